@@ -1,0 +1,3 @@
+import SQL
+
+let x = PackageResources._0001_bouncer_sql

@@ -1,0 +1,247 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let swiftSettings: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+// A room imports only rooms below it: the dependency lists are the plan of the house.
+let package = Package(
+  name: "push-bouncer",
+  platforms: [.macOS(.v15)],
+  products: [
+    .executable(name: "push-bouncer", targets: ["push-bouncer"])
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+    .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
+    .package(
+      url: "https://github.com/apple/swift-configuration", from: "1.4.0",
+      traits: [.defaults, "YAML"]),
+    .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+    .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
+    .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+    .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+    .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
+  ],
+  targets: [
+    // Floor 0: system libraries.
+    .systemLibrary(
+      name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
+
+    // Floor 1: rooms that know nothing of the domain and nothing of each other.
+    .target(
+      name: "Sealing",
+      dependencies: ["CSodium", .product(name: "Crypto", package: "swift-crypto")],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "SQL",
+      dependencies: [
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "GRDB", package: "GRDB.swift"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
+      resources: [.embedInCode("0001_bouncer.sql")], swiftSettings: swiftSettings),
+    .target(
+      name: "Providers",
+      dependencies: [
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOFoundationCompat", package: "swift-nio"),
+        .product(name: "NIOHPACK", package: "swift-nio-http2"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "NIOTLS", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Floor 2: the domain.
+    .target(
+      name: "Registrations", dependencies: ["Sealing", "SQL"], swiftSettings: swiftSettings),
+
+    // Floor 3: what becomes of a notification.
+    .target(
+      name: "Delivery",
+      dependencies: [
+        "Providers", "Registrations", "Sealing",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Floor 4: the wires, each on its own, over what they share.
+    .target(
+      name: "Wire",
+      dependencies: [
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "ZulipBouncer",
+      dependencies: [
+        "Delivery", "Providers", "Registrations", "Sealing", "Wire",
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Floor 5: what the operator sees.
+    .target(
+      name: "Operations",
+      dependencies: [
+        "Delivery", "Providers", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire",
+        .product(name: "Configuration", package: "swift-configuration"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+        .product(name: "Yams", package: "Yams"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Floor 6: commands, and the one place where the parts are put together.
+    .executableTarget(
+      name: "push-bouncer",
+      dependencies: [
+        "Delivery", "Operations", "ProviderSimulator", "Providers", "Registrations", "Sealing",
+        "SQL", "SQLiteMigrations", "Wire", "ZulipBouncer",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTLS", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOFoundationCompat", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Beside the house: Apple and Google as tests, demo and benchmarks meet them.
+    .target(
+      name: "ProviderSimulator",
+      dependencies: [
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "CryptoExtras", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOFoundationCompat", package: "swift-nio"),
+        .product(name: "NIOHPACK", package: "swift-nio-http2"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "NIOTLS", package: "swift-nio"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "X509", package: "swift-certificates"),
+      ],
+      swiftSettings: swiftSettings),
+
+    .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "SQLTests",
+      dependencies: ["SQL", .product(name: "GRDB", package: "GRDB.swift")],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "ProvidersTests",
+      dependencies: [
+        "Providers", "ProviderSimulator",
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "RegistrationsTests",
+      dependencies: ["Registrations", "Sealing", "SQL", "SQLiteMigrations"],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "DeliveryTests",
+      dependencies: [
+        "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
+        "SQLiteMigrations",
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "WireTests",
+      dependencies: [
+        "Wire",
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTesting", package: "hummingbird"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "ZulipBouncerTests",
+      dependencies: [
+        "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
+        "SQLiteMigrations", "Wire", "ZulipBouncer",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTesting", package: "hummingbird"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "OperationsTests",
+      dependencies: [
+        "Operations", "Providers", "Sealing", "SQL",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "HummingbirdTesting", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Metrics", package: "swift-metrics"),
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "ProviderSimulatorTests",
+      dependencies: [
+        "ProviderSimulator",
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "push-bouncerTests",
+      dependencies: [
+        "push-bouncer", "ProviderSimulator", "Sealing",
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+      ],
+      swiftSettings: swiftSettings),
+  ]
+)

@@ -1,0 +1,84 @@
+public import Foundation
+public import NIOCore
+
+/// One notification for one token, as its provider wants it.
+public enum Push: Sendable {
+  /// For Apple's service.
+  case apns(APNsNotification)
+  /// For Google's service.
+  case fcm(FCMMessage)
+}
+
+/// A request to APNs: `POST /3/device/{token}`.
+public struct APNsNotification: Sendable {
+  /// `apns-push-type`.
+  public enum PushType: String, Sendable, CaseIterable {
+    case alert, background, voip, complication, fileprovider, mdm, liveactivity
+  }
+
+  /// The device token in hex, as it was registered.
+  public var token: String
+  /// `apns-topic`: the app's bundle id.
+  public var topic: String
+  /// The JSON body, at most 4096 bytes (5120 for VoIP).
+  public var payload: ByteBuffer
+  /// `apns-push-type`.
+  public var pushType: PushType
+  /// `apns-priority`: 10, 5 or 1; nil leaves the header out (Apple takes that for 10).
+  public var priority: Int?
+  /// `apns-expiration`; nil leaves the header out, 1970 means now or never.
+  public var expiration: Date?
+  /// `apns-collapse-id`, at most 64 bytes.
+  public var collapseID: String?
+  /// `apns-id`: stays the same on every try.
+  public var id: UUID
+
+  /// A notification; `id` is fresh unless given.
+  public init(
+    token: String, topic: String, payload: ByteBuffer, pushType: PushType, priority: Int? = nil,
+    expiration: Date? = nil, collapseID: String? = nil, id: UUID = UUID()
+  ) {
+    self.token = token
+    self.topic = topic
+    self.payload = payload
+    self.pushType = pushType
+    self.priority = priority
+    self.expiration = expiration
+    self.collapseID = collapseID
+    self.id = id
+  }
+}
+
+/// A request to FCM HTTP v1: `POST /v1/projects/{project}/messages:send`.
+public struct FCMMessage: Sendable {
+  /// `android.priority`.
+  public enum Priority: String, Sendable, CaseIterable {
+    case high, normal
+  }
+
+  /// The registration token.
+  public var token: String
+  /// The Firebase project id; nil means the default project.
+  public var project: String?
+  /// `message.data`: at most 4096 bytes in all.
+  public var data: [String: String]
+  /// `android.priority`.
+  public var priority: Priority?
+  /// `android.ttl`, in whole seconds; nil leaves it to FCM (four weeks).
+  public var timeToLive: Int?
+  /// `android.collapse_key`.
+  public var collapseKey: String?
+
+  /// A data message.
+  public init(
+    token: String, project: String? = nil, data: [String: String], priority: Priority? = nil,
+    timeToLive: Int? = nil, collapseKey: String? = nil
+  ) {
+    self.token = token
+    self.project = project
+    self.data = data
+    self.priority = priority
+    self.timeToLive = timeToLive
+    self.collapseKey = collapseKey
+  }
+}

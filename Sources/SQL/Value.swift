@@ -1,0 +1,34 @@
+/// One value of a row or one argument of a statement.
+public enum Value: Sendable, Hashable {
+  /// SQL's NULL.
+  case null
+  /// A 64-bit signed integer.
+  case integer(Int64)
+  /// Text in UTF-8.
+  case text(String)
+  /// Bytes.
+  case bytes([UInt8])
+
+  /// An integer, or NULL.
+  public static func integer(_ value: Int64?) -> Value { value.map(Value.integer) ?? .null }
+
+  /// Text, or NULL.
+  public static func text(_ value: String?) -> Value { value.map(Value.text) ?? .null }
+
+  /// Bytes, or NULL.
+  public static func bytes(_ value: [UInt8]?) -> Value { value.map(Value.bytes) ?? .null }
+
+  /// A flag, stored as 0 or 1.
+  public static func flag(_ value: Bool) -> Value { .integer(value ? 1 : 0) }
+}
+
+/// One row of a result, its columns by position.
+public struct Row: Sendable {
+  /// The columns in the order of the statement.
+  public let values: [Value]
+
+  /// A row of the given columns.
+  public init(values: [Value]) {
+    self.values = values
+  }
+}

@@ -1,0 +1,4 @@
+@main
+enum PushBouncer {
+  static func main() {}
+}
