@@ -1,3 +1,3 @@
 import SQL
 
-let x = PackageResources._0001_bouncer_sql
+let x = PackageResources._001_bouncer_sql
