@@ -1,5 +1,5 @@
-public import Foundation
-public import SQL
+internal import Foundation
+internal import SQL
 internal import Sealing
 
 extension Analytics {
