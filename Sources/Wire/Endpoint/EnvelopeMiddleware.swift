@@ -6,6 +6,7 @@ import NIOCore
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
 /// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
 public struct EnvelopeMiddleware: RouterMiddleware {
+  /// The context it reads and fills in.
   public typealias Context = WireContext
 
   private let trustedProxies: Set<String>
@@ -15,6 +16,7 @@ public struct EnvelopeMiddleware: RouterMiddleware {
     self.trustedProxies = trustedProxies
   }
 
+  /// Answers a request through the rest of the chain, which may throw.
   public func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {

@@ -84,11 +84,17 @@ extension JSON {
 extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
   ExpressibleByNilLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
+  /// A string.
   public init(stringLiteral value: String) { self = .string(value) }
+  /// An integer.
   public init(integerLiteral value: Int64) { self = .integer(value) }
+  /// A truth value.
   public init(booleanLiteral value: Bool) { self = .bool(value) }
+  /// `null`
   public init(nilLiteral: ()) { self = .null }
+  /// An array.
   public init(arrayLiteral elements: JSON...) { self = .array(elements) }
+  /// An object.
   public init(dictionaryLiteral elements: (String, JSON)...) {
     self = .object(Object(elements.map(Object.Member.init)))
   }
