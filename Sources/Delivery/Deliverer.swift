@@ -34,38 +34,15 @@ public final class Deliverer: Sendable {
   }
 
   /// Sends a batch and returns what became of each, in the same order, within the deadline.
-  ///
-  /// - Throws: the database's error, if registrations that have ended could not be marked so.
-  public func deliver(_ deliveries: [Delivery]) async throws -> [DeliveryResult] {
+  public func deliver(_ deliveries: [Delivery]) async -> [DeliveryResult] {
     let outcomes = await send(deliveries)
-    var ending: [E2EERegistrations.Ending] = []
     var results: [DeliveryResult] = []
     results.reserveCapacity(deliveries.count)
     for (delivery, sent) in zip(deliveries, outcomes) {
-      guard let (route, outcome) = sent else {
-        metrics.count(delivery.push, nil)
-        results.append(.unconfigured)
-        continue
-      }
-      metrics.count(delivery.push, outcome)
-      let result = judge(outcome, of: delivery, on: route)
-      if case .ended = result {
-        ending.append(.init(registration: delivery.registration, registeredAt: delivery.registeredAt))
-      }
-      results.append(result)
+      metrics.count(delivery.push, sent?.outcome)
+      results.append(sent.map { judge($0.outcome, of: delivery, on: $0.route) } ?? .unconfigured)
     }
-    guard !ending.isEmpty else { return results }
-    let ended = try await registrations.expire(ending)
-    for (index, delivery) in deliveries.enumerated() {
-      guard case .ended(let reason) = results[index] else { continue }
-      guard ended.contains(delivery.registration) else {
-        results[index] = .failed(reason)
-        continue
-      }
-      logger.info(
-        "registration ended",
-        metadata: ["reason": "\(reason)", "token": "\(PushToken.fingerprint(of: delivery.push.token))"])
-    }
+    await keepBooks(of: deliveries, &results)
     return results
   }
 
@@ -73,7 +50,8 @@ public final class Deliverer: Sendable {
   /// doubts the route.
   public func routeStates() -> [Route: PushProviders.RouteState] {
     let doubts = records.withLock { $0.compactMapValues(\.doubt) }
-    return providers.routeStates().merging(doubts.mapValues { .failing($0.reason, since: $0.since) }) { state, doubt in
+    return providers.routeStates().merging(doubts.mapValues { .failing($0.reason, since: $0.since) }) {
+      state, doubt in
       if case .failing = state { state } else { doubt }
     }
   }
@@ -85,23 +63,57 @@ public final class Deliverer: Sendable {
     }
   }
 
-  private func send(_ deliveries: [Delivery]) async -> [(Route, Outcome)?] {
+  private typealias Sent = (route: Route, outcome: Outcome)
+
+  private func send(_ deliveries: [Delivery]) async -> [Sent?] {
     let deadline = ContinuousClock.now + deadline
     // One delivery needs no task of its own; most notifications are for one or two devices.
     if deliveries.count == 1 { return [await send(deliveries[0].push, by: deadline)] }
-    return await withTaskGroup(of: (Int, (Route, Outcome)?).self) { group in
+    return await withTaskGroup(of: (Int, Sent?).self) { group in
       for (index, delivery) in deliveries.enumerated() {
         group.addTask { (index, await self.send(delivery.push, by: deadline)) }
       }
-      var outcomes = [(Route, Outcome)?](repeating: nil, count: deliveries.count)
+      var outcomes = [Sent?](repeating: nil, count: deliveries.count)
       for await (index, outcome) in group { outcomes[index] = outcome }
       return outcomes
     }
   }
 
-  private func send(_ push: Push, by deadline: ContinuousClock.Instant) async -> (Route, Outcome)? {
+  private func send(_ push: Push, by deadline: ContinuousClock.Instant) async -> Sent? {
     guard let route = providers.route(for: push) else { return nil }
     return (route, await providers.send(push, deadline: deadline))
+  }
+
+  /// Ends the registrations that have ended and writes down what was refused. A registration that
+  /// was made again meanwhile stays, and so does every one while the database cannot be written:
+  /// the provider will say the same next time.
+  private func keepBooks(of deliveries: [Delivery], _ results: inout [DeliveryResult]) async {
+    var ending: [E2EERegistrations.Failure] = []
+    var refused: [E2EERegistrations.Failure] = []
+    for (delivery, result) in zip(deliveries, results) {
+      switch result {
+      case .ended(let reason): ending.append(delivery.failure(reason))
+      case .refused(let reason): refused.append(delivery.failure(reason))
+      case .delivered, .failed, .unconfigured: break
+      }
+    }
+    var ended: Set<Int64> = []
+    do {
+      ended = try await registrations.expire(ending)
+      try await registrations.note(refused)
+    } catch {
+      logger.error("registrations could not be updated", metadata: ["error": "\(type(of: error))"])
+    }
+    for (index, delivery) in deliveries.enumerated() {
+      guard case .ended(let reason) = results[index] else { continue }
+      if ended.contains(delivery.registration) {
+        logger.info(
+          "registration ended",
+          metadata: ["reason": "\(reason)", "token": "\(PushToken.fingerprint(of: delivery.push.token))"])
+      } else {
+        results[index] = .failed(reason)
+      }
+    }
   }
 
   private func judge(_ outcome: Outcome, of delivery: Delivery, on route: Route) -> DeliveryResult {
@@ -119,9 +131,17 @@ public final class Deliverer: Sendable {
     }
     switch outcome {
     case .delivered: return .delivered
-    case .dead(let reason, _), .suspect(let reason): return verdict == .end ? .ended(reason) : .failed(reason)
-    case .retry(let reason, _), .rejected(let reason), .misconfigured(let reason): return .failed(reason)
+    case .dead(let reason, _), .suspect(let reason):
+      return verdict == .end ? .ended(reason) : .refused(reason)
+    case .rejected(let reason): return .refused(reason)
+    case .retry(let reason, _), .misconfigured(let reason): return .failed(reason)
     }
+  }
+}
+
+extension Delivery {
+  fileprivate func failure(_ reason: Reason) -> E2EERegistrations.Failure {
+    .init(id: registration, registeredAt: registeredAt, reason: reason.description)
   }
 }
 

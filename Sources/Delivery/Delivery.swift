@@ -25,7 +25,9 @@ public enum DeliveryResult: Sendable, Hashable {
   case delivered
   /// The provider says that the token is no longer valid; the registration has ended.
   case ended(Reason)
-  /// It was not delivered; the registration stays.
+  /// The provider refused this notification or, for now unconvincingly, the token; the registration stays.
+  case refused(Reason)
+  /// It could not be delivered: an outage, or our own misconfiguration.
   case failed(Reason)
   /// No credential serves the topic or project.
   case unconfigured
