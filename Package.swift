@@ -51,6 +51,7 @@ let package = Package(
       dependencies: [
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -173,9 +174,7 @@ let package = Package(
 
     .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "SQLTests",
-      dependencies: ["SQL", .product(name: "GRDB", package: "GRDB.swift")],
-      swiftSettings: swiftSettings),
+      name: "SQLTests", dependencies: ["SQL", "SQLiteMigrations"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ProvidersTests",
       dependencies: [
