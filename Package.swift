@@ -102,12 +102,15 @@ let package = Package(
     .target(
       name: "ZulipBouncer",
       dependencies: [
-        "Delivery", "Providers", "Registrations", "Sealing", "Wire",
+        "Delivery", "Providers", "Registrations", "SQL", "Sealing", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
       ],
       swiftSettings: swiftSettings),
 

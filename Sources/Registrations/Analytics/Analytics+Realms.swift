@@ -48,7 +48,8 @@ extension Analytics {
         """,
         .integer(server), .text(realm.uuid.canonical),
         .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)), .integer(realm.realmID),
-        .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm), .text(realm.authenticationMethods),
+        .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm),
+        .text(realm.authenticationMethods),
         .integer(realm.orgType), .flag(realm.isDeactivated), .integer(realm.dateCreated.milliseconds)))
     guard inserted == 1 else { throw Refusal.duplicateRealm }
   }
@@ -78,7 +79,8 @@ extension Analytics {
   }
 
   private func audit(
-    _ event: RealmEvent, _ extraData: String = "{}", realm: Int64, server: Int64, on connection: any Connection
+    _ event: RealmEvent, _ extraData: String = "{}", realm: Int64, server: Int64,
+    on connection: any Connection
   ) throws {
     try connection.run(
       Statement(

@@ -81,7 +81,9 @@ public struct Analytics: Sendable {
     guard !counts.isEmpty else { return }
     var last = try connection.lastID(table, server: server)
     for count in counts {
-      guard CountProperty.accepted.contains(count.property) else { throw Refusal.unknownProperty(count.property) }
+      guard CountProperty.accepted.contains(count.property) else {
+        throw Refusal.unknownProperty(count.property)
+      }
       guard count.remoteID > last else { throw Refusal.outOfOrder }
       last = count.remoteID
     }

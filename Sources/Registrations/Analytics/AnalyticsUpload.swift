@@ -47,7 +47,8 @@ public struct AnalyticsUpload: Sendable {
 
     /// An event by its parts.
     public init(
-      remoteID: Int64, realmID: Int64, eventType: Int64, eventTime: Date, isBackfilled: Bool, extraData: String?
+      remoteID: Int64, realmID: Int64, eventType: Int64, eventTime: Date, isBackfilled: Bool,
+      extraData: String?
     ) {
       self.remoteID = remoteID
       self.realmID = realmID

@@ -4,7 +4,8 @@ enum CountProperty {
   static let stored: Set<String> = [
     "messages_sent:is_bot:hour", "messages_sent:message_type:day", "messages_sent:client:day",
     "messages_in_stream:is_bot:day", "ai_credit_usage::day", "active_users_audit:is_bot:day",
-    "upload_quota_used_bytes::day", "messages_read::hour", "messages_read_interactions::hour", "1day_actives::day",
+    "upload_quota_used_bytes::day", "messages_read::hour", "messages_read_interactions::hour",
+    "1day_actives::day",
     "7day_actives::day", "15day_actives::day", "minutes_active::day", "realm_active_humans::day",
   ]
 

@@ -11,6 +11,9 @@ public final class E2EERegistrations: Sendable {
   static let tokenPurpose = StorageKey.Purpose("e2ee_registrations.token")
   static let tokenHashPurpose = StorageKey.Purpose("e2ee_registrations.token_hash")
 
+  /// A power of two, as lists are padded, below what a statement can have.
+  private static let maximumList = 16_384
+
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
@@ -37,16 +40,21 @@ public final class E2EERegistrations: Sendable {
         .text(iosAppID), .integer(key), .integer(now().milliseconds)))
   }
 
-  /// The live registrations of a realm among these ids, in one query and in no order.
+  /// The live registrations of a realm among these ids, in no order: one query, unless there are
+  /// more ids than a statement can have.
   public func lookup(realm: Int64, tokenIDs: [TokenID]) async throws -> [E2EERegistration] {
-    guard !tokenIDs.isEmpty else { return [] }
-    let statement = Statement(
-      """
-      SELECT id, token_id, kind, token, ios_app_id, registered_at FROM e2ee_registrations
-      WHERE realm_id = $1 AND token_id IN ($list) AND expired_at IS NULL
-      """,
-      .integer(realm), list: tokenIDs.map { .integer($0.storage) })
-    return try await database.read { try $0.query(statement) }.map(registration)
+    let statements = stride(from: 0, to: tokenIDs.count, by: Self.maximumList).map { start in
+      Statement(
+        """
+        SELECT id, token_id, kind, token, ios_app_id, registered_at FROM e2ee_registrations
+        WHERE realm_id = $1 AND token_id IN ($list) AND expired_at IS NULL
+        """,
+        .integer(realm),
+        list: tokenIDs[start..<min(start + Self.maximumList, tokenIDs.count)].map { .integer($0.storage) })
+    }
+    guard !statements.isEmpty else { return [] }
+    return try await database.read { connection in try statements.flatMap(connection.query) }.map(
+      registration)
   }
 
   private func registration(_ row: Row) throws -> E2EERegistration {
@@ -74,7 +82,9 @@ public final class E2EERegistrations: Sendable {
         INSERT INTO bouncer_keys (public_key) VALUES ($1)
         ON CONFLICT (public_key) DO UPDATE SET public_key = excluded.public_key RETURNING id
         """, .text(publicKey)))
-    guard let id = try rows.first?.int64(0) else { throw DatabaseError(.other, "an insertion returned no row") }
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
     bouncerKeys.withLock { $0[publicKey] = id }
     return id
   }

@@ -20,12 +20,13 @@ public struct RealmDescription: Sendable, Hashable {
   public var isDeactivated: Bool
   /// Whether it is the realm of Zulip's own bots.
   public var isSystemBotRealm: Bool
-  /// How its users sign in: a JSON object of flags, compact, by name in their server's order.
+  /// How its users sign in: a JSON object of flags, compact, sorted by name.
   public var authenticationMethods: String
 
   /// A description by its parts.
   public init(
-    realmID: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64, dateCreated: Date,
+    realmID: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64,
+    dateCreated: Date,
     isDeactivated: Bool, isSystemBotRealm: Bool, authenticationMethods: String
   ) {
     self.realmID = realmID

@@ -30,7 +30,8 @@ public final class RemoteRealms: Sendable {
   /// The realm with this UUID.
   public func find(uuid: UUID) async throws -> RemoteRealm? {
     if let realm = known.withLock({ $0[uuid] }) { return realm }
-    let statement = Statement("SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(uuid.canonical))
+    let statement = Statement(
+      "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(uuid.canonical))
     guard let row = try await database.read({ try $0.query(statement).first }) else { return nil }
     let realm = RemoteRealm(id: try row.int64(0), serverID: try row.int64(1))
     known.withLock { known in

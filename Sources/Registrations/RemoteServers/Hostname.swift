@@ -57,7 +57,9 @@ public struct Hostname: Sendable, Hashable {
       return IPAddress(String(host)) != nil
     }
     if labels.last?.isEmpty == true { labels.removeLast() }
-    guard labels.count >= 2, labels.allSatisfy(isLabel), let top = labels.last?.lowercased() else { return false }
+    guard labels.count >= 2, labels.allSatisfy(isLabel), let top = labels.last?.lowercased() else {
+      return false
+    }
     return top.hasPrefix("xn--") ? top.utf8.count > 4 : top.count >= 2 && !top.utf8.contains(where: isDigit)
   }
 

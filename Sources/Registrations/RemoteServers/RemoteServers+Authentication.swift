@@ -59,7 +59,8 @@ extension RemoteServers {
         previous_key_until = $4, updated_at = $5
       WHERE id = $1
       """,
-      .integer(id), .bytes(storageKey.hash(key, for: Self.keyPurpose)), .flag(graceForPrevious), .integer(until),
+      .integer(id), .bytes(storageKey.hash(key, for: Self.keyPurpose)), .flag(graceForPrevious),
+      .integer(until),
       .integer(now.milliseconds))
     let changed = try await database.write { connection in
       let changed = try connection.run(rotation)

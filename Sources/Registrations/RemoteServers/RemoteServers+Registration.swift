@@ -48,7 +48,9 @@ extension RemoteServers {
   public func register(_ application: Application, mayCreate: Bool) async throws -> Bool {
     try await write(hostname: application.hostname) { connection in
       guard let row = try connection.query(Self.selectWithKeys(application.uuid)).first else {
-        guard try !connection.isTaken(application.hostname, byOtherThan: nil) else { throw Refusal.hostnameTaken }
+        guard try !connection.isTaken(application.hostname, byOtherThan: nil) else {
+          throw Refusal.hostnameTaken
+        }
         guard mayCreate else { throw Refusal.closed }
         try insert(application, lastRequestAt: now(), on: connection)
         return true
@@ -97,7 +99,8 @@ extension RemoteServers {
           (uuid, hostname, hostname_key, contact_email, key_hash, last_request_at, created_at, updated_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $7) RETURNING \(RemoteServer.columns)
         """,
-        .text(application.uuid.canonical), .text(application.hostname.text), .text(application.hostname.canonical),
+        .text(application.uuid.canonical), .text(application.hostname.text),
+        .text(application.hostname.canonical),
         .text(application.contactEmail), .bytes(storageKey.hash(application.key, for: Self.keyPurpose)),
         .integer(lastRequestAt?.milliseconds), now))
     guard let server = try rows.first.map(RemoteServer.init) else {

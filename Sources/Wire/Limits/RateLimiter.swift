@@ -57,9 +57,12 @@ public final class RateLimiter: Sendable {
   }
 
   /// Counts one call of `key`, and refuses it with 429 if it is one too many (`spec/zulip.md` A.7).
-  public func check(_ key: String) throws(APIError) {
+  ///
+  /// - Returns: headers that tell the caller how it stands.
+  @discardableResult
+  public func check(_ key: String) throws(APIError) -> HTTPFields {
     let verdict = count(key)
-    guard let seconds = verdict.retryAfter else { return }
+    guard let seconds = verdict.retryAfter else { return verdict.headers }
     let rounded = String((seconds * 1000).rounded(.up) / 1000)
     var headers = verdict.headers
     headers[.retryAfter] = rounded

@@ -24,6 +24,14 @@ public struct Parameters: Sendable {
     return Parameters(query + form)
   }
 
+  /// Reads the query string alone, for requests whose body is JSON.
+  public init(query request: Request) throws(APIError) {
+    guard let fields = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? [] else {
+      throw APIError("Too many parameters")
+    }
+    self.init(fields)
+  }
+
   /// The value of a parameter, if it was sent.
   public mutating func optional(_ name: String) -> String? {
     declared.insert(name)
