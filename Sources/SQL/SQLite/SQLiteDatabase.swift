@@ -10,8 +10,8 @@ import GRDB
 /// Other processes may use the same file: a write waits for theirs up to the busy timeout.
 public final class SQLiteDatabase: Database {
   private let pool: DatabasePool
-  private let writer: JobQueue
-  private let readers: JobQueue
+  let writer: JobQueue
+  let readers: JobQueue
   private let observer: DatabaseObserver?
 
   init(_ pool: DatabasePool, _ options: Options, observer: DatabaseObserver?) {
