@@ -1,6 +1,7 @@
 import Foundation
-import SQL
 import Testing
+
+@testable import SQL
 
 @Suite("Opening and closing an SQLite file")
 struct SQLiteOpeningTests {
@@ -127,6 +128,51 @@ struct SQLiteOpeningTests {
     let rows = try await again.query(Statement("SELECT a FROM t"))
     #expect(try Set(rows.map { try $0.int64(0) }) == kept)
     await again.close()
+  }
+
+  @Test("closing does what was asked for before it")
+  func closingFinishes() async throws {
+    try await withDatabase(script: "CREATE TABLE t (a)") { database, folder in
+      try await database.behindGate { open in
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for _ in 0..<20 {
+            group.addTask { _ = try await database.execute(Statement("INSERT INTO t VALUES (1)")) }
+          }
+          while database.writer.waitingCount < 20 { await Task.yield() }
+          group.addTask { await database.close() }
+          while try await databaseError({ try await database.read { _ in } }) == nil {}
+          open()
+          try await group.waitForAll()
+        }
+      }
+      let again = try await SQLiteDatabase.open(path: folder.databasePath)
+      #expect(try await again.integer("SELECT count(*) FROM t") == 20)
+      await again.close()
+    }
+  }
+
+  @Test("work that waits in the database holds up no task")
+  func ownThreads() async throws {
+    var options = SQLiteDatabase.Options()
+    options.readers = 16
+    try await withDatabase(options: options) { database, _ in
+      let gate = Gate()
+      let entered = Counter()
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<options.readers {
+          group.addTask {
+            try await database.read { _ in
+              entered.increment()
+              gate.wait()
+            }
+          }
+        }
+        // More than there are threads for tasks, and yet this one goes on.
+        while entered.value < options.readers { await Task.yield() }
+        for _ in 0..<options.readers { gate.open() }
+        try await group.waitForAll()
+      }
+    }
   }
 
   @Test("two databases at once stay apart")
