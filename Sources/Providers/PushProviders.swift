@@ -15,7 +15,8 @@ public final class PushProviders: Sendable {
 
     /// Apple's and Google's own endpoints unless told otherwise.
     public init(
-      apnsEndpoint: URL? = nil, fcmEndpoint: URL = URL(string: "https://fcm.googleapis.com")!, caFile: String? = nil,
+      apnsEndpoint: URL? = nil, fcmEndpoint: URL = URL(string: "https://fcm.googleapis.com")!,
+      caFile: String? = nil,
       proxy: URL? = nil
     ) {
       self.apnsEndpoint = apnsEndpoint
