@@ -2,8 +2,9 @@
 ///
 /// Statements are written in what SQLite 3.40 and PostgreSQL 15 share, with numbered
 /// parameters (`$1`, `$2`, ...). Times are integers, milliseconds since 1970 UTC; flags are the
-/// integers 0 and 1; byte strings are BLOB or BYTEA. Constraints are immediate: a deferred one
-/// would be checked only by the commit that several callers share.
+/// integers 0 and 1; byte strings are BLOB or BYTEA. A sum is `CAST(sum(x) AS BIGINT)`, because
+/// PostgreSQL's is of a type of its own. Constraints are immediate: a deferred one would be
+/// checked only by the commit that several callers share.
 ///
 /// Every write that has returned is durable: it survives `kill -9` and power loss. A read that
 /// begins after a write has returned sees it. Cancelling a task does not withdraw what it has
@@ -16,7 +17,8 @@ public protocol Database: Sendable {
 
   /// Runs `body` in a transaction. What it throws rolls back what it wrote, and nothing else.
   ///
-  /// `body` keeps other writers waiting, so it does no I/O of its own.
+  /// `body` keeps other writers waiting, so it does no I/O of its own. It has no need of
+  /// `BEGIN`, `COMMIT` or `ROLLBACK`, which would fail it together with others.
   func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result

@@ -55,7 +55,7 @@ extension DatabaseError {
     public static let full = Code(.full)
     /// The database, or this access to it, can only be read.
     public static let readOnly = Code(.readOnly)
-    /// The disk or the file system failed, or the file cannot be opened.
+    /// The disk or the file system failed, the file cannot be opened, or memory ran out.
     public static let io = Code(.io)
     /// The file is damaged, or is no database.
     public static let corrupt = Code(.corrupt)

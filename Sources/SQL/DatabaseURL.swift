@@ -51,7 +51,8 @@ public struct DatabaseURL: Sendable, Hashable {
   }
 
   private static func server(_ text: String) throws(DatabaseError) -> String {
-    guard let url = URLComponents(string: text), url.host != nil else { throw unknown }
+    let parts = URLComponents(string: text, encodingInvalidCharacters: false)
+    guard let host = parts?.host, !host.isEmpty else { throw unknown }
     return text
   }
 }

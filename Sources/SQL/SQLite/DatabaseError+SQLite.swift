@@ -35,7 +35,7 @@ extension DatabaseError.Code {
       case .SQLITE_BUSY_SNAPSHOT: .serializationFailure
       default:
         switch error.resultCode {
-        case .SQLITE_BUSY, .SQLITE_LOCKED: .busy
+        case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL: .busy
         case .SQLITE_FULL: .full
         case .SQLITE_READONLY: .readOnly
         case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_NOMEM: .io

@@ -31,6 +31,9 @@ final class JobQueue: Sendable {
     self.perform = perform
   }
 
+  /// How many jobs wait for a worker.
+  var waitingCount: Int { state.withLock { $0.waiting.count } }
+
   /// Has `job` done, or fails it if the queue is closed.
   func submit(_ job: Job) {
     let isClosed = state.withLock { state in

@@ -10,8 +10,8 @@ import GRDB
 /// Other processes may use the same file: a write waits for theirs up to the busy timeout.
 public final class SQLiteDatabase: Database {
   private let pool: DatabasePool
-  private let writer: JobQueue
-  private let readers: JobQueue
+  let writer: JobQueue
+  let readers: JobQueue
   private let observer: DatabaseObserver?
 
   init(_ pool: DatabasePool, _ options: Options, observer: DatabaseObserver?) {
@@ -28,6 +28,7 @@ public final class SQLiteDatabase: Database {
     self.observer = observer
   }
 
+  /// Runs `body` in a snapshot that other reads may share.
   public func read<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
@@ -38,6 +39,7 @@ public final class SQLiteDatabase: Database {
     }
   }
 
+  /// Runs `body` in a savepoint of a transaction that other writes may share.
   public func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
@@ -48,6 +50,7 @@ public final class SQLiteDatabase: Database {
     }
   }
 
+  /// Runs a statement in a transaction that other writes may share.
   public func execute(_ statement: Statement) async throws -> [Row] {
     try await observed(.write) {
       try await withCheckedThrowingContinuation {
@@ -56,6 +59,7 @@ public final class SQLiteDatabase: Database {
     }
   }
 
+  /// Does what has been asked for, then closes the file. Closing again does nothing.
   public func close() async {
     await readers.close()
     await writer.close()
