@@ -218,5 +218,6 @@ struct StorageSealTests {
 }
 
 extension Value: ExpressibleByIntegerLiteral {
+  /// An integer.
   public init(integerLiteral value: Int64) { self = .integer(value) }
 }
