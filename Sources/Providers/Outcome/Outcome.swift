@@ -17,16 +17,25 @@ public enum Outcome: Sendable, Hashable {
   case rejected(Reason)
   /// A credential, topic or project is wrong; the token may well be good.
   case misconfigured(Reason)
-}
 
-/// Why an outcome is what it is: the provider's own name for it (`BadDeviceToken`,
-/// `UNREGISTERED`) or one of ours (`timeout`, `connectionLost`). Taken from a closed list, so
-/// that it can label a metric; a name nobody knows becomes `unknown`.
-public struct Reason: Sendable, Hashable, CustomStringConvertible {
-  /// The name.
-  public let description: String
+  /// Why; nil for what was delivered.
+  public var reason: Reason? {
+    switch self {
+    case .delivered: nil
+    case .dead(let reason, _), .retry(let reason, _): reason
+    case .suspect(let reason), .rejected(let reason), .misconfigured(let reason): reason
+    }
+  }
 
-  init(_ description: String) {
-    self.description = description
+  /// The name of the case, as metrics label it.
+  public var label: String {
+    switch self {
+    case .delivered: "delivered"
+    case .dead: "dead"
+    case .suspect: "suspect"
+    case .retry: "retry"
+    case .rejected: "rejected"
+    case .misconfigured: "misconfigured"
+    }
   }
 }
