@@ -42,9 +42,8 @@ import Testing
       #expect(deletionGuard.judge(suspect, registeredAt: registered) == (count <= 25 ? .end : .doubtRoute))
     }
     // And go on when the route has recovered.
-    for _ in 0..<25 { _ = deletionGuard.judge(delivered, registeredAt: registered) }
+    for _ in 0..<24 { _ = deletionGuard.judge(delivered, registeredAt: registered) }
     #expect(deletionGuard.judge(suspect, registeredAt: registered) == .doubtRoute)
-    _ = deletionGuard.judge(delivered, registeredAt: registered)
     _ = deletionGuard.judge(delivered, registeredAt: registered)
     #expect(deletionGuard.judge(suspect, registeredAt: registered) == .end)
   }
