@@ -105,32 +105,32 @@ struct HTTP2PoolTests {
 
   @Test func `Ten thousand requests with a GOAWAY every 200 streams are all answered once`() async throws {
     let server = try await TestServer.start { request in
-      if request.number == 200 { return [.answer(200), .goAwayHere] }
-      return request.number > 200 ? [] : [.answer(200)]
+      request.number == 200 ? [.goAwayHere, .answer(200)] : [.answer(200)]
     }
     let pool = try Self.pool(server)
     #expect(await Self.send(10_000, at: 300, over: pool) == [.success(200): 10_000])
-    #expect(server.connections >= 50)
-    // Those above the last stream were refused for certain, all others were sent once.
-    let taken = server.requests.filter { $0.number <= 200 }
-    #expect(taken.count == 10_000)
-    #expect(Set(taken.map(\.path)).count == 10_000)
+    #expect(server.connections > 15)
+    // Each was taken exactly once: those above a GOAWAY's last stream were not taken.
+    #expect(server.requests.count == 10_000)
+    #expect(Set(server.requests.map(\.path)).count == 10_000)
     await pool.shutdown()
     try await server.stop()
   }
 
   @Test func `A GOAWAY that only announces another lets what is under way end`() async throws {
     let server = try await TestServer.start { request in
-      switch request.number {
-      case 1...49: []
-      case 50: [.goAwayNotice, .after(.milliseconds(20), [.goAwayBelow, .after(.milliseconds(20), [.drop])])]
-      default: []
+      switch (request.connection, request.path) {
+      case (1, "/last"): [.goAwayNotice, .after(.milliseconds(20), [.goAwayBelow, .after(.milliseconds(20), [.drop])])]
+      case (1, _): []
+      default: [.answer(200)]
       }
     }
     let pool = try Self.pool(server)
-    let endings = await Self.send(50, at: 50, over: pool, within: 2)
-    // The fiftieth was certainly not taken and goes out again, to a server that never answers it.
-    #expect(endings == [.failure(.connectionLost): 49, .failure(.timeout): 1])
+    async let first = Self.send(49, at: 49, over: pool)
+    await eventually { server.requests.count == 49 }
+    // It was certainly not taken, and goes out again; the others may have been.
+    #expect(await pool.execute(Self.request("/last"), deadline: .seconds(20)).map(\.status) == .success(200))
+    #expect(await first == [.failure(.connectionLost): 49])
     #expect(server.requests.count == 51)
     await pool.shutdown()
     try await server.stop()
@@ -258,7 +258,7 @@ struct HTTP2PoolTests {
       silence: .milliseconds(100), pingTimeout: .milliseconds(100), fairChance: .zero, tick: .milliseconds(20))
     let pool = try Self.pool(deaf, connection: limits) { connections.add($0, ordering: .relaxed) }
     #expect(await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.connectionLost))
-    #expect(connections.load(ordering: .relaxed) == 0)
+    await eventually { connections.load(ordering: .relaxed) == 0 }
     await pool.shutdown()
     try await deaf.stop()
   }

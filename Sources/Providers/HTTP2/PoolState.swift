@@ -51,6 +51,8 @@ struct PoolState<Request, Connection> {
     var underWay = 0
     /// Whether a request has been answered on it.
     var proven = false
+    /// Whether it has been counted as a failed attempt.
+    var hasFailed = false
     var heard = NIODeadline.uptimeNanoseconds(0)
   }
 
@@ -78,6 +80,8 @@ struct PoolState<Request, Connection> {
   mutating func add(_ request: Request, again: Bool = false, now: NIODeadline) -> [Command] {
     guard !isShutDown else { return [.fail(request, .shuttingDown)] }
     guard again || waiting.count < limits.waiting else { return [.fail(request, .overloaded)] }
+    // Every connection so far took it only to end: enough of that.
+    guard !again || failures < limits.attempts || hasLive else { return [.fail(request, .refused)] }
     if again {
       waiting.prepend(request)
     } else {
@@ -129,13 +133,9 @@ struct PoolState<Request, Connection> {
   /// and after some in a row the waiting are told rather than kept.
   mutating func closed(_ id: ConnectionID, _ failure: TransportFailure, now: NIODeadline) -> [Command] {
     guard let index = index(of: id) else { return [] }
-    let entry = entries.remove(at: index)
-    guard !entry.proven, !isShutDown else { return dispatch(now: now) }
-    failures += 1
-    noConnectBefore = now + min(limits.pause * (1 << min(failures - 1, 10)), limits.longestPause)
-    guard failures >= limits.attempts, !entries.contains(where: { $0.phase != .draining }) else {
-      return dispatch(now: now)
-    }
+    countFailure(index, now: now)
+    let isUseless = !entries.remove(at: index).proven
+    guard isUseless, !isShutDown, failures >= limits.attempts, !hasLive else { return dispatch(now: now) }
     defer { waiting.removeAll() }
     return waiting.map { .fail($0, failure) }
   }
@@ -144,6 +144,7 @@ struct PoolState<Request, Connection> {
   mutating func drain(_ id: ConnectionID, now: NIODeadline) -> [Command] {
     guard let index = index(of: id), entries[index].phase != .draining else { return [] }
     entries[index].phase = .draining
+    countFailure(index, now: now)
     return closeIfDrained(index) + dispatch(now: now)
   }
 
@@ -200,6 +201,16 @@ struct PoolState<Request, Connection> {
       }
     }
     return best
+  }
+
+  /// Whether any connection takes requests, or may soon.
+  private var hasLive: Bool { entries.contains { $0.phase != .draining } }
+
+  private mutating func countFailure(_ index: Int, now: NIODeadline) {
+    guard !entries[index].proven, !entries[index].hasFailed else { return }
+    entries[index].hasFailed = true
+    failures += 1
+    noConnectBefore = now + min(limits.pause * (1 << min(failures - 1, 10)), limits.longestPause)
   }
 
   private func hasRoom(_ entry: Entry) -> Bool {

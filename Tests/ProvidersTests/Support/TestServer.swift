@@ -27,7 +27,7 @@ final class TestServer: Sendable {
     case reset(HTTP2ErrorCode)
     /// The streams before this one were taken, this one and later ones were not.
     case goAwayBelow
-    /// This stream and the ones before it were taken.
+    /// All streams that were opened until now are taken, later ones are not.
     case goAwayHere
     /// A first GOAWAY with the highest id there is.
     case goAwayNotice
@@ -146,6 +146,9 @@ private final class TestServerHandler: ChannelInboundHandler {
   private let react: @Sendable (TestServer.Request) -> [TestServer.Action]
   private var open: [HTTP2StreamID: (headers: HPACKHeaders, body: String)] = [:]
   private var count = 0
+  private var highest = HTTP2StreamID.rootStream
+  /// Streams above are not looked at.
+  private var last = HTTP2StreamID.maxID
 
   init(
     connection: Int, log: TestServer.SharedLog, greeting: [TestServer.Action],
@@ -164,8 +167,10 @@ private final class TestServerHandler: ChannelInboundHandler {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let frame = unwrapInboundIn(data)
+    guard frame.streamID <= last else { return }
     switch frame.payload {
     case .headers(let payload):
+      highest = max(highest, frame.streamID)
       open[frame.streamID] = (payload.headers, "")
       if payload.endStream { received(frame.streamID, context) }
     case .data(let payload):
@@ -217,7 +222,7 @@ private final class TestServerHandler: ChannelInboundHandler {
     case .reset(let code):
       open[stream] = nil
       write(.rstStream(code), on: stream, context)
-    case .goAwayHere: goAway(stream, context)
+    case .goAwayHere: goAway(highest, context)
     case .goAwayBelow: goAway(HTTP2StreamID(max(0, Int(stream) - 2)), context)
     case .goAwayNotice: goAway(.maxID, context)
     case .announce(let streams):
@@ -231,6 +236,7 @@ private final class TestServerHandler: ChannelInboundHandler {
   }
 
   private func goAway(_ last: HTTP2StreamID, _ context: ChannelHandlerContext) {
+    self.last = last
     write(.goAway(lastStreamID: last, errorCode: .noError, opaqueData: nil), on: .rootStream, context)
   }
 
