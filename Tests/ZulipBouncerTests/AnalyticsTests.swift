@@ -8,7 +8,8 @@ import Wire
 @Suite("server/analytics")
 struct AnalyticsTests {
   private static let uuid = "e502dde1-74fb-44bc-9b9f-2b8b3a2f3e10"
-  private static let count = #"{"property":"messages_read::hour","realm":2,"id":5,"end_time":1.5,"subgroup":null,"value":3}"#
+  private static let count =
+    #"{"property":"messages_read::hour","realm":2,"id":5,"end_time":1.5,"subgroup":null,"value":3}"#
   private static let installationCount =
     #"{"property":"1day_actives::day","id":6,"end_time":2,"subgroup":"x","value":3}"#
   private static let event =
@@ -19,7 +20,8 @@ struct AnalyticsTests {
   private static func form(_ changes: [String: String?], _ bouncer: Bouncer) -> [(String, String)] {
     var form: [(String, String)] = [
       ("realm_counts", "[\(count)]"), ("installation_counts", "[\(installationCount)]"),
-      ("realmauditlog_rows", "[\(event)]"), ("realms", "[\(bouncer.realmJSON(uuid).text)]"), ("version", #""12.0""#),
+      ("realmauditlog_rows", "[\(event)]"), ("realms", "[\(bouncer.realmJSON(uuid).text)]"),
+      ("version", #""12.0""#),
       ("merge_base", #""abc""#), ("api_feature_level", "468"),
     ]
     for (name, value) in changes {
@@ -95,21 +97,33 @@ struct AnalyticsTests {
         (count(#""id":5"#, #""id":99999999999999999999"#), #"realm_counts[0]["id"] is not an integer"#),
         (count(#""id":5,"#, ""), #"realm_counts[0]["id"] field is missing"#),
         (count(#""realm":2"#, #""realm":null"#), #"realm_counts[0]["realm"] is not an integer"#),
-        (count(#""end_time":1.5"#, #""end_time":1e300"#), #"realm_counts[0]["end_time"] is not a valid time"#),
+        (
+          count(#""end_time":1.5"#, #""end_time":1e300"#), #"realm_counts[0]["end_time"] is not a valid time"#
+        ),
         (count(#""end_time":1.5"#, #""end_time":"x""#), #"realm_counts[0]["end_time"] is not a number"#),
-        (count(#""subgroup":null"#, #""subgroup":"\u0000""#), #"realm_counts[0]["subgroup"] has invalid format"#),
+        (
+          count(#""subgroup":null"#, #""subgroup":"\u0000""#),
+          #"realm_counts[0]["subgroup"] has invalid format"#
+        ),
         (count("messages_read::hour", "no_such"), "Invalid property no_such"),
         (
-          count("messages_read::hour", "mobile_pushes_forwarded::day"), "Invalid property mobile_pushes_forwarded::day"
+          count("messages_read::hour", "mobile_pushes_forwarded::day"),
+          "Invalid property mobile_pushes_forwarded::day"
         ),
         (count(#""id":5"#, #""id":0"#), "Data is out of order."),
-        (["installation_counts": "[\(Self.installationCount),\(Self.installationCount)]"], "Data is out of order."),
+        (
+          ["installation_counts": "[\(Self.installationCount),\(Self.installationCount)]"],
+          "Data is out of order."
+        ),
         (["installation_counts": "null"], "installation_counts is not a list"),
         (event(#""event_type":101"#, #""event_type":106"#), "Invalid event type."),
         (event(#""id":7"#, #""id":-1"#), "Data is out of order."),
         (event(#""{\"a\": 1}""#, #""{""#), "Malformed audit log data"),
         (event(#""{\"a\": 1}""#, "5"), #"realmauditlog_rows[0]["extra_data"] is not a string"#),
-        (event(#""backfilled":false"#, #""backfilled":0"#), #"realmauditlog_rows[0]["backfilled"] is not a boolean"#),
+        (
+          event(#""backfilled":false"#, #""backfilled":0"#),
+          #"realmauditlog_rows[0]["backfilled"] is not a boolean"#
+        ),
         (realm("org_type", 11), #"Invalid realms[0]["org_type"]: Value error, Not a valid org_type value"#),
         (realm("org_type", "10"), #"realms[0]["org_type"] is not an integer"#),
         (realm("plan", 1), #"Argument "plan" at realms[0]["plan"] is unexpected"#),
@@ -142,7 +156,8 @@ struct AnalyticsTests {
       let server = try await bouncer.server()
       let wrong = [
         "realm_counts": "[\(Self.count.replacing("messages_read::hour", with: "no_such"))]",
-        "realmauditlog_rows": "[\(Self.event.replacing("101", with: "999").replacing(#"{\"a\": 1}"#, with: "{"))]",
+        "realmauditlog_rows":
+          "[\(Self.event.replacing("101", with: "999").replacing(#"{\"a\": 1}"#, with: "{"))]",
       ]
       func message(_ changes: [String: String?]) async throws -> String? {
         try await bouncer.post("server/analytics", Self.form(changes, bouncer), as: server).message
@@ -180,7 +195,8 @@ struct AnalyticsTests {
 
 @Suite("server/billing")
 struct BillingTests {
-  private static let user = #"{"uuid":"e502dde1-74fb-44bc-9b9f-2b8b3a2f3e10","email":"a@b.org","full_name":"A"}"#
+  private static let user =
+    #"{"uuid":"e502dde1-74fb-44bc-9b9f-2b8b3a2f3e10","email":"a@b.org","full_name":"A"}"#
 
   @Test("leads to a page of this service")
   func success() async throws {
@@ -217,11 +233,17 @@ struct BillingTests {
         ([("user", "{}"), ("realm", mine)], 400, "BAD_REQUEST", #"user["uuid"] field is missing"#),
         ([("user", Self.user), ("realm", "[]")], 400, "BAD_REQUEST", #"realm["id"] field is missing"#),
         (
-          [("user", Self.user), ("realm", mine), ("uri_scheme", "ftp://")], 400, "BAD_REQUEST", "Invalid uri_scheme"
+          [("user", Self.user), ("realm", mine), ("uri_scheme", "ftp://")], 400, "BAD_REQUEST",
+          "Invalid uri_scheme"
         ),
-        ([("user", Self.user), ("realm", mine), ("next_page", "x")], 400, "BAD_REQUEST", "Invalid next_page"),
+        (
+          [("user", Self.user), ("realm", mine), ("next_page", "x")], 400, "BAD_REQUEST", "Invalid next_page"
+        ),
         ([("user", Self.user), ("realm", theirs)], 403, "REMOTE_REALM_SERVER_MISMATCH_ERROR", mismatch),
-        ([("user", Self.user), ("realm", unknown)], 403, "MISSING_REMOTE_REALM", "Organization not registered"),
+        (
+          [("user", Self.user), ("realm", unknown)], 403, "MISSING_REMOTE_REALM",
+          "Organization not registered"
+        ),
       ]
       for (form, status, code, message) in table {
         let answer = try await bouncer.post("server/billing", form, as: server)

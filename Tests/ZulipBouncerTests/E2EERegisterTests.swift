@@ -14,15 +14,18 @@ struct E2EERegisterTests {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
-      let answer = try await bouncer.post("push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)
+      let answer = try await bouncer.post(
+        "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)
       #expect(answer.text == #"{"result":"success","msg":""}"# + "\n")
       let seconds = Int64(bouncer.clock.now.timeIntervalSince1970)
       for (token, timestamp) in [
-        ("fcm-1", JSON.number("\(seconds).0")), ("fcm-2", .string("\(seconds)")), ("fcm-3", .integer(seconds + 999_999)),
+        ("fcm-1", JSON.number("\(seconds).0")), ("fcm-2", .string("\(seconds)")),
+        ("fcm-3", .integer(seconds + 999_999)),
         ("fcm-4", .integer(seconds - 86_400)), ("fcm-5", .integer(.max)),
       ] {
         let json: JSON = [
-          "timestamp": timestamp, "token": .string(token), "token_kind": "fcm", "ios_app_id": nil, "more": [1, 2],
+          "timestamp": timestamp, "token": .string(token), "token_kind": "fcm", "ios_app_id": nil,
+          "more": [1, 2],
         ]
         var form = try bouncer.registerForm(realm: realm.uppercased(), json)
         form[2].1.insert("\n", at: form[2].1.index(form[2].1.startIndex, offsetBy: 40))
@@ -64,10 +67,12 @@ struct E2EERegisterTests {
       let realm = try await bouncer.realm(of: server)
       let ids = [TokenID(token: "c0ffee")]
       func stored() async throws -> [E2EERegistration] {
-        guard let row = try await bouncer.dump()["remote_realms"]?.first, case .integer(let id) = row[0] else { return [] }
+        guard let row = try await bouncer.dump()["remote_realms"]?.first, case .integer(let id) = row[0]
+        else { return [] }
         return try await bouncer.registrations.lookup(realm: id, tokenIDs: ids)
       }
-      _ = try await bouncer.post("push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)
+      _ = try await bouncer.post(
+        "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)
       let first = try #require(try await stored().first)
       _ = try await bouncer.registrations.expire([
         .init(id: first.id, registeredAt: first.registeredAt, reason: "Unregistered")
@@ -131,7 +136,9 @@ struct E2EERegisterTests {
         ),
         (["encrypted_push_registration": ""], 400, "BAD_REQUEST", "Invalid encrypted_push_registration"),
         (["encrypted_push_registration": "AAAA"], 400, "BAD_REQUEST", "Invalid encrypted_push_registration"),
-        (["encrypted_push_registration": unpadded], 400, "BAD_REQUEST", "Invalid encrypted_push_registration"),
+        (
+          ["encrypted_push_registration": unpadded], 400, "BAD_REQUEST", "Invalid encrypted_push_registration"
+        ),
         (
           ["bouncer_public_key": "j0DFrbaPJWJK5bIU6nZ6bslNgp09e14a0bpvPiE4KF8="], 400, "BAD_REQUEST",
           "Invalid encrypted_push_registration"
@@ -167,9 +174,12 @@ struct E2EERegisterTests {
         without(apns, "token", "xyz"), without(apns, "token", "abc"),
         without(fcm, "token", .string(String(repeating: "a", count: 4097))), without(apns, "token_kind"),
         without(apns, "token_kind", "sms"), without(apns, "token_kind", 1), without(apns, "timestamp"),
-        without(apns, "timestamp", nil), without(apns, "timestamp", .number("1.5")), without(apns, "timestamp", "x"),
-        without(apns, "timestamp", .number("1e400")), without(apns, "ios_app_id"), without(apns, "ios_app_id", nil),
-        without(apns, "ios_app_id", ""), without(apns, "ios_app_id", "a b"), without(apns, "ios_app_id", "a\n"),
+        without(apns, "timestamp", nil), without(apns, "timestamp", .number("1.5")),
+        without(apns, "timestamp", "x"),
+        without(apns, "timestamp", .number("1e400")), without(apns, "ios_app_id"),
+        without(apns, "ios_app_id", nil),
+        without(apns, "ios_app_id", ""), without(apns, "ios_app_id", "a b"),
+        without(apns, "ios_app_id", "a\n"),
         without(fcm, "ios_app_id", "example.app"), without(fcm, "ios_app_id", ""),
       ]
       for plaintext in plaintexts {
@@ -193,7 +203,9 @@ struct E2EERegisterTests {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let form = try bouncer.registerForm(realm: try await bouncer.realm(of: server), bouncer.fcm())
-      try await bouncer.database.write { try $0.runScript("ALTER TABLE e2ee_registrations RENAME TO elsewhere") }
+      try await bouncer.database.write {
+        try $0.runScript("ALTER TABLE e2ee_registrations RENAME TO elsewhere")
+      }
       let answer = try await bouncer.post("push/e2ee/register", form, as: server)
       #expect(answer.status == 503)
       #expect(answer.headers[.retryAfter] == "5")
