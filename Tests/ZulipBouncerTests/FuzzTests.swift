@@ -11,9 +11,9 @@ import ZulipBouncer
 /// not asked for properly.
 @Suite("Nonsense")
 struct FuzzTests {
-  /// `PUSH_BOUNCER_FUZZ` sets how many bodies each endpoint gets.
+  /// `FUZZ_ROUNDS` sets how many bodies each endpoint gets.
   private static let rounds =
-    ProcessInfo.processInfo.environment["PUSH_BOUNCER_FUZZ"].flatMap(Int.init) ?? 500
+    ProcessInfo.processInfo.environment["FUZZ_ROUNDS"].flatMap(Int.init) ?? 500
 
   @Test(
     "is never answered with 500",

@@ -149,7 +149,7 @@ struct RegisterTests {
         #expect(answer.message?.contains("push-bouncer server add --hostname \(hostname)") == true)
       }
       #expect(try await bouncer.servers.all().isEmpty)
-      for hostname in ["ONE.example.org", "a.b.allowed.org"] {
+      for hostname in ["ONE.example.org", "a.b.allowed.org", "c.allowed.org:8443"] {
         let id = UUID().uuidString.lowercased()
         let answer = try await bouncer.post(
           "server/register", Self.form(["hostname": hostname, "zulip_org_id": id]))
