@@ -93,8 +93,8 @@ CREATE TABLE bouncer_keys (
   public_key TEXT NOT NULL UNIQUE             -- base64, as callers spell it
 ) STRICT;
 
--- One row per token and realm, by far the most numerous rows: about 200 bytes each with its one
--- full index.
+-- One row per token and realm, by far the most numerous rows: about 230 bytes each, its one full
+-- index included.
 CREATE TABLE e2ee_registrations (
   id INTEGER PRIMARY KEY,
   realm_id INTEGER NOT NULL REFERENCES remote_realms (id),

@@ -1,3 +1,4 @@
+internal import Registrations
 public import Wire
 
 extension ZulipBouncer {
@@ -62,11 +63,12 @@ public struct HostnamePattern: Sendable, Hashable {
     self.text = text.strippingWhitespace().lowercased()
   }
 
-  /// Whether a hostname, with its port if it has one, fits.
-  func matches(_ hostname: String) -> Bool {
-    let hostname = hostname.lowercased()
-    guard text.hasPrefix("*.") else { return hostname == text }
-    let suffix = text.dropFirst()
-    return hostname.hasSuffix(suffix) && hostname.utf8.count > suffix.utf8.count
+  /// Whether a hostname fits; a pattern without a port allows every port.
+  func matches(_ hostname: Hostname) -> Bool {
+    [hostname.canonical, hostname.host.lowercased()].contains { name in
+      guard text.hasPrefix("*.") else { return name == text }
+      let suffix = text.dropFirst()
+      return name.hasSuffix(suffix) && name.utf8.count > suffix.utf8.count
+    }
   }
 }

@@ -21,8 +21,10 @@ public struct Field: Sendable {
       let body = Field(try JSON.parse(buffer), path: "request")
       _ = try body.members()
       return body
-    } catch let error as JSON.ParseError {
-      throw APIError(error == .encoding ? "Malformed payload" : "Malformed JSON")
+    } catch is JSON.ParseError {
+      // Upstream decodes the whole body first, so bytes that are no text count wherever they stand.
+      let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
+      throw APIError(isText ? "Malformed JSON" : "Malformed payload")
     }
   }
 

@@ -13,14 +13,14 @@ extension ZulipBouncer {
   func open(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       try perAddress.check(context.clientAddress)
-      return try await unlessBusy { try await handler(request, context) }
+      return try await mindingDatabase(context) { try await handler(request, context) }
     }
   }
 
   /// For calls of a registered server: so many per server (`spec/zulip.md` A.5, A.7).
   func authenticated(_ handler: @escaping ServerHandler) -> Router<WireContext>.Handler {
     { request, context in
-      try await unlessBusy {
+      try await mindingDatabase(context) {
         let server = try await authenticate(request)
         let standing = try perServer.check(server.uuid.uuidString)
         dependencies.requestTimes.note(server: server.id)
@@ -44,12 +44,17 @@ extension ZulipBouncer {
     }
   }
 
-  /// A database that is busy or closing is no fault of ours or the caller's: 503, come again.
-  private func unlessBusy(_ body: () async throws -> Response) async throws -> Response {
+  /// Logs what the database could not do; where it may be able to in a moment, the caller is told to
+  /// come again.
+  private func mindingDatabase(
+    _ context: WireContext, _ body: () async throws -> Response
+  ) async throws -> Response {
     do {
       return try await body()
-    } catch let error as DatabaseError where error.isTransient {
-      throw APIError.tryAgainLater
+    } catch let error as DatabaseError {
+      context.logger.error(
+        "database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
+      throw error.isTransient ? APIError.tryAgainLater : error
     }
   }
 
@@ -62,8 +67,7 @@ extension ZulipBouncer {
       } catch let error as APIError where error.status == .tooManyRequests {
         let seconds = error.headers[.retryAfter].flatMap(Double.init) ?? 1
         throw APIError.unavailable(error.message, retryAfter: max(1, Int(seconds.rounded(.up))))
-      } catch let error as DatabaseError {
-        context.logger.error("database failed", metadata: ["code": "\(error.code)"])
+      } catch is DatabaseError {
         throw APIError.tryAgainLater
       }
     }

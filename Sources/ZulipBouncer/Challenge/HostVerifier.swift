@@ -30,15 +30,30 @@ struct HostVerifier: Sendable {
   }
 
   private static let tries = 3
-  private static let timeout = TimeAmount.seconds(5)
   private static let maximumBytes = 16 * 1024
 
   let caFile: String?
   let allowPrivateAddresses: Bool
+  /// How long it may take in all, save that the system's resolver has limits of its own.
+  var timeout = Duration.seconds(5)
 
   /// The secret as the host shows it.
   func verificationSecret(at hostname: Hostname, accessToken: AccessToken) async throws(Failure) -> String {
-    let address = try await address(of: hostname.host)
+    // Two results: the answer's, or that of the time that ran out.
+    let result = await withTaskGroup(of: Result<String, Failure>.self) { group in
+      group.addTask { await self.call(hostname, accessToken) }
+      group.addTask {
+        try? await Task.sleep(for: self.timeout)
+        return .failure(.timeout)
+      }
+      defer { group.cancelAll() }
+      return await group.next() ?? .failure(.other)
+    }
+    return try result.get()
+  }
+
+  private func call(_ hostname: Hostname, _ accessToken: AccessToken) async -> Result<String, Failure> {
+    guard let address = await address(of: hostname.host) else { return .failure(.connection) }
     let client = HTTPClient(configuration: clientConfiguration(connecting: hostname.host, to: address))
     let result: Result<String, Failure>
     do throws(Failure) {
@@ -46,9 +61,9 @@ struct HostVerifier: Sendable {
     } catch {
       result = .failure(error)
     }
-    // Nothing is in flight any more.
-    try? await client.shutdown()
-    return try result.get()
+    // A host that does not answer may not say goodbye either: nobody waits for that.
+    Task { try? await client.shutdown() }
+    return result
   }
 
   private func ask(
@@ -57,16 +72,15 @@ struct HostVerifier: Sendable {
     var request = HTTPClientRequest(
       url: "https://\(hostname.text)/api/v1/zulip-services/verify/\(accessToken.text)/")
     request.headers.add(name: "User-Agent", value: "push-bouncer")
-    let deadline = NIODeadline.now() + Self.timeout
     var failure = Failure.connection
     for _ in 0..<Self.tries {
       do {
-        let response = try await client.execute(request, deadline: deadline)
+        let response = try await client.execute(request, timeout: TimeAmount(timeout))
         let body = try await response.body.collect(upTo: Self.maximumBytes)
         return try Self.secret(status: Int(response.status.code), body: body)
       } catch {
         failure = Failure(error)
-        // What was refused or cut off may work at once; what was answered or took all the time will not.
+        // What was refused or cut off may work at once; what was answered will not change.
         guard failure == .connection else { break }
       }
     }
@@ -89,13 +103,13 @@ struct HostVerifier: Sendable {
     var configuration = HTTPClient.Configuration(tlsConfiguration: tls, redirectConfiguration: .disallow)
     configuration.dnsOverride = [host: address]
     configuration.httpVersion = .http1Only
-    configuration.timeout.connect = Self.timeout
+    configuration.timeout.connect = TimeAmount(timeout)
     configuration.connectionPool.retryConnectionEstablishment = false
     return configuration
   }
 
-  /// An address of the host that may be called.
-  private func address(of host: String) async throws(Failure) -> String {
+  /// An address of the host that may be called, if it has one.
+  private func address(of host: String) async -> String? {
     let addresses: [String]
     if IPAddress(host) != nil {
       addresses = [host]
@@ -105,7 +119,7 @@ struct HostVerifier: Sendable {
     // One private address spoils a name: a public host has none.
     guard let first = addresses.first,
       allowPrivateAddresses || addresses.allSatisfy({ IPAddress($0)?.isPublic == true })
-    else { throw .connection }
+    else { return nil }
     return first
   }
 

@@ -36,7 +36,7 @@ extension ZulipBouncer {
   private func mayCreate(_ hostname: Hostname) -> Bool {
     switch configuration.registration {
     case .open: true
-    case .closed: configuration.allowedHostnames.contains { $0.matches(hostname.text) }
+    case .closed: configuration.allowedHostnames.contains { $0.matches(hostname) }
     }
   }
 
