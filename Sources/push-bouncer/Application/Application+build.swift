@@ -1,6 +1,7 @@
 import Delivery
 import Foundation
 import Hummingbird
+import HummingbirdCore
 import HummingbirdTLS
 import Logging
 import NIOCore
@@ -37,9 +38,10 @@ struct BouncerService {
 
     let keyFolder = KeyFolder(
       directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject, logger: logger)
-    let keys = try keyFolder.load()
+    let keys = keyFolder.load()
+    let storageKey = try KeyFolder.storageKey(in: configuration.keys.directory)
     let store = try await Store.open(
-      configuration, storageKey: keys.storageKey, now: now, observer: DatabaseMetrics().observe)
+      configuration, storageKey: storageKey, now: now, observer: DatabaseMetrics().observe)
 
     let providers = try PushProviders(configuration: .init(configuration))
     providers.use(keys.credentials)
@@ -52,9 +54,9 @@ struct BouncerService {
     let bouncer = ZulipBouncer(
       configuration: .init(configuration, port: publicPort),
       dependencies: .init(
-        servers: store.servers, realms: store.realms, analytics: Analytics(database: store.database, now: now),
+        servers: store.servers, realms: store.realms, analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
         registrations: registrations, requestTimes: requestTimes, deliverer: deliverer,
-        keyring: { keyFolder.current.bouncer }, storageKey: keys.storageKey, now: now, logger: logger))
+        keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger))
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, routeStates: { deliverer.routeStates() })

@@ -1,9 +1,11 @@
 import ArgumentParser
+import AsyncHTTPClient
 import Foundation
 import Logging
 import Operations
 import ProviderSimulator
 import ServiceLifecycle
+import UnixSignals
 
 /// `demo`: the whole story on this machine.
 struct Demo: AsyncParsableCommand {
@@ -48,7 +50,7 @@ struct Demo: AsyncParsableCommand {
         home: PhoneHome(url: "https://127.0.0.1:\(simulator.fcmPort)", client: client))
       do {
         try await story.play()
-        if keep { print(invitation(bouncer, await service.adminPort.wait(), simulator, folder.path)) }
+        if keep { tell(invitation(bouncer, await service.adminPort.wait(), simulator, folder.path)) }
       } catch {
         note("The story stopped here: \(error)")
         await group.triggerGracefulShutdown()

@@ -1,7 +1,7 @@
-import ArgumentParser
+public import ArgumentParser
 import AsyncHTTPClient
 import Foundation
-import Sealing
+public import Sealing
 import Wire
 
 /// `device`: a phone without a phone.
@@ -65,7 +65,6 @@ struct Device: AsyncParsableCommand {
         arrived += 1
         let text = delivery["payload"].flatMap(phone.open) ?? "could not be decrypted"
         options.show(["token_id": .string(phone.tokenID.base64), "plaintext": .string(text)], text)
-        fflush(stdout)
       }
     }
   }
@@ -79,4 +78,4 @@ struct Device: AsyncParsableCommand {
   }
 }
 
-extension PushToken.Kind: @retroactive ExpressibleByArgument {}
+extension PushToken.Kind: ExpressibleByArgument {}

@@ -37,8 +37,13 @@ struct GlobalOptions: ParsableArguments {
 
   /// Prints a result: the document with `--json`, else the text.
   func show(_ document: JSON, _ text: @autoclosure () -> String) {
-    print(json ? document.text : text())
+    tell(json ? document.text : text())
   }
+}
+
+/// A line to standard output, at once: a reader behind a pipe waits for it.
+func tell(_ line: String) {
+  FileHandle.standardOutput.write(Data("\(line)\n".utf8))
 }
 
 /// A line to standard error: for people, never part of a result.

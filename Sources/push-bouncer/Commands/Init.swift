@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Operations
+import Sealing
 import Wire
 
 /// `init`: the first run.

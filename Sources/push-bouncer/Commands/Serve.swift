@@ -48,7 +48,7 @@ private struct SignalHandler: Service {
     for await signal in signals.cancelOnGracefulShutdown() {
       switch signal {
       case .sighup:
-        keyFolder.reloadNow()
+        keyFolder.reload()
       default:
         if isStopping { _exit(1) }
         isStopping = true

@@ -4,6 +4,8 @@ import Logging
 import Operations
 import ProviderSimulator
 import ServiceLifecycle
+import UnixSignals
+import Wire
 
 /// `simulate`: Apple and Google on this machine.
 struct Simulate: AsyncParsableCommand {
@@ -42,7 +44,6 @@ struct Simulate: AsyncParsableCommand {
       push-bouncer serve --keys.directory \(keysOut) --providers.ca_file \(keysOut)/ca.pem \\
         --apns.endpoint https://127.0.0.1:\(simulator.apnsPort) --fcm.endpoint https://127.0.0.1:\(simulator.fcmPort)
       """)
-    fflush(stdout)
     let group = ServiceGroup(
       configuration: .init(
         services: [simulator], gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "simulator")))

@@ -11,14 +11,14 @@ struct Vectors: AsyncParsableCommand {
   @Option(help: "A JSON file with vectors to check.") var check: String?
 
   func run() throws {
-    guard let check else { return print(make().text) }
+    guard let check else { return tell(make().text) }
     guard case .array(let vectors) = try JSON.parse(Data(contentsOf: URL(fileURLWithPath: check))) else {
       throw CommandError("\(check) is no array of vectors")
     }
     for (index, vector) in vectors.enumerated() where try !opens(vector) {
       throw CommandError("vector \(index) does not open")
     }
-    print("\(vectors.count) vectors open")
+    tell("\(vectors.count) vectors open")
   }
 
   private func make() -> JSON {

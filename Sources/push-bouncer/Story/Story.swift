@@ -16,14 +16,14 @@ struct Story {
     let server = ChatServer(
       bouncer: bouncer, id: UUID().uuidString.lowercased(), key: RandomText.alphanumeric(64),
       realm: UUID().uuidString.lowercased(), client: home.client)
-    tell("Apple and Google are played by a simulator; the bouncer listens on \(bouncer).")
-    tell("Its public key, which an app is shipped with: \(publicKey)")
+    step("Apple and Google are played by a simulator; the bouncer listens on \(bouncer).")
+    step("Its public key, which an app is shipped with: \(publicKey)")
 
     try expect(try await server.register(hostname: Self.hostname)["created"] == true, "the server is new")
-    tell("A stock Zulip server, \(Self.hostname), registers as manage.py register_server does.")
+    step("A stock Zulip server, \(Self.hostname), registers as manage.py register_server does.")
     let realms = try await server.uploadRealm(hostname: Self.hostname)["realms"]
     try expect(realms?[server.realm]?["can_push"] == true, "the realm may push")
-    tell("It uploads its realm \(server.realm), which may push.")
+    step("It uploads its realm \(server.realm), which may push.")
 
     var android = VirtualPhone(.fcm, appID: nil)
     let iPhone = VirtualPhone(.apns, appID: "org.example.chat")
@@ -34,12 +34,12 @@ struct Story {
 
     let oldKey = android.keyID
     android.rotateKey()
-    tell("The Android phone makes a new push key, as every 30 days: \(oldKey) gives way to \(android.keyID).")
+    step("The Android phone makes a new push key, as every 30 days: \(oldKey) gives way to \(android.keyID).")
     try await send("Still lunch?", to: [android, iPhone], from: server, &seen)
 
     let oldPhone = android
     android.rotateToken()
-    tell("Google gives it a new token: \(oldPhone.tokenID.base64) gives way to \(android.tokenID.base64).")
+    step("Google gives it a new token: \(oldPhone.tokenID.base64) gives way to \(android.tokenID.base64).")
     try await register(android, at: server)
     try await send("At one, then.", to: [android], from: server, &seen)
 
@@ -48,13 +48,13 @@ struct Story {
     try expect(answer["delete_token_ids"] == [.string(oldPhone.tokenID.base64)], "the dead token is named")
     try expect(answer["android_successfully_sent_count"] == 1, "the living one is reached")
     _ = try await home.deliveries(1, after: &seen)
-    tell("Google says that the old token is dead: the bouncer ends it and tells the server to forget it.")
+    step("Google says that the old token is dead: the bouncer ends it and tells the server to forget it.")
 
     try await home.set(token: oldPhone.token, ["status": 200])
     try await register(oldPhone, at: server)
     try await send("There you are!", to: [oldPhone], from: server, &seen)
-    tell("The phone registers the same token again, and lives again.")
-    print("\nEvery step happened.")
+    step("The phone registers the same token again, and lives again.")
+    tell("\nEvery step happened.")
   }
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
@@ -62,7 +62,7 @@ struct Story {
       throw CommandError("the registration could not be sealed")
     }
     _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: publicKey)
-    tell(
+    step(
       """
       \(phone.name) seals its token to the bouncer. All that the chat server sees and passes on:
           token id \(phone.tokenID.base64), registration \(sealed.prefix(48))...
@@ -75,7 +75,7 @@ struct Story {
     let answer = try await server.notify(phones, plaintext(text))
     let sent = (answer["apple_successfully_sent_count"]?.integer ?? 0) + (answer["android_successfully_sent_count"]?.integer ?? 0)
     try expect(sent == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
-    tell("The chat server seals \"\(text)\" under each phone's push key and hands it to the bouncer.")
+    step("The chat server seals \"\(text)\" under each phone's push key and hands it to the bouncer.")
     let deliveries = try await home.deliveries(phones.count, after: &seen)
     for phone in phones {
       let delivery = deliveries.first { $0["token"]?.string == phone.token }
@@ -83,8 +83,8 @@ struct Story {
         throw CommandError("\(phone.name) got nothing that it can open")
       }
       try expect(opened == plaintext(text).text, "what arrives is what was sent")
-      if showWire { print("      \(phone.provider) sees \(payload.text.prefix(120))...") }
-      print("      \(phone.name) decrypts \(opened)")
+      if showWire { tell("      \(phone.provider) sees \(payload.text.prefix(120))...") }
+      tell("      \(phone.name) decrypts \(opened)")
     }
   }
 
@@ -95,8 +95,8 @@ struct Story {
     ]
   }
 
-  private func tell(_ step: String) {
-    print("  *  \(step)")
+  private func step(_ text: String) {
+    tell("  *  \(text)")
   }
 
   private func expect(_ happened: Bool, _ what: String) throws {
