@@ -22,7 +22,8 @@ public struct APNsCredential: Sendable, Hashable {
 
   /// A credential by its parts.
   public init(
-    name: String, keyID: String, teamID: String, privateKey: String, topics: [String], environment: Environment
+    name: String, keyID: String, teamID: String, privateKey: String, topics: [String],
+    environment: Environment
   ) {
     self.name = name
     self.keyID = keyID
@@ -50,7 +51,8 @@ public struct FCMCredential: Sendable, Hashable {
 
   /// A credential by its parts.
   public init(
-    name: String, projectID: String, clientEmail: String, privateKeyID: String, privateKey: String, tokenURI: URL
+    name: String, projectID: String, clientEmail: String, privateKeyID: String, privateKey: String,
+    tokenURI: URL
   ) {
     self.name = name
     self.projectID = projectID

@@ -12,7 +12,9 @@ final class ClearTransport: Transport {
     self.client = client
   }
 
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<ProviderResponse, TransportFailure> {
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  > {
     let authority = request.headers.first(name: ":authority") ?? ""
     let path = request.headers.first(name: ":path") ?? "/"
     var outgoing = HTTPClientRequest(url: "http://\(authority)\(path)")

@@ -29,7 +29,9 @@ struct ConnectionID: Hashable, Sendable {
 /// Carries requests to one origin.
 protocol Transport: AnyObject, Sendable {
   /// Sends the request. Returns by the deadline, a few milliseconds late at most; also when the task is cancelled.
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<ProviderResponse, TransportFailure>
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  >
   /// Uses the connection for no more requests; those on it go on.
   func retire(_ connection: ConnectionID)
   /// Takes no more requests and returns when those under way have ended and all is closed.
