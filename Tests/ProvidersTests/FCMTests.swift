@@ -190,6 +190,34 @@ struct FCMTests {
     try await server.stop()
   }
 
+  @Test func `Nobody listening is an outage`() async throws {
+    let oauth = try await Self.start()
+    let gone = try await Self.start()
+    try await gone.stop()
+    let providers = try PushProviders(
+      configuration: .init(fcmEndpoint: URL(string: "http://127.0.0.1:\(gone.port)")), now: { Date() })
+    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: oauth.port)]))
+    #expect(await Self.send(providers, within: 30) == .retry(.connectFailed, notBefore: nil))
+    let route = Route(provider: .fcm, credential: "default", target: "demo")
+    guard case .failing(.connectFailed, _) = providers.routeStates()[route] else {
+      Issue.record("\(providers.routeStates())")
+      return
+    }
+    await providers.shutdown()
+    try await oauth.stop()
+  }
+
+  @Test func `A cancelled sender is answered at once`() async throws {
+    let server = try await Self.start(fcm: { _ in .init(delay: .seconds(30)) })
+    let providers = try Self.providers(server)
+    let task = Task { await Self.send(providers, within: 60) }
+    await eventually { server.requests.count == 2 }
+    task.cancel()
+    #expect(await task.value == .retry(.cancelled, notBefore: nil))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
   @Test func `Without a project the default one is taken`() async throws {
     let server = try await Self.start()
     let providers = try Self.providers(server)

@@ -17,8 +17,9 @@ struct ProviderResponse: Sendable {
   /// The connection it came over, for ``Transport/retire(_:)``.
   var connection: ConnectionID?
 
-  /// Longer bodies are cut: no provider sends more than a few hundred bytes.
-  static let maximumBody = 65_536
+  /// Longer bodies are cut: no provider sends more than a few hundred bytes. Less than a stream's
+  /// window (65,535 bytes), so that a longer one is noticed rather than waited for.
+  static let maximumBody = 32_768
 }
 
 /// Names a connection within its pool.
