@@ -51,6 +51,7 @@ let package = Package(
       dependencies: [
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -101,12 +102,15 @@ let package = Package(
     .target(
       name: "ZulipBouncer",
       dependencies: [
-        "Delivery", "Providers", "Registrations", "Sealing", "Wire",
+        "Delivery", "Providers", "Registrations", "SQL", "Sealing", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
       ],
       swiftSettings: swiftSettings),
 
@@ -173,9 +177,7 @@ let package = Package(
 
     .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "SQLTests",
-      dependencies: ["SQL", .product(name: "GRDB", package: "GRDB.swift")],
-      swiftSettings: swiftSettings),
+      name: "SQLTests", dependencies: ["SQL", "SQLiteMigrations"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ProvidersTests",
       dependencies: [
