@@ -68,9 +68,6 @@ struct PoolState<Request, Connection> {
     self.limits = limits
   }
 
-  /// Connections that are open, those that only finish included.
-  var openCount: Int { entries.count { $0.connection != nil } }
-
   /// Nothing open, opening or waiting.
   var isEmpty: Bool { entries.isEmpty && waiting.isEmpty }
 
