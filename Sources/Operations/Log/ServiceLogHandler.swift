@@ -22,6 +22,7 @@ struct ServiceLogHandler: LogHandler {
   var logLevel: Logger.Level
   var metadata: Logger.Metadata = [:]
   private let format: LogFormat
+  private static let timeFormat = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
   private let write: @Sendable (String) -> Void
 
   init(level: Logger.Level, format: LogFormat, write: @escaping @Sendable (String) -> Void = ServiceLogHandler.standardError) {
@@ -41,7 +42,7 @@ struct ServiceLogHandler: LogHandler {
     // Hummingbird's own id says nothing that ours does not.
     all["hb.request.id"] = nil
     let fields = all.sorted { ($0.key == "request_id" ? "" : $0.key) < ($1.key == "request_id" ? "" : $1.key) }
-    let time = Date().formatted(.iso8601.year().month().day().time(includingFractionalSeconds: true))
+    let time = Date().formatted(Self.timeFormat)
     switch format {
     case .text: write(text(time, event, fields))
     case .json: write(json(time, event, fields))

@@ -65,7 +65,9 @@ struct BouncerService {
       services: [
         Closing { await store.database.close() },
         Closing { await providers.shutdown() },
-        Repeating { try await requestTimes.run(logger: logger) },
+        Repeating {
+          await requestTimes.run { _ in logger.warning("times of requests could not be written") }
+        },
         keyFolder.watcher { snapshot, changed in
           providers.use(snapshot.credentials)
           deliverer.credentialsChanged(changed)

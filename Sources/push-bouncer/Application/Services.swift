@@ -24,12 +24,12 @@ struct Draining: Service {
   }
 }
 
-/// Work that goes on until the shutdown and knows itself when that is.
+/// Work that goes on until the shutdown, which cancels its task.
 struct Repeating: Service {
-  let work: @Sendable () async throws -> Void
+  let work: @Sendable () async -> Void
 
   func run() async throws {
-    try await work()
+    await cancelWhenGracefulShutdown(work)
   }
 }
 
