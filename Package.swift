@@ -19,9 +19,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
     .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
-    .package(
-      url: "https://github.com/apple/swift-configuration", from: "1.4.0",
-      traits: [.defaults, "YAML"]),
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
     .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -119,7 +116,7 @@ let package = Package(
       name: "Operations",
       dependencies: [
         "Delivery", "Providers", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire",
-        .product(name: "Configuration", package: "swift-configuration"),
+        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -186,8 +183,8 @@ let package = Package(
         .product(name: "CryptoExtras", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "Logging", package: "swift-log"),
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOFoundationCompat", package: "swift-nio"),
         .product(name: "NIOHPACK", package: "swift-nio-http2"),
         .product(name: "NIOHTTP1", package: "swift-nio"),
         .product(name: "NIOHTTP2", package: "swift-nio-http2"),

@@ -16,18 +16,27 @@ final class ProviderMetrics: Sendable {
     let connections: Gauge
     let tokens: Counter
 
-    init(_ provider: Route.Provider) {
+    init(_ provider: Route.Provider, _ factory: any MetricsFactory) {
       let labels = [("provider", provider.rawValue)]
-      duration = Timer(label: "push_bouncer_provider_request_duration_seconds", dimensions: labels)
-      connections = Gauge(label: "push_bouncer_provider_connections", dimensions: labels)
-      tokens = Counter(label: "push_bouncer_provider_tokens_minted_total", dimensions: labels)
+      duration = Timer(
+        label: "push_bouncer_provider_request_duration_seconds", dimensions: labels, factory: factory)
+      connections = Gauge(label: "push_bouncer_provider_connections", dimensions: labels, factory: factory)
+      tokens = Counter(
+        label: "push_bouncer_provider_tokens_minted_total", dimensions: labels, factory: factory)
     }
   }
 
-  private let apns = Handles(.apns)
-  private let fcm = Handles(.fcm)
+  private let factory: any MetricsFactory
+  private let apns: Handles
+  private let fcm: Handles
   private let requests = Mutex<[Key: Counter]>([:])
   private let connections = Mutex<[Route.Provider: Int]>([:])
+
+  init(factory: any MetricsFactory = MetricsSystem.factory) {
+    self.factory = factory
+    apns = Handles(.apns, factory)
+    fcm = Handles(.fcm, factory)
+  }
 
   /// A push has ended. The labels come from closed lists: at most some hundred combinations.
   func ended(_ provider: Route.Provider, _ outcome: Outcome, after duration: TimeAmount) {
@@ -38,7 +47,7 @@ final class ProviderMetrics: Sendable {
         label: "push_bouncer_provider_requests_total",
         dimensions: [
           ("provider", provider.rawValue), ("outcome", key.outcome), ("reason", key.reason?.rawValue ?? ""),
-        ])
+        ], factory: factory)
       requests[key] = counter
       return counter
     }

@@ -1,9 +1,6 @@
 import AsyncHTTPClient
 public import Foundation
-import Logging
 import NIOCore
-import NIOPosix
-import NIOSSL
 import Synchronization
 
 /// APNs and FCM behind one door: a push in, an ``Outcome`` out.
@@ -30,14 +27,15 @@ public final class PushProviders: Sendable {
 
   /// Prepares the clients; connects on first use.
   ///
-  /// - Throws: ``ConfigurationError``, or what NIOSSL says of the CA file.
+  /// - Throws: ``ConfigurationError``.
   public convenience init(configuration: Configuration) throws {
     try self.init(configuration: configuration, now: { Date() })
   }
 
   /// For tests: with a clock, and with limits of their own.
   init(
-    configuration: Configuration, pool: PoolLimits = .init(), connection: HTTP2ConnectionHandler.Limits = .init(),
+    configuration: Configuration, pool: PoolLimits = .init(),
+    connection: HTTP2ConnectionHandler.Limits = .init(),
     now: @escaping @Sendable () -> Date
   ) throws {
     workshop = try Workshop(configuration: configuration, pool: pool, connection: connection, now: now)
@@ -72,10 +70,14 @@ public final class PushProviders: Sendable {
     let started = NIODeadline.now()
     let (way, isShutDown) = state.withLock { ($0.senders.way(for: push), $0.isShutDown) }
     let outcome: Outcome
+    let left = TimeAmount(deadline - .now)
     if isShutDown {
       outcome = Outcome(.shuttingDown)
+    } else if way != nil, left <= .zero {
+      // Says nothing about the route.
+      outcome = Outcome(TransportFailure.timeout)
     } else if let way {
-      outcome = await way.send(push, deadline: started + TimeAmount(deadline - .now))
+      outcome = await way.send(push, deadline: started + left)
       way.health.record(outcome, now: workshop.now())
     } else {
       outcome = .misconfigured(.unconfigured)

@@ -94,10 +94,12 @@ struct Senders {
       let key = APNsKey(credential)
       let source = tokens[key] ?? before.tokens[key] ?? workshop.apnsTokens(credential)
       tokens[key] = source
-      apns[identity] = before.apns[identity] ?? {
-        let (transport, authority) = workshop.apnsTransport(credential.environment)
-        return APNsSender(authority: authority, transport: transport, tokens: source, now: workshop.now)
-      }()
+      apns[identity] =
+        before.apns[identity]
+        ?? {
+          let (transport, authority) = workshop.apnsTransport(credential.environment)
+          return APNsSender(authority: authority, transport: transport, tokens: source, now: workshop.now)
+        }()
     }
     for topic in credential.topics { add(topic, of: credential, before) }
   }
@@ -105,16 +107,20 @@ struct Senders {
   private mutating func add(_ topic: String, of credential: APNsCredential, _ before: Senders) {
     guard topics[topic] == nil, let sender = apns[credential.identity] else { return }
     let route = Route(provider: .apns, credential: credential.name, target: topic)
-    let known = before.topics[topic].flatMap { $0.route == route && before.apns[credential.identity] != nil ? $0 : nil }
+    let known = before.topics[topic].flatMap {
+      $0.route == route && before.apns[credential.identity] != nil ? $0 : nil
+    }
     topics[topic] = known ?? Way(route: route, health: RouteHealth(), sender: .apns(sender))
   }
 
   private mutating func add(_ credential: FCMCredential, _ before: Senders, _ workshop: Workshop) {
     guard projects[credential.projectID] == nil else { return }
     let known = before.fcm[credential]
-    let sender = known ?? FCMSender(
-      origin: workshop.fcmOrigin, project: credential.projectID, transport: workshop.fcmTransport(),
-      tokens: workshop.fcmTokens(credential), now: workshop.now)
+    let sender =
+      known
+      ?? FCMSender(
+        origin: workshop.fcmOrigin, project: credential.projectID, transport: workshop.fcmTransport(),
+        tokens: workshop.fcmTokens(credential), now: workshop.now)
     fcm[credential] = sender
     let route = Route(provider: .fcm, credential: credential.name, target: credential.projectID)
     let way = known == nil ? nil : before.projects[credential.projectID]

@@ -29,7 +29,8 @@ struct Workshop: Sendable {
     self.now = now
     apnsEndpoint = try configuration.apnsEndpoint.map { url in
       guard url.scheme == "https", let host = url.host(percentEncoded: false), !host.isEmpty else {
-        throw PushProviders.ConfigurationError(key: "apns.endpoint", advice: "must be an https URL: APNs speaks HTTP/2")
+        throw PushProviders.ConfigurationError(
+          key: "apns.endpoint", advice: "must be an https URL: APNs speaks HTTP/2")
       }
       return (host, url.port ?? 443)
     }
@@ -45,7 +46,12 @@ struct Workshop: Sendable {
       }
       return proxy
     }
-    tls = try HTTP2Connector.tls(caFile: configuration.caFile)
+    do {
+      tls = try HTTP2Connector.tls(caFile: configuration.caFile)
+    } catch {
+      throw PushProviders.ConfigurationError(
+        key: "providers.ca_file", advice: "must name a readable file with certificates in PEM")
+    }
     client = try Self.client(caFile: configuration.caFile, proxy: proxy)
   }
 
@@ -70,7 +76,9 @@ struct Workshop: Sendable {
   }
 
   /// The connections for one APNs key in one environment.
-  func apnsTransport(_ environment: APNsCredential.Environment) -> (transport: any Transport, authority: String) {
+  func apnsTransport(_ environment: APNsCredential.Environment) -> (
+    transport: any Transport, authority: String
+  ) {
     let apple = environment == .production ? "api.push.apple.com" : "api.sandbox.push.apple.com"
     let connector = connector(host: apnsEndpoint?.host ?? apple, port: apnsEndpoint?.port ?? 443)
     return (http2(connector, .apns), connector.authority)

@@ -22,7 +22,8 @@ struct APNsOutcomeTests {
     var testDescription: String { "\(status) \(reason)" }
   }
 
-  static func outcome(_ status: Int, _ body: String, id: String? = nil, retryAfter: String? = nil) -> Outcome {
+  static func outcome(_ status: Int, _ body: String, id: String? = nil, retryAfter: String? = nil) -> Outcome
+  {
     Outcome(
       APNsAnswer(status: status, id: id, retryAfter: retryAfter, body: ByteBuffer(string: body)),
       sentID: Self.id, now: now)
@@ -117,7 +118,8 @@ struct APNsOutcomeTests {
   @Test(arguments: [
     (TransportFailure.timeout, Reason.timeout), (.cancelled, .cancelled), (.connectFailed, .connectFailed),
     (.tlsFailed, .tlsFailed), (.proxyRefused, .proxyRefused), (.connectionLost, .connectionLost),
-    (.streamReset, .streamReset), (.refused, .refused), (.overloaded, .overloaded), (.shuttingDown, .shuttingDown),
+    (.streamReset, .streamReset), (.refused, .refused), (.overloaded, .overloaded),
+    (.shuttingDown, .shuttingDown),
   ])
   func `No answer is another chance later`(failure: TransportFailure, reason: Reason) {
     #expect(Outcome(failure) == .retry(reason, notBefore: nil))

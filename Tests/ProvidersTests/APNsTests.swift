@@ -12,7 +12,8 @@ struct APNsTests {
     credentials: Credentials = Credentials(apns: [TestKeys.apnsCredential()])
   ) throws -> PushProviders {
     let configuration = PushProviders.Configuration(
-      apnsEndpoint: URL(string: "https://127.0.0.1:\(server.port)"), caFile: try TestCertificate.shared.get().caFile)
+      apnsEndpoint: URL(string: "https://127.0.0.1:\(server.port)"),
+      caFile: try TestCertificate.shared.get().caFile)
     let providers = try PushProviders(configuration: configuration, pool: pool, now: { clock.now })
     providers.use(credentials)
     return providers
@@ -73,7 +74,8 @@ struct APNsTests {
     let authorization = try #require(server.requests.first?["authorization"])
     let parts = try #require(authorization.split(separator: " ").last).split(separator: ".").map(String.init)
     #expect(authorization.hasPrefix("bearer "))
-    let header = try #require(try JSONSerialization.jsonObject(with: Self.base64URL(parts[0])) as? [String: String])
+    let header = try #require(
+      try JSONSerialization.jsonObject(with: Self.base64URL(parts[0])) as? [String: String])
     #expect(header["alg"] == "ES256")
     #expect(header["kid"] == "ABCDE12345")
     let claims = try #require(String(data: Self.base64URL(parts[1]), encoding: .utf8))
@@ -88,16 +90,21 @@ struct APNsTests {
 
   static func base64URL(_ text: String) -> Data {
     let standard = text.replacing("-", with: "+").replacing("_", with: "/")
-    return Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.count % 4) % 4)) ?? Data()
+    return Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.count % 4) % 4))
+      ?? Data()
   }
 
-  @Test func `One token serves all connections, environments and senders of a key until it is 45 minutes old`()
+  @Test
+  func `One token serves all connections, environments and senders of a key until it is 45 minutes old`()
     async throws
   {
-    let server = try await TestServer.start(.init(streams: 5)) { _ in [.after(.milliseconds(5), [.answer(200)])] }
+    let server = try await TestServer.start(.init(streams: 5)) { _ in
+      [.after(.milliseconds(5), [.answer(200)])]
+    }
     let clock = TestClock()
     let credentials = Credentials(apns: [
-      TestKeys.apnsCredential("a"), TestKeys.apnsCredential("b", topics: ["org.example.beta"], environment: .sandbox),
+      TestKeys.apnsCredential("a"),
+      TestKeys.apnsCredential("b", topics: ["org.example.beta"], environment: .sandbox),
     ])
     let providers = try Self.providers(server, clock: clock, credentials: credentials)
     func sendMany() async {
@@ -135,7 +142,9 @@ struct APNsTests {
     try await server.stop()
   }
 
-  @Test func `An expired token is replaced once and the notification goes out again on a new connection`() async throws {
+  @Test func `An expired token is replaced once and the notification goes out again on a new connection`()
+    async throws
+  {
     let server = try await TestServer.start { request in
       request.connection == 1 && request.number > 1
         ? [.answer(403, [], #"{"reason":"ExpiredProviderToken"}"#)] : [.answer(200, [("apns-id", "x")])]
@@ -163,13 +172,18 @@ struct APNsTests {
     }
     #expect(server.requests.count == 5)
     #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
-    #expect(providers.routeStates().values.allSatisfy { if case .failing(.expiredProviderToken, _) = $0 { true } else { false } })
+    #expect(
+      providers.routeStates().values.allSatisfy {
+        if case .failing(.expiredProviderToken, _) = $0 { true } else { false }
+      })
     await providers.shutdown()
     try await server.stop()
   }
 
   @Test func `Too many token updates keep the token`() async throws {
-    let server = try await TestServer.start { _ in [.answer(429, [], #"{"reason":"TooManyProviderTokenUpdates"}"#)] }
+    let server = try await TestServer.start { _ in
+      [.answer(429, [], #"{"reason":"TooManyProviderTokenUpdates"}"#)]
+    }
     let clock = TestClock()
     let providers = try Self.providers(server, clock: clock)
     for _ in 0..<3 {
@@ -183,7 +197,8 @@ struct APNsTests {
 
   @Test func `An outage moves the next notification to another connection`() async throws {
     let server = try await TestServer.start { request in
-      request.connection == 1 ? [.answer(503, [], #"{"reason":"Shutdown"}"#)] : [.answer(200, [("apns-id", "x")])]
+      request.connection == 1
+        ? [.answer(503, [], #"{"reason":"Shutdown"}"#)] : [.answer(200, [("apns-id", "x")])]
     }
     let providers = try Self.providers(server)
     #expect(await Self.send(Self.push(), providers) == .retry(.shutdown, notBefore: nil))
@@ -221,7 +236,8 @@ struct APNsTests {
     let voip = Self.push(topic: "org.example.chat.voip")
     #expect(await Self.send(voip, providers) == .delivered(id: "org.example.chat.voip"))
     #expect(
-      providers.route(for: voip) == Route(provider: .apns, credential: "main", target: "org.example.chat.voip"))
+      providers.route(for: voip)
+        == Route(provider: .apns, credential: "main", target: "org.example.chat.voip"))
     await providers.shutdown()
     try await server.stop()
   }
@@ -230,6 +246,8 @@ struct APNsTests {
     let server = try await TestServer.start { _ in [.answer(200)] }
     let providers = try Self.providers(server)
     #expect(await Self.send(Self.push(), providers, within: -1) == .retry(.timeout, notBefore: nil))
+    #expect(server.connections == 0)
+    #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
     await providers.shutdown()
     #expect(await Self.send(Self.push(), providers) == .retry(.shuttingDown, notBefore: nil))
     try await server.stop()

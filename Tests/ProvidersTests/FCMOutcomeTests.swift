@@ -15,15 +15,18 @@ struct FCMOutcomeTests {
 
   /// An error as Google writes it.
   static func error(
-    _ code: Int, _ status: String, fcm: String? = nil, message: String = "An error.", violations: [String] = []
+    _ code: Int, _ status: String, fcm: String? = nil, message: String = "An error.",
+    violations: [String] = []
   ) -> String {
     var details: [String] = []
     if !violations.isEmpty {
-      let fields = violations.map { #"{"field":"\#($0)","description":"Invalid value"}"# }.joined(separator: ",")
+      let fields = violations.map { #"{"field":"\#($0)","description":"Invalid value"}"# }.joined(
+        separator: ",")
       details.append(#"{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[\#(fields)]}"#)
     }
     if let fcm {
-      details.append(#"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(fcm)"}"#)
+      details.append(
+        #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(fcm)"}"#)
     }
     let list = details.isEmpty ? "" : #","details":[\#(details.joined(separator: ","))]"#
     return #"{"error":{"code":\#(code),"message":"\#(message)","status":"\#(status)"\#(list)}}"#
@@ -36,9 +39,13 @@ struct FCMOutcomeTests {
       400, error(400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT", violations: ["message.data"]),
       .rejected(.fcmInvalidArgument)
     ),
-    (400, error(400, "INVALID_ARGUMENT", violations: ["message.android.ttl"]), .rejected(.fcmInvalidArgument)),
     (
-      400, error(400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT", message: badToken, violations: ["message.data"]),
+      400, error(400, "INVALID_ARGUMENT", violations: ["message.android.ttl"]), .rejected(.fcmInvalidArgument)
+    ),
+    (
+      400,
+      error(
+        400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT", message: badToken, violations: ["message.data"]),
       .rejected(.fcmInvalidArgument)
     ),
     (400, error(400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT"), .rejected(.fcmInvalidArgument)),
@@ -52,7 +59,8 @@ struct FCMOutcomeTests {
       .suspect(.invalidRegistrationToken)
     ),
     (
-      401, error(401, "UNAUTHENTICATED", fcm: "THIRD_PARTY_AUTH_ERROR"), .misconfigured(.fcmThirdPartyAuthError)
+      401, error(401, "UNAUTHENTICATED", fcm: "THIRD_PARTY_AUTH_ERROR"),
+      .misconfigured(.fcmThirdPartyAuthError)
     ),
     (401, error(401, "UNAUTHENTICATED", fcm: "APNS_AUTH_ERROR"), .misconfigured(.fcmThirdPartyAuthError)),
     (401, error(401, "UNAUTHENTICATED"), .misconfigured(.fcmUnauthenticated)),
@@ -88,13 +96,15 @@ struct FCMOutcomeTests {
   }
 
   @Test func `Accepted is delivered under the message's name`() {
-    #expect(Self.outcome(200, #"{"name":"projects/p/messages/1"}"#) == .delivered(id: "projects/p/messages/1"))
+    #expect(
+      Self.outcome(200, #"{"name":"projects/p/messages/1"}"#) == .delivered(id: "projects/p/messages/1"))
   }
 
   @Test func `Retry-After goes before our own pause`() {
     let body = Self.error(429, "RESOURCE_EXHAUSTED", fcm: "QUOTA_EXCEEDED")
     #expect(
-      Self.outcome(429, body, retryAfter: "10") == .retry(.fcmQuotaExceeded, notBefore: Self.now.addingTimeInterval(10)))
+      Self.outcome(429, body, retryAfter: "10")
+        == .retry(.fcmQuotaExceeded, notBefore: Self.now.addingTimeInterval(10)))
     #expect(
       Self.outcome(503, "", retryAfter: "Fri, 15 Jan 2027 08:05:00 GMT")
         == .retry(.serverError, notBefore: Date(timeIntervalSince1970: 1_800_000_300)))
@@ -102,7 +112,8 @@ struct FCMOutcomeTests {
 
   @Test(arguments: [
     ("0", 0.0), ("120", 120), (" 7 ", 7), ("999999999999999999999999", 86_400),
-    ("Fri, 15 Jan 2027 08:01:00 GMT", 60), ("Friday, 15-Jan-27 08:01:00 GMT", 60), ("Fri Jan 15 08:01:00 2027", 60),
+    ("Fri, 15 Jan 2027 08:01:00 GMT", 60), ("Friday, 15-Jan-27 08:01:00 GMT", 60),
+    ("Fri Jan 15 08:01:00 2027", 60),
     ("Fri, 15 Jan 2021 08:00:00 GMT", 0), ("Fri, 15 Jan 2038 08:00:00 GMT", 86_400),
   ])
   func `Retry-After is understood in all its forms`(value: String, seconds: Double) {

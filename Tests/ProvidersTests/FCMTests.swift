@@ -18,14 +18,16 @@ struct FCMTests {
   }
 
   static func providers(_ server: TestWebServer, clock: TestClock = TestClock()) throws -> PushProviders {
-    let configuration = PushProviders.Configuration(fcmEndpoint: URL(string: "http://127.0.0.1:\(server.port)"))
+    let configuration = PushProviders.Configuration(
+      fcmEndpoint: URL(string: "http://127.0.0.1:\(server.port)"))
     let providers = try PushProviders(configuration: configuration, now: { clock.now })
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: server.port)]))
     return providers
   }
 
   static let message = FCMMessage(
-    token: "tok:en", data: ["push_key_id": "20", "q\"\n": "ü/"], priority: .high, timeToLive: 60, collapseKey: "c")
+    token: "tok:en", data: ["push_key_id": "20", "q\"\n": "ü/"], priority: .high, timeToLive: 60,
+    collapseKey: "c")
 
   static func send(_ providers: PushProviders, within seconds: Double = 20) async -> Outcome {
     await providers.send(.fcm(message), deadline: .now + .seconds(seconds))
@@ -40,21 +42,26 @@ struct FCMTests {
     let request = try #require(server.requests.last)
     #expect(request.path == "/v1/projects/demo/messages:send")
     #expect(request.headers.first(name: "authorization") == "Bearer token-1")
-    let body = try #require(try JSONSerialization.jsonObject(with: Data(request.body.utf8)) as? [String: [String: Any]])
+    let body = try #require(
+      try JSONSerialization.jsonObject(with: Data(request.body.utf8)) as? [String: [String: Any]])
     #expect(body["message"]?["token"] as? String == "tok:en")
     #expect(body["message"]?["data"] as? [String: String] == ["push_key_id": "20", "q\"\n": "ü/"])
     #expect(
-      body["message"]?["android"] as? [String: String] == ["priority": "high", "ttl": "60s", "collapse_key": "c"])
+      body["message"]?["android"] as? [String: String] == [
+        "priority": "high", "ttl": "60s", "collapse_key": "c",
+      ])
     await providers.shutdown()
     try await server.stop()
   }
 
   @Test func `Over TLS it goes through HTTP/2`() async throws {
     let web = try await Self.start()
-    let server = try await TestServer.start { _ in [.answer(200, [], #"{"name":"projects/demo/messages/2"}"#)] }
+    let server = try await TestServer.start { _ in [.answer(200, [], #"{"name":"projects/demo/messages/2"}"#)]
+    }
     let providers = try PushProviders(
       configuration: .init(
-        fcmEndpoint: URL(string: "https://localhost:\(server.port)"), caFile: try TestCertificate.shared.get().caFile))
+        fcmEndpoint: URL(string: "https://localhost:\(server.port)"),
+        caFile: try TestCertificate.shared.get().caFile))
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: web.port)]))
     #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/2"))
     #expect(server.requests.first?.path == "/v1/projects/demo/messages:send")
@@ -66,7 +73,8 @@ struct FCMTests {
 
   @Test func `The assertion is signed, with whole seconds and the right audience`() async throws {
     let server = try await Self.start()
-    let providers = try Self.providers(server, clock: TestClock(Date(timeIntervalSince1970: 1_800_000_000.75)))
+    let providers = try Self.providers(
+      server, clock: TestClock(Date(timeIntervalSince1970: 1_800_000_000.75)))
     _ = await Self.send(providers)
     let form = try #require(server.requests.first).body
     #expect(form.hasPrefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="))
@@ -123,8 +131,10 @@ struct FCMTests {
 
   @Test func `A refused account is misconfigured, an outage of OAuth is not`() async throws {
     for (answer, outcome) in [
-      (TestWebServer.Answer(status: 400, body: #"{"error":"invalid_grant","error_description":"x"}"#),
-        Outcome.misconfigured(.invalidGrant)),
+      (
+        TestWebServer.Answer(status: 400, body: #"{"error":"invalid_grant","error_description":"x"}"#),
+        Outcome.misconfigured(.invalidGrant)
+      ),
       (.init(status: 401, body: #"{"error":"invalid_client"}"#), .misconfigured(.invalidClient)),
       (.init(status: 400, body: #"{"error":"new"}"#), .misconfigured(.unknown)),
       (.init(status: 500, body: #"{"error":"internal_failure"}"#), .retry(.tokenUnavailable, notBefore: nil)),
@@ -143,7 +153,8 @@ struct FCMTests {
     }
   }
 
-  @Test func `An OAuth endpoint that never answers does not hold a sender beyond its deadline`() async throws {
+  @Test func `An OAuth endpoint that never answers does not hold a sender beyond its deadline`() async throws
+  {
     let server = try await Self.start(oauth: { _ in .granted("late", delay: .seconds(3)) })
     let providers = try Self.providers(server)
     let took = await ContinuousClock().measure {
@@ -175,6 +186,34 @@ struct FCMTests {
     let server = try await Self.start(fcm: { _ in .init(status: 200, body: "{", isCut: true) })
     let providers = try Self.providers(server)
     #expect(await Self.send(providers, within: 0.5) == .retry(.timeout, notBefore: nil))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `Nobody listening is an outage`() async throws {
+    let oauth = try await Self.start()
+    let gone = try await Self.start()
+    try await gone.stop()
+    let providers = try PushProviders(
+      configuration: .init(fcmEndpoint: URL(string: "http://127.0.0.1:\(gone.port)")), now: { Date() })
+    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: oauth.port)]))
+    #expect(await Self.send(providers, within: 30) == .retry(.connectFailed, notBefore: nil))
+    let route = Route(provider: .fcm, credential: "default", target: "demo")
+    guard case .failing(.connectFailed, _) = providers.routeStates()[route] else {
+      Issue.record("\(providers.routeStates())")
+      return
+    }
+    await providers.shutdown()
+    try await oauth.stop()
+  }
+
+  @Test func `A cancelled sender is answered at once`() async throws {
+    let server = try await Self.start(fcm: { _ in .init(delay: .seconds(30)) })
+    let providers = try Self.providers(server)
+    let task = Task { await Self.send(providers, within: 60) }
+    await eventually { server.requests.count == 2 }
+    task.cancel()
+    #expect(await task.value == .retry(.cancelled, notBefore: nil))
     await providers.shutdown()
     try await server.stop()
   }

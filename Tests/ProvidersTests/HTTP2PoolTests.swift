@@ -17,14 +17,17 @@ struct HTTP2PoolTests {
     trusting caFile: String? = nil, proxy: Proxy? = nil, count: @escaping @Sendable (Int) -> Void = { _ in }
   ) throws -> HTTP2Pool {
     let tls = try HTTP2Connector.tls(caFile: try caFile ?? TestCertificate.shared.get().caFile)
-    let connector = HTTP2Connector(host: "127.0.0.1", port: server.port, tls: tls, proxy: proxy, limits: connection)
+    let connector = HTTP2Connector(
+      host: "127.0.0.1", port: server.port, tls: tls, proxy: proxy, limits: connection)
     return HTTP2Pool(
       connector: connector, group: MultiThreadedEventLoopGroup.singleton, limits: limits,
       logger: Logger(label: "test"), connectionsChanged: count)
   }
 
   static func request(_ path: String, body: String = "{}") -> ProviderRequest {
-    let headers: HPACKHeaders = [":method": "POST", ":scheme": "https", ":authority": "localhost", ":path": path]
+    let headers: HPACKHeaders = [
+      ":method": "POST", ":scheme": "https", ":authority": "localhost", ":path": path,
+    ]
     return ProviderRequest(headers: headers, body: ByteBuffer(string: body))
   }
 
@@ -46,12 +49,15 @@ struct HTTP2PoolTests {
   }
 
   @Test func `Requests share one connection and get their own answers`() async throws {
-    let server = try await TestServer.start { [.answer(200, [("x", $0.path)], "body of \($0.path): \($0.body)")] }
+    let server = try await TestServer.start {
+      [.answer(200, [("x", $0.path)], "body of \($0.path): \($0.body)")]
+    }
     let pool = try Self.pool(server)
     await withTaskGroup { group in
       for number in 0..<200 {
         group.addTask {
-          let ending = await pool.execute(Self.request("/\(number)", body: "\(number)"), deadline: .seconds(30))
+          let ending = await pool.execute(
+            Self.request("/\(number)", body: "\(number)"), deadline: .seconds(30))
           guard case .success(let response) = ending else {
             Issue.record("\(ending)")
             return
@@ -80,10 +86,13 @@ struct HTTP2PoolTests {
     try await server.stop()
   }
 
-  @Test func `The first request goes alone where the peer allows one, the rest when it allows more`() async throws {
+  @Test func `The first request goes alone where the peer allows one, the rest when it allows more`()
+    async throws
+  {
     let server = try await TestServer.start(.init(streams: 1)) { request in
       request.number == 1
-        ? [.after(.milliseconds(100), [.announce(streams: 1000), .answer(200)])] : [.after(.milliseconds(50), [.answer(200)])]
+        ? [.after(.milliseconds(100), [.announce(streams: 1000), .answer(200)])]
+        : [.after(.milliseconds(50), [.answer(200)])]
     }
     let pool = try Self.pool(server)
     #expect(await Self.send(100, at: 100, over: pool) == [.success(200): 100])
@@ -94,7 +103,9 @@ struct HTTP2PoolTests {
   }
 
   @Test func `More connections are opened when streams run out, up to the limit`() async throws {
-    let server = try await TestServer.start(.init(streams: 10)) { _ in [.after(.milliseconds(20), [.answer(200)])] }
+    let server = try await TestServer.start(.init(streams: 10)) { _ in
+      [.after(.milliseconds(20), [.answer(200)])]
+    }
     let pool = try Self.pool(server, limits: .init(connections: 3))
     #expect(await Self.send(600, at: 200, over: pool) == [.success(200): 600])
     #expect(server.connections == 3)
@@ -120,7 +131,8 @@ struct HTTP2PoolTests {
   @Test func `A GOAWAY that only announces another lets what is under way end`() async throws {
     let server = try await TestServer.start { request in
       switch (request.connection, request.path) {
-      case (1, "/last"): [.goAwayNotice, .after(.milliseconds(20), [.goAwayBelow, .after(.milliseconds(20), [.drop])])]
+      case (1, "/last"):
+        [.goAwayNotice, .after(.milliseconds(20), [.goAwayBelow, .after(.milliseconds(20), [.drop])])]
       case (1, _): []
       default: [.answer(200)]
       }
@@ -141,7 +153,8 @@ struct HTTP2PoolTests {
       request.path == "/0" || request.number <= 100 ? [.reset(.refusedStream)] : [.answer(200)]
     }
     let pool = try Self.pool(server)
-    #expect(await pool.execute(Self.request("/0"), deadline: .seconds(20)).map(\.status) == .failure(.refused))
+    #expect(
+      await pool.execute(Self.request("/0"), deadline: .seconds(20)).map(\.status) == .failure(.refused))
     #expect(server.requests.count == 11)
     #expect(await Self.send(60, at: 60, over: pool)[.success(200)] != nil)
     await pool.shutdown()
@@ -162,7 +175,9 @@ struct HTTP2PoolTests {
     let server = try await TestServer.start { $0.path == "/drop" ? [.drop] : [.answer(200)] }
     let pool = try Self.pool(server)
     #expect(await pool.execute(Self.request("/a"), deadline: .seconds(20)).map(\.status) == .success(200))
-    #expect(await pool.execute(Self.request("/drop"), deadline: .seconds(20)).map(\.status) == .failure(.connectionLost))
+    #expect(
+      await pool.execute(Self.request("/drop"), deadline: .seconds(20)).map(\.status)
+        == .failure(.connectionLost))
     #expect(await pool.execute(Self.request("/b"), deadline: .seconds(20)).map(\.status) == .success(200))
     #expect(server.connections == 2)
     await pool.shutdown()
@@ -174,7 +189,9 @@ struct HTTP2PoolTests {
     let pool = try Self.pool(server)
     let clock = ContinuousClock()
     let took = await clock.measure {
-      #expect(await pool.execute(Self.request("/never"), deadline: .seconds(0.3)).map(\.status) == .failure(.timeout))
+      #expect(
+        await pool.execute(Self.request("/never"), deadline: .seconds(0.3)).map(\.status)
+          == .failure(.timeout))
     }
     #expect(took >= .milliseconds(300) && took < .seconds(5))
     await eventually { server.resets == 1 }
@@ -187,13 +204,16 @@ struct HTTP2PoolTests {
   @Test func `A later, shorter deadline is kept too`() async throws {
     let server = try await TestServer.start { _ in [] }
     let pool = try Self.pool(server)
-    async let long = pool.execute(Self.request("/long"), deadline: .seconds(2)).map(\.status)
+    let long = Task { await pool.execute(Self.request("/long"), deadline: .seconds(60)).map(\.status) }
     await eventually { server.requests.count == 1 }
     let took = await ContinuousClock().measure {
-      #expect(await pool.execute(Self.request("/short"), deadline: .seconds(0.1)).map(\.status) == .failure(.timeout))
+      #expect(
+        await pool.execute(Self.request("/short"), deadline: .seconds(0.1)).map(\.status)
+          == .failure(.timeout))
     }
-    #expect(took < .seconds(1.5))
-    #expect(await long == .failure(.timeout))
+    #expect(took < .seconds(20))
+    long.cancel()
+    #expect(await long.value == .failure(.cancelled))
     await pool.shutdown()
     try await server.stop()
   }
@@ -215,7 +235,8 @@ struct HTTP2PoolTests {
     var limits = HTTP2ConnectionHandler.Limits()
     limits.handshake = .milliseconds(1500)
     let pool = try Self.pool(server, connection: limits)
-    #expect(await pool.execute(Self.request("/"), deadline: .seconds(0.3)).map(\.status) == .failure(.timeout))
+    #expect(
+      await pool.execute(Self.request("/"), deadline: .seconds(0.3)).map(\.status) == .failure(.timeout))
     #expect(server.requests.isEmpty)
     await pool.shutdown()
     try await server.stop()
@@ -235,8 +256,38 @@ struct HTTP2PoolTests {
     let pool = HTTP2Pool(
       connector: HTTP2Connector(host: "127.0.0.1", port: server.port, tls: tls),
       group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
-    #expect(await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.tlsFailed))
+    #expect(
+      await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.tlsFailed))
     await pool.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A proxy connects us through`() async throws {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let way = try await TestProxy.start()
+    let proxy = try #require(URL(string: "http://us%40er:pass@127.0.0.1:\(way.port)").flatMap { Proxy($0) })
+    let pool = try Self.pool(server, proxy: proxy)
+    #expect(await Self.send(20, at: 20, over: pool) == [.success(200): 20])
+    #expect(
+      way.heads == [
+        "CONNECT 127.0.0.1:\(server.port) HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\n"
+          + "Proxy-Authorization: Basic \(Data("us@er:pass".utf8).base64EncodedString())\r\n\r\n"
+      ])
+    await pool.shutdown()
+    try await way.stop()
+    try await server.stop()
+  }
+
+  @Test func `A proxy that refuses is told as such`() async throws {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let way = try await TestProxy.start(status: 407)
+    let proxy = try #require(URL(string: "http://127.0.0.1:\(way.port)").flatMap { Proxy($0) })
+    let pool = try Self.pool(server, proxy: proxy)
+    #expect(
+      await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.proxyRefused))
+    #expect(server.connections == 0)
+    await pool.shutdown()
+    try await way.stop()
     try await server.stop()
   }
 
@@ -255,23 +306,30 @@ struct HTTP2PoolTests {
     let deaf = try await TestServer.start(.init(isDeaf: true)) { _ in [.answer(200)] }
     var limits = HTTP2ConnectionHandler.Limits()
     limits.health = .init(
-      silence: .milliseconds(100), pingTimeout: .milliseconds(100), fairChance: .zero, tick: .milliseconds(20))
+      silence: .milliseconds(100), pingTimeout: .milliseconds(100), fairChance: .zero, tick: .milliseconds(20)
+    )
     let pool = try Self.pool(deaf, connection: limits) { connections.add($0, ordering: .relaxed) }
-    #expect(await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.connectionLost))
+    #expect(
+      await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.connectionLost)
+    )
     await eventually { connections.load(ordering: .relaxed) == 0 }
     await pool.shutdown()
     try await deaf.stop()
   }
 
-  @Test func `A connection that answers PINGs but no requests is replaced after some timeouts`() async throws {
+  @Test func `A connection that answers PINGs but no requests is replaced after some timeouts`() async throws
+  {
     let server = try await TestServer.start { $0.connection == 1 ? [] : [.answer(200)] }
     var limits = HTTP2ConnectionHandler.Limits()
     limits.health = .init(timeouts: 3, fairChance: .zero)
     let pool = try Self.pool(server, connection: limits)
     for _ in 0..<3 {
-      #expect(await pool.execute(Self.request("/"), deadline: .seconds(0.1)).map(\.status) == .failure(.timeout))
+      #expect(
+        await pool.execute(Self.request("/"), deadline: .seconds(0.1)).map(\.status) == .failure(.timeout))
     }
-    await eventually { await pool.execute(Self.request("/"), deadline: .seconds(5)).map(\.status) == .success(200) }
+    await eventually {
+      await pool.execute(Self.request("/"), deadline: .seconds(5)).map(\.status) == .success(200)
+    }
     await eventually { server.openConnections == 1 }
     #expect(server.connections == 2)
     #expect(server.pings > 0)
@@ -304,12 +362,18 @@ struct HTTP2PoolTests {
   @Test func `A body without end is cut`() async throws {
     let page = String(repeating: "x", count: 16_000)
     let server = try await TestServer.start { request in
-      request.path == "/endless" ? (0..<1).map { _ in .begin(500, page + page + page) } + [.after(.zero, [])] : [.answer(200, [], page)]
+      switch request.path {
+      case "/endless": [.begin(500, page), .data(page), .data(page), .data(page), .data(page)]
+      default: [.answer(200, [], page)]
+      }
     }
     let pool = try Self.pool(server)
     // Many whole answers use up the connection's window several times over.
     #expect(await Self.send(50, at: 10, over: pool) == [.success(200): 50])
-    #expect(await pool.execute(Self.request("/endless"), deadline: .seconds(0.5)).map(\.status) == .failure(.timeout))
+    let ending = await pool.execute(Self.request("/endless"), deadline: .seconds(20))
+    #expect(try ending.get().status == 500)
+    #expect(try ending.get().body.readableBytes <= ProviderResponse.maximumBody)
+    await eventually { server.resets == 1 }
     await pool.shutdown()
     try await server.stop()
   }

@@ -26,7 +26,8 @@ enum APNsProviderToken {
       let keys = JWTKeyCollection()
       await keys.add(ecdsa: try ES256PrivateKey(pem: credential.privateKey))
       let token = try await keys.sign(
-        Claims(iss: credential.teamID, iat: issued), header: ["alg": "ES256", "kid": .string(credential.keyID)])
+        Claims(iss: credential.teamID, iat: issued),
+        header: ["alg": "ES256", "kid": .string(credential.keyID)])
       let date = Date(timeIntervalSince1970: TimeInterval(issued))
       return .success(
         AccessToken(

@@ -19,7 +19,8 @@ struct APNsSender: Sendable {
       case .failure(let failure): return Outcome(failure)
       }
       let request: ProviderRequest
-      switch APNsRequest.make(notification, topic: topic, authority: authority, authorization: authorization) {
+      switch APNsRequest.make(notification, topic: topic, authority: authority, authorization: authorization)
+      {
       case .success(let made): request = made
       case .failure(let refusal): return refusal.outcome
       }
@@ -48,6 +49,7 @@ struct APNsSender: Sendable {
 extension ProviderResponse {
   fileprivate var apnsAnswer: APNsAnswer {
     APNsAnswer(
-      status: status, id: headers.first(name: "apns-id"), retryAfter: headers.first(name: "retry-after"), body: body)
+      status: status, id: headers.first(name: "apns-id"), retryAfter: headers.first(name: "retry-after"),
+      body: body)
   }
 }

@@ -7,7 +7,8 @@ struct CredentialFile {
 
   init(name: String, json: Data) throws(CredentialError) {
     guard let fields = (try? JSONSerialization.jsonObject(with: json)) as? [String: Any] else {
-      throw CredentialError(code: .notJSON, credential: name, field: nil, advice: "the file is not a JSON object")
+      throw CredentialError(
+        code: .notJSON, credential: name, field: nil, advice: "the file is not a JSON object")
     }
     self.name = name
     self.fields = fields

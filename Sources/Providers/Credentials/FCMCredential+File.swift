@@ -13,7 +13,10 @@ extension FCMCredential {
       throw file.invalid("type", "this is not a service-account key: make one in the Firebase console")
     }
     let projectID = try file.word("project_id", example: "my-project")
-    guard projectID.utf8.allSatisfy({ $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
+    guard
+      projectID.utf8.allSatisfy({
+        $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#")
+      })
     else { throw file.invalid("project_id", "is not a project id") }
     let tokenURI = URL(string: try file.word("token_uri", example: "https://oauth2.googleapis.com/token"))
     guard let tokenURI, tokenURI.scheme == "https" || tokenURI.scheme == "http", tokenURI.host() != nil else {
@@ -21,7 +24,8 @@ extension FCMCredential {
     }
     let key = try file.text("private_key", example: "-----BEGIN PRIVATE KEY-----...")
     guard (try? Insecure.RSA.PrivateKey(pem: key)) != nil else {
-      throw file.invalidKey("private_key", "is not an RSA key: take the file from the Firebase console unchanged")
+      throw file.invalidKey(
+        "private_key", "is not an RSA key: take the file from the Firebase console unchanged")
     }
     self.init(
       name: name, projectID: projectID,

@@ -1,7 +1,9 @@
 import AsyncHTTPClient
+import Foundation
 import NIOCore
 import NIOHPACK
 import NIOHTTP1
+import NIOPosix
 
 /// Requests over HTTP/1.1 in clear: for an FCM that is a simulator on this machine. The client is
 /// not ours to shut down.
@@ -12,7 +14,9 @@ final class ClearTransport: Transport {
     self.client = client
   }
 
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<ProviderResponse, TransportFailure> {
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  > {
     let authority = request.headers.first(name: ":authority") ?? ""
     let path = request.headers.first(name: ":path") ?? "/"
     var outgoing = HTTPClientRequest(url: "http://\(authority)\(path)")
@@ -29,6 +33,10 @@ final class ClearTransport: Transport {
       return .failure(.connectFailed)
     } catch let error as HTTPClientError where error == .deadlineExceeded {
       return .failure(.timeout)
+    } catch is NIOConnectionError {
+      return .failure(.connectFailed)
+    } catch let error as IOError where [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH].contains(error.errnoCode) {
+      return .failure(.connectFailed)
     } catch is CancellationError {
       return .failure(.cancelled)
     } catch {

@@ -25,7 +25,8 @@ struct FCMSender: Sendable {
         return Outcome(failure)
       case .success(let response):
         let answer = FCMAnswer(
-          status: response.status, retryAfter: response.headers.first(name: "retry-after"), body: response.body)
+          status: response.status, retryAfter: response.headers.first(name: "retry-after"),
+          body: response.body)
         let outcome = Outcome(answer, now: now())
         guard outcome.reason == .fcmUnauthenticated, !isSecondTry, tokens.refused(authorization) else {
           return outcome

@@ -54,7 +54,8 @@ struct GoogleOAuth: Sendable {
     request.method = .POST
     request.headers.add(name: "content-type", value: "application/x-www-form-urlencoded")
     request.body = .bytes(
-      ByteBuffer(string: "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"))
+      ByteBuffer(
+        string: "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"))
     do {
       let (head, body) = try await client.answer(to: request, deadline: .now() + Self.timeout)
       return Self.read(status: Int(head.status.code), body: body, issued: issued)

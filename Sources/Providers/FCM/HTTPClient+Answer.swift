@@ -3,7 +3,9 @@ import NIOCore
 
 extension HTTPClient {
   /// The whole answer, body included, by the deadline (`execute` alone ends its watch with the head).
-  func answer(to request: HTTPClientRequest, deadline: NIODeadline) async throws -> (HTTPClientResponse, ByteBuffer) {
+  func answer(to request: HTTPClientRequest, deadline: NIODeadline) async throws -> (
+    HTTPClientResponse, ByteBuffer
+  ) {
     try await withThrowingTaskGroup(of: (HTTPClientResponse, ByteBuffer).self) { group in
       group.addTask {
         let head = try await self.execute(request, deadline: deadline)

@@ -20,7 +20,8 @@ extension HTTP2ConnectionHandler {
   private func read(_ payload: HTTP2Frame.FramePayload.Headers, on stream: HTTP2StreamID) {
     guard streams[stream] != nil else { return }
     // A second block is a trailer, one below 200 only announces the real one.
-    if streams[stream]?.status == nil, let status = payload.headers.first(name: ":status").flatMap({ Int($0) }),
+    if streams[stream]?.status == nil,
+      let status = payload.headers.first(name: ":status").flatMap({ Int($0) }),
       status >= 200
     {
       streams[stream]?.status = status
@@ -30,7 +31,9 @@ extension HTTP2ConnectionHandler {
   }
 
   private func read(_ payload: HTTP2Frame.FramePayload.Data, on stream: HTTP2StreamID) {
-    guard let received = streams[stream]?.body.readableBytes, case .byteBuffer(var data) = payload.data else { return }
+    guard let received = streams[stream]?.body.readableBytes, case .byteBuffer(var data) = payload.data else {
+      return
+    }
     guard received + data.readableBytes <= ProviderResponse.maximumBody else {
       answer(stream, reset: true)
       return

@@ -92,7 +92,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
 
   private func write(_ request: ProviderRequest, on stream: HTTP2StreamID, _ context: ChannelHandlerContext) {
     let head = HTTP2Frame(streamID: stream, payload: .headers(.init(headers: request.headers)))
-    let body = HTTP2Frame(streamID: stream, payload: .data(.init(data: .byteBuffer(request.body), endStream: true)))
+    let body = HTTP2Frame(
+      streamID: stream, payload: .data(.init(data: .byteBuffer(request.body), endStream: true)))
     context.write(wrapOutboundOut(head), promise: nil)
     let sent = context.eventLoop.makePromise(of: Void.self)
     sent.futureResult.assumeIsolated().whenComplete { result in
@@ -107,8 +108,11 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   /// The codec would not take the request: it never left. A closed channel is another matter:
   /// then part of it may have left, and `end` decides.
   private func notSent(_ stream: HTTP2StreamID, _ error: any Error) {
-    guard error is any NIOHTTP2Error, !(error is NIOHTTP2Errors.StreamClosed), let taken = take(stream) else { return }
-    context?.writeAndFlush(wrapOutboundOut(HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))), promise: nil)
+    guard error is any NIOHTTP2Error, !(error is NIOHTTP2Errors.StreamClosed), let taken = take(stream) else {
+      return
+    }
+    context?.writeAndFlush(
+      wrapOutboundOut(HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))), promise: nil)
     owner.unprocessed(taken.exchange, on: id)
   }
 
@@ -159,7 +163,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     guard let context, health.asked == nil, !hasEnded else { return }
     health.ask(now: .now())
     pings += 1
-    let frame = HTTP2Frame(streamID: .rootStream, payload: .ping(HTTP2PingData(withInteger: pings), ack: false))
+    let frame = HTTP2Frame(
+      streamID: .rootStream, payload: .ping(HTTP2PingData(withInteger: pings), ack: false))
     context.writeAndFlush(wrapOutboundOut(frame), promise: nil)
     tick(context)
   }

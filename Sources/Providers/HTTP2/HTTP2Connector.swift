@@ -51,12 +51,14 @@ struct HTTP2Connector: Sendable {
       .whenFailure { _ in owner.closed(id, failure: .connectFailed) }
   }
 
-  private func addHTTP2(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel) throws {
+  private func addHTTP2(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel) throws
+  {
     // An address is not a server name (RFC 6066 section 3): the certificate is then checked against the address.
     let isAddress = (try? SocketAddress(ipAddress: host, port: port)) != nil
     var connection = NIOHTTP2Handler.ConnectionConfiguration()
     connection.initialSettings = [
-      HTTP2Setting(parameter: .enablePush, value: 0), HTTP2Setting(parameter: .maxHeaderListSize, value: 16_384),
+      HTTP2Setting(parameter: .enablePush, value: 0),
+      HTTP2Setting(parameter: .maxHeaderListSize, value: 16_384),
     ]
     // Answers to streams that we gave up may still come, as many as there were streams.
     connection.maximumRecentlyResetStreams = 4096

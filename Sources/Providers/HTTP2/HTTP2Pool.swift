@@ -41,7 +41,9 @@ final class HTTP2Pool: Transport {
 
   // MARK: Transport
 
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<ProviderResponse, TransportFailure> {
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  > {
     let exchange = Exchange(request, deadline: deadline)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
@@ -125,7 +127,9 @@ final class HTTP2Pool: Transport {
       guard state.nextSweep == scheduled else { return ([], nil) }
       let late = state.exchanges.values.filter { $0.deadline <= now }
       for exchange in late { state.exchanges[ObjectIdentifier(exchange)] = nil }
-      state.nextSweep = state.exchanges.values.lazy.map(\.deadline).min().map { max($0, now + Self.sweepSpacing) }
+      state.nextSweep = state.exchanges.values.lazy.map(\.deadline).min().map {
+        max($0, now + Self.sweepSpacing)
+      }
       return (late, state.nextSweep)
     }
     if let next { scheduleSweep(next) }

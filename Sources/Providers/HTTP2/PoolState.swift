@@ -68,9 +68,6 @@ struct PoolState<Request, Connection> {
     self.limits = limits
   }
 
-  /// Connections that are open, those that only finish included.
-  var openCount: Int { entries.count { $0.connection != nil } }
-
   /// Nothing open, opening or waiting.
   var isEmpty: Bool { entries.isEmpty && waiting.isEmpty }
 
@@ -110,7 +107,9 @@ struct PoolState<Request, Connection> {
   // MARK: Connections
 
   /// The connection is up and the peer's first SETTINGS have come; `streams` is what they allow.
-  mutating func opened(_ id: ConnectionID, _ connection: Connection, streams: Int, now: NIODeadline) -> [Command] {
+  mutating func opened(_ id: ConnectionID, _ connection: Connection, streams: Int, now: NIODeadline)
+    -> [Command]
+  {
     guard let index = index(of: id) else { return [.close(connection)] }
     entries[index].connection = connection
     entries[index].announced = streams
@@ -244,7 +243,8 @@ struct PoolState<Request, Connection> {
   }
 
   private mutating func closeIfDrained(_ index: Int) -> [Command] {
-    guard entries[index].phase == .draining, entries[index].underWay == 0, let connection = entries[index].connection
+    guard entries[index].phase == .draining, entries[index].underWay == 0,
+      let connection = entries[index].connection
     else { return [] }
     return [.close(connection)]
   }

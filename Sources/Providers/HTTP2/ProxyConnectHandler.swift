@@ -13,7 +13,9 @@ struct Proxy: Sendable, Hashable {
     guard url.scheme == "http", let host = url.host(percentEncoded: false), !host.isEmpty else { return nil }
     self.host = host
     self.port = url.port ?? 80
-    self.userInfo = url.user(percentEncoded: false).map { "\($0):\(url.password(percentEncoded: false) ?? "")" }
+    self.userInfo = url.user(percentEncoded: false).map {
+      "\($0):\(url.password(percentEncoded: false) ?? "")"
+    }
   }
 }
 
@@ -46,7 +48,9 @@ final class ProxyConnectHandler: ChannelInboundHandler, RemovableChannelHandler 
 
   func channelActive(context: ChannelHandlerContext) {
     context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: request)), promise: nil)
-    context.eventLoop.assumeIsolated().scheduleTask(in: Self.timeout) { self.finish(.failure(Failure.timeout)) }
+    context.eventLoop.assumeIsolated().scheduleTask(in: Self.timeout) {
+      self.finish(.failure(Failure.timeout))
+    }
     context.fireChannelActive()
   }
 
@@ -58,7 +62,8 @@ final class ProxyConnectHandler: ChannelInboundHandler, RemovableChannelHandler 
       return
     }
     let status = String(buffer: head).prefix { $0 != "\r\n" }.split(separator: " ")
-    guard status.count >= 2, status[0].hasPrefix("HTTP/1."), status[1].count == 3, status[1].hasPrefix("2") else {
+    guard status.count >= 2, status[0].hasPrefix("HTTP/1."), status[1].count == 3, status[1].hasPrefix("2")
+    else {
       return finish(.failure(Failure.refused))
     }
     head.moveReaderIndex(to: end.upperBound)

@@ -17,8 +17,9 @@ struct ProviderResponse: Sendable {
   /// The connection it came over, for ``Transport/retire(_:)``.
   var connection: ConnectionID?
 
-  /// Longer bodies are cut: no provider sends more than a few hundred bytes.
-  static let maximumBody = 65_536
+  /// Longer bodies are cut: no provider sends more than a few hundred bytes. Less than a stream's
+  /// window (65,535 bytes), so that a longer one is noticed rather than waited for.
+  static let maximumBody = 32_768
 }
 
 /// Names a connection within its pool.
@@ -29,7 +30,9 @@ struct ConnectionID: Hashable, Sendable {
 /// Carries requests to one origin.
 protocol Transport: AnyObject, Sendable {
   /// Sends the request. Returns by the deadline, a few milliseconds late at most; also when the task is cancelled.
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<ProviderResponse, TransportFailure>
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  >
   /// Uses the connection for no more requests; those on it go on.
   func retire(_ connection: ConnectionID)
   /// Takes no more requests and returns when those under way have ended and all is closed.

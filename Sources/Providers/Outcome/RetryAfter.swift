@@ -6,7 +6,9 @@ enum RetryAfter {
   static let limit: TimeInterval = 86_400
 
   /// The three forms of a date that a recipient must understand (RFC 9110 section 5.6.7).
-  private static let forms = ["EEE, dd MMM yyyy HH:mm:ss 'GMT'", "EEEE, dd-MMM-yy HH:mm:ss 'GMT'", "EEE MMM d HH:mm:ss yyyy"]
+  private static let forms = [
+    "EEE, dd MMM yyyy HH:mm:ss 'GMT'", "EEEE, dd-MMM-yy HH:mm:ss 'GMT'", "EEE MMM d HH:mm:ss yyyy",
+  ]
 
   /// The time before which not to try again; nil where the header is missing or makes no sense.
   static func date(_ value: String?, now: Date) -> Date? {

@@ -19,10 +19,13 @@ enum TestKeys {
       environment: environment)
   }
 
-  static func fcmCredential(_ name: String = "default", project: String = "demo", tokenPort: Int) throws -> FCMCredential {
+  static func fcmCredential(_ name: String = "default", project: String = "demo", tokenPort: Int) throws
+    -> FCMCredential
+  {
     FCMCredential(
       name: name, projectID: project, clientEmail: "sender@demo.iam.gserviceaccount.com", privateKeyID: "k1",
-      privateKey: try google.get(), tokenURI: URL(string: "http://127.0.0.1:\(tokenPort)/token") ?? URL(filePath: "/"))
+      privateKey: try google.get(),
+      tokenURI: URL(string: "http://127.0.0.1:\(tokenPort)/token") ?? URL(filePath: "/"))
   }
 }
 

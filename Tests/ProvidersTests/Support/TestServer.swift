@@ -24,6 +24,8 @@ final class TestServer: Sendable {
     case answer(Int, [(String, String)] = [], String = "")
     /// HEADERS and some DATA, but no end.
     case begin(Int, String)
+    /// More DATA without an end.
+    case data(String)
     case reset(HTTP2ErrorCode)
     /// The streams before this one were taken, this one and later ones were not.
     case goAwayBelow
@@ -83,9 +85,10 @@ final class TestServer: Sendable {
         }
         return channel.eventLoop.makeCompletedFuture {
           var http2 = NIOHTTP2Handler.ConnectionConfiguration()
-          http2.initialSettings = configuration.streams.map {
-            [HTTP2Setting(parameter: .maxConcurrentStreams, value: $0)]
-          } ?? []
+          http2.initialSettings =
+            configuration.streams.map {
+              [HTTP2Setting(parameter: .maxConcurrentStreams, value: $0)]
+            } ?? []
           http2.maximumRecentlyResetStreams = 10_000
           http2.maximumConnectionGlitches = .max
           http2.controlFrameRateLimit.maximumCount = .max
@@ -98,7 +101,8 @@ final class TestServer: Sendable {
           if configuration.isDeaf { try channel.pipeline.syncOperations.addHandler(Deaf()) }
           try channel.pipeline.syncOperations.addHandlers([
             NIOHTTP2Handler(mode: .server, connectionConfiguration: http2, streamConfiguration: stream),
-            TestServerHandler(connection: connection, log: log, greeting: configuration.greeting, react: react),
+            TestServerHandler(
+              connection: connection, log: log, greeting: configuration.greeting, react: react),
           ])
         }
       }
@@ -203,11 +207,15 @@ private final class TestServerHandler: ChannelInboundHandler {
     perform(react(request), on: stream, context)
   }
 
-  private func perform(_ actions: [TestServer.Action], on stream: HTTP2StreamID, _ context: ChannelHandlerContext) {
+  private func perform(
+    _ actions: [TestServer.Action], on stream: HTTP2StreamID, _ context: ChannelHandlerContext
+  ) {
     for action in actions { perform(action, on: stream, context) }
   }
 
-  private func perform(_ action: TestServer.Action, on stream: HTTP2StreamID, _ context: ChannelHandlerContext) {
+  private func perform(
+    _ action: TestServer.Action, on stream: HTTP2StreamID, _ context: ChannelHandlerContext
+  ) {
     switch action {
     case .answer(let status, let extra, let body):
       guard open.removeValue(forKey: stream) != nil else { return }
@@ -218,6 +226,8 @@ private final class TestServerHandler: ChannelInboundHandler {
       }
     case .begin(let status, let body):
       write(.headers(.init(headers: [":status": String(status)])), on: stream, context)
+      write(.data(.init(data: .byteBuffer(ByteBuffer(string: body)))), on: stream, context)
+    case .data(let body):
       write(.data(.init(data: .byteBuffer(ByteBuffer(string: body)))), on: stream, context)
     case .reset(let code):
       open[stream] = nil
@@ -231,7 +241,9 @@ private final class TestServerHandler: ChannelInboundHandler {
     case .drop:
       context.close(promise: nil)
     case .after(let delay, let actions):
-      context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.perform(actions, on: stream, context) }
+      context.eventLoop.assumeIsolated().scheduleTask(in: delay) {
+        self.perform(actions, on: stream, context)
+      }
     }
   }
 
@@ -240,7 +252,9 @@ private final class TestServerHandler: ChannelInboundHandler {
     write(.goAway(lastStreamID: last, errorCode: .noError, opaqueData: nil), on: .rootStream, context)
   }
 
-  private func write(_ payload: HTTP2Frame.FramePayload, on stream: HTTP2StreamID, _ context: ChannelHandlerContext) {
+  private func write(
+    _ payload: HTTP2Frame.FramePayload, on stream: HTTP2StreamID, _ context: ChannelHandlerContext
+  ) {
     context.writeAndFlush(wrapOutboundOut(HTTP2Frame(streamID: stream, payload: payload)), promise: nil)
   }
 }
