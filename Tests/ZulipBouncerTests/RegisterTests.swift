@@ -50,6 +50,14 @@ struct RegisterTests {
     }
   }
 
+  @Test("is reached over TCP, through doubled slashes too")
+  func live() async throws {
+    try await Bouncer.test({ $0.registration = .open }, live: true) { bouncer in
+      let answer = try await bouncer.post("/server/register", Self.form())
+      #expect(answer.json["created"] == true)
+    }
+  }
+
   private struct Row: Sendable {
     let changes: [String: String?]
     let message: String

@@ -62,10 +62,15 @@ public final class RequestTimes: Sendable {
   public func run(
     every interval: Duration = .seconds(1), onFailure: @Sendable (any Error) -> Void = { _ in }
   ) async {
-    while !Task.isCancelled {
-      try? await Task.sleep(for: interval)
+    func flushOrReport() async {
       do { try await flush() } catch { onFailure(error) }
     }
+    while !Task.isCancelled {
+      try? await Task.sleep(for: interval)
+      await flushOrReport()
+    }
+    // What was noted during the last flush, or before the first.
+    await flushOrReport()
   }
 }
 
