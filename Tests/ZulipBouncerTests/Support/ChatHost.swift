@@ -2,7 +2,6 @@ import Crypto
 import Foundation
 import Hummingbird
 import HummingbirdTLS
-import Logging
 import NIOSSL
 import SwiftASN1
 import Synchronization
@@ -58,21 +57,8 @@ final class ChatHost: Sendable {
       calls.paths.withLock { $0.append(request.uri.string) }
       return try await calls.reply.withLock { $0 }()
     }
-    var logger = Logger(label: "host")
-    logger.logLevel = .critical
-    let (ports, port) = AsyncStream.makeStream(of: Int.self)
-    let application = Application(
-      router: router, server: try .tls(tlsConfiguration: tls),
-      configuration: .init(address: .hostname("127.0.0.1", port: 0)),
-      onServerRunning: { channel in port.yield(channel.localAddress?.port ?? 0) }, logger: logger)
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      group.addTask { try await application.run() }
-      for await port in ports {
-        try await test(
-          ChatHost(port: port, caFile: caFile.path(percentEncoded: false), calls: calls))
-        break
-      }
-      group.cancelAll()
+    try await listening(router, over: try .tls(tlsConfiguration: tls)) { port in
+      try await test(ChatHost(port: port, caFile: caFile.path(percentEncoded: false), calls: calls))
     }
   }
 

@@ -1,7 +1,6 @@
 import CryptoExtras
 import Foundation
 import Hummingbird
-import Logging
 import Providers
 import Synchronization
 import Testing
@@ -74,19 +73,8 @@ final class Google: Sendable {
       }
       return json(.ok, ["name": "projects/project/messages/1"])
     }
-    var logger = Logger(label: "google")
-    logger.logLevel = .critical
-    let (ports, port) = AsyncStream.makeStream(of: Int.self)
-    let application = Application(
-      router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
-      onServerRunning: { channel in port.yield(channel.localAddress?.port ?? 0) }, logger: logger)
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      group.addTask { try await application.run() }
-      for await port in ports {
-        try await test(Google(port: port, state: state))
-        break
-      }
-      group.cancelAll()
+    try await listening(router) { port in
+      try await test(Google(port: port, state: state))
     }
   }
 
