@@ -21,10 +21,12 @@ extension ChannelPipeline.SynchronousOperations {
     var stream = NIOHTTP2Handler.StreamConfiguration()
     stream.streamResetFrameRateLimit.maximumCount = .max
     stream.streamErrorRateLimit.maximumCount = .max
-    _ = try configureHTTP2Pipeline(
-      mode: .server, channel: channel, connectionConfiguration: connection, streamConfiguration: stream
-    ) { stream in
-      stream.eventLoop.makeCompletedFuture { try initializer(stream) }
-    }
+    try addHandler(
+      NIOHTTP2Handler(
+        mode: .server, eventLoop: channel.eventLoop, connectionConfiguration: connection,
+        streamConfiguration: stream
+      ) { stream in
+        stream.eventLoop.makeCompletedFuture { try initializer(stream) }
+      })
   }
 }
