@@ -1,4 +1,4 @@
-public import Foundation
+import Foundation
 public import ServiceLifecycle
 
 /// APNs and FCM as tests, demo and benchmarks meet them: the providers' own rules, on this machine,
