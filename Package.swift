@@ -53,7 +53,7 @@ let package = Package(
       swiftSettings: swiftSettings),
     .target(
       name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
-      resources: [.embedInCode("0001_bouncer.sql")], swiftSettings: swiftSettings),
+      resources: [.embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql")], swiftSettings: swiftSettings),
     .target(
       name: "Providers",
       dependencies: [
@@ -80,7 +80,9 @@ let package = Package(
     .target(
       name: "Delivery",
       dependencies: [
-        "Providers", "Registrations", "Sealing",
+        "Providers", "Registrations", "Sealing", "SQL",
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOFoundationCompat", package: "swift-nio"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
       ],

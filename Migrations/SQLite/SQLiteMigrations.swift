@@ -9,6 +9,7 @@ public import SQL
 public enum SQLiteMigrations {
   /// All migrations, in order.
   public static let all = [
-    Migration(1, "bouncer", PackageResources._001_bouncer_sql)
+    Migration(1, "bouncer", PackageResources._001_bouncer_sql),
+    Migration(2, "outbox", PackageResources._002_outbox_sql),
   ]
 }

@@ -5,7 +5,8 @@ public import Registrations
 import Sealing
 import Synchronization
 
-/// Sends deliveries through their providers and does what the outcomes ask for.
+/// Sends deliveries through their providers and does what the outcomes ask for: ends registrations,
+/// tries again, and hands what is left to the outbox.
 public final class Deliverer: Sendable {
   private struct RouteRecord {
     var deletionGuard = DeletionGuard()
@@ -13,8 +14,18 @@ public final class Deliverer: Sendable {
     var doubt: (reason: Reason, since: Date)?
   }
 
+  /// What is not done yet: nobody has taken it, and it may still be taken.
+  struct Leftover: Sendable {
+    let reason: Reason
+    let route: Route
+    let notBefore: Date?
+    /// Whether the next notification on that route would fare the same.
+    let concernsRoute: Bool
+  }
+
   private let providers: PushProviders
   private let registrations: E2EERegistrations
+  private let outbox: Outbox
   private let deadline: Duration
   private let now: @Sendable () -> Date
   private let logger: Logger
@@ -23,36 +34,75 @@ public final class Deliverer: Sendable {
 
   /// - Parameter deadline: how long a batch may take.
   public init(
-    providers: PushProviders, registrations: E2EERegistrations, deadline: Duration,
+    providers: PushProviders, registrations: E2EERegistrations, outbox: Outbox, deadline: Duration,
     now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.providers = providers
     self.registrations = registrations
+    self.outbox = outbox
     self.deadline = deadline
     self.now = now
     self.logger = logger
   }
 
-  /// Sends a batch and returns what became of each, in the same order, within the deadline.
-  public func deliver(_ deliveries: [Delivery]) async -> [DeliveryResult] {
-    let outcomes = await send(deliveries)
+  /// Sends a batch and returns what became of each, in the same order, within the deadline. Every
+  /// delivery has then been accepted, is in the outbox, or has an end that trying again would not change.
+  ///
+  /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be kept: nothing must be
+  ///   promised then, and the whole may be sent again.
+  public func deliver(_ deliveries: [Delivery]) async throws -> [DeliveryResult] {
+    let endings = await send(deliveries, within: deadline, schedule: .inRequest)
+    var leftovers: [(delivery: Delivery, route: Route, dueAt: Date)] = []
     var results: [DeliveryResult] = []
     results.reserveCapacity(deliveries.count)
-    for (delivery, sent) in zip(deliveries, outcomes) {
-      metrics.count(delivery.push, sent?.outcome)
-      results.append(sent.map { judge($0.outcome, of: delivery, on: $0.route) } ?? .unconfigured)
+    for (delivery, ending) in zip(deliveries, endings) {
+      switch ending {
+      case .result(let result):
+        results.append(result)
+      case .leftover(let leftover):
+        let dueAt = RetrySchedule.outbox.next(
+          after: 1, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
+        leftovers.append((delivery, leftover.route, dueAt))
+        results.append(.queued)
+      }
     }
+    if !leftovers.isEmpty { try await outbox.keep(leftovers) }
     await keepBooks(of: deliveries, &results)
     return results
+  }
+
+  /// Tries each delivery once; nil stands for one that is done, well or badly.
+  func attempt(_ deliveries: [Delivery], within timeout: Duration) async -> [Leftover?] {
+    let endings = await send(deliveries, within: timeout, schedule: nil)
+    var results: [DeliveryResult] = []
+    let leftovers = endings.map { ending -> Leftover? in
+      switch ending {
+      case .result(let result):
+        results.append(result)
+        return nil
+      case .leftover(let leftover):
+        results.append(.queued)
+        return leftover
+      }
+    }
+    await keepBooks(of: deliveries, &results)
+    return leftovers
+  }
+
+  /// The registrations among those of `deliveries` that have not ended.
+  func living(_ deliveries: [Delivery]) async throws -> Set<Int64> {
+    try await registrations.living(deliveries.map(\.registration))
   }
 
   /// The state of each route: what the provider's side reports, and whether the deletion guard
   /// doubts the route.
   public func routeStates() -> [Route: PushProviders.RouteState] {
     let doubts = records.withLock { $0.compactMapValues(\.doubt) }
-    return providers.routeStates().merging(doubts.mapValues { .failing($0.reason, since: $0.since) }) {
-      state, doubt in
-      if case .failing = state { state } else { doubt }
+    return providers.routeStates().merging(doubts.mapValues { .failing($0.reason, since: $0.since) }) { state, doubt in
+      switch state {
+      case .failing, .open: state
+      case .unknown, .ok: doubt
+      }
     }
   }
 
@@ -62,26 +112,85 @@ public final class Deliverer: Sendable {
       records = records.filter { !names.contains($0.key.credential) }
     }
   }
+}
 
-  private typealias Sent = (route: Route, outcome: Outcome)
+extension Deliverer {
+  private enum Ending: Sendable {
+    case result(DeliveryResult)
+    case leftover(Leftover)
+  }
 
-  private func send(_ deliveries: [Delivery]) async -> [Sent?] {
-    let deadline = ContinuousClock.now + deadline
+  /// More tries than this within a request would only hold it up.
+  private static let triesInRequest = 3
+
+  private func send(
+    _ deliveries: [Delivery], within timeout: Duration, schedule: RetrySchedule?
+  ) async -> [Ending] {
+    let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
-    if deliveries.count == 1 { return [await send(deliveries[0].push, by: deadline)] }
-    return await withTaskGroup(of: (Int, Sent?).self) { group in
+    if deliveries.count == 1 { return [await send(deliveries[0], by: deadline, schedule)] }
+    return await withTaskGroup(of: (Int, Ending).self) { group in
       for (index, delivery) in deliveries.enumerated() {
-        group.addTask { (index, await self.send(delivery.push, by: deadline)) }
+        group.addTask { (index, await self.send(delivery, by: deadline, schedule)) }
       }
-      var outcomes = [Sent?](repeating: nil, count: deliveries.count)
-      for await (index, outcome) in group { outcomes[index] = outcome }
-      return outcomes
+      var endings = [Ending](repeating: .result(.unconfigured), count: deliveries.count)
+      for await (index, ending) in group { endings[index] = ending }
+      return endings
     }
   }
 
-  private func send(_ push: Push, by deadline: ContinuousClock.Instant) async -> Sent? {
-    guard let route = providers.route(for: push) else { return nil }
-    return (route, await providers.send(push, deadline: deadline))
+  /// Tries until it is done, the schedule says stop, or the time is up.
+  private func send(
+    _ delivery: Delivery, by deadline: ContinuousClock.Instant, _ schedule: RetrySchedule?
+  ) async -> Ending {
+    guard let route = providers.route(for: delivery.push) else {
+      metrics.count(delivery.push, nil)
+      return .result(.unconfigured)
+    }
+    var tries = 0
+    while true {
+      tries += 1
+      let outcome = await providers.send(delivery.push, deadline: deadline)
+      metrics.count(delivery.push, outcome)
+      switch judge(outcome, of: delivery, on: route) {
+      case .result(let result): return .result(result)
+      case .leftover(let leftover):
+        guard let schedule, tries < Self.triesInRequest, leftover.notBefore == nil else { return .leftover(leftover) }
+        let pause = Duration.seconds(schedule.pause(after: tries, random: .random(in: 0...1)))
+        guard ContinuousClock.now + pause < deadline else { return .leftover(leftover) }
+        try? await Task.sleep(for: pause)
+      }
+    }
+  }
+
+  /// What an outcome means for the notification and its registration.
+  private func judge(_ outcome: Outcome, of delivery: Delivery, on route: Route) -> Ending {
+    let verdict = records.withLock { records in
+      let verdict = records[route, default: RouteRecord()].deletionGuard.judge(
+        outcome, registeredAt: delivery.registeredAt)
+      switch (verdict, outcome) {
+      case (.doubtRoute, .suspect(let reason)):
+        if records[route]?.doubt == nil { records[route]?.doubt = (reason, now()) }
+      case (_, .delivered):
+        records[route]?.doubt = nil
+      default: break
+      }
+      return verdict
+    }
+    switch outcome {
+    case .delivered:
+      return .result(.delivered)
+    case .dead(let reason, _), .suspect(let reason):
+      return .result(verdict == .end ? .ended(reason) : .refused(reason))
+    case .rejected(let reason):
+      return .result(.refused(reason))
+    case .retry(let reason, let notBefore):
+      return .leftover(
+        Leftover(reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests))
+    case .misconfigured(let reason):
+      // Mended by the operator, not by trying at once.
+      return .leftover(Leftover(reason: reason, route: route, notBefore: now() + 1, concernsRoute: true))
+    }
   }
 
   /// Ends the registrations that have ended and writes down what was refused. A registration that
@@ -94,9 +203,10 @@ public final class Deliverer: Sendable {
       switch result {
       case .ended(let reason): ending.append(delivery.failure(reason))
       case .refused(let reason): refused.append(delivery.failure(reason))
-      case .delivered, .failed, .unconfigured: break
+      case .delivered, .queued, .unconfigured: break
       }
     }
+    guard !ending.isEmpty || !refused.isEmpty else { return }
     var ended: Set<Int64> = []
     do {
       ended = try await registrations.expire(ending)
@@ -111,30 +221,8 @@ public final class Deliverer: Sendable {
           "registration ended",
           metadata: ["reason": "\(reason)", "token": "\(PushToken.fingerprint(of: delivery.push.token))"])
       } else {
-        results[index] = .failed(reason)
+        results[index] = .refused(reason)
       }
-    }
-  }
-
-  private func judge(_ outcome: Outcome, of delivery: Delivery, on route: Route) -> DeliveryResult {
-    let verdict = records.withLock { records in
-      let verdict = records[route, default: RouteRecord()].deletionGuard.judge(
-        outcome, registeredAt: delivery.registeredAt)
-      switch (verdict, outcome) {
-      case (.doubtRoute, .suspect(let reason)):
-        if records[route]?.doubt == nil { records[route]?.doubt = (reason, now()) }
-      case (_, .delivered):
-        records[route]?.doubt = nil
-      default: break
-      }
-      return verdict
-    }
-    switch outcome {
-    case .delivered: return .delivered
-    case .dead(let reason, _), .suspect(let reason):
-      return verdict == .end ? .ended(reason) : .refused(reason)
-    case .rejected(let reason): return .refused(reason)
-    case .retry(let reason, _), .misconfigured(let reason): return .failed(reason)
     }
   }
 }
@@ -142,14 +230,5 @@ public final class Deliverer: Sendable {
 extension Delivery {
   fileprivate func failure(_ reason: Reason) -> E2EERegistrations.Failure {
     .init(id: registration, registeredAt: registeredAt, reason: reason.description)
-  }
-}
-
-extension Push {
-  var token: String {
-    switch self {
-    case .apns(let notification): notification.token
-    case .fcm(let message): message.token
-    }
   }
 }

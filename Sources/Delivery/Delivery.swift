@@ -27,8 +27,8 @@ public enum DeliveryResult: Sendable, Hashable {
   case ended(Reason)
   /// The provider refused this notification or, for now unconvincingly, the token; the registration stays.
   case refused(Reason)
-  /// It could not be delivered: an outage, or our own misconfiguration.
-  case failed(Reason)
+  /// No provider could take it yet; it is in the outbox.
+  case queued
   /// No credential serves the topic or project.
   case unconfigured
 }

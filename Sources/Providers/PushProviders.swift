@@ -13,6 +13,8 @@ public final class PushProviders: Sendable {
     case ok
     /// Something is wrong with the route itself.
     case failing(Reason, since: Date)
+    /// The same, so that requests are kept from it but for a probe now and then.
+    case open(Reason, since: Date)
   }
 
   let workshop: Workshop
@@ -65,7 +67,7 @@ public final class PushProviders: Sendable {
   }
 
   /// Sends one push and returns what became of it, by the deadline (a few milliseconds late at
-  /// most). Ends with the task's cancellation too.
+  /// most). While the route's breaker is open that is `retry(breakerOpen)`, at once. Ends with the task's cancellation too.
   public func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
     let started = NIODeadline.now()
     let (way, isShutDown) = state.withLock { ($0.senders.way(for: push), $0.isShutDown) }
@@ -77,8 +79,13 @@ public final class PushProviders: Sendable {
       // Says nothing about the route.
       outcome = Outcome(TransportFailure.timeout)
     } else if let way {
-      outcome = await way.send(push, deadline: started + left)
-      way.health.record(outcome, now: workshop.now())
+      switch way.health.admit(now: workshop.now()) {
+      case .wait(let until):
+        outcome = .retry(.breakerOpen, notBefore: until)
+      case let admission:
+        outcome = await way.send(push, deadline: started + left)
+        way.health.record(outcome, isProbe: admission == .probe, now: workshop.now())
+      }
     } else {
       outcome = .misconfigured(.unconfigured)
     }

@@ -9,16 +9,20 @@ public import Wire
 public final class Readiness: Sendable {
   private let database: any Database
   private let keyFolder: KeyFolder
+  private let outboxDepth: @Sendable () -> Int
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let isDraining = Mutex(false)
 
-  /// - Parameter routeStates: how each route to the providers fares.
+  /// - Parameters:
+  ///   - outboxDepth: how many notifications wait for a provider.
+  ///   - routeStates: how each route to the providers fares.
   public init(
-    database: any Database, keyFolder: KeyFolder,
+    database: any Database, keyFolder: KeyFolder, outboxDepth: @escaping @Sendable () -> Int,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState]
   ) {
     self.database = database
     self.keyFolder = keyFolder
+    self.outboxDepth = outboxDepth
     self.routeStates = routeStates
   }
 
@@ -54,8 +58,7 @@ public final class Readiness: Sendable {
       isDraining.withLock { $0 } ? (.unavailable, ["status": "draining"]) : (.ready, ["status": "ok"])
     var checks: [(name: String, check: (Status, JSON))] = [
       ("database", await databaseCheck()), ("keys", keysCheck()),
-      // Nothing is queued yet: what a provider does not take within the deadline is reported as failed.
-      ("outbox", (.ready, ["status": "ok", "depth": 0])),
+      ("outbox", (.ready, ["status": "ok", "depth": .integer(Int64(outboxDepth()))])),
     ]
     if draining.0 != .ready { checks.append(("service", draining)) }
     checks += credentialChecks()
@@ -99,11 +102,17 @@ public final class Readiness: Sendable {
 
   private static func check(_ routes: [(target: String, state: PushProviders.RouteState)]) -> (Status, JSON) {
     for (target, state) in routes {
-      guard case .failing(let reason, let since) = state else { continue }
+      let status: JSON
+      let (reason, since): (Reason, Date)
+      switch state {
+      case .unknown, .ok: continue
+      case .failing(let failure, let time): (status, reason, since) = ("failing", failure, time)
+      case .open(let failure, let time): (status, reason, since) = ("open", failure, time)
+      }
       return (
         .degraded,
         [
-          "status": "failing", "reason": .string("\(reason)"), "route": .string(target),
+          "status": status, "reason": .string("\(reason)"), "route": .string(target),
           "since": .string(since.formatted(.iso8601)),
         ]
       )

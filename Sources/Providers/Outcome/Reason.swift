@@ -61,6 +61,8 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   case unauthorizedClient = "unauthorized_client"
 
   // Ours.
+  /// The route does not work at present, so nothing was sent.
+  case breakerOpen
   /// The caller gave up before there was an answer.
   case cancelled
   /// No connection to the provider could be opened.
@@ -108,7 +110,7 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
 
   private var isOurs: Bool {
     switch self {
-    case .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken, .overloaded, .proxyRefused,
+    case .breakerOpen, .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken, .overloaded, .proxyRefused,
       .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
       .unconfigured, .unknown, .unreadableAnswer:
       true

@@ -57,6 +57,15 @@ public final class E2EERegistrations: Sendable {
       registration)
   }
 
+  /// Those of these rows that have not expired.
+  public func living(_ ids: [Int64]) async throws -> Set<Int64> {
+    guard !ids.isEmpty else { return [] }
+    let statement = Statement(
+      "SELECT id FROM e2ee_registrations WHERE id IN ($list) AND expired_at IS NULL",
+      list: ids.map { .integer($0) })
+    return Set(try await database.read { try $0.query(statement) }.map { try $0.int64(0) })
+  }
+
   private func registration(_ row: Row) throws -> E2EERegistration {
     guard let kind = PushToken.Kind(storage: try row.int64(2)),
       let text = storageKey.openText(try row.bytes(3), for: Self.tokenPurpose),

@@ -14,7 +14,12 @@ extension ZulipBouncer {
     let found = try await dependencies.registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(notification.items, registrations: found, logger: context.logger)
-    let results = await dependencies.deliverer.deliver(batch.deliveries)
+    let results: [DeliveryResult]
+    do {
+      results = try await dependencies.deliverer.deliver(batch.deliveries)
+    } catch is Outbox.Full {
+      throw APIError.tryAgainLater
+    }
     let query = try Parameters(query: request)
     return query.success(batch.answer(results) + [.init("realm_push_status", Self.pushStatus)])
   }

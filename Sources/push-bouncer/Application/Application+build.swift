@@ -46,9 +46,13 @@ struct BouncerService {
     let providers = try PushProviders(configuration: .init(configuration))
     providers.use(keys.credentials)
     let registrations = store.registrations
+    let outbox = Outbox(
+      database: store.database, storageKey: storageKey,
+      maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds), now: now)
     let deliverer = Deliverer(
-      providers: providers, registrations: registrations, deadline: configuration.delivery.deadline, now: now,
-      logger: logger)
+      providers: providers, registrations: registrations, outbox: outbox,
+      deadline: configuration.delivery.deadline, now: now, logger: logger)
+    let outboxSender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: store.database, now: now)
     let publicPort = Port()
     let bouncer = ZulipBouncer(
@@ -59,7 +63,8 @@ struct BouncerService {
         keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger))
 
     let readiness = Readiness(
-      database: store.database, keyFolder: keyFolder, routeStates: { deliverer.routeStates() })
+      database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
+      routeStates: { deliverer.routeStates() })
     let adminPort = Port()
     return BouncerService(
       services: [
@@ -68,6 +73,7 @@ struct BouncerService {
         Repeating {
           await requestTimes.run { _ in logger.warning("times of requests could not be written") }
         },
+        Repeating { await outboxSender.run() },
         keyFolder.watcher { snapshot, changed in
           providers.use(snapshot.credentials)
           deliverer.credentialsChanged(changed)

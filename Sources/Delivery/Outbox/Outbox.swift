@@ -1,0 +1,256 @@
+public import Foundation
+import Providers
+import Registrations
+public import SQL
+public import Sealing
+import Synchronization
+
+/// What was promised and no provider has taken yet, durable and sealed (`spec/decisions.md` 22).
+///
+/// An entry is sent under a lease: taking it moves its due time behind the end of the lease, so that
+/// whoever finds it due again may take it over. It is removed after the provider's answer; a crash in
+/// between sends it a second time, with the same `apns-id`.
+public final class Outbox: Sendable {
+  /// How much is kept.
+  public struct Limits: Sendable {
+    /// Entries of one route.
+    public var perRoute = 2_000_000
+    /// Entries in all.
+    public var total = 4_000_000
+
+    /// The defaults.
+    public init() {}
+  }
+
+  /// The outbox takes no more: what cannot be kept must not be promised.
+  public struct Full: Error, Hashable {}
+
+  /// How many entries there are, by the rows of `outbox_routes`. Counted once, then kept along.
+  private struct Depth {
+    var routes: [Int64: Int] = [:]
+    var total: Int { routes.values.reduce(0, +) }
+  }
+
+  private let database: any Database
+  private let storageKey: StorageKey
+  private let maxAge: TimeInterval
+  private let limits: Limits
+  private let now: @Sendable () -> Date
+  private let depth = Mutex(Depth())
+  private let routeIDs = Mutex<[Route: Int64]>([:])
+
+  /// - Parameter maxAge: how long an entry is kept at most, in seconds.
+  public init(
+    database: any Database, storageKey: StorageKey, maxAge: TimeInterval, limits: Limits = Limits(),
+    now: @escaping @Sendable () -> Date
+  ) {
+    self.database = database
+    self.storageKey = storageKey
+    self.maxAge = maxAge
+    self.limits = limits
+    self.now = now
+  }
+
+  /// How many entries there are.
+  public var count: Int { depth.withLock { $0.total } }
+
+  /// Counts what is there, of a run before this one or of another node. Reads the index.
+  public func recount() async throws {
+    let statement = Statement(
+      """
+      SELECT r.id, r.provider, r.credential, r.target, (SELECT COUNT(*) FROM outbox o WHERE o.route_id = r.id)
+      FROM outbox_routes r
+      """)
+    let rows = try await database.read { try $0.query(statement) }
+    var counted = Depth()
+    var known: [Route: Int64] = [:]
+    for row in rows {
+      guard let provider = Route.Provider(rawValue: try row.text(1)) else { continue }
+      let route = Route(provider: provider, credential: try row.text(2), target: try row.text(3))
+      known[route] = try row.int64(0)
+      counted.routes[try row.int64(0)] = Int(try row.int64(4))
+    }
+    routeIDs.withLock { $0.merge(known) { $1 } }
+    depth.withLock { $0 = counted }
+  }
+
+  /// The routes that have entries.
+  func routesWithEntries() -> [Route] {
+    let depth = depth.withLock { $0.routes }
+    return routeIDs.withLock { $0.filter { depth[$0.value, default: 0] > 0 }.map(\.key) }
+  }
+
+  /// Keeps deliveries, all or none; they are durable when this returns.
+  ///
+  /// - Throws: ``Full``, or the database's own error.
+  func keep(_ entries: [(delivery: Delivery, route: Route, dueAt: Date)]) async throws {
+    let now = now()
+    var statements: [(statement: Statement, route: Int64)] = []
+    for (delivery, route, dueAt) in entries {
+      let id = try await self.id(of: route)
+      let expiry = min(now + maxAge, delivery.push.expiration ?? .distantFuture)
+      let collapse = delivery.push.collapseID.map {
+        storageKey.hash("\(delivery.registration) \($0)", for: Self.collapsePurpose).prefix(8)
+          .reduce(Int64(0)) { $0 << 8 | Int64($1) }
+      }
+      statements.append(
+        (
+          Statement(
+            insertion, .integer(id), .integer(delivery.registration), .integer(delivery.registeredAt.milliseconds),
+            .bytes(try SealedPush.seal(delivery.push, with: storageKey)), .integer(collapse),
+            .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)), id
+        ))
+    }
+    try reserve(statements.map(\.route))
+    do {
+      let inserted = statements.map(\.statement)
+      try await database.write { connection in
+        for statement in inserted { try connection.run(statement) }
+      }
+    } catch {
+      release(statements.map(\.route))
+      throw error
+    }
+  }
+
+  private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")
+
+  private func reserve(_ routes: [Int64]) throws(Full) {
+    let fits = depth.withLock { depth in
+      var routesThen = depth.routes
+      for route in routes { routesThen[route, default: 0] += 1 }
+      guard depth.total + routes.count <= limits.total, routes.allSatisfy({ routesThen[$0, default: 0] <= limits.perRoute })
+      else { return false }
+      depth.routes = routesThen
+      return true
+    }
+    if !fits { throw Full() }
+  }
+
+  private func release(_ routes: some Sequence<Int64>) {
+    depth.withLock { depth in
+      for route in routes { depth.routes[route] = max(0, depth.routes[route, default: 0] - 1) }
+    }
+  }
+
+  private func id(of route: Route) async throws -> Int64 {
+    if let id = routeIDs.withLock({ $0[route] }) { return id }
+    // The update changes nothing: it is there so that a row which exists comes back.
+    let rows = try await database.execute(
+      Statement(
+        """
+        INSERT INTO outbox_routes (provider, credential, target) VALUES ($1, $2, $3)
+        ON CONFLICT (provider, credential, target) DO UPDATE SET target = excluded.target RETURNING id
+        """, .text(route.provider.rawValue), .text(route.credential), .text(route.target)))
+    guard let id = try rows.first?.int64(0) else { throw DatabaseError(.other, "an insertion returned no row") }
+    routeIDs.withLock { $0[route] = id }
+    return id
+  }
+}
+
+extension Outbox {
+  /// An entry under lease.
+  struct Entry: Sendable {
+    let id: Int64
+    let delivery: Delivery
+    /// This try included.
+    let attempts: Int
+    let expiresAt: Date
+  }
+
+  /// What becomes of an entry.
+  enum Fate: Sendable {
+    /// It is done with, well or badly.
+    case remove
+    /// It is tried again.
+    case retry(at: Date)
+  }
+
+  /// Takes due entries of a route, the longest due first. Those that no longer open are removed.
+  func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
+    let routeID = try await id(of: route)
+    let now = now()
+    let rows = try await database.execute(
+      Statement(
+        """
+        UPDATE outbox SET due_at = $3, attempts = attempts + 1
+        WHERE id IN (SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4)
+        RETURNING id, registration_id, registered_at, push, attempts, expires_at
+        """,
+        .integer(routeID), .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit))))
+    var entries: [Entry] = []
+    var unreadable: [(Int64, Int, Fate)] = []
+    for row in rows {
+      let (id, attempts) = (try row.int64(0), Int(try row.int64(4)))
+      guard let push = SealedPush.open(try row.bytes(3), with: storageKey) else {
+        unreadable.append((id, attempts, .remove))
+        continue
+      }
+      let delivery = Delivery(
+        push: push, registration: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2)))
+      entries.append(
+        Entry(id: id, delivery: delivery, attempts: attempts, expiresAt: Date(milliseconds: try row.int64(5))))
+    }
+    try await settle(unreadable, on: route)
+    return entries
+  }
+
+  /// Writes down what became of leased entries. One that another sender has taken over meanwhile is
+  /// that one's.
+  func settle(_ fates: [(id: Int64, attempts: Int, fate: Fate)], on route: Route) async throws {
+    guard !fates.isEmpty else { return }
+    let routeID = try await id(of: route)
+    let removed = try await database.write { connection in
+      var removed = 0
+      for (id, attempts, fate) in fates {
+        let key: [Value] = [.integer(id), .integer(Int64(attempts))]
+        switch fate {
+        case .remove:
+          removed += try connection.run(
+            Statement("DELETE FROM outbox WHERE id = $1 AND attempts = $2", arguments: key))
+        case .retry(let date):
+          try connection.run(
+            Statement(
+              "UPDATE outbox SET due_at = $3 WHERE id = $1 AND attempts = $2",
+              arguments: key + [.integer(date.milliseconds)]))
+        }
+      }
+      return removed
+    }
+    release(repeatElement(routeID, count: removed))
+  }
+}
+
+private let insertion = """
+  INSERT INTO outbox
+    (route_id, registration_id, registered_at, push, collapse_hash, created_at, due_at, expires_at, attempts)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1)
+  ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
+    route_id = excluded.route_id, registration_id = excluded.registration_id, registered_at = excluded.registered_at,
+    push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at, expires_at = excluded.expires_at,
+    attempts = outbox.attempts + 1
+  """
+
+extension Push {
+  var token: String {
+    switch self {
+    case .apns(let notification): notification.token
+    case .fcm(let message): message.token
+    }
+  }
+
+  /// When it becomes worthless, by its own word.
+  var expiration: Date? {
+    switch self {
+    case .apns(let notification): notification.expiration
+    case .fcm: nil
+    }
+  }
+
+  var collapseID: String? {
+    switch self {
+    case .apns(let notification): notification.collapseID
+    case .fcm(let message): message.collapseKey
+    }
+  }
+}

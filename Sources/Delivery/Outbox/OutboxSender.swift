@@ -1,0 +1,115 @@
+public import Foundation
+public import Logging
+import Metrics
+import Providers
+import Synchronization
+
+/// Sends what is in the outbox: each route by itself, in the order of due times, at its own pace.
+public final class OutboxSender: Sendable {
+  /// How often it looks for routes with something due.
+  private static let interval = Duration.milliseconds(200)
+  /// A sender that is silent for so long has died: its entries may be taken over. Longer than a try
+  /// may take.
+  private static let lease: TimeInterval = 30
+  private static let timeout = Duration.seconds(10)
+
+  private struct RouteState {
+    var pace = Pace()
+    var isBusy = false
+  }
+
+  private let outbox: Outbox
+  private let deliverer: Deliverer
+  private let now: @Sendable () -> Date
+  private let logger: Logger
+  private let routes = Mutex<[Route: RouteState]>([:])
+  private let expired = Counter(label: "push_bouncer_outbox_expired_total")
+
+  /// Sends through `deliverer`, whose leftovers the outbox holds.
+  public init(outbox: Outbox, deliverer: Deliverer, now: @escaping @Sendable () -> Date, logger: Logger) {
+    self.outbox = outbox
+    self.deliverer = deliverer
+    self.now = now
+    self.logger = logger
+  }
+
+  /// Sends until the task is cancelled; what is under way then ends first.
+  public func run() async {
+    await withDiscardingTaskGroup { group in
+      var ticks = 0
+      while !Task.isCancelled {
+        if ticks.isMultiple(of: 300) {
+          do { try await outbox.recount() } catch { report(error) }
+        }
+        ticks += 1
+        for route in outbox.routesWithEntries() where begin(route) {
+          // Not cancelled with the loop: a try that has begun is ended and written down.
+          group.addTask { await Task { await self.work(on: route) }.value }
+        }
+        try? await Task.sleep(for: Self.interval)
+      }
+    }
+  }
+
+  /// Whether the route is free to be worked on; it is not any more then.
+  private func begin(_ route: Route) -> Bool {
+    let now = now()
+    return routes.withLock { routes in
+      var state = routes[route] ?? RouteState()
+      guard !state.isBusy, state.pace.pausedUntil <= now else { return false }
+      state.isBusy = true
+      routes[route] = state
+      return true
+    }
+  }
+
+  /// Rounds until nothing is due or something goes wrong.
+  private func work(on route: Route) async {
+    defer { routes.withLock { $0[route]?.isBusy = false } }
+    do {
+      while !Task.isCancelled, try await round(on: route) {}
+    } catch {
+      report(error)
+      routes.withLock { $0[route]?.pace.ended(worked: false, notBefore: nil, now: now()) }
+    }
+  }
+
+  /// Sends as many as the pace allows; whether to go on at once.
+  private func round(on route: Route) async throws -> Bool {
+    let window = routes.withLock { $0[route]?.pace.window ?? 1 }
+    let entries = try await outbox.lease(route, limit: window, for: Self.lease)
+    guard !entries.isEmpty else { return false }
+    let now = now()
+    let living = try await deliverer.living(entries.map(\.delivery))
+    let current = entries.filter { $0.expiresAt > now && living.contains($0.delivery.registration) }
+    let outcomes = await deliverer.attempt(current.map(\.delivery), within: Self.timeout)
+    var fates: [(id: Int64, attempts: Int, fate: Outbox.Fate)] = []
+    var notBefore: Date?
+    var worked = true
+    for (entry, leftover) in zip(current, outcomes) {
+      guard let leftover else {
+        fates.append((entry.id, entry.attempts, .remove))
+        continue
+      }
+      let next = RetrySchedule.outbox.next(
+        after: entry.attempts, now: self.now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
+      fates.append((entry.id, entry.attempts, .retry(at: next)))
+      if leftover.concernsRoute {
+        worked = false
+        notBefore = leftover.notBefore ?? notBefore
+      }
+    }
+    let kept = Set(current.map(\.id))
+    for entry in entries where !kept.contains(entry.id) {
+      if entry.expiresAt <= now { expired.increment() }
+      fates.append((entry.id, entry.attempts, .remove))
+    }
+    try await outbox.settle(fates, on: route)
+    routes.withLock { $0[route]?.pace.ended(worked: worked, notBefore: notBefore, now: self.now()) }
+    return worked && entries.count == window
+  }
+
+  private func report(_ error: any Error) {
+    logger.error("outbox cannot be worked on", metadata: ["error": "\(type(of: error))"])
+  }
+}

@@ -1,0 +1,55 @@
+import Foundation
+import NIOCore
+import NIOFoundationCompat
+import Providers
+import Sealing
+
+/// A push as the outbox keeps it: one sealed value with token, payload and all.
+enum SealedPush {
+  private static let purpose = StorageKey.Purpose("outbox.push")
+
+  /// What is sealed, as JSON: it is read by the program that wrote it, or a later one.
+  private enum Stored: Codable {
+    case apns(
+      token: String, topic: String, payload: Data, pushType: String, priority: Int?, expiration: Date?,
+      collapseID: String?, id: UUID)
+    case fcm(
+      token: String, project: String?, data: [String: String], priority: String?, timeToLive: Int?,
+      collapseKey: String?)
+  }
+
+  static func seal(_ push: Push, with key: StorageKey) throws -> [UInt8] {
+    let stored: Stored
+    switch push {
+    case .apns(let push):
+      stored = .apns(
+        token: push.token, topic: push.topic, payload: Data(buffer: push.payload), pushType: push.pushType.rawValue,
+        priority: push.priority, expiration: push.expiration, collapseID: push.collapseID, id: push.id)
+    case .fcm(let push):
+      stored = .fcm(
+        token: push.token, project: push.project, data: push.data, priority: push.priority?.rawValue,
+        timeToLive: push.timeToLive, collapseKey: push.collapseKey)
+    }
+    return key.seal([UInt8](try JSONEncoder().encode(stored)), for: purpose)
+  }
+
+  /// nil if it was sealed under another key or is of a kind that this program does not know.
+  static func open(_ sealed: [UInt8], with key: StorageKey) -> Push? {
+    guard let plaintext = key.open(sealed, for: purpose),
+      let stored = try? JSONDecoder().decode(Stored.self, from: Data(plaintext))
+    else { return nil }
+    switch stored {
+    case .apns(let token, let topic, let payload, let pushType, let priority, let expiration, let collapseID, let id):
+      guard let pushType = APNsNotification.PushType(rawValue: pushType) else { return nil }
+      return .apns(
+        APNsNotification(
+          token: token, topic: topic, payload: ByteBuffer(data: payload), pushType: pushType, priority: priority,
+          expiration: expiration, collapseID: collapseID, id: id))
+    case .fcm(let token, let project, let data, let priority, let timeToLive, let collapseKey):
+      return .fcm(
+        FCMMessage(
+          token: token, project: project, data: data, priority: priority.flatMap(FCMMessage.Priority.init),
+          timeToLive: timeToLive, collapseKey: collapseKey))
+    }
+  }
+}

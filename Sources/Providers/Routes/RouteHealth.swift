@@ -1,0 +1,50 @@
+import Foundation
+import Synchronization
+
+/// How one route fares, as its answers show, with its breaker.
+final class RouteHealth: Sendable {
+  private struct State {
+    var breaker = Breaker()
+    var isUsed = false
+    var failure: (reason: Reason, since: Date)?
+  }
+
+  private let mutex = Mutex(State())
+
+  var state: PushProviders.RouteState {
+    mutex.withLock { state in
+      guard let failure = state.failure else { return state.isUsed ? .ok : .unknown }
+      return state.breaker.isOpen
+        ? .open(failure.reason, since: failure.since) : .failing(failure.reason, since: failure.since)
+    }
+  }
+
+  /// Whether a request may go.
+  func admit(now: Date) -> Breaker.Admission {
+    mutex.withLock { $0.breaker.admit(now: now) }
+  }
+
+  /// Takes an outcome into account.
+  func record(_ outcome: Outcome, isProbe: Bool, now: Date) {
+    mutex.withLock { state in
+      state.isUsed = true
+      switch outcome {
+      case .delivered, .dead, .suspect, .rejected, .retry(.tooManyRequests, _):
+        state.failure = nil
+        state.breaker.succeeded()
+      case .retry(.cancelled, _), .retry(.overloaded, _), .retry(.shuttingDown, _):
+        if isProbe { state.breaker.probeAbandoned(now: now) }
+      case .retry(.connectionLost, _), .retry(.streamReset, _), .retry(.refused, _):
+        // A connection ends with hundreds of requests on it, and the next one may be fine: if it is
+        // not, it fails to connect, and that counts.
+        if isProbe { state.breaker.failed(isLasting: false, notBefore: nil, now: now, jitter: .random(in: 0...1)) }
+      case .retry(let reason, let notBefore):
+        state.failure = (reason, state.failure?.since ?? now)
+        state.breaker.failed(isLasting: false, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
+      case .misconfigured(let reason):
+        state.failure = (reason, state.failure?.since ?? now)
+        state.breaker.failed(isLasting: true, notBefore: nil, now: now, jitter: .random(in: 0...1))
+      }
+    }
+  }
+}
