@@ -14,10 +14,7 @@ struct KeyFile {
   /// What tells that a file has changed.
   struct Signature: Sendable, Hashable {
     let name: String
-    let inode: UInt64
-    let size: Int64
-    let seconds: Int
-    let nanoseconds: Int
+    let attributes: FileAttributes
   }
 
   /// Larger files are none of ours.
@@ -28,35 +25,44 @@ struct KeyFile {
   let url: URL
   let signature: Signature
 
-  /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
-  static func all(in directory: String) -> [KeyFile] {
+  /// What a look into the folder finds.
+  struct Listing {
+    /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
+    var files: [KeyFile] = []
+    /// Folders that are there but cannot be looked into. What they held is not known to be gone.
+    var closed: [String] = []
+  }
+
+  /// Looks into the folder.
+  static func list(_ directory: String) -> Listing {
     let root = URL(fileURLWithPath: directory, isDirectory: true)
-    return ["apns", "bouncer", "fcm"].flatMap { folder -> [KeyFile] in
-      let names = (try? FileManager.default.contentsOfDirectory(atPath: root.appending(path: folder).path)) ?? []
-      return names.sorted().compactMap { name in
+    var listing = Listing()
+    for folder in ["apns", "bouncer", "fcm"] {
+      let path = root.appending(path: folder).path
+      guard FileManager.default.fileExists(atPath: path) else { continue }
+      guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
+        listing.closed.append(folder)
+        continue
+      }
+      listing.files += names.sorted().compactMap { name in
         guard name.hasSuffix(".json") || name.hasSuffix(".p8"), !name.hasPrefix(".") else { return nil }
         return KeyFile("\(folder)/\(name)", in: root)
       }
     }
+    return listing
   }
 
   private init?(_ name: String, in root: URL) {
     self.name = name
     url = root.appending(path: name)
-    var status = stat()
-    guard stat(url.path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-    signature = Signature(
-      name: name, inode: UInt64(status.st_ino), size: Int64(status.st_size), seconds: status.st_mtim.tv_sec,
-      nanoseconds: status.st_mtim.tv_nsec)
+    guard let attributes = FileAttributes(of: url) else { return nil }
+    signature = Signature(name: name, attributes: attributes)
   }
-
-  /// Whether group or others may read it.
-  var isExposed: Bool { PrivateFile.isExposed(url.path) }
 
   /// What it holds; nil for one that only another file needs.
   func read() throws -> Content? {
     guard name.hasSuffix(".json") else { return nil }
-    guard signature.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
+    guard signature.attributes.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
     let data = try Data(contentsOf: url)
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {

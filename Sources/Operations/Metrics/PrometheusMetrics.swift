@@ -36,7 +36,9 @@ final class PrometheusGauge: PrometheusMetric, MeterHandler, RecorderHandler, Fl
 
 /// A distribution, in buckets from half a millisecond to a minute: what a phone's user would notice.
 final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler {
-  static let bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+  static let bounds = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+  ]
 
   private struct State {
     /// One more than there are bounds: the last is for what exceeds them all.
@@ -101,7 +103,9 @@ enum PrometheusText {
 
   /// Whole numbers without a fraction.
   static func number(_ value: Double) -> String {
-    Int64(exactly: value).map(String.init) ?? (value.isNaN ? "NaN" : value < 0 && value.isInfinite ? "-Inf" : value.isInfinite ? "+Inf" : "\(value)")
+    Int64(exactly: value).map(String.init)
+      ?? (value.isNaN
+        ? "NaN" : value < 0 && value.isInfinite ? "-Inf" : value.isInfinite ? "+Inf" : "\(value)")
   }
 
   /// What the metric is, from its name: `push_bouncer_deliveries_total` are "deliveries".

@@ -80,7 +80,9 @@ public final class PrometheusRegistry: MetricsFactory {
     let name = PrometheusText.name(label)
     return families.withLock { families in
       var family = families[name] ?? Family(kind: kind)
-      if let known = family.series.first(where: { $0.labels.elementsEqual(dimensions, by: ==) })?.metric as? Metric {
+      if let known = family.series.first(where: { $0.labels.elementsEqual(dimensions, by: ==) })?.metric
+        as? Metric
+      {
         return known
       }
       let metric = make()

@@ -1,7 +1,6 @@
-
 internal import HTTPTypes
 public import Hummingbird
-internal import Logging
+public import Logging
 internal import Metrics
 internal import Synchronization
 public import Wire
@@ -13,9 +12,12 @@ public struct RequestObserver: RouterMiddleware {
   public typealias Context = WireContext
 
   private let metrics = RequestMetrics()
+  private let level: Logger.Level
 
-  /// Reports to swift-metrics and the request's logger.
-  public init() {}
+  /// Reports to swift-metrics and the request's logger, to that with a line of this level.
+  public init(level: Logger.Level = .info) {
+    self.level = level
+  }
 
   /// Answers a request through the rest of the chain, whose errors have become answers.
   public func handle(
@@ -24,12 +26,15 @@ public struct RequestObserver: RouterMiddleware {
     let start = ContinuousClock.now
     let response = try await next(request, context)
     let duration = ContinuousClock.now - start
-    let route = context.coreContext.endpointPath.value ?? "unmatched"
+    let path = context.coreContext.endpointPath.value
+    // A path that nothing serves has Hummingbird's own name, which is no path.
+    let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     metrics.record(request.method, route, response.status, duration)
-    context.logger.info(
-      "request",
+    context.logger.log(
+      level: level, "request",
       metadata: [
-        "request_id": "\(response.headers[.xRequestID] ?? "")", "method": "\(RequestMetrics.name(request.method))",
+        "request_id": "\(response.headers[.xRequestID] ?? "")",
+        "method": "\(RequestMetrics.name(request.method))",
         "route": "\(route)", "status": "\(response.status.code)", "ms": "\(duration.milliseconds)",
       ])
     return response
@@ -51,7 +56,9 @@ private final class RequestMetrics: Sendable {
 
   private let handles = Mutex<[Labels: Handles]>([:])
 
-  func record(_ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration) {
+  func record(
+    _ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration
+  ) {
     let labels = Labels(method: Self.name(method), route: route, status: status.code)
     let handles = handles.withLock { handles in
       if let known = handles[labels] { return known }

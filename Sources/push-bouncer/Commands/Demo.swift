@@ -10,21 +10,26 @@ import UnixSignals
 /// `demo`: the whole story on this machine.
 struct Demo: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Plays the whole story on this machine, in a temporary folder; exits 0 only if every step happened.")
+    abstract:
+      "Plays the whole story on this machine, in a temporary folder; exits 0 only if every step happened.")
 
   @OptionGroup var options: GlobalOptions
   @Flag(help: "Leave everything running afterwards, to try by hand.") var keep = false
 
   func run() async throws {
     bootstrapLogging(level: .error, format: .text)
-    let folder = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-demo-\(UUID().uuidString.prefix(8))")
+    let folder = FileManager.default.temporaryDirectory.appending(
+      path: "push-bouncer-demo-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
     let keys = folder.appending(path: "Keys").path
 
-    let simulator = try await ProviderSimulator.start(.init())
-    try simulator.writeKeys(to: keys)
-    let key = try BouncerKeyFiles(directory: keys).generate()
+    var settings = ProviderSimulator.Configuration()
+    settings.keysDirectory = keys
+    let simulator = try await ProviderSimulator.start(settings)
+    guard let key = try BouncerKeyFiles(directory: keys).list().first else {
+      throw CommandError("the simulator wrote no bouncer key")
+    }
     // Nothing of this machine's own configuration belongs into the story.
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:],
@@ -63,7 +68,9 @@ struct Demo: AsyncParsableCommand {
     }
   }
 
-  private func invitation(_ bouncer: String, _ admin: Int, _ simulator: ProviderSimulator, _ folder: String) -> String {
+  private func invitation(_ bouncer: String, _ admin: Int, _ simulator: ProviderSimulator, _ folder: String)
+    -> String
+  {
     """
 
     Everything stays up until Ctrl-C, in \(folder):

@@ -23,7 +23,7 @@ struct PhoneHome {
 
   /// The number from which on deliveries are new.
   func next() async throws -> Int64 {
-    try await get("deliveries?since=9223372036854775807")["next"]?.integer ?? 0
+    try await get("deliveries?since=999999999999999")["next"]?.integer ?? 0
   }
 
   /// What has arrived since; waits for some seconds if nothing has.
@@ -57,7 +57,8 @@ struct PhoneHome {
     let response = try await client.execute(request, timeout: .seconds(30))
     let body = try await response.body.collect(upTo: 16 << 20)
     guard response.status == .ok else {
-      throw CommandError("the simulator answered \(response.status.code): \(String(buffer: body).prefix(200))")
+      throw CommandError(
+        "the simulator answered \(response.status.code): \(String(buffer: body).prefix(200))")
     }
     return (try? JSON.parse(body)) ?? .null
   }
