@@ -1,0 +1,121 @@
+import Foundation
+import NIOCore
+import NIOHPACK
+
+/// Apple's side of `POST /3/device/{token}`.
+final class APNsService: Responder {
+  private let simulation: Simulation
+  private let tokens: ProviderTokens
+  private let topics: Set<String>
+
+  init(_ simulation: Simulation) {
+    self.simulation = simulation
+    tokens = ProviderTokens(simulation.credentials)
+    topics = Set(simulation.configuration.topics)
+  }
+
+  func opened(_ connection: Connection) {
+    simulation.count { $0.connections += 1 }
+    if simulation.faults.apns.outage { SocketEnd.close(connection.channel) }
+  }
+
+  func respond(to request: Request, on connection: Connection) -> Action {
+    let fate = simulation.fate(of: .apns)
+    if let action = fate.action { return action }
+    if let every = fate.faults.goAwayEvery, connection.requests.isMultiple(of: every) { connection.goAway() }
+
+    let now = simulation.configuration.now()
+    var token = ""
+    var delay = fate.faults.latencyMilliseconds
+    var answer: Answer
+    do throws(APNsFailure) {
+      guard request.method == "POST" else { throw .init(.methodNotAllowed) }
+      token = try APNsRequest.token(in: request.pathOnly)
+      try authenticate(request, on: connection, now: now)
+      let push = try APNsRequest(
+        request, token: token, topics: topics, isRegistered: simulation.hasRule(for:))
+      if let rule = simulation.takeRule(for: token) {
+        delay += rule.delayMilliseconds
+        answer = Answer(rule, id: push.id, now: now)
+      } else {
+        answer = Answer(status: 200, id: push.id)
+      }
+    } catch {
+      answer = Answer(
+        error.reason, id: request.headers.first(name: "apns-id") ?? UUID().uuidString.lowercased())
+    }
+    if let status = fate.status {
+      answer = Answer(
+        status: status, reason: fate.faults.reason ?? APNsReason.usual(for: status).rawValue, id: answer.id)
+      answer.retryAfter = fate.faults.retryAfter
+    }
+    simulation.record(
+      Delivery(
+        provider: .apns, token: token, target: request.headers.first(name: "apns-topic") ?? "",
+        headers: request.headers.kept, receivedAt: now, status: answer.status, reason: answer.reason,
+        id: answer.id,
+        body: request.body))
+    if answer.status == 200, fate.hits(fate.faults.loseAnswerEvery) { return .dropConnection }
+    return .answer(answer.reply(html: fate.faults.html), after: .milliseconds(Int64(delay)))
+  }
+
+  /// Checks the provider token, binds the connection to it and, the first time, lifts the limit of one stream.
+  private func authenticate(_ request: Request, on connection: Connection, now: Date) throws(APNsFailure) {
+    let fields = request.headers["authorization"]
+    let token = try tokens.check(fields, now: now) { simulation.count { $0.jwts += 1 } }
+    guard let bound = connection.providerToken else {
+      connection.providerToken = (token, now)
+      connection.allowStreams(1000)
+      return
+    }
+    guard bound.text != token else { return }
+    guard now.timeIntervalSince(bound.since) >= simulation.configuration.providerTokenInterval else {
+      throw .init(.tooManyProviderTokenUpdates)
+    }
+    connection.providerToken = (token, now)
+  }
+}
+
+extension APNsService {
+  /// What APNs says.
+  private struct Answer {
+    var status: Int
+    var reason: String?
+    var id: String
+    /// Milliseconds since 1970.
+    var timestamp: Int?
+    var retryAfter: String?
+
+    init(status: Int, reason: String? = nil, id: String) {
+      self.status = status
+      self.reason = reason
+      self.id = id
+    }
+
+    init(_ reason: APNsReason, id: String) {
+      self.init(status: reason.status, reason: reason.rawValue, id: id)
+    }
+
+    init(_ rule: TokenRule, id: String, now: Date) {
+      let reason = rule.reason ?? APNsReason.usual(for: rule.status).rawValue
+      self.init(status: rule.status, reason: rule.status == 200 ? nil : reason, id: id)
+      switch rule.timestamp {
+      case .at(let milliseconds): timestamp = milliseconds
+      case .now where rule.status == 410: timestamp = Int(now.timeIntervalSince1970 * 1000)
+      case .now, .none: break
+      }
+    }
+
+    func reply(html: Bool) -> Reply {
+      var reply = Reply(status: status)
+      if let reason {
+        var body = #"{"reason":\#(JSONText.string(reason))"#
+        if let timestamp { body += #","timestamp":\#(timestamp)"# }
+        reply = html ? .html(status) : .json(status, body + "}")
+      }
+      reply.headers.append(("apns-id", id))
+      if let retryAfter { reply.headers.append(("retry-after", retryAfter)) }
+      return reply
+    }
+  }
+}
