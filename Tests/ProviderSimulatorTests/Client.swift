@@ -61,7 +61,8 @@ struct Client: Sendable {
 
   /// A provider token; each claim can be made wrong.
   func providerToken(
-    key: P256.Signing.PrivateKey? = nil, kid: String? = nil, iss: String? = nil, iat: String? = nil, alg: String = "ES256"
+    key: P256.Signing.PrivateKey? = nil, kid: String? = nil, iss: String? = nil, iat: String? = nil,
+    alg: String = "ES256"
   ) throws -> String {
     let key = try key ?? P256.Signing.PrivateKey(pemRepresentation: simulator.apnsPrivateKeyPEM)
     let iat = iat ?? String(Int(Date().timeIntervalSince1970))
@@ -82,7 +83,8 @@ struct Client: Sendable {
     var all = HTTPHeaders(fields.compactMap { name, value in value.map { (name, $0) } })
     for header in also { all.add(name: header.name, value: header.value) }
     return try await send(
-      method, "\(simulator.apnsEndpoint)\(path ?? "/3/device/\(token)")", all, payload.isEmpty ? nil : payload)
+      method, "\(simulator.apnsEndpoint)\(path ?? "/3/device/\(token)")", all, payload.isEmpty ? nil : payload
+    )
   }
 
   /// One moment for all: ECDSA signatures differ each time, so callers that must not change their token keep it.
@@ -98,7 +100,8 @@ struct Client: Sendable {
     let key = try key ?? _RSA.Signing.PrivateKey(pemRepresentation: simulator.serviceAccountPrivateKeyPEM)
     let iat = Int(Date().timeIntervalSince1970) - age
     let claims = [
-      #""iss":"\#(iss ?? simulator.serviceAccountEmail)""#, #""aud":"\#(aud ?? simulator.fcmEndpoint + "/token")""#,
+      #""iss":"\#(iss ?? simulator.serviceAccountEmail)""#,
+      #""aud":"\#(aud ?? simulator.fcmEndpoint + "/token")""#,
       #""scope":"\#(scope ?? "https://www.googleapis.com/auth/firebase.messaging")""#, #""iat":\#(iat)"#,
       #""exp":\#(iat + lifetime)"#,
     ]
@@ -110,7 +113,8 @@ struct Client: Sendable {
 
   func oauth(_ form: String, at endpoint: String? = nil) async throws -> Answer {
     try await send(
-      .POST, "\(endpoint ?? simulator.fcmEndpoint)/token", ["content-type": "application/x-www-form-urlencoded"], form)
+      .POST, "\(endpoint ?? simulator.fcmEndpoint)/token",
+      ["content-type": "application/x-www-form-urlencoded"], form)
   }
 
   func accessToken() async throws -> String {

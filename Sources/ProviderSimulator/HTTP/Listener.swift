@@ -105,14 +105,13 @@ enum Pipeline {
       ApplicationProtocolNegotiationHandler { result, channel in
         channel.eventLoop.makeCompletedFuture {
           switch (result, kind) {
-          case (.negotiated("h2"), .http2(let streams)):
+          case (_, .http2(let streams)):
+            // Apple speaks HTTP/2 also to clients that negotiate nothing, as aioapns does not.
             try addHTTP2(to: channel, streams: streams, service: service)
           case (.negotiated("h2"), .any):
             try addHTTP2(to: channel, streams: 1000, service: service)
           case (_, .any):
             try addHTTP1(to: channel, service: service)
-          case (_, .http2):
-            channel.close(promise: nil)
           }
         }
       },
