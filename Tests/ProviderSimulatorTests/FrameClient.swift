@@ -69,6 +69,17 @@ final class FrameClient: Sendable {
     }
   }
 
+  /// The next `:status`, or nil if a RST_STREAM or the end of the connection comes first.
+  func nextAnswer() async -> String? {
+    await next { frame -> String?? in
+      switch frame.payload {
+      case .headers(let headers): .some(headers.headers.first(name: ":status"))
+      case .rstStream: .some(nil)
+      default: nil
+      }
+    } ?? nil
+  }
+
   func close() async {
     try? await channel.close()
   }
