@@ -19,9 +19,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
     .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
-    .package(
-      url: "https://github.com/apple/swift-configuration", from: "1.4.0",
-      traits: [.defaults, "YAML"]),
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
     .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -51,6 +48,7 @@ let package = Package(
       dependencies: [
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "GRDBSQLite", package: "GRDB.swift"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -101,12 +99,15 @@ let package = Package(
     .target(
       name: "ZulipBouncer",
       dependencies: [
-        "Delivery", "Providers", "Registrations", "Sealing", "Wire",
+        "Delivery", "Providers", "Registrations", "SQL", "Sealing", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
       ],
       swiftSettings: swiftSettings),
 
@@ -115,7 +116,7 @@ let package = Package(
       name: "Operations",
       dependencies: [
         "Delivery", "Providers", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire",
-        .product(name: "Configuration", package: "swift-configuration"),
+        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -171,15 +172,24 @@ let package = Package(
 
     .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "SQLTests",
-      dependencies: ["SQL", .product(name: "GRDB", package: "GRDB.swift")],
-      swiftSettings: swiftSettings),
+      name: "SQLTests", dependencies: ["SQL", "SQLiteMigrations"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ProvidersTests",
       dependencies: [
         "Providers", "ProviderSimulator",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "CryptoExtras", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
         .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOHPACK", package: "swift-nio-http2"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOHTTP2", package: "swift-nio-http2"),
         .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "X509", package: "swift-certificates"),
       ],
       swiftSettings: swiftSettings),
     .testTarget(
@@ -207,10 +217,18 @@ let package = Package(
       dependencies: [
         "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
         "SQLiteMigrations", "Wire", "ZulipBouncer",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "CryptoExtras", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTLS", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),
         .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "X509", package: "swift-certificates"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: swiftSettings),
     .testTarget(

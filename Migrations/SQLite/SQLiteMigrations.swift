@@ -1,3 +1,14 @@
-import SQL
+public import SQL
 
-let x = PackageResources._001_bouncer_sql
+/// The migrations of an SQLite database, compiled into the program.
+///
+/// A new one is a file `NNNN_name.sql` in this folder, its name in the target's resources in
+/// `Package.swift`, and one line here. SwiftPM names the constant after the file, the first
+/// digit replaced by an underscore. Another engine has its own folder and target beside this
+/// one, with the same numbers and names.
+public enum SQLiteMigrations {
+  /// All migrations, in order.
+  public static let all = [
+    Migration(1, "bouncer", PackageResources._001_bouncer_sql)
+  ]
+}

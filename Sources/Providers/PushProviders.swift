@@ -1,30 +1,10 @@
+import AsyncHTTPClient
 public import Foundation
+import NIOCore
+import Synchronization
 
 /// APNs and FCM behind one door: a push in, an ``Outcome`` out.
 public final class PushProviders: Sendable {
-  /// Where the providers are and how to trust them.
-  public struct Configuration: Sendable {
-    /// Instead of Apple's hosts: a simulator's `https` URL.
-    public var apnsEndpoint: URL?
-    /// FCM's URL; with `http` the simulator is spoken to over HTTP/1.1 in clear.
-    public var fcmEndpoint: URL
-    /// PEM file with a trust root besides the system's.
-    public var caFile: String?
-    /// HTTP CONNECT proxy, `http://[user:password@]host:port`.
-    public var proxy: URL?
-
-    /// Apple's and Google's own endpoints unless told otherwise.
-    public init(
-      apnsEndpoint: URL? = nil, fcmEndpoint: URL = URL(string: "https://fcm.googleapis.com")!, caFile: String? = nil,
-      proxy: URL? = nil
-    ) {
-      self.apnsEndpoint = apnsEndpoint
-      self.fcmEndpoint = fcmEndpoint
-      self.caFile = caFile
-      self.proxy = proxy
-    }
-  }
-
   /// How a route fares, for `/readyz`.
   public enum RouteState: Sendable, Hashable {
     /// Not used yet.
@@ -35,34 +15,114 @@ public final class PushProviders: Sendable {
     case failing(Reason, since: Date)
   }
 
+  let workshop: Workshop
+  private let state = Mutex(State())
+
+  private struct State {
+    var senders = Senders()
+    /// Transports of credentials that are gone, until their last request has ended.
+    var leaving: [any Transport] = []
+    var isShutDown = false
+  }
+
   /// Prepares the clients; connects on first use.
-  public init(configuration: Configuration) throws {
-    fatalError("contract")
+  ///
+  /// - Throws: ``ConfigurationError``.
+  public convenience init(configuration: Configuration) throws {
+    try self.init(configuration: configuration, now: { Date() })
+  }
+
+  /// For tests: with a clock, and with limits of their own.
+  init(
+    configuration: Configuration, pool: PoolLimits = .init(),
+    connection: HTTP2ConnectionHandler.Limits = .init(),
+    now: @escaping @Sendable () -> Date
+  ) throws {
+    workshop = try Workshop(configuration: configuration, pool: pool, connection: connection, now: now)
   }
 
   /// Takes these credentials from now on. Requests in flight end with the ones they began with;
-  /// credentials that did not change keep their connections and tokens.
+  /// credentials that did not change keep their connections and tokens, and so does an APNs key
+  /// of which only the topics changed.
   public func use(_ credentials: Credentials) {
-    fatalError("contract")
+    let left = state.withLock { state -> [any Transport] in
+      guard !state.isShutDown else { return [] }
+      let left = state.senders.use(credentials, workshop: workshop)
+      state.leaving += left
+      return left
+    }
+    for transport in left {
+      Task {
+        await transport.shutdown()
+        state.withLock { state in state.leaving.removeAll { $0 === transport } }
+      }
+    }
   }
 
   /// The route that the push would take; nil where no credential serves its topic or project.
   public func route(for push: Push) -> Route? {
-    fatalError("contract")
+    state.withLock { $0.senders.way(for: push)?.route }
   }
 
-  /// Sends one push and returns what became of it, by the deadline at the latest.
+  /// Sends one push and returns what became of it, by the deadline (a few milliseconds late at
+  /// most). Ends with the task's cancellation too.
   public func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
-    fatalError("contract")
+    let started = NIODeadline.now()
+    let (way, isShutDown) = state.withLock { ($0.senders.way(for: push), $0.isShutDown) }
+    let outcome: Outcome
+    let left = TimeAmount(deadline - .now)
+    if isShutDown {
+      outcome = Outcome(.shuttingDown)
+    } else if way != nil, left <= .zero {
+      // Says nothing about the route.
+      outcome = Outcome(TransportFailure.timeout)
+    } else if let way {
+      outcome = await way.send(push, deadline: started + left)
+      way.health.record(outcome, now: workshop.now())
+    } else {
+      outcome = .misconfigured(.unconfigured)
+    }
+    workshop.metrics.ended(push.provider, outcome, after: .now() - started)
+    return outcome
   }
 
-  /// The state of every route of the present credentials, and of every credential not used yet.
+  /// The state of every route of the present credentials, whether used yet or not.
   public func routeStates() -> [Route: RouteState] {
-    fatalError("contract")
+    state.withLock { $0.senders.states() }
   }
 
   /// Closes all connections after the requests in flight have ended.
   public func shutdown() async {
-    fatalError("contract")
+    guard let transports = close() else { return }
+    await Self.shutDown(transports, workshop)
+  }
+
+  deinit {
+    guard let transports = close() else { return }
+    Task { [workshop] in await Self.shutDown(transports, workshop) }
+  }
+
+  /// Takes no more pushes; returns what is to be shut down, the first time.
+  private func close() -> [any Transport]? {
+    state.withLock { state in
+      defer { state.isShutDown = true }
+      return state.isShutDown ? nil : state.leaving + state.senders.transports
+    }
+  }
+
+  private static func shutDown(_ transports: [any Transport], _ workshop: Workshop) async {
+    await withTaskGroup { group in
+      for transport in transports { group.addTask { await transport.shutdown() } }
+    }
+    try? await workshop.client.shutdown()
+  }
+}
+
+extension Push {
+  var provider: Route.Provider {
+    switch self {
+    case .apns: .apns
+    case .fcm: .fcm
+    }
   }
 }

@@ -2,9 +2,13 @@
 ///
 /// Statements are written in what SQLite 3.40 and PostgreSQL 15 share, with numbered
 /// parameters (`$1`, `$2`, ...). Times are integers, milliseconds since 1970 UTC; flags are the
-/// integers 0 and 1; byte strings are BLOB or BYTEA.
+/// integers 0 and 1; byte strings are BLOB or BYTEA. A sum is `CAST(sum(x) AS BIGINT)`, because
+/// PostgreSQL's is of a type of its own. Constraints are immediate: a deferred one would be
+/// checked only by the commit that several callers share.
 ///
-/// Every write that has returned is durable: it survives `kill -9` and power loss.
+/// Every write that has returned is durable: it survives `kill -9` and power loss. A read that
+/// begins after a write has returned sees it. Cancelling a task does not withdraw what it has
+/// asked of the database. Errors are ``DatabaseError``, or what a body threw.
 public protocol Database: Sendable {
   /// Runs `body` in a read-only snapshot, beside other readers and the writer.
   func read<Result: Sendable>(
@@ -12,6 +16,9 @@ public protocol Database: Sendable {
   ) async throws -> Result
 
   /// Runs `body` in a transaction. What it throws rolls back what it wrote, and nothing else.
+  ///
+  /// `body` keeps other writers waiting, so it does no I/O of its own. It has no need of
+  /// `BEGIN`, `COMMIT` or `ROLLBACK`, which would fail it together with others.
   func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result
@@ -31,25 +38,8 @@ public protocol Connection {
   /// Runs a statement and returns how many rows it changed.
   @discardableResult
   func run(_ statement: Statement) throws -> Int
-}
 
-/// SQL text with its arguments. The text is the key under which the prepared statement is kept,
-/// so it is never assembled from values.
-public struct Statement: Sendable {
-  /// SQL with numbered parameters, `$1` being the first of ``arguments``.
-  public let sql: String
-
-  /// One value per parameter, in the order of their numbers.
-  public let arguments: [Value]
-
-  /// Pairs SQL text with its arguments.
-  public init(_ sql: String, _ arguments: Value...) {
-    self.init(sql, arguments: arguments)
-  }
-
-  /// Pairs SQL text with a list of arguments.
-  public init(_ sql: String, arguments: [Value]) {
-    self.sql = sql
-    self.arguments = arguments
-  }
+  /// Runs any number of statements without parameters, one after the other, and keeps none of
+  /// them prepared: what migrations are made of.
+  func runScript(_ sql: String) throws
 }

@@ -4,7 +4,7 @@ public enum Value: Sendable, Hashable {
   case null
   /// A 64-bit signed integer.
   case integer(Int64)
-  /// Text in UTF-8.
+  /// Text in UTF-8, without U+0000 (which PostgreSQL cannot store).
   case text(String)
   /// Bytes.
   case bytes([UInt8])
@@ -22,13 +22,14 @@ public enum Value: Sendable, Hashable {
   public static func flag(_ value: Bool) -> Value { .integer(value ? 1 : 0) }
 }
 
-/// One row of a result, its columns by position.
-public struct Row: Sendable {
-  /// The columns in the order of the statement.
-  public let values: [Value]
-
-  /// A row of the given columns.
-  public init(values: [Value]) {
-    self.values = values
+extension Value {
+  /// What kind of value this is, for error texts: never the value itself.
+  var kind: String {
+    switch self {
+    case .null: "NULL"
+    case .integer: "an integer"
+    case .text: "text"
+    case .bytes: "bytes"
+    }
   }
 }

@@ -61,6 +61,14 @@ final class FrameClient: Sendable {
     }
   }
 
+  /// The last stream that the next GOAWAY promises to serve, if it is one without an error.
+  func nextGoAway() async -> Int? {
+    await next { frame in
+      guard case .goAway(let last, .noError, _) = frame.payload else { return nil }
+      return Int(last)
+    }
+  }
+
   /// The next `:status`, with its stream.
   func nextStatus() async -> (stream: Int, status: String)? {
     await next { frame in

@@ -1,0 +1,129 @@
+internal import Foundation
+internal import Logging
+internal import SQL
+internal import Wire
+
+extension Configuration {
+  /// Reads the configuration; later wins: defaults, file, environment, command line.
+  ///
+  /// - Parameters:
+  ///   - file: the file that was named; without one, `push-bouncer.yaml` if it is there.
+  ///   - environment: of it, the variables that begin with `PUSH_BOUNCER_`.
+  ///   - overrides: values from the command line, by key.
+  /// - Returns: the configuration, and what deserves a warning.
+  /// - Throws: ``ConfigurationError``, which names the key and where it stands.
+  public static func load(
+    file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String
+  ) throws(ConfigurationError) -> (Configuration, warnings: [String]) {
+    let source = try ConfigurationSource(
+      file: file, environment: environment, overrides: overrides, workingDirectory: workingDirectory)
+    return (try Configuration(ConfigurationReader(source: source)), source.warnings)
+  }
+
+  private init(_ reader: ConfigurationReader) throws(ConfigurationError) {
+    http = HTTP(
+      host: try reader.text("http.host"), port: try reader.port("http.port"), tls: try Self.tls(reader),
+      trustedProxies: reader.list("http.trusted_proxies"),
+      publicURL: try Self.address("http.public_url", reader),
+      maxBodyBytes: try reader.size("http.max_body_bytes"),
+      rateLimitPerAddress: try reader.rate("http.rate_limit.per_address"))
+    operatorEmail = reader.optionalText("operator.email")
+    admin = Admin(
+      host: try reader.text("admin.host"), port: try reader.port("admin.port"),
+      token: reader.optionalText("admin.token"))
+    database = Database(url: try Self.databaseURL(reader))
+    keys = Keys(directory: try reader.text("keys.directory"))
+    bouncer = Bouncer(
+      registration: try reader.choice("bouncer.registration", Bouncer.Registration.self),
+      allowedHostnames: reader.list("bouncer.allowed_hostnames"),
+      verifyEmailDomain: try reader.flag("bouncer.verify_email_domain"),
+      verifyCAFile: reader.optionalText("bouncer.verify_ca_file"),
+      verifyAllowPrivateAddresses: try reader.flag("bouncer.verify_allow_private_addresses"),
+      rateLimitPerServer: try reader.rate("bouncer.rate_limit.per_server"))
+    apns = APNs(endpoint: try reader.url("apns.endpoint"))
+    fcm = FCM(
+      endpoint: try reader.url("fcm.endpoint"), defaultProject: reader.optionalText("fcm.default_project"))
+    providers = Providers(
+      caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
+    delivery = Delivery(
+      deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
+    retention = Retention(expiredDays: try reader.count("retention.expired_days"))
+    log = Log(
+      level: try reader.choice("log.level", Logger.Level.self),
+      format: try reader.choice("log.format", LogFormat.self))
+    try Self.checkWhatIsNotUsedYet(reader)
+    effective = Setting.all.map { setting in
+      (setting.key, setting.shown(reader.optionalText(setting.key) ?? ""))
+    }
+  }
+
+  private static func tls(_ reader: ConfigurationReader) throws(ConfigurationError) -> TLS? {
+    let files = ["http.tls.certificate_file", "http.tls.key_file"].map(reader.optionalText)
+    switch (files[0], files[1]) {
+    case (nil, nil): return nil
+    case (let certificate?, let key?): return TLS(certificateFile: certificate, keyFile: key)
+    case (nil, _):
+      throw ConfigurationError(
+        source: "the configuration", key: "http.tls.certificate_file", "must be set when http.tls.key_file is"
+      )
+    case (_, nil):
+      throw ConfigurationError(
+        source: "the configuration", key: "http.tls.key_file", "must be set when http.tls.certificate_file is"
+      )
+    }
+  }
+
+  private static func address(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
+    -> String?
+  {
+    guard let url = try reader.url(key)?.absoluteString else { return nil }
+    return url.hasSuffix("/") ? String(url.dropLast()) : url
+  }
+
+  private static func databaseURL(_ reader: ConfigurationReader) throws(ConfigurationError) -> DatabaseURL {
+    let text = try reader.text("database.url")
+    do {
+      return try DatabaseURL(text)
+    } catch {
+      throw ConfigurationError(
+        source: reader.source.values["database.url"]?.source ?? "the configuration", key: "database.url",
+        error.message)
+    }
+  }
+
+  /// Values of the wrong type are found when they are written, not when they are first used.
+  private static func checkWhatIsNotUsedYet(_ reader: ConfigurationReader) throws(ConfigurationError) {
+    for key in ["server.rate_limit.per_user", "nextcloud.rate_limit.per_address"] { _ = try reader.rate(key) }
+    for key in [
+      "nextcloud.enabled", "nextcloud.allow_local_proxies",
+      "nextcloud.identity_proof.allow_private_addresses",
+    ] {
+      _ = try reader.flag(key)
+    }
+    for key in ["server.url", "nextcloud.url", "nextcloud.default_proxy", "nextcloud.subscription_server"] {
+      _ = try reader.url(key)
+    }
+    if !["local", "off"].contains(try reader.text("server.bouncer")) { _ = try reader.url("server.bouncer") }
+    enum Padding: String, CaseIterable { case OAEP, PKCS1 }
+    _ = try reader.choice("nextcloud.padding", Padding.self)
+  }
+
+  /// The file that `init` writes: every key, commented out, with its default and its meaning.
+  public static func sampleYAML() -> String {
+    var text = """
+      # push-bouncer: what is commented out has the value that stands there. Each key can also be set in the
+      # environment (http.port is PUSH_BOUNCER_HTTP_PORT) or on the command line (--http.port).
+
+      """
+    var section = ""
+    for setting in Setting.all {
+      let head = setting.key.prefix { $0 != "." }
+      if head != section {
+        text += "\n"
+        section = String(head)
+      }
+      text += "# \(setting.help)\n#\(setting.key): \(setting.standard)\n"
+    }
+    return text
+  }
+}

@@ -1,0 +1,20 @@
+/// What is wrong with the configuration: which key, where it stands, what it wants.
+public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The file, the variable or `the command line`.
+  public let source: String
+  /// The key, if it is about one.
+  public let key: String?
+  /// What is wrong; never a secret's value.
+  public let problem: String
+
+  init(source: String, key: String? = nil, _ problem: String) {
+    self.source = source
+    self.key = key
+    self.problem = problem
+  }
+
+  /// One sentence.
+  public var description: String {
+    key.map { "\(source): \($0) \(problem)" } ?? "\(source): \(problem)"
+  }
+}

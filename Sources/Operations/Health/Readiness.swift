@@ -1,0 +1,119 @@
+internal import Foundation
+public import Providers
+public import SQL
+internal import Sealing
+internal import Synchronization
+public import Wire
+
+/// Whether the service can do its work, told truly (`spec/interface.md` 5).
+public final class Readiness: Sendable {
+  private let database: any Database
+  private let keyFolder: KeyFolder
+  private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
+  private let isDraining = Mutex(false)
+
+  /// - Parameter routeStates: how each route to the providers fares.
+  public init(
+    database: any Database, keyFolder: KeyFolder,
+    routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState]
+  ) {
+    self.database = database
+    self.keyFolder = keyFolder
+    self.routeStates = routeStates
+  }
+
+  /// The shutdown has begun: not ready any more.
+  public func drain() {
+    isDraining.withLock { $0 = true }
+  }
+
+  /// How the whole fares.
+  public enum Status: String, Sendable, Comparable {
+    /// Everything works.
+    case ready
+    /// Something does not, but requests can be taken.
+    case degraded
+    /// Requests cannot be taken: no database, no bouncer key, or shutting down.
+    case unavailable
+
+    /// By how bad it is.
+    public static func < (left: Status, right: Status) -> Bool { left.rank < right.rank }
+
+    private var rank: Int {
+      switch self {
+      case .ready: 0
+      case .degraded: 1
+      case .unavailable: 2
+      }
+    }
+  }
+
+  /// The whole and its parts: `{"status", "checks": {...}}`.
+  public func report() async -> (status: Status, document: JSON) {
+    let draining: (Status, JSON) =
+      isDraining.withLock { $0 } ? (.unavailable, ["status": "draining"]) : (.ready, ["status": "ok"])
+    var checks: [(name: String, check: (Status, JSON))] = [
+      ("database", await databaseCheck()), ("keys", keysCheck()),
+      // Nothing is queued yet: what a provider does not take within the deadline is reported as failed.
+      ("outbox", (.ready, ["status": "ok", "depth": 0])),
+    ]
+    if draining.0 != .ready { checks.append(("service", draining)) }
+    checks += credentialChecks()
+    let status = checks.map(\.check.0).max() ?? .ready
+    let members = checks.map { JSON.Object.Member($0.name, $0.check.1) }
+    return (status, ["status": .string(status.rawValue), "checks": .object(JSON.Object(members))])
+  }
+
+  private func databaseCheck() async -> (Status, JSON) {
+    do {
+      _ = try await database.read { try $0.query(Statement("SELECT 1")) }
+      return (.ready, ["status": "ok"])
+    } catch {
+      let reason = (error as? DatabaseError)?.code.description ?? "unknown"
+      return (.unavailable, ["status": "failing", "reason": .string(reason)])
+    }
+  }
+
+  private func keysCheck() -> (Status, JSON) {
+    let snapshot = keyFolder.current
+    if snapshot.bouncer.isEmpty {
+      return (
+        .unavailable, ["status": "failing", "reason": "no bouncer key: run push-bouncer keys generate"]
+      )
+    }
+    guard !snapshot.problems.isEmpty else { return (.ready, ["status": "ok"]) }
+    let problems = snapshot.problems.map { problem -> JSON in
+      ["file": .string(problem.file), "problem": .string(problem.message)]
+    }
+    return (
+      .degraded, ["status": "failing", "reason": "key files cannot be used", "problems": .array(problems)]
+    )
+  }
+
+  /// A check per credential, which fails if one of its routes does.
+  private func credentialChecks() -> [(name: String, check: (Status, JSON))] {
+    let credentials = keyFolder.current.credentials
+    let names =
+      credentials.apns.map { (Route.Provider.apns, $0.name) } + credentials.fcm.map { (.fcm, $0.name) }
+    let states = Dictionary(grouping: routeStates()) { "\($0.key.provider):\($0.key.credential)" }
+    return names.map { provider, name in
+      let states = (states["\(provider):\(name)"] ?? []).map { (target: $0.key.target, state: $0.value) }
+      return ("\(provider):\(name)", Self.check(states.sorted { $0.target < $1.target }))
+    }
+  }
+
+  private static func check(_ routes: [(target: String, state: PushProviders.RouteState)]) -> (Status, JSON) {
+    for (target, state) in routes {
+      guard case .failing(let reason, let since) = state else { continue }
+      return (
+        .degraded,
+        [
+          "status": "failing", "reason": .string("\(reason)"), "route": .string(target),
+          "since": .string(since.formatted(.iso8601)),
+        ]
+      )
+    }
+    let isUsed = routes.contains { $0.state == .ok }
+    return (.ready, ["status": isUsed ? "ok" : "unknown"])
+  }
+}

@@ -1,0 +1,145 @@
+public import Foundation
+public import Sealing
+internal import Wire
+
+/// The bouncer's key pairs in their files, `Keys/bouncer/*.json`, as commands change them. A running
+/// service notices within seconds.
+public struct BouncerKeyFiles: Sendable {
+  /// A key pair with what its file says of it.
+  public struct Key: Sendable {
+    /// The pair.
+    public let pair: BouncerKeyPair
+    /// When it was made.
+    public let createdAt: Date
+    /// Whether apps should be shipped with it.
+    public var state: BouncerKeyring.Entry.State
+
+    /// The public key in base64.
+    public var publicKey: String { pair.publicKeyBase64 }
+  }
+
+  /// What cannot be done with the key files.
+  public struct Failure: Error, CustomStringConvertible {
+    /// What to mend; never a key.
+    public let description: String
+  }
+
+  private let directory: URL
+
+  /// The files in this key folder.
+  public init(directory: String) {
+    self.directory = URL(fileURLWithPath: directory).appending(path: "bouncer", directoryHint: .isDirectory)
+  }
+
+  /// Every key, the oldest first.
+  public func list() throws -> [Key] {
+    try files().map(\.key).sorted { ($0.createdAt, $0.publicKey) < ($1.createdAt, $1.publicKey) }
+  }
+
+  /// Makes a new pair.
+  public func generate(now: Date = Date()) throws -> Key {
+    let key = Key(pair: BouncerKeyPair(), createdAt: now, state: .active)
+    try write(key, to: newFile(for: key))
+    return key
+  }
+
+  /// Marks a key as retired.
+  public func retire(_ publicKey: String) throws -> Key {
+    var (url, key) = try find(publicKey)
+    key.state = .retired
+    try write(key, to: url)
+    return key
+  }
+
+  /// Removes a key.
+  public func remove(_ publicKey: String) throws -> Key {
+    let (url, key) = try find(publicKey)
+    try FileManager.default.removeItem(at: url)
+    PrivateFile.syncFolder(of: url.path)
+    return key
+  }
+
+  /// Takes over the pairs that a Zulip bouncer keeps in `zulip-secrets.conf`, under
+  /// `push_registration_encryption_keys` as a JSON object of private keys by public ones. Pairs that
+  /// are here already stay as they are.
+  public func importZulipSecrets(_ path: String, now: Date = Date()) throws -> [Key] {
+    let text = try String(contentsOfFile: path, encoding: .utf8)
+    let lines = text.split(whereSeparator: \.isNewline).map { $0.split(separator: "=", maxSplits: 1) }
+    guard
+      let value = lines.last(where: {
+        $0.count == 2 && String($0[0]).strippingWhitespace() == "push_registration_encryption_keys"
+      })?[1]
+    else { throw Failure(description: "\(path) has no push_registration_encryption_keys") }
+    guard case .object(let pairs)? = try? JSON.parse(String(value)) else {
+      throw Failure(description: "\(path): push_registration_encryption_keys is no JSON object")
+    }
+    let keys = try pairs.members.map { member in
+      guard let pair = member.value.string.flatMap(BouncerKeyPair.init(privateKey:)),
+        pair.publicKeyBase64 == member.name
+      else { throw Failure(description: "\(path): the private key of \(member.name) does not fit it") }
+      return Key(pair: pair, createdAt: now, state: .active)
+    }
+    let known = try Dictionary(list().map { ($0.publicKey, $0) }, uniquingKeysWith: { first, _ in first })
+    for key in keys where known[key.publicKey] == nil { try write(key, to: newFile(for: key)) }
+    return keys.map { known[$0.publicKey] ?? $0 }
+  }
+
+  private func find(_ publicKey: String) throws -> (url: URL, key: Key) {
+    guard let found = try files().first(where: { $0.key.publicKey == publicKey }) else {
+      throw Failure(description: "no key \(publicKey) in \(directory.path)")
+    }
+    return found
+  }
+
+  private func files() throws -> [(url: URL, key: Key)] {
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+    return try names.filter { $0.hasSuffix(".json") }.sorted().map { name in
+      let url = directory.appending(path: name)
+      do {
+        return (url, try Key(Data(contentsOf: url)))
+      } catch let failure as Failure {
+        throw Failure(description: "\(url.path) \(failure.description)")
+      }
+    }
+  }
+
+  private func newFile(for key: Key) -> URL {
+    let day = key.createdAt.formatted(.iso8601.year().month().day())
+    return directory.appending(path: "\(day)-\(PushToken.fingerprint(of: key.publicKey)).json")
+  }
+
+  private func write(_ key: Key, to url: URL) throws {
+    try FileManager.default.createDirectory(
+      at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    let json: JSON = [
+      "public_key": .string(key.publicKey), "private_key": .string(key.pair.privateKeyBase64),
+      "created_at": .string(key.createdAt.formatted(.iso8601)), "state": .string(key.state.rawValue),
+    ]
+    try PrivateFile.write(json.bytes + [UInt8(ascii: "\n")], to: url.path, replacing: true)
+  }
+}
+
+extension BouncerKeyFiles.Key {
+  /// Reads a file's content.
+  init(_ data: Data) throws(BouncerKeyFiles.Failure) {
+    guard let json = try? JSON.parse(data) else { throw .init(description: "is no JSON") }
+    guard let pair = json["private_key"]?.string.flatMap(BouncerKeyPair.init(privateKey:)) else {
+      throw .init(description: "has no private_key of 32 bytes in base64")
+    }
+    guard json["public_key"]?.string == pair.publicKeyBase64 else {
+      throw .init(description: "has a public_key that does not belong to its private_key")
+    }
+    guard let state = BouncerKeyring.Entry.State(rawValue: json["state"]?.string ?? "active") else {
+      throw .init(description: "has a state that is neither active nor retired")
+    }
+    guard let created = json["created_at"]?.string, let date = Self.date(created) else {
+      throw .init(description: "has no created_at in RFC 3339")
+    }
+    self.init(pair: pair, createdAt: date, state: state)
+  }
+
+  private static func date(_ text: String) -> Date? {
+    (try? Date(text, strategy: .iso8601))
+      ?? (try? Date(text, strategy: .iso8601.year().month().day().time(includingFractionalSeconds: true)))
+  }
+}

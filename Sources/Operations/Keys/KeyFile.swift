@@ -1,0 +1,78 @@
+internal import Foundation
+internal import Providers
+internal import Sealing
+internal import Wire
+
+/// A file of the key folder.
+struct KeyFile {
+  enum Content: Sendable {
+    case bouncer(BouncerKeyring.Entry)
+    case apns(APNsCredential)
+    case fcm(FCMCredential)
+  }
+
+  /// What tells that a file has changed.
+  struct Signature: Sendable, Hashable {
+    let name: String
+    let attributes: FileAttributes
+  }
+
+  /// Larger files are none of ours.
+  private static let maximumBytes = 1 << 20
+
+  /// `apns/production.json`
+  let name: String
+  let url: URL
+  let signature: Signature
+
+  /// What a look into the folder finds.
+  struct Listing {
+    /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
+    var files: [KeyFile] = []
+    /// Folders that are there but cannot be looked into. What they held is not known to be gone.
+    var closed: [String] = []
+  }
+
+  /// Looks into the folder.
+  static func list(_ directory: String) -> Listing {
+    let root = URL(fileURLWithPath: directory, isDirectory: true)
+    var listing = Listing()
+    for folder in ["apns", "bouncer", "fcm"] {
+      let path = root.appending(path: folder).path
+      guard FileManager.default.fileExists(atPath: path) else { continue }
+      guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
+        listing.closed.append(folder)
+        continue
+      }
+      listing.files += names.sorted().compactMap { name in
+        guard name.hasSuffix(".json") || name.hasSuffix(".p8"), !name.hasPrefix(".") else { return nil }
+        return KeyFile("\(folder)/\(name)", in: root)
+      }
+    }
+    return listing
+  }
+
+  private init?(_ name: String, in root: URL) {
+    self.name = name
+    url = root.appending(path: name)
+    guard let attributes = FileAttributes(of: url) else { return nil }
+    signature = Signature(name: name, attributes: attributes)
+  }
+
+  /// What it holds; nil for one that only another file needs.
+  func read() throws -> Content? {
+    guard name.hasSuffix(".json") else { return nil }
+    guard signature.attributes.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
+    let data = try Data(contentsOf: url)
+    let stem = url.deletingPathExtension().lastPathComponent
+    switch name.prefix(while: { $0 != "/" }) {
+    case "apns":
+      return .apns(try APNsCredential(name: stem, json: data, directory: url.deletingLastPathComponent()))
+    case "fcm":
+      return .fcm(try FCMCredential(name: stem, json: data))
+    default:
+      let key = try BouncerKeyFiles.Key(data)
+      return .bouncer(.init(pair: key.pair, state: key.state))
+    }
+  }
+}

@@ -1,0 +1,204 @@
+internal import Foundation
+public import Logging
+internal import Metrics
+public import Providers
+public import Sealing
+public import ServiceLifecycle
+internal import Synchronization
+
+/// The folder of keys and credentials (`spec/interface.md` 3), read when the service starts and again
+/// whenever a file in it changes. A file that cannot be read leaves in force what it held before.
+public final class KeyFolder: Sendable {
+  /// What the folder holds at a moment.
+  public struct Snapshot: Sendable {
+    /// The keys that open registrations.
+    public var bouncer = BouncerKeyring([])
+    /// The credentials of the push providers.
+    public var credentials = Credentials()
+    /// Files that cannot be read, and why.
+    public var problems: [Problem] = []
+  }
+
+  /// A file with what is wrong with it.
+  public struct Problem: Sendable, Hashable {
+    /// Its path inside the folder.
+    public let file: String
+    /// What to mend; never what it holds.
+    public let message: String
+  }
+
+  private struct State {
+    var signature: [KeyFile.Signature] = []
+    var closed: [String] = []
+    var contents: [String: KeyFile.Content] = [:]
+    var snapshot = Snapshot()
+    var onChange: (@Sendable (Snapshot, Set<String>) -> Void)?
+  }
+
+  /// How often the folder is looked at.
+  private static let interval = Duration.seconds(2)
+
+  private let directory: String
+  private let defaultProject: String?
+  private let logger: Logger
+  private let state = Mutex(State())
+  /// One reload at a time, so that an older one never overwrites a newer.
+  private let reloading = Mutex(())
+  private let reloads = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "ok")])
+  private let failures = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "failed")])
+  private let broken = Gauge(label: "push_bouncer_key_problems")
+
+  /// - Parameter defaultProject: the stem of the FCM file that serves whoever names no project.
+  public init(directory: String, defaultProject: String? = nil, logger: Logger) {
+    self.directory = directory
+    self.defaultProject = defaultProject
+    self.logger = logger
+  }
+
+  /// What was last read.
+  public var current: Snapshot { state.withLock { $0.snapshot } }
+
+  /// Reads the folder for the first time.
+  @discardableResult
+  public func load() -> Snapshot {
+    reload()
+    return current
+  }
+
+  /// Reads what has changed and tells whom it concerns.
+  public func reload() {
+    reloading.withLock { _ in
+      let listing = KeyFile.list(directory)
+      let signature = listing.files.map(\.signature)
+      let before = state.withLock { $0 }
+      guard signature != before.signature || listing.closed != before.closed else { return }
+
+      var contents: [String: KeyFile.Content] = [:]
+      var snapshot = Snapshot()
+      for folder in listing.closed {
+        contents.merge(before.contents.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
+        snapshot.problems.append(Problem(file: folder, message: "cannot be looked into"))
+      }
+      for file in listing.files {
+        do {
+          contents[file.name] = try file.read()
+        } catch {
+          contents[file.name] = before.contents[file.name]
+          snapshot.problems.append(Problem(file: file.name, message: "\(error)"))
+        }
+      }
+      fill(&snapshot, from: contents)
+      report(snapshot, listing.files)
+      let onChange = state.withLock { state in
+        state.signature = signature
+        state.closed = listing.closed
+        state.contents = contents
+        state.snapshot = snapshot
+        return state.onChange
+      }
+      onChange?(snapshot, Self.changes(from: before.snapshot.credentials, to: snapshot.credentials))
+    }
+  }
+
+  private func fill(_ snapshot: inout Snapshot, from contents: [String: KeyFile.Content]) {
+    var entries: [BouncerKeyring.Entry] = []
+    for (_, content) in contents.sorted(by: { $0.key < $1.key }) {
+      switch content {
+      case .bouncer(let entry): entries.append(entry)
+      case .apns(let credential): snapshot.credentials.apns.append(credential)
+      case .fcm(let credential): snapshot.credentials.fcm.append(credential)
+      }
+    }
+    snapshot.bouncer = BouncerKeyring(entries)
+    let projects = snapshot.credentials.fcm
+    let standard = projects.first { $0.name == (defaultProject ?? "default") }
+    snapshot.credentials.defaultProject =
+      (standard ?? (projects.count == 1 ? projects.first : nil))?.projectID
+    if let defaultProject, standard == nil {
+      snapshot.problems.append(
+        Problem(file: "fcm/\(defaultProject).json", message: "is not there, but fcm.default_project names it")
+      )
+    }
+  }
+
+  private func report(_ snapshot: Snapshot, _ files: [KeyFile]) {
+    (snapshot.problems.isEmpty ? reloads : failures).increment()
+    broken.record(snapshot.problems.count)
+    for problem in snapshot.problems {
+      logger.error(
+        "key file cannot be used", metadata: ["file": "\(problem.file)", "problem": "\(problem.message)"])
+    }
+    for name in Self.exposed(files.map(\.name), in: directory) {
+      logger.warning(
+        "key file can be read by others", metadata: ["file": "\(name)", "advice": "chmod 600 \(name)"])
+    }
+    logger.info(
+      "keys loaded",
+      metadata: [
+        "bouncer": "\(snapshot.bouncer.all.count)", "apns": "\(snapshot.credentials.apns.count)",
+        "fcm": "\(snapshot.credentials.fcm.count)",
+      ])
+  }
+
+  /// Files that group or others may read, of those named and `storage.key`.
+  private static func exposed(_ names: [String], in directory: String) -> [String] {
+    (names + ["storage.key"]).filter { PrivateFile.isExposed("\(directory)/\($0)") }
+  }
+
+  /// Files of the folder that group or others may read, by their paths inside it.
+  public static func exposedFiles(in directory: String) -> [String] {
+    exposed(KeyFile.list(directory).files.map(\.name), in: directory)
+  }
+
+  /// The names of credentials that are not what they were.
+  private static func changes(from old: Credentials, to new: Credentials) -> Set<String> {
+    let apns = Set(old.apns).symmetricDifference(new.apns).map(\.name)
+    let fcm = Set(old.fcm).symmetricDifference(new.fcm).map(\.name)
+    return Set(apns + fcm)
+  }
+
+  /// The service that looks at the folder every two seconds. `onChange` gets the new snapshot and the
+  /// names of the credentials that have changed.
+  public func watcher(onChange: @escaping @Sendable (Snapshot, Set<String>) -> Void) -> some Service {
+    state.withLock { $0.onChange = onChange }
+    return Watcher(folder: self)
+  }
+
+  private struct Watcher: Service {
+    let folder: KeyFolder
+
+    func run() async throws {
+      try? await cancelWhenGracefulShutdown {
+        while true {
+          try await Task.sleep(for: KeyFolder.interval)
+          folder.reload()
+        }
+      }
+    }
+  }
+}
+
+extension KeyFolder {
+  /// `storage.key` is there but is none.
+  public struct InvalidStorageKey: Error, CustomStringConvertible {
+    let path: String
+
+    /// What to mend.
+    public var description: String { "\(path) does not hold 32 bytes in base64; put the right file back" }
+  }
+
+  /// The key that secrets are sealed under in the database; made where there is none.
+  public static func storageKey(in directory: String) throws -> StorageKey {
+    try FileManager.default.createDirectory(
+      atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    let path = "\(directory)/storage.key"
+    if !FileManager.default.fileExists(atPath: path) {
+      // Of two processes that come here at once, one makes it and both read it.
+      try PrivateFile.write(Array("\(StorageKey.generate())\n".utf8), to: path, replacing: false)
+    }
+    guard let key = StorageKey(base64: try String(contentsOfFile: path, encoding: .utf8)) else {
+      throw InvalidStorageKey(path: path)
+    }
+    return key
+  }
+}

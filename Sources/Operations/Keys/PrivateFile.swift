@@ -1,0 +1,71 @@
+internal import Foundation
+
+/// Files that nobody but the service's user may read.
+enum PrivateFile {
+  /// What the system refused.
+  struct Failure: Error, CustomStringConvertible {
+    let path: String
+    let number: Int32
+
+    var description: String { "\(path): \(String(cString: strerror(number)))" }
+  }
+
+  /// Puts `bytes` at `path`, mode 0600, whole or not at all, and on the disk before it returns.
+  ///
+  /// - Parameter replacing: whether a file that is there gives way; otherwise it stays as it is.
+  /// - Returns: whether the file is now the one given.
+  @discardableResult
+  static func write(_ bytes: some Collection<UInt8>, to path: String, replacing: Bool) throws -> Bool {
+    let temporary = "\(path).\(UInt64.random(in: .min ... .max)).new"
+    let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    guard file >= 0 else { throw Failure(path: path, number: errno) }
+    defer { unlink(temporary) }
+    do {
+      defer { close(file) }
+      let bytes = Array(bytes)
+      guard Foundation.write(file, bytes, bytes.count) == bytes.count, fsync(file) == 0 else {
+        throw Failure(path: path, number: errno)
+      }
+    }
+    if replacing {
+      guard rename(temporary, path) == 0 else { throw Failure(path: path, number: errno) }
+    } else if link(temporary, path) != 0 {
+      guard errno == EEXIST else { throw Failure(path: path, number: errno) }
+      return false
+    }
+    syncFolder(of: path)
+    return true
+  }
+
+  /// Makes the new name in the folder last, too.
+  static func syncFolder(of path: String) {
+    let folder = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
+    guard folder >= 0 else { return }
+    fsync(folder)
+    close(folder)
+  }
+
+  /// Whether group or others may read it.
+  static func isExposed(_ path: String) -> Bool {
+    FileAttributes(of: URL(fileURLWithPath: path)).map { $0.permissions & 0o077 != 0 } ?? false
+  }
+}
+
+/// What a file's entry says of it, links followed: a secret that a container mounts is a link.
+struct FileAttributes: Sendable, Hashable {
+  let number: Int
+  let size: Int
+  let modified: Date
+  let permissions: Int
+
+  /// nil if there is no regular file.
+  init?(of url: URL) {
+    let path = url.resolvingSymlinksInPath().path
+    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+      attributes[.type] as? FileAttributeType == .typeRegular,
+      let number = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
+      let modified = attributes[.modificationDate] as? Date, let permissions = attributes[.posixPermissions] as? Int
+    else { return nil }
+    (self.number, self.size, self.modified, self.permissions) = (number, size, modified, permissions)
+  }
+}

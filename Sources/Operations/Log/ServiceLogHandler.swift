@@ -1,0 +1,85 @@
+internal import Foundation
+public import Logging
+internal import Synchronization
+internal import Wire
+
+/// How log lines look.
+public enum LogFormat: String, Sendable, CaseIterable {
+  /// For people: time, level, message, `name=value`.
+  case text
+  /// For machines: one JSON object per line.
+  case json
+}
+
+/// Sends every logger's lines to standard error. Once per process.
+public func bootstrapLogging(level: Logger.Level, format: LogFormat) {
+  LoggingSystem.bootstrap { _ in ServiceLogHandler(level: level, format: format) }
+}
+
+/// Writes log lines. Of what a caller must not log (tokens, keys, payloads) it knows nothing: none of
+/// it is ever handed to a logger.
+struct ServiceLogHandler: LogHandler {
+  var logLevel: Logger.Level
+  var metadata: Logger.Metadata = [:]
+  private let format: LogFormat
+  private static let timeFormat = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+  private let write: @Sendable (String) -> Void
+
+  init(
+    level: Logger.Level, format: LogFormat,
+    write: @escaping @Sendable (String) -> Void = ServiceLogHandler.standardError
+  ) {
+    logLevel = level
+    self.format = format
+    self.write = write
+  }
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {
+    var all = metadata
+    if let more = event.metadata { all.merge(more) { $1 } }
+    // Hummingbird's own id says nothing that ours does not.
+    all["hb.request.id"] = nil
+    let fields = all.sorted {
+      ($0.key == "request_id" ? "" : $0.key) < ($1.key == "request_id" ? "" : $1.key)
+    }
+    let time = Date().formatted(Self.timeFormat)
+    switch format {
+    case .text: write(text(time, event, fields))
+    case .json: write(json(time, event, fields))
+    }
+  }
+
+  private func text(
+    _ time: String, _ event: LogEvent, _ fields: [(key: String, value: Logger.Metadata.Value)]
+  ) -> String {
+    var line = "\(time) \(event.level.rawValue.uppercased()) \(event.message)"
+    for (key, value) in fields {
+      let text = "\(value)"
+      let isPlain =
+        !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != UInt8(ascii: "\"") && $0 != 0x7F }
+      line += " \(key)=\(isPlain ? text : JSON.string(text).text)"
+    }
+    return line
+  }
+
+  private func json(
+    _ time: String, _ event: LogEvent, _ fields: [(key: String, value: Logger.Metadata.Value)]
+  ) -> String {
+    var object: JSON.Object = [
+      "time": .string(time), "level": .string(event.level.rawValue), "message": .string("\(event.message)"),
+    ]
+    for (key, value) in fields where object[key] == nil { object[key] = .string("\(value)") }
+    return JSON.object(object).text
+  }
+
+  /// One write per line, so that lines of several threads do not mix.
+  private static let standardError: @Sendable (String) -> Void = { line in
+    let bytes = Array("\(line)\n".utf8)
+    _ = bytes.withUnsafeBytes { Foundation.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+  }
+}

@@ -1,0 +1,122 @@
+internal import CoreMetrics
+internal import Synchronization
+
+/// A series: it can write itself down.
+protocol PrometheusMetric: Sendable {
+  func write(_ name: String, _ labels: [(String, String)], to output: inout String)
+}
+
+final class PrometheusCounter: PrometheusMetric, CounterHandler {
+  private let value = Atomic<Int64>(0)
+
+  func increment(by amount: Int64) { value.wrappingAdd(amount, ordering: .relaxed) }
+
+  func reset() { value.store(0, ordering: .relaxed) }
+
+  func write(_ name: String, _ labels: [(String, String)], to output: inout String) {
+    PrometheusText.line(name, labels, Double(value.load(ordering: .relaxed)), to: &output)
+  }
+}
+
+final class PrometheusGauge: PrometheusMetric, MeterHandler, RecorderHandler, FloatingPointCounterHandler {
+  private let value = Mutex(0.0)
+
+  func set(_ value: Int64) { set(Double(value)) }
+  func set(_ value: Double) { self.value.withLock { $0 = value } }
+  func record(_ value: Int64) { set(Double(value)) }
+  func record(_ value: Double) { set(value) }
+  func increment(by amount: Double) { value.withLock { $0 += amount } }
+  func decrement(by amount: Double) { value.withLock { $0 -= amount } }
+  func reset() { set(0.0) }
+
+  func write(_ name: String, _ labels: [(String, String)], to output: inout String) {
+    PrometheusText.line(name, labels, value.withLock { $0 }, to: &output)
+  }
+}
+
+/// A distribution, in buckets from half a millisecond to a minute: what a phone's user would notice.
+final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler {
+  static let bounds = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+  ]
+
+  private struct State {
+    /// One more than there are bounds: the last is for what exceeds them all.
+    var counts = [Int](repeating: 0, count: bounds.count + 1)
+    var sum = 0.0
+  }
+
+  private let state = Mutex(State())
+
+  func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
+
+  func record(_ value: Int64) { record(Double(value)) }
+
+  func record(_ value: Double) {
+    let bucket = Self.bounds.firstIndex { value <= $0 } ?? Self.bounds.count
+    state.withLock { state in
+      state.counts[bucket] += 1
+      state.sum += value
+    }
+  }
+
+  func write(_ name: String, _ labels: [(String, String)], to output: inout String) {
+    let state = state.withLock { $0 }
+    var total = 0
+    for (index, count) in state.counts.enumerated() {
+      total += count
+      let bound = index < Self.bounds.count ? PrometheusText.number(Self.bounds[index]) : "+Inf"
+      PrometheusText.line("\(name)_bucket", labels + [("le", bound)], Double(total), to: &output)
+    }
+    PrometheusText.line("\(name)_sum", labels, state.sum, to: &output)
+    PrometheusText.line("\(name)_count", labels, Double(total), to: &output)
+  }
+}
+
+/// Prometheus' text format.
+enum PrometheusText {
+  /// One line: name, labels, value.
+  static func line(_ name: String, _ labels: [(String, String)], _ value: Double, to output: inout String) {
+    output += name
+    if !labels.isEmpty {
+      output += "{"
+      for (index, label) in labels.enumerated() {
+        if index > 0 { output += "," }
+        output += "\(self.name(label.0))=\"\(escape(label.1))\""
+      }
+      output += "}"
+    }
+    output += " \(number(value))\n"
+  }
+
+  /// A name of letters, digits and underscores that does not begin with a digit.
+  static func name(_ label: String) -> String {
+    let cleaned = String(
+      label.unicodeScalars.map { scalar in
+        switch scalar {
+        case "a"..."z", "A"..."Z", "0"..."9", "_": Character(scalar)
+        default: "_"
+        }
+      })
+    return cleaned.first.map { $0.isNumber ? "_\(cleaned)" : cleaned } ?? "_"
+  }
+
+  /// Whole numbers without a fraction.
+  static func number(_ value: Double) -> String {
+    Int64(exactly: value).map(String.init)
+      ?? (value.isNaN
+        ? "NaN" : value < 0 && value.isInfinite ? "-Inf" : value.isInfinite ? "+Inf" : "\(value)")
+  }
+
+  /// What the metric is, from its name: `push_bouncer_deliveries_total` are "deliveries".
+  static func help(_ name: String) -> String {
+    var words = name.split(separator: "_").map(String.init)
+    if words.starts(with: ["push", "bouncer"]) { words.removeFirst(2) }
+    if words.last == "total" { words.removeLast() }
+    return words.joined(separator: " ")
+  }
+
+  private static func escape(_ text: String) -> String {
+    text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+  }
+}

@@ -1,0 +1,142 @@
+public import CoreMetrics
+internal import Synchronization
+
+/// Keeps the program's metrics and writes them in Prometheus' text format (version 0.0.4).
+///
+/// There is no backend of swift-metrics for Prometheus among the packages we may use; this is the
+/// part of one that we need. Labels come from closed lists, so the number of series is bounded; a
+/// series, once made, stays.
+public final class PrometheusRegistry: MetricsFactory {
+  /// What kind of metric a name is.
+  enum Kind: String {
+    case counter, gauge, histogram
+  }
+
+  private struct Family {
+    let kind: Kind
+    var series: [(labels: [(String, String)], metric: any PrometheusMetric)] = []
+  }
+
+  private let families = Mutex<[String: Family]>([:])
+  private let collectors = Mutex<[Collector]>([])
+
+  /// A registry without metrics.
+  public init() {}
+
+  /// The registry of this process, which everything reports to after ``bootstrap()``.
+  public static let shared = PrometheusRegistry()
+
+  /// Makes ``shared`` the backend of swift-metrics. Once per process, before any metric is made.
+  public static func bootstrap() {
+    MetricsSystem.bootstrap(shared)
+  }
+
+  /// A value read when somebody looks, with its labels.
+  public struct Sample: Sendable {
+    let labels: [(String, String)]
+    let value: Double
+
+    /// A sample.
+    public init(_ value: Double, labels: [(String, String)] = []) {
+      self.value = value
+      self.labels = labels
+    }
+  }
+
+  private struct Collector: Sendable {
+    let name: String
+    let collect: @Sendable () async -> [Sample]
+  }
+
+  /// Adds gauges whose values are read when somebody looks.
+  public func gauges(_ name: String, _ collect: @escaping @Sendable () async -> [Sample]) {
+    collectors.withLock { $0.append(Collector(name: name, collect: collect)) }
+  }
+
+  /// Everything, as Prometheus reads it.
+  public func text() async -> String {
+    var output = ""
+    let families = families.withLock { $0 }.sorted { $0.key < $1.key }
+    for (name, family) in families {
+      Self.head(name, family.kind, &output)
+      for (labels, metric) in family.series { metric.write(name, labels, to: &output) }
+    }
+    for collector in collectors.withLock({ $0 }) {
+      Self.head(collector.name, .gauge, &output)
+      for sample in await collector.collect() {
+        PrometheusText.line(collector.name, sample.labels, sample.value, to: &output)
+      }
+    }
+    return output
+  }
+
+  private static func head(_ name: String, _ kind: Kind, _ output: inout String) {
+    output += "# HELP \(name) \(PrometheusText.help(name))\n# TYPE \(name) \(kind.rawValue)\n"
+  }
+
+  private func metric<Metric: PrometheusMetric>(
+    _ label: String, _ dimensions: [(String, String)], _ kind: Kind, _ make: () -> Metric
+  ) -> Metric {
+    let name = PrometheusText.name(label)
+    return families.withLock { families in
+      var family = families[name] ?? Family(kind: kind)
+      if let known = family.series.first(where: { $0.labels.elementsEqual(dimensions, by: ==) })?.metric
+        as? Metric
+      {
+        return known
+      }
+      let metric = make()
+      // A name that is already something else keeps being that; this one is not shown.
+      guard family.kind == kind else { return metric }
+      family.series.append((dimensions, metric))
+      families[name] = family
+      return metric
+    }
+  }
+}
+
+extension PrometheusRegistry {
+  /// A count that only grows.
+  public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+    metric(label, dimensions, .counter) { PrometheusCounter() }
+  }
+
+  /// A sum that only grows.
+  public func makeFloatingPointCounter(
+    label: String, dimensions: [(String, String)]
+  ) -> any FloatingPointCounterHandler {
+    metric(label, dimensions, .counter) { PrometheusGauge() }
+  }
+
+  /// A value that goes up and down.
+  public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+    metric(label, dimensions, .gauge) { PrometheusGauge() }
+  }
+
+  /// A value that goes up and down, or, aggregated, a distribution of them.
+  public func makeRecorder(
+    label: String, dimensions: [(String, String)], aggregate: Bool
+  ) -> any RecorderHandler {
+    aggregate
+      ? metric(label, dimensions, .histogram) { PrometheusHistogram() }
+      : metric(label, dimensions, .gauge) { PrometheusGauge() }
+  }
+
+  /// A distribution of durations, in seconds.
+  public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+    metric(label, dimensions, .histogram) { PrometheusHistogram() }
+  }
+
+  // A series that disappears and comes back at zero would look like a restart: none ever goes.
+
+  /// Does nothing.
+  public func destroyCounter(_ handler: any CounterHandler) {}
+  /// Does nothing.
+  public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
+  /// Does nothing.
+  public func destroyMeter(_ handler: any MeterHandler) {}
+  /// Does nothing.
+  public func destroyRecorder(_ handler: any RecorderHandler) {}
+  /// Does nothing.
+  public func destroyTimer(_ handler: any TimerHandler) {}
+}

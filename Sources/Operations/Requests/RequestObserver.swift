@@ -1,0 +1,89 @@
+internal import HTTPTypes
+public import Hummingbird
+public import Logging
+internal import Metrics
+internal import Synchronization
+public import Wire
+
+/// Counts and logs requests by the route that served them: never a path's own words, a query, a
+/// header or a body.
+public struct RequestObserver: RouterMiddleware {
+  /// The context it reads.
+  public typealias Context = WireContext
+
+  private let metrics = RequestMetrics()
+  private let level: Logger.Level
+
+  /// Reports to swift-metrics and the request's logger, to that with a line of this level.
+  public init(level: Logger.Level = .info) {
+    self.level = level
+  }
+
+  /// Answers a request through the rest of the chain, whose errors have become answers.
+  public func handle(
+    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+  ) async throws -> Response {
+    let start = ContinuousClock.now
+    let response = try await next(request, context)
+    let duration = ContinuousClock.now - start
+    let path = context.coreContext.endpointPath.value
+    // A path that nothing serves has Hummingbird's own name, which is no path.
+    let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
+    metrics.record(request.method, route, response.status, duration)
+    context.logger.log(
+      level: level, "request",
+      metadata: [
+        "request_id": "\(response.headers[.xRequestID] ?? "")",
+        "method": "\(RequestMetrics.name(request.method))",
+        "route": "\(route)", "status": "\(response.status.code)", "ms": "\(duration.milliseconds)",
+      ])
+    return response
+  }
+}
+
+/// Handles by labels, each made once.
+private final class RequestMetrics: Sendable {
+  private struct Labels: Hashable {
+    let method: String
+    let route: String
+    let status: Int
+  }
+
+  private struct Handles {
+    let count: Counter
+    let duration: Timer
+  }
+
+  private let handles = Mutex<[Labels: Handles]>([:])
+
+  func record(
+    _ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration
+  ) {
+    let labels = Labels(method: Self.name(method), route: route, status: status.code)
+    let handles = handles.withLock { handles in
+      if let known = handles[labels] { return known }
+      let made = Handles(
+        count: Counter(
+          label: "push_bouncer_http_requests_total",
+          dimensions: [("method", labels.method), ("route", route), ("status", "\(labels.status)")]),
+        duration: Timer(label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)]))
+      handles[labels] = made
+      return made
+    }
+    handles.count.increment()
+    handles.duration.record(duration: duration)
+  }
+
+  /// The method, if it is one of the known: others come from outside without bound.
+  static func name(_ method: HTTPRequest.Method) -> String {
+    let known: [HTTPRequest.Method] = [.get, .head, .post, .put, .patch, .delete, .options, .trace, .connect]
+    return known.contains(method) ? method.rawValue : "other"
+  }
+}
+
+extension Duration {
+  /// In milliseconds, to the microsecond.
+  fileprivate var milliseconds: Double {
+    Double(components.seconds) * 1000 + Double(components.attoseconds / 1_000_000_000_000) / 1000
+  }
+}

@@ -1,0 +1,30 @@
+/// What is wrong with a credential's file. Says what to mend and never shows key material.
+public struct CredentialError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What kind of fault.
+  public enum Code: String, Sendable, Hashable {
+    /// The file is not a JSON object.
+    case notJSON
+    /// A field is missing or has the wrong type.
+    case missingField
+    /// A field's value cannot be right.
+    case invalidField
+    /// The key file cannot be read.
+    case unreadableKeyFile
+    /// The private key is no key, or not one of the kind that is wanted.
+    case invalidKey
+  }
+
+  /// What kind of fault.
+  public let code: Code
+  /// The credential's name: its file's stem.
+  public let credential: String
+  /// The field it is about, if it is about one.
+  public let field: String?
+  /// What to do.
+  public let advice: String
+
+  /// For people: the credential, the field, what to do.
+  public var description: String {
+    [credential, field].compactMap { $0 }.joined(separator: ", ") + ": " + advice
+  }
+}

@@ -1,0 +1,81 @@
+public import Foundation
+
+/// A token-signing key of Apple's: `Keys/apns/*.json` with the `.p8` file it names.
+public struct APNsCredential: Sendable, Hashable {
+  /// Where the topic's tokens come from: an app from the App Store or TestFlight, or one run from Xcode.
+  public enum Environment: String, Sendable, Hashable {
+    case production, sandbox
+  }
+
+  /// The file's stem: what `/readyz` and the metrics call it.
+  public var name: String
+  /// The key's id, ten characters.
+  public var keyID: String
+  /// The developer team's id, ten characters.
+  public var teamID: String
+  /// The private key, PKCS #8 in PEM.
+  public var privateKey: String
+  /// The bundle ids that this key serves.
+  public var topics: [String]
+  /// Apple's environment.
+  public var environment: Environment
+
+  /// A credential by its parts.
+  public init(
+    name: String, keyID: String, teamID: String, privateKey: String, topics: [String],
+    environment: Environment
+  ) {
+    self.name = name
+    self.keyID = keyID
+    self.teamID = teamID
+    self.privateKey = privateKey
+    self.topics = topics
+    self.environment = environment
+  }
+}
+
+/// A Google service account: `Keys/fcm/*.json`.
+public struct FCMCredential: Sendable, Hashable {
+  /// The file's stem: what `/readyz` and the metrics call it.
+  public var name: String
+  /// The Firebase project id.
+  public var projectID: String
+  /// The service account's address, `iss` of the assertion.
+  public var clientEmail: String
+  /// The id of the private key, `kid` of the assertion.
+  public var privateKeyID: String
+  /// The RSA key, PKCS #8 in PEM.
+  public var privateKey: String
+  /// Google's OAuth endpoint, `aud` of the assertion.
+  public var tokenURI: URL
+
+  /// A credential by its parts.
+  public init(
+    name: String, projectID: String, clientEmail: String, privateKeyID: String, privateKey: String,
+    tokenURI: URL
+  ) {
+    self.name = name
+    self.projectID = projectID
+    self.clientEmail = clientEmail
+    self.privateKeyID = privateKeyID
+    self.privateKey = privateKey
+    self.tokenURI = tokenURI
+  }
+}
+
+/// All credentials in use at a moment.
+public struct Credentials: Sendable, Hashable {
+  /// Apple keys; a topic belongs to the first that lists it.
+  public var apns: [APNsCredential]
+  /// Service accounts, one per project.
+  public var fcm: [FCMCredential]
+  /// The project of messages that name none.
+  public var defaultProject: String?
+
+  /// A set of credentials.
+  public init(apns: [APNsCredential] = [], fcm: [FCMCredential] = [], defaultProject: String? = nil) {
+    self.apns = apns
+    self.fcm = fcm
+    self.defaultProject = defaultProject
+  }
+}

@@ -1,0 +1,36 @@
+public import Foundation
+import JWTKit
+
+extension FCMCredential {
+  /// Reads `Keys/fcm/NAME.json`: a Google service-account file, unchanged (`spec/interface.md` section 3).
+  ///
+  /// - Parameters:
+  ///   - name: the file's stem.
+  ///   - json: what the file holds.
+  public init(name: String, json: Data) throws(CredentialError) {
+    let file = try CredentialFile(name: name, json: json)
+    guard try file.word("type", example: "service_account") == "service_account" else {
+      throw file.invalid("type", "this is not a service-account key: make one in the Firebase console")
+    }
+    let projectID = try file.word("project_id", example: "my-project")
+    guard
+      projectID.utf8.allSatisfy({
+        $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#")
+      })
+    else { throw file.invalid("project_id", "is not a project id") }
+    let tokenURI = URL(string: try file.word("token_uri", example: "https://oauth2.googleapis.com/token"))
+    guard let tokenURI, tokenURI.scheme == "https" || tokenURI.scheme == "http", tokenURI.host() != nil else {
+      throw file.invalid("token_uri", "is not a URL: Google's is https://oauth2.googleapis.com/token")
+    }
+    let key = try file.text("private_key", example: "-----BEGIN PRIVATE KEY-----...")
+    guard (try? Insecure.RSA.PrivateKey(pem: key)) != nil else {
+      throw file.invalidKey(
+        "private_key", "is not an RSA key: take the file from the Firebase console unchanged")
+    }
+    self.init(
+      name: name, projectID: projectID,
+      clientEmail: try file.word("client_email", example: "name@my-project.iam.gserviceaccount.com"),
+      privateKeyID: try file.word("private_key_id", example: "the key's id in hex"),
+      privateKey: key, tokenURI: tokenURI)
+  }
+}

@@ -1,0 +1,94 @@
+import AsyncHTTPClient
+import Foundation
+import JWTKit
+import NIOCore
+import NIOFoundationCompat
+import NIOHTTP1
+
+/// Access tokens from Google for a service account (RFC 7523, Google "Using OAuth 2.0 for Server
+/// to Server Applications").
+struct GoogleOAuth: Sendable {
+  static let scope = "https://www.googleapis.com/auth/firebase.messaging"
+  /// How long before its end a token is renewed.
+  static let margin: TimeInterval = 300
+  /// How long the endpoint may take.
+  static let timeout = TimeAmount.seconds(10)
+  /// A token refused by FCM is not replaced sooner: if a fresh one is refused too, a third would not help.
+  static let limits = TokenCache.Limits(minimumAge: 30)
+
+  let client: HTTPClient
+  let now: @Sendable () -> Date
+
+  /// Times in whole seconds: Google takes no fractions.
+  struct Claims: JWTPayload {
+    var iss: String
+    var scope: String
+    var aud: String
+    var iat: Int
+    var exp: Int
+
+    func verify(using algorithm: some JWTAlgorithm) {}
+  }
+
+  private struct Granted: Decodable {
+    var accessToken: String
+    var expiresIn: Double
+
+    enum CodingKeys: String, CodingKey {
+      case accessToken = "access_token"
+      case expiresIn = "expires_in"
+    }
+  }
+
+  private struct Refused: Decodable {
+    var error: String
+  }
+
+  /// A new token.
+  func token(for credential: FCMCredential) async -> Result<AccessToken, TokenFailure> {
+    let issued = now()
+    guard let assertion = await assertion(for: credential, issued: Int(issued.timeIntervalSince1970)) else {
+      return .failure(.refused(.invalidGrant))
+    }
+    var request = HTTPClientRequest(url: credential.tokenURI.absoluteString)
+    request.method = .POST
+    request.headers.add(name: "content-type", value: "application/x-www-form-urlencoded")
+    request.body = .bytes(
+      ByteBuffer(
+        string: "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"))
+    do {
+      let (head, body) = try await client.answer(to: request, deadline: .now() + Self.timeout)
+      return Self.read(status: Int(head.status.code), body: body, issued: issued)
+    } catch {
+      return .failure(.unreachable)
+    }
+  }
+
+  /// What the endpoint's answer means.
+  static func read(status: Int, body: ByteBuffer, issued: Date) -> Result<AccessToken, TokenFailure> {
+    if status == 200, let granted = try? JSONDecoder().decode(Granted.self, from: body),
+      !granted.accessToken.isEmpty, granted.accessToken.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+    {
+      let end = issued.addingTimeInterval(min(max(granted.expiresIn, 0), 86_400))
+      return .success(
+        AccessToken(
+          authorization: "Bearer \(granted.accessToken)", issuedAt: issued,
+          renewAt: end.addingTimeInterval(-margin), expiresAt: end.addingTimeInterval(-10)))
+    }
+    // Only a refusal in OAuth's own words is one; the rest is some outage.
+    guard (400..<500).contains(status), status != 408, status != 429,
+      let refused = try? JSONDecoder().decode(Refused.self, from: body)
+    else { return .failure(.unreachable) }
+    return .failure(.refused(Reason(providerName: refused.error)))
+  }
+
+  private func assertion(for credential: FCMCredential, issued: Int) async -> String? {
+    let keys = JWTKeyCollection()
+    guard let key = try? Insecure.RSA.PrivateKey(pem: credential.privateKey) else { return nil }
+    await keys.add(rsa: key, digestAlgorithm: .sha256)
+    let claims = Claims(
+      iss: credential.clientEmail, scope: Self.scope, aud: credential.tokenURI.absoluteString, iat: issued,
+      exp: issued + 3600)
+    return try? await keys.sign(claims, header: ["alg": "RS256", "kid": .string(credential.privateKeyID)])
+  }
+}

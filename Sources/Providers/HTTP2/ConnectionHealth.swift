@@ -1,0 +1,80 @@
+import NIOCore
+
+/// Whether a connection still does its work, judged without I/O.
+///
+/// Two ways to be wedged: the peer is silent (a forgotten NAT entry, a dead machine), which a PING
+/// finds out, or it answers PINGs but no requests, which a row of timeouts shows.
+struct ConnectionHealth {
+  struct Limits: Sendable {
+    /// With requests under way, silence after which a PING goes out.
+    var silence = TimeAmount.seconds(5)
+    /// How long the answer to a PING may take.
+    var pingTimeout = TimeAmount.seconds(3)
+    /// Requests timed out in a row, none answered between them, after which the connection is replaced.
+    var timeouts = 3
+    /// A request that timed out sooner than this says nothing about the connection.
+    var fairChance = TimeAmount.seconds(3)
+    /// How often to look.
+    var tick = TimeAmount.seconds(1)
+  }
+
+  enum Verdict: Equatable {
+    case well
+    /// Send a PING and nothing else until it is answered.
+    case ask
+    /// Use it for nothing new.
+    case replace
+    /// It is gone: what is under way will not be answered.
+    case dead
+  }
+
+  let limits: Limits
+  private var heard: NIODeadline
+  private(set) var asked: NIODeadline?
+  private var timeouts = 0
+
+  init(limits: Limits = Limits(), now: NIODeadline) {
+    self.limits = limits
+    self.heard = now
+  }
+
+  /// Something came from the peer.
+  mutating func heard(now: NIODeadline) {
+    heard = now
+  }
+
+  /// A request was answered.
+  mutating func answered() {
+    timeouts = 0
+  }
+
+  /// A PING goes out.
+  mutating func ask(now: NIODeadline) {
+    asked = asked ?? now
+  }
+
+  /// A PING was answered.
+  mutating func pong() {
+    asked = nil
+  }
+
+  /// A request that was sent at `sent` had no answer in time.
+  mutating func timedOut(sent: NIODeadline, now: NIODeadline) -> Verdict {
+    guard now - sent >= limits.fairChance else { return .well }
+    timeouts += 1
+    if timeouts >= limits.timeouts { return .replace }
+    return asked == nil ? .ask : .well
+  }
+
+  /// Looks after the connection from time to time.
+  func check(underWay: Int, now: NIODeadline) -> Verdict {
+    if let asked { return now - asked >= limits.pingTimeout ? .dead : .well }
+    // Silence before the requests were sent is no sign of anything.
+    return underWay > 0 && now - heard >= limits.silence ? .ask : .well
+  }
+
+  /// A request goes out over a connection that was idle: silence counts from here.
+  mutating func wake(now: NIODeadline) {
+    heard = max(heard, now)
+  }
+}

@@ -1,0 +1,51 @@
+import NIOCore
+import NIOHTTP2
+import Synchronization
+
+/// A connection as the other threads see it: hands requests over to its event loop, many at a time.
+final class HTTP2Connection: Sendable {
+  typealias StreamID = HTTP2StreamID
+
+  let id: ConnectionID
+  private let eventLoop: any EventLoop
+  private let handler: NIOLoopBound<HTTP2ConnectionHandler>
+  private let inbox = Mutex<[Exchange]>([])
+
+  /// To be made on the handler's event loop.
+  init(id: ConnectionID, eventLoop: any EventLoop, handler: HTTP2ConnectionHandler) {
+    self.id = id
+    self.eventLoop = eventLoop
+    self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
+  }
+
+  /// Sends the request. What comes while the event loop is busy goes out with one wake-up and one flush.
+  func start(_ exchange: Exchange) {
+    let isFirst = inbox.withLock { inbox in
+      inbox.append(exchange)
+      return inbox.count == 1
+    }
+    guard isFirst else { return }
+    eventLoop.execute { [self] in
+      let exchanges = inbox.withLock { inbox in
+        defer { inbox = [] }
+        return inbox
+      }
+      handler.value.start(exchanges)
+    }
+  }
+
+  /// Gives the stream up: nobody waits for its answer.
+  func reset(_ stream: StreamID, timedOut: Bool) {
+    eventLoop.execute { [handler] in handler.value.reset(stream, timedOut: timedOut) }
+  }
+
+  /// Asks for a sign of life.
+  func probe() {
+    eventLoop.execute { [handler] in handler.value.ask() }
+  }
+
+  /// Closes the connection, which has nothing under way.
+  func close() {
+    eventLoop.execute { [handler] in handler.value.end() }
+  }
+}

@@ -1,0 +1,76 @@
+import NIOCore
+import NIOHTTP2
+import NIOPosix
+import NIOSSL
+
+/// Opens connections to one origin: TCP, the proxy's CONNECT where there is one, TLS, HTTP/2.
+///
+/// The name is resolved each time, so that a provider may move.
+struct HTTP2Connector: Sendable {
+  let host: String
+  let port: Int
+  let tls: NIOSSLContext
+  var proxy: Proxy?
+  var limits = HTTP2ConnectionHandler.Limits()
+
+  /// `:authority` of the requests.
+  var authority: String {
+    let name = host.contains(":") ? "[\(host)]" : host
+    return port == 443 ? name : "\(name):\(port)"
+  }
+
+  /// The TLS settings of all connections: the system's trust roots and those in the file, HTTP/2 only.
+  static func tls(caFile: String?) throws -> NIOSSLContext {
+    var configuration = TLSConfiguration.makeClientConfiguration()
+    configuration.applicationProtocols = ["h2"]
+    configuration.minimumTLSVersion = .tlsv12
+    if let caFile { configuration.additionalTrustRoots = [.file(caFile)] }
+    return try NIOSSLContext(configuration: configuration)
+  }
+
+  /// Opens a connection. What becomes of it is told to the owner, and the owner only.
+  func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
+    ClientBootstrap(group: eventLoop)
+      .connectTimeout(.seconds(5))
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          guard let proxy else { return try addHTTP2(id, owner, to: channel) }
+          let handler = ProxyConnectHandler(proxy: proxy, host: host, port: port) { result in
+            do {
+              try result.get()
+              try addHTTP2(id, owner, to: channel)
+            } catch {
+              owner.closed(id, failure: .proxyRefused)
+              channel.close(promise: nil)
+            }
+          }
+          try channel.pipeline.syncOperations.addHandler(handler)
+        }
+      }
+      .connect(host: proxy?.host ?? host, port: proxy?.port ?? port)
+      .whenFailure { _ in owner.closed(id, failure: .connectFailed) }
+  }
+
+  private func addHTTP2(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel) throws
+  {
+    // An address is not a server name (RFC 6066 section 3): the certificate is then checked against the address.
+    let isAddress = (try? SocketAddress(ipAddress: host, port: port)) != nil
+    var connection = NIOHTTP2Handler.ConnectionConfiguration()
+    connection.initialSettings = [
+      HTTP2Setting(parameter: .enablePush, value: 0),
+      HTTP2Setting(parameter: .maxHeaderListSize, value: 16_384),
+    ]
+    // Answers to streams that we gave up may still come, as many as there were streams.
+    connection.maximumRecentlyResetStreams = 4096
+    connection.maximumConnectionGlitches = .max
+    var stream = NIOHTTP2Handler.StreamConfiguration()
+    // Refusing streams is the provider's right; by default NIO ends the connection after 200 in 30 seconds.
+    stream.streamResetFrameRateLimit.maximumCount = .max
+    stream.streamErrorRateLimit.maximumCount = .max
+    try channel.pipeline.syncOperations.addHandlers([
+      NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host),
+      NIOHTTP2Handler(mode: .client, connectionConfiguration: connection, streamConfiguration: stream),
+      HTTP2ConnectionHandler(id: id, owner: owner, limits: limits),
+    ])
+  }
+}

@@ -1,0 +1,255 @@
+import NIOCore
+
+/// Which request goes over which connection, and when to open or close one: the pool's decisions,
+/// without I/O. Events go in as method calls, what to do comes out as ``Command``s.
+///
+/// - A connection takes requests once its peer's SETTINGS have come, never more than they allow at
+///   a time and never more than ``Limits/streams``: beyond some 250 the cost of each grows.
+/// - Another one is opened only when all are full, and none is opening or yet to prove itself
+///   with a first answer: APNs allows one stream until it has seen a good token, then 1000.
+/// - One that was silent for long must answer a PING first: what a firewall has forgotten in
+///   silence would swallow the request and leave us guessing whether it arrived.
+struct PoolState<Request, Connection> {
+  struct Limits: Sendable {
+    /// Connections at a time, without those that only finish.
+    var connections = 4
+    /// Requests under way on one connection.
+    var streams = 250
+    /// Requests waiting for a connection.
+    var waiting = 20_000
+    /// Silence after which an idle connection is asked before it is used.
+    var quiet = TimeAmount.seconds(60)
+    /// Attempts to connect in a row after which the waiting are told.
+    var attempts = 3
+    /// Pause after the first failed attempt; doubled with each, up to ``longestPause``.
+    var pause = TimeAmount.milliseconds(100)
+    var longestPause = TimeAmount.seconds(2)
+  }
+
+  enum Command {
+    case start(Request, Connection)
+    case fail(Request, TransportFailure)
+    case connect(ConnectionID, after: TimeAmount)
+    case probe(Connection)
+    case close(Connection)
+  }
+
+  private enum Phase {
+    case connecting
+    case ready
+    /// Asked for a sign of life: gets nothing new until it gives one.
+    case probing
+    /// Finishes what it has.
+    case draining
+  }
+
+  private struct Entry {
+    let id: ConnectionID
+    var connection: Connection?
+    var phase: Phase
+    var announced = 0
+    var underWay = 0
+    /// Whether a request has been answered on it.
+    var proven = false
+    /// Whether it has been counted as a failed attempt.
+    var hasFailed = false
+    var heard = NIODeadline.uptimeNanoseconds(0)
+  }
+
+  private let limits: Limits
+  private var entries: [Entry] = []
+  private var waiting = CircularBuffer<Request>()
+  private var lastNumber = 0
+  private var failures = 0
+  private var noConnectBefore = NIODeadline.uptimeNanoseconds(0)
+  private(set) var isShutDown = false
+
+  init(limits: Limits = Limits()) {
+    self.limits = limits
+  }
+
+  /// Nothing open, opening or waiting.
+  var isEmpty: Bool { entries.isEmpty && waiting.isEmpty }
+
+  // MARK: Requests
+
+  /// A request comes in. One that comes `again`, certainly not processed, goes before all others.
+  mutating func add(_ request: Request, again: Bool = false, now: NIODeadline) -> [Command] {
+    guard !isShutDown else { return [.fail(request, .shuttingDown)] }
+    guard again || waiting.count < limits.waiting else { return [.fail(request, .overloaded)] }
+    // Every connection so far took it only to end: enough of that.
+    guard !again || failures < limits.attempts || hasLive else { return [.fail(request, .refused)] }
+    if again {
+      waiting.prepend(request)
+    } else {
+      waiting.append(request)
+    }
+    return dispatch(now: now)
+  }
+
+  /// A request on the connection is over; `answered` says whether the peer was heard.
+  mutating func finished(on id: ConnectionID, answered: Bool, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    entries[index].underWay -= 1
+    if answered {
+      entries[index].heard = now
+      entries[index].proven = true
+      failures = 0
+    }
+    return closeIfDrained(index) + dispatch(now: now)
+  }
+
+  /// Forgets waiting requests that nobody waits for any longer.
+  mutating func removeWaiting(where isOver: (Request) -> Bool) {
+    waiting.removeAll(where: isOver)
+  }
+
+  // MARK: Connections
+
+  /// The connection is up and the peer's first SETTINGS have come; `streams` is what they allow.
+  mutating func opened(_ id: ConnectionID, _ connection: Connection, streams: Int, now: NIODeadline)
+    -> [Command]
+  {
+    guard let index = index(of: id) else { return [.close(connection)] }
+    entries[index].connection = connection
+    entries[index].announced = streams
+    entries[index].heard = now
+    guard entries[index].phase != .draining else { return closeIfDrained(index) }
+    entries[index].phase = .ready
+    return dispatch(now: now)
+  }
+
+  /// Later SETTINGS changed what the peer allows.
+  mutating func limitChanged(_ id: ConnectionID, streams: Int, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    entries[index].announced = streams
+    return dispatch(now: now)
+  }
+
+  /// The connection is gone, or none came about. Its requests have been reported before.
+  ///
+  /// One that never answered anything counts as a failed attempt: then the next waits a little,
+  /// and after some in a row the waiting are told rather than kept.
+  mutating func closed(_ id: ConnectionID, _ failure: TransportFailure, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    countFailure(index, now: now)
+    let isUseless = !entries.remove(at: index).proven
+    guard isUseless, !isShutDown, failures >= limits.attempts, !hasLive else { return dispatch(now: now) }
+    defer { waiting.removeAll() }
+    return waiting.map { .fail($0, failure) }
+  }
+
+  /// The connection is to take no more requests: GOAWAY, or it has proven useless.
+  mutating func drain(_ id: ConnectionID, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id), entries[index].phase != .draining else { return [] }
+    entries[index].phase = .draining
+    countFailure(index, now: now)
+    return closeIfDrained(index) + dispatch(now: now)
+  }
+
+  /// The connection has been asked for a sign of life.
+  mutating func suspected(_ id: ConnectionID, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id), entries[index].phase == .ready else { return [] }
+    entries[index].phase = .probing
+    return dispatch(now: now)
+  }
+
+  /// The connection gave a sign of life.
+  mutating func alive(_ id: ConnectionID, now: NIODeadline) -> [Command] {
+    guard let index = index(of: id) else { return [] }
+    entries[index].heard = now
+    guard entries[index].phase == .probing else { return [] }
+    entries[index].phase = .ready
+    return dispatch(now: now)
+  }
+
+  /// Nothing new is taken; what waits is told so, what is under way may end.
+  mutating func shutDown() -> [Command] {
+    isShutDown = true
+    var commands: [Command] = waiting.map { .fail($0, .shuttingDown) }
+    waiting.removeAll()
+    for index in entries.indices.reversed() {
+      entries[index].phase = .draining
+      commands += closeIfDrained(index)
+    }
+    return commands
+  }
+
+  // MARK: Decisions
+
+  private mutating func dispatch(now: NIODeadline) -> [Command] {
+    var commands: [Command] = []
+    while !waiting.isEmpty {
+      guard let index = freest(now: now), let connection = entries[index].connection else { break }
+      entries[index].underWay += 1
+      commands.append(.start(waiting.removeFirst(), connection))
+    }
+    if !waiting.isEmpty, !isShutDown {
+      commands += find(now: now)
+    }
+    return commands
+  }
+
+  /// The ready connection with the fewest requests, if it has room and was heard of lately.
+  private func freest(now: NIODeadline) -> Int? {
+    var best: Int?
+    for index in entries.indices where hasRoom(entries[index]) && !isQuiet(entries[index], now: now) {
+      guard let other = best, entries[other].underWay <= entries[index].underWay else {
+        best = index
+        continue
+      }
+    }
+    return best
+  }
+
+  /// Whether any connection takes requests, or may soon.
+  private var hasLive: Bool { entries.contains { $0.phase != .draining } }
+
+  private mutating func countFailure(_ index: Int, now: NIODeadline) {
+    guard !entries[index].proven, !entries[index].hasFailed else { return }
+    entries[index].hasFailed = true
+    failures += 1
+    noConnectBefore = now + min(limits.pause * (1 << min(failures - 1, 10)), limits.longestPause)
+  }
+
+  private func hasRoom(_ entry: Entry) -> Bool {
+    entry.phase == .ready && entry.underWay < min(entry.announced, limits.streams)
+  }
+
+  private func isQuiet(_ entry: Entry, now: NIODeadline) -> Bool {
+    entry.underWay == 0 && now - entry.heard > limits.quiet
+  }
+
+  /// A place for what waits: ask a quiet connection first, else open another.
+  private mutating func find(now: NIODeadline) -> [Command] {
+    if let index = entries.firstIndex(where: { hasRoom($0) }), let connection = entries[index].connection {
+      entries[index].phase = .probing
+      return [.probe(connection)]
+    }
+    let live = entries.filter { $0.phase != .draining }
+    let patience = live.contains { entry in
+      switch entry.phase {
+      case .connecting: true
+      case .ready: !entry.proven && entry.underWay > 0
+      case .probing: entry.underWay == 0
+      case .draining: false
+      }
+    }
+    guard !patience, live.count < limits.connections else { return [] }
+    lastNumber += 1
+    let id = ConnectionID(number: lastNumber)
+    entries.append(Entry(id: id, connection: nil, phase: .connecting))
+    return [.connect(id, after: max(noConnectBefore - now, .zero))]
+  }
+
+  private mutating func closeIfDrained(_ index: Int) -> [Command] {
+    guard entries[index].phase == .draining, entries[index].underWay == 0,
+      let connection = entries[index].connection
+    else { return [] }
+    return [.close(connection)]
+  }
+
+  private func index(of id: ConnectionID) -> Int? {
+    entries.firstIndex { $0.id == id }
+  }
+}

@@ -1,0 +1,40 @@
+import NIOCore
+import NIOHPACK
+
+/// A request as it goes out, but for what the connection adds: `:method` is always POST.
+struct ProviderRequest: Sendable {
+  /// Pseudo headers first, everything in lower case.
+  var headers: HPACKHeaders
+  var body: ByteBuffer
+}
+
+/// An answer as it came in.
+struct ProviderResponse: Sendable {
+  var status: Int
+  var headers: HPACKHeaders
+  /// What came of the body, at most ``maximumBody`` bytes; empty where there is none.
+  var body: ByteBuffer
+  /// The connection it came over, for ``Transport/retire(_:)``.
+  var connection: ConnectionID?
+
+  /// Longer bodies are cut: no provider sends more than a few hundred bytes. Less than a stream's
+  /// window (65,535 bytes), so that a longer one is noticed rather than waited for.
+  static let maximumBody = 32_768
+}
+
+/// Names a connection within its pool.
+struct ConnectionID: Hashable, Sendable {
+  let number: Int
+}
+
+/// Carries requests to one origin.
+protocol Transport: AnyObject, Sendable {
+  /// Sends the request. Returns by the deadline, a few milliseconds late at most; also when the task is cancelled.
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  >
+  /// Uses the connection for no more requests; those on it go on.
+  func retire(_ connection: ConnectionID)
+  /// Takes no more requests and returns when those under way have ended and all is closed.
+  func shutdown() async
+}

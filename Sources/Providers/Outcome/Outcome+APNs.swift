@@ -1,0 +1,79 @@
+import Foundation
+import NIOCore
+import NIOFoundationCompat
+
+/// What APNs answered to one notification.
+struct APNsAnswer: Sendable {
+  var status: Int
+  /// The `apns-id` header.
+  var id: String?
+  /// The `retry-after` header.
+  var retryAfter: String?
+  var body: ByteBuffer
+
+  /// The JSON body of every answer but 200 (Apple, "Handling notification responses from APNs").
+  private struct Refusal: Decodable {
+    var reason: String
+    /// In milliseconds since 1970; with 410 only.
+    var timestamp: Double?
+  }
+
+  /// The reason, and since when a token is invalid; nil where the body is not Apple's.
+  var refusal: (reason: Reason, since: Date?)? {
+    guard let refusal = try? JSONDecoder().decode(Refusal.self, from: body) else { return nil }
+    return (
+      Reason(providerName: refusal.reason),
+      refusal.timestamp.map { Date(timeIntervalSince1970: $0 / 1000) }
+    )
+  }
+}
+
+extension Outcome {
+  /// What APNs' answer means (`spec/providers.md` section 1).
+  ///
+  /// Only Apple's own word kills a token: 410 with a reason. A body that cannot be read is some
+  /// machine's in between and counts as an outage, whatever the status.
+  init(_ answer: APNsAnswer, sentID: UUID, now: Date) {
+    if answer.status == 200 {
+      self = .delivered(id: answer.id ?? sentID.uuidString.lowercased())
+      return
+    }
+    let notBefore = RetryAfter.date(answer.retryAfter, now: now)
+    guard let refusal = answer.refusal else {
+      self = .retry(answer.status >= 500 ? .serverError : .unreadableAnswer, notBefore: notBefore)
+      return
+    }
+    guard answer.status < 500 else {
+      self = .retry(refusal.reason, notBefore: notBefore)
+      return
+    }
+    switch refusal.reason {
+    case .unregistered, .expiredToken:
+      self = answer.status == 410 ? .dead(refusal.reason, since: refusal.since) : .suspect(refusal.reason)
+    case .badDeviceToken, .deviceTokenNotForTopic:
+      self = .suspect(refusal.reason)
+    case .topicDisallowed, .badTopic, .missingTopic, .invalidProviderToken, .missingProviderToken,
+      .unrelatedKeyIDInToken, .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken, .badCertificate,
+      .badCertificateEnvironment, .forbidden:
+      self = .misconfigured(refusal.reason)
+    case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .invalidPushType, .duplicateHeaders,
+      .payloadEmpty, .missingDeviceToken, .badPath, .methodNotAllowed, .payloadTooLarge:
+      self = .rejected(refusal.reason)
+    case .idleTimeout, .expiredProviderToken, .tooManyRequests, .tooManyProviderTokenUpdates,
+      .internalServerError, .serviceUnavailable, .shutdown:
+      self = .retry(refusal.reason, notBefore: notBefore)
+    default:
+      self = Self.unknown(status: answer.status, notBefore: notBefore)
+    }
+  }
+
+  /// A reason that Apple has added since: the status says whose fault it is.
+  private static func unknown(status: Int, notBefore: Date?) -> Outcome {
+    switch status {
+    case 400, 404, 405, 413: .rejected(.unknown)
+    case 401, 403: .misconfigured(.unknown)
+    case 410: .suspect(.unknown)
+    default: .retry(.unknown, notBefore: notBefore)
+    }
+  }
+}

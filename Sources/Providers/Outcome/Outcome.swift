@@ -1,0 +1,41 @@
+public import Foundation
+
+/// What an answer of APNs or FCM, or the lack of one, means for a notification and its token.
+///
+/// Nothing else in the program looks at a provider's status code. The rules stand in
+/// `spec/providers.md`; the mapping is a pure function per provider.
+public enum Outcome: Sendable, Hashable {
+  /// The provider accepted it under this id (`apns-id`, or FCM's message name).
+  case delivered(id: String)
+  /// The token is no longer valid; `since` is when APNs last confirmed that, where it says so.
+  case dead(Reason, since: Date?)
+  /// The token was refused in a way that may also be our own misconfiguration.
+  case suspect(Reason)
+  /// It may succeed later, not before the given time where the provider names one.
+  case retry(Reason, notBefore: Date?)
+  /// The request itself is wrong; sending it again is pointless.
+  case rejected(Reason)
+  /// A credential, topic or project is wrong; the token may well be good.
+  case misconfigured(Reason)
+
+  /// Why; nil for what was delivered.
+  public var reason: Reason? {
+    switch self {
+    case .delivered: nil
+    case .dead(let reason, _), .retry(let reason, _): reason
+    case .suspect(let reason), .rejected(let reason), .misconfigured(let reason): reason
+    }
+  }
+
+  /// The name of the case, as metrics label it.
+  public var label: String {
+    switch self {
+    case .delivered: "delivered"
+    case .dead: "dead"
+    case .suspect: "suspect"
+    case .retry: "retry"
+    case .rejected: "rejected"
+    case .misconfigured: "misconfigured"
+    }
+  }
+}

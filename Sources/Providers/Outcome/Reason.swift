@@ -1,0 +1,118 @@
+/// Why an outcome is what it is: the provider's own name for it (`BadDeviceToken`,
+/// `UNREGISTERED`) or one of ours (`timeout`, `connectionLost`). A closed list, so that it can
+/// label a metric; a name nobody knows becomes ``unknown``.
+public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConvertible {
+  // APNs: about the token.
+  case badDeviceToken = "BadDeviceToken"
+  case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
+  case expiredToken = "ExpiredToken"
+  case unregistered = "Unregistered"
+  // APNs: about the topic or the key.
+  case badCertificate = "BadCertificate"
+  case badCertificateEnvironment = "BadCertificateEnvironment"
+  case badEnvironmentKeyIDInToken = "BadEnvironmentKeyIdInToken"
+  case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
+  case badTopic = "BadTopic"
+  case expiredProviderToken = "ExpiredProviderToken"
+  case forbidden = "Forbidden"
+  case invalidProviderToken = "InvalidProviderToken"
+  case missingProviderToken = "MissingProviderToken"
+  case missingTopic = "MissingTopic"
+  case topicDisallowed = "TopicDisallowed"
+  case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
+  // APNs: about the request.
+  case badCollapseID = "BadCollapseId"
+  case badExpirationDate = "BadExpirationDate"
+  case badMessageID = "BadMessageId"
+  case badPath = "BadPath"
+  case badPriority = "BadPriority"
+  case duplicateHeaders = "DuplicateHeaders"
+  case invalidPushType = "InvalidPushType"
+  case methodNotAllowed = "MethodNotAllowed"
+  case missingDeviceToken = "MissingDeviceToken"
+  case payloadEmpty = "PayloadEmpty"
+  case payloadTooLarge = "PayloadTooLarge"
+  // APNs: may pass.
+  case idleTimeout = "IdleTimeout"
+  case internalServerError = "InternalServerError"
+  case serviceUnavailable = "ServiceUnavailable"
+  case shutdown = "Shutdown"
+  case tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
+  case tooManyRequests = "TooManyRequests"
+
+  // FCM.
+  case fcmInternal = "INTERNAL"
+  case fcmInvalidArgument = "INVALID_ARGUMENT"
+  case fcmNotFound = "NOT_FOUND"
+  case fcmPermissionDenied = "PERMISSION_DENIED"
+  case fcmQuotaExceeded = "QUOTA_EXCEEDED"
+  case fcmSenderIDMismatch = "SENDER_ID_MISMATCH"
+  case fcmThirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR"
+  case fcmUnauthenticated = "UNAUTHENTICATED"
+  case fcmUnavailable = "UNAVAILABLE"
+  case fcmUnregistered = "UNREGISTERED"
+  case fcmUnspecifiedError = "UNSPECIFIED_ERROR"
+
+  // Google's OAuth endpoint (RFC 6749 section 5.2).
+  case invalidClient = "invalid_client"
+  case invalidGrant = "invalid_grant"
+  case invalidRequest = "invalid_request"
+  case invalidScope = "invalid_scope"
+  case unauthorizedClient = "unauthorized_client"
+
+  // Ours.
+  /// The caller gave up before there was an answer.
+  case cancelled
+  /// No connection to the provider could be opened.
+  case connectFailed
+  /// The connection ended with the request under way: nobody knows whether it was taken.
+  case connectionLost
+  /// FCM calls the registration token malformed (it says `INVALID_ARGUMENT` for that too).
+  case invalidRegistrationToken
+  /// More requests wait for a connection than we let wait.
+  case overloaded
+  /// The HTTP CONNECT proxy did not let us through.
+  case proxyRefused
+  /// The provider closed the stream before it looked at the request, and did so each time.
+  case refused
+  /// A status of 5xx without a reason.
+  case serverError
+  /// This program is shutting down, or the credential is being replaced.
+  case shuttingDown
+  /// The provider reset the stream with the request under way.
+  case streamReset
+  /// No answer within the deadline.
+  case timeout
+  /// TLS failed: certificate, protocol version or no HTTP/2.
+  case tlsFailed
+  /// The access token could not be had.
+  case tokenUnavailable
+  /// No credential serves the topic or project.
+  case unconfigured
+  /// A reason that is not in this list.
+  case unknown
+  /// An answer that is not the provider's: HTML, empty or cut short.
+  case unreadableAnswer
+
+  /// The name.
+  public var description: String { rawValue }
+
+  /// The provider's name for it, or ``unknown``. Our own names are not for providers to use.
+  init(providerName: String) {
+    guard let reason = Reason(rawValue: providerName), !reason.isOurs else {
+      self = .unknown
+      return
+    }
+    self = reason
+  }
+
+  private var isOurs: Bool {
+    switch self {
+    case .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken, .overloaded, .proxyRefused,
+      .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
+      .unconfigured, .unknown, .unreadableAnswer:
+      true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,138 @@
+import Foundation
+import NIOCore
+
+/// Who sends what: the present credentials, each with its connections and tokens.
+struct Senders {
+  /// The way of one topic or project.
+  struct Way: Sendable {
+    let route: Route
+    let health: RouteHealth
+    fileprivate let sender: Sender
+
+    func send(_ push: Push, deadline: NIODeadline) async -> Outcome {
+      switch (sender, push) {
+      case (.apns(let sender), .apns(let notification)):
+        await sender.send(notification, topic: route.target, deadline: deadline)
+      case (.fcm(let sender), .fcm(let message)):
+        await sender.send(message, deadline: deadline)
+      case (.apns, .fcm), (.fcm, .apns):
+        .misconfigured(.unconfigured)
+      }
+    }
+  }
+
+  fileprivate enum Sender: Sendable {
+    case apns(APNsSender)
+    case fcm(FCMSender)
+  }
+
+  /// What makes a signing key: the same key in two files has one token.
+  private struct APNsKey: Hashable {
+    let keyID: String
+    let teamID: String
+    let privateKey: String
+
+    init(_ credential: APNsCredential) {
+      (keyID, teamID, privateKey) = (credential.keyID, credential.teamID, credential.privateKey)
+    }
+  }
+
+  private var apns: [APNsCredential: APNsSender] = [:]
+  private var fcm: [FCMCredential: FCMSender] = [:]
+  private var tokens: [APNsKey: TokenSource] = [:]
+  private var topics: [String: Way] = [:]
+  private var projects: [String: Way] = [:]
+  private var defaultProject: String?
+
+  /// All that can hold connections.
+  var transports: [any Transport] { apns.values.map(\.transport) + fcm.values.map(\.transport) }
+
+  /// The way of the push, if there is one.
+  func way(for push: Push) -> Way? {
+    switch push {
+    case .apns(let notification): topics[notification.topic]
+    case .fcm(let message): (message.project ?? defaultProject).flatMap { projects[$0] }
+    }
+  }
+
+  /// The state of every route. A VoIP topic that nobody listed appears once it has been used.
+  func states() -> [Route: PushProviders.RouteState] {
+    var states: [Route: PushProviders.RouteState] = [:]
+    for way in Array(topics.values) + Array(projects.values) {
+      let state = way.health.state
+      if state == .unknown, way.route.target.hasSuffix(Self.voip) { continue }
+      states[way.route] = state
+    }
+    return states
+  }
+
+  /// Takes these credentials; returns the transports that are no longer needed.
+  mutating func use(_ credentials: Credentials, workshop: Workshop) -> [any Transport] {
+    let before = self
+    self = Senders()
+    for credential in credentials.apns {
+      add(credential, before, workshop)
+    }
+    // What a file lists itself goes before what follows from another's list.
+    for credential in credentials.apns {
+      for topic in credential.topics {
+        add(topic + Self.voip, of: credential, before)
+      }
+    }
+    for credential in credentials.fcm {
+      add(credential, before, workshop)
+    }
+    defaultProject = credentials.defaultProject ?? credentials.fcm.first?.projectID
+    return before.transports.filter { old in !transports.contains { $0 === old } }
+  }
+
+  private static let voip = ".voip"
+
+  private mutating func add(_ credential: APNsCredential, _ before: Senders, _ workshop: Workshop) {
+    let identity = credential.identity
+    if apns[identity] == nil {
+      let key = APNsKey(credential)
+      let source = tokens[key] ?? before.tokens[key] ?? workshop.apnsTokens(credential)
+      tokens[key] = source
+      apns[identity] =
+        before.apns[identity]
+        ?? {
+          let (transport, authority) = workshop.apnsTransport(credential.environment)
+          return APNsSender(authority: authority, transport: transport, tokens: source, now: workshop.now)
+        }()
+    }
+    for topic in credential.topics { add(topic, of: credential, before) }
+  }
+
+  private mutating func add(_ topic: String, of credential: APNsCredential, _ before: Senders) {
+    guard topics[topic] == nil, let sender = apns[credential.identity] else { return }
+    let route = Route(provider: .apns, credential: credential.name, target: topic)
+    let known = before.topics[topic].flatMap {
+      $0.route == route && before.apns[credential.identity] != nil ? $0 : nil
+    }
+    topics[topic] = known ?? Way(route: route, health: RouteHealth(), sender: .apns(sender))
+  }
+
+  private mutating func add(_ credential: FCMCredential, _ before: Senders, _ workshop: Workshop) {
+    guard projects[credential.projectID] == nil else { return }
+    let known = before.fcm[credential]
+    let sender =
+      known
+      ?? FCMSender(
+        origin: workshop.fcmOrigin, project: credential.projectID, transport: workshop.fcmTransport(),
+        tokens: workshop.fcmTokens(credential), now: workshop.now)
+    fcm[credential] = sender
+    let route = Route(provider: .fcm, credential: credential.name, target: credential.projectID)
+    let way = known == nil ? nil : before.projects[credential.projectID]
+    projects[credential.projectID] = way ?? Way(route: route, health: RouteHealth(), sender: .fcm(sender))
+  }
+}
+
+extension APNsCredential {
+  /// The credential without its topics: what connections and tokens depend on.
+  fileprivate var identity: APNsCredential {
+    var identity = self
+    identity.topics = []
+    return identity
+  }
+}

@@ -1,0 +1,117 @@
+import Foundation
+
+/// A token that proves to a provider who we are: APNs' provider token, or an OAuth access token.
+struct AccessToken: Sendable, Hashable {
+  /// The `authorization` header with it: `bearer ...`.
+  let authorization: String
+  /// When it was made.
+  let issuedAt: Date
+  /// From then on a new one is fetched while this one still serves.
+  let renewAt: Date
+  /// From then on it serves no more.
+  let expiresAt: Date
+}
+
+/// When to make a token, and who waits for it: decisions without I/O.
+///
+/// One renewal at a time for everyone. The old token goes on serving while a renewal runs or
+/// fails. After a failure the next try waits, longer each time, and nobody waits with it.
+struct TokenCache {
+  struct Limits: Sendable {
+    /// A younger token is not replaced, even if the provider refuses it: Apple allows a new one every 20 minutes.
+    var minimumAge: TimeInterval = 0
+    /// A token made this long after now was made by another clock.
+    var tolerance: TimeInterval = 60
+    /// Pause after the first failed attempt; doubled with each, up to `longestPause`.
+    var pause: TimeInterval = 1
+    var longestPause: TimeInterval = 60
+  }
+
+  enum Answer: Equatable {
+    case use(AccessToken)
+    /// Use this one and start a renewal.
+    case useAndRenew(AccessToken)
+    /// Wait for the renewal, which is to be started if `start`.
+    case wait(start: Bool)
+    /// The last attempt failed a moment ago.
+    case unavailable(TokenFailure)
+  }
+
+  let limits: Limits
+  private var token: AccessToken?
+  private var isRenewing = false
+  private var failures = 0
+  private var lastFailure = TokenFailure.unreachable
+  private var noAttemptBefore = Date.distantPast
+
+  init(limits: Limits = Limits()) {
+    self.limits = limits
+  }
+
+  /// The token to use now.
+  mutating func token(now: Date) -> Answer {
+    if let token, now < token.expiresAt, !isFromOtherClock(token, now) {
+      guard now >= token.renewAt, !isRenewing, now >= noAttemptBefore else { return .use(token) }
+      isRenewing = true
+      return .useAndRenew(token)
+    }
+    guard !isRenewing else { return .wait(start: false) }
+    guard now >= noAttemptBefore || noAttemptBefore > now.addingTimeInterval(limits.longestPause) else {
+      return .unavailable(lastFailure)
+    }
+    isRenewing = true
+    return .wait(start: true)
+  }
+
+  /// A renewal ended.
+  mutating func renewed(_ result: Result<AccessToken, TokenFailure>, now: Date) {
+    isRenewing = false
+    switch result {
+    case .success(let token):
+      self.token = token
+      failures = 0
+      noAttemptBefore = .distantPast
+    case .failure(let failure):
+      lastFailure = failure
+      let pause = limits.pause * Double(1 << min(failures, 10))
+      noAttemptBefore = now.addingTimeInterval(min(pause, limits.longestPause))
+      failures += 1
+    }
+  }
+
+  /// The provider refused this token. Returns whether another one is to be had: it may be there
+  /// already, or this one is old enough (or our clock has jumped since) to be replaced.
+  mutating func refused(_ authorization: String, now: Date) -> Bool {
+    guard let token, token.authorization == authorization else { return true }
+    let age = now.timeIntervalSince(token.issuedAt)
+    guard age >= limits.minimumAge || isFromOtherClock(token, now) else { return false }
+    self.token = nil
+    return true
+  }
+
+  private func isFromOtherClock(_ token: AccessToken, _ now: Date) -> Bool {
+    token.issuedAt > now.addingTimeInterval(limits.tolerance)
+  }
+}
+
+/// Why there is no token.
+enum TokenFailure: Error, Hashable, Sendable {
+  /// The issuer could not be reached, or had an outage.
+  case unreachable
+  /// The caller's deadline passed first.
+  case timeout
+  /// The issuer refused us, or our key is unusable: mending it takes a person.
+  case refused(Reason)
+}
+
+extension Outcome {
+  /// Without a token nothing was sent: an outage passes, a bad credential does not.
+  init(_ failure: TokenFailure) {
+    self =
+      switch failure {
+      case .unreachable: .retry(.tokenUnavailable, notBefore: nil)
+      case .timeout: .retry(.timeout, notBefore: nil)
+      case .refused(let reason): .misconfigured(reason)
+      }
+  }
+}

@@ -1,0 +1,167 @@
+internal import Foundation
+internal import SQL
+internal import Sealing
+
+extension Analytics {
+  private static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
+
+  /// What is written down of a realm's life here, under Zulip's numbers.
+  private enum RealmEvent: Int64 {
+    case valueUpdated = 20001
+    case locallyDeleted = 20003
+    case locallyDeletedRestored = 20004
+  }
+
+  /// Makes the realms of a server those of the list (`spec/zulip.md` B.6, "Realms sync"): new ones are
+  /// taken in, known ones updated, the others marked as deleted. Each change leaves an audit row.
+  ///
+  /// - Throws: ``Refusal/duplicateRealm`` if a realm is another server's, or twice in the list.
+  func sync(_ realms: [RealmDescription], server: Int64, on connection: any Connection) throws {
+    var known: [UUID: KnownRealm] = [:]
+    for row in try connection.query(Statement(selectRealms, .integer(server))) {
+      let realm = try KnownRealm(row: row)
+      known[realm.uuid] = realm
+    }
+    for realm in realms {
+      if let before = known.removeValue(forKey: realm.uuid) {
+        try update(before, to: realm, server: server, on: connection)
+      } else {
+        try insert(realm, server: server, on: connection)
+      }
+    }
+    for gone in known.values where !gone.isLocallyDeleted {
+      try connection.run(
+        Statement("UPDATE remote_realms SET is_locally_deleted = 1 WHERE id = $1", .integer(gone.id)))
+      try audit(.locallyDeleted, realm: gone.realmID, server: server, on: connection)
+    }
+  }
+
+  private func insert(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws {
+    let inserted = try connection.run(
+      Statement(
+        """
+        INSERT INTO remote_realms
+          (server_id, uuid, owner_secret_hash, realm_id, host, name, is_system_bot_realm, authentication_methods,
+           org_type, is_deactivated, is_locally_deleted, date_created)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11)
+        ON CONFLICT (uuid) DO NOTHING
+        """,
+        .integer(server), .text(realm.uuid.canonical),
+        .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)), .integer(realm.realmID),
+        .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm),
+        .text(realm.authenticationMethods),
+        .integer(realm.orgType), .flag(realm.isDeactivated), .integer(realm.dateCreated.milliseconds)))
+    guard inserted == 1 else { throw Refusal.duplicateRealm }
+  }
+
+  private func update(
+    _ before: KnownRealm, to realm: RealmDescription, server: Int64, on connection: any Connection
+  ) throws {
+    let changes = before.changes(to: realm)
+    if !changes.isEmpty || before.isLocallyDeleted || before.realmID != realm.realmID {
+      try connection.run(
+        Statement(
+          """
+          UPDATE remote_realms SET realm_id = $2, host = $3, name = $4, is_system_bot_realm = $5,
+            authentication_methods = $6, org_type = $7, is_deactivated = $8, is_locally_deleted = 0
+          WHERE id = $1
+          """,
+          .integer(before.id), .integer(realm.realmID), .text(realm.host), .text(realm.name),
+          .flag(realm.isSystemBotRealm), .text(realm.authenticationMethods), .integer(realm.orgType),
+          .flag(realm.isDeactivated)))
+    }
+    for change in changes {
+      try audit(.valueUpdated, change.json, realm: realm.realmID, server: server, on: connection)
+    }
+    if before.isLocallyDeleted {
+      try audit(.locallyDeletedRestored, realm: realm.realmID, server: server, on: connection)
+    }
+  }
+
+  private func audit(
+    _ event: RealmEvent, _ extraData: String = "{}", realm: Int64, server: Int64,
+    on connection: any Connection
+  ) throws {
+    try connection.run(
+      Statement(
+        """
+        INSERT INTO remote_realm_audit_log
+          (server_id, realm_id, event_type, event_time, backfilled, extra_data)
+        VALUES ($1, $2, $3, $4, 0, $5)
+        """,
+        .integer(server), .integer(realm), .integer(event.rawValue), .integer(now().milliseconds),
+        .text(extraData)))
+  }
+}
+
+private let selectRealms = """
+  SELECT id, uuid, realm_id, host, name, is_system_bot_realm, authentication_methods, org_type, is_deactivated,
+    is_locally_deleted
+  FROM remote_realms WHERE server_id = $1
+  """
+
+/// A realm as it stands before a sync.
+private struct KnownRealm {
+  let id: Int64
+  let uuid: UUID
+  let realmID: Int64
+  let host: String
+  let name: String
+  let isSystemBotRealm: Bool
+  let authenticationMethods: String
+  let orgType: Int64
+  let isDeactivated: Bool
+  let isLocallyDeleted: Bool
+
+  init(row: Row) throws {
+    id = try row.int64(0)
+    uuid = try row.uuid(1)
+    realmID = try row.optionalInt64(2) ?? 0
+    host = try row.text(3)
+    name = try row.text(4)
+    isSystemBotRealm = try row.flag(5)
+    authenticationMethods = try row.text(6)
+    orgType = try row.int64(7)
+    isDeactivated = try row.flag(8)
+    isLocallyDeleted = try row.flag(9)
+  }
+
+  /// What differs, in the order in which it is audited.
+  func changes(to realm: RealmDescription) -> [Change] {
+    [
+      Change("host", host, realm.host), Change("org_type", orgType, realm.orgType),
+      Change("name", name, realm.name),
+      Change("authentication_methods", json: authenticationMethods, realm.authenticationMethods),
+      Change("realm_deactivated", isDeactivated, realm.isDeactivated),
+      Change("is_system_bot_realm", isSystemBotRealm, realm.isSystemBotRealm),
+    ].compactMap(\.self)
+  }
+}
+
+/// An attribute with its old and its new value, each as JSON.
+private struct Change {
+  let name: String
+  let old: String
+  let new: String
+
+  init?<Attribute: Encodable & Equatable>(_ name: String, _ old: Attribute, _ new: Attribute) {
+    guard old != new else { return nil }
+    self.init(name, json: Self.json(old), Self.json(new))
+  }
+
+  init?(_ name: String, json old: String, _ new: String) {
+    guard old != new else { return nil }
+    self.name = name
+    self.old = old
+    self.new = new
+  }
+
+  var json: String { #"{"attr_name":"\#(name)","old_value":\#(old),"new_value":\#(new)}"# }
+
+  private static func json(_ value: some Encodable) -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .withoutEscapingSlashes
+    // Text, integers and flags always encode.
+    return (try? encoder.encode(value)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
+  }
+}

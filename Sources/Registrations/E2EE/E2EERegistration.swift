@@ -1,0 +1,27 @@
+public import Foundation
+public import Sealing
+
+/// A device that gets end-to-end encrypted notifications (`spec/zulip.md` B: RemotePushDevice). There
+/// is one per token and realm, shared by all accounts of the realm on that device.
+public struct E2EERegistration: Sendable {
+  /// Its row.
+  public let id: Int64
+  /// How chat servers call its token.
+  public let tokenID: TokenID
+  /// The token.
+  public let token: PushToken
+  /// The app's bundle id; there is always one for APNs.
+  public let iosAppID: String?
+  /// When it was last registered, in whole milliseconds. ``E2EERegistrations/expire(_:)`` wants it
+  /// back, so that a registration which was renewed meanwhile stays.
+  public let registeredAt: Date
+
+  /// A registration by its parts.
+  public init(id: Int64, tokenID: TokenID, token: PushToken, iosAppID: String?, registeredAt: Date) {
+    self.id = id
+    self.tokenID = tokenID
+    self.token = token
+    self.iosAppID = iosAppID
+    self.registeredAt = registeredAt
+  }
+}

@@ -1,0 +1,119 @@
+public import Foundation
+public import SQL
+public import Sealing
+internal import Synchronization
+
+/// The devices that get end-to-end encrypted notifications.
+///
+/// Tokens are sealed under the storage key. Beside each stands a keyed hash of its canonical spelling,
+/// by which registrations of the same device can be found whatever the case of their tokens.
+public final class E2EERegistrations: Sendable {
+  static let tokenPurpose = StorageKey.Purpose("e2ee_registrations.token")
+  static let tokenHashPurpose = StorageKey.Purpose("e2ee_registrations.token_hash")
+
+  /// A power of two, as lists are padded, below what a statement can have.
+  private static let maximumList = 16_384
+
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+  /// Rows of `bouncer_keys` by public key. They are only ever added.
+  private let bouncerKeys = Mutex<[String: Int64]>([:])
+
+  /// The registrations in `database`, sealed under `storageKey`.
+  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// Registers a token with a realm, or renews the registration it has there: one that had expired
+  /// lives again (`spec/decisions.md` 1), and everything about it is as told now.
+  ///
+  /// - Parameter bouncerKey: the public key that the registration was sealed to, in base64; one of ours.
+  public func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws {
+    let key = try await bouncerKeyID(bouncerKey)
+    _ = try await database.execute(
+      Statement(
+        upsert, .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
+        .bytes(storageKey.seal(token.text, for: Self.tokenPurpose)), .integer(tokenHash(of: token)),
+        .text(iosAppID), .integer(key), .integer(now().milliseconds)))
+  }
+
+  /// The live registrations of a realm among these ids, in no order: one query, unless there are
+  /// more ids than a statement can have.
+  public func lookup(realm: Int64, tokenIDs: [TokenID]) async throws -> [E2EERegistration] {
+    let statements = stride(from: 0, to: tokenIDs.count, by: Self.maximumList).map { start in
+      Statement(
+        """
+        SELECT id, token_id, kind, token, ios_app_id, registered_at FROM e2ee_registrations
+        WHERE realm_id = $1 AND token_id IN ($list) AND expired_at IS NULL
+        """,
+        .integer(realm),
+        list: tokenIDs[start..<min(start + Self.maximumList, tokenIDs.count)].map { .integer($0.storage) })
+    }
+    guard !statements.isEmpty else { return [] }
+    return try await database.read { connection in try statements.flatMap(connection.query) }.map(
+      registration)
+  }
+
+  private func registration(_ row: Row) throws -> E2EERegistration {
+    guard let kind = PushToken.Kind(storage: try row.int64(2)),
+      let text = storageKey.openText(try row.bytes(3), for: Self.tokenPurpose),
+      let token = try? PushToken(text, kind: kind)
+    else { throw DatabaseError(.corrupt, "the token of registration \(try row.int64(0)) does not open") }
+    return E2EERegistration(
+      id: try row.int64(0), tokenID: TokenID(storage: try row.int64(1)), token: token,
+      iosAppID: try row.optionalText(4), registeredAt: try row.date(5))
+  }
+
+  /// 64 bits of a keyed hash: enough to find rows by, the sealed token has the last word.
+  private func tokenHash(of token: PushToken) -> Int64 {
+    let hash = storageKey.hash(token.canonical, for: Self.tokenHashPurpose)
+    return Int64(bitPattern: hash.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+  }
+
+  private func bouncerKeyID(_ publicKey: String) async throws -> Int64 {
+    if let id = bouncerKeys.withLock({ $0[publicKey] }) { return id }
+    // The update changes nothing: it is there so that a row which exists comes back.
+    let rows = try await database.execute(
+      Statement(
+        """
+        INSERT INTO bouncer_keys (public_key) VALUES ($1)
+        ON CONFLICT (public_key) DO UPDATE SET public_key = excluded.public_key RETURNING id
+        """, .text(publicKey)))
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
+    bouncerKeys.withLock { $0[publicKey] = id }
+    return id
+  }
+}
+
+private let upsert = """
+  INSERT INTO e2ee_registrations
+    (realm_id, token_id, kind, token, token_hash, ios_app_id, bouncer_key_id, registered_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+  ON CONFLICT (realm_id, token_id) DO UPDATE SET
+    kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
+    ios_app_id = excluded.ios_app_id, bouncer_key_id = excluded.bouncer_key_id,
+    registered_at = excluded.registered_at, expired_at = NULL, failure = NULL, failed_at = NULL
+  """
+
+extension PushToken.Kind {
+  /// As the database keeps it, and as Zulip numbers the legacy kinds.
+  var storage: Int64 {
+    switch self {
+    case .apns: 1
+    case .fcm: 2
+    }
+  }
+
+  init?(storage: Int64) {
+    switch storage {
+    case 1: self = .apns
+    case 2: self = .fcm
+    default: return nil
+    }
+  }
+}

@@ -1,0 +1,57 @@
+internal import Foundation
+
+/// An IPv4 or IPv6 address as bytes in network order.
+public struct IPAddress: Sendable, Hashable {
+  /// 4 or 16 bytes.
+  public let bytes: [UInt8]
+
+  /// Reads an address as `inet_pton` does: dotted decimal, or IPv6 without brackets and zone.
+  public init?(_ text: String) {
+    var ipv4 = in_addr()
+    var ipv6 = in6_addr()
+    if inet_pton(AF_INET, text, &ipv4) == 1 {
+      bytes = withUnsafeBytes(of: ipv4) { Array($0) }
+    } else if inet_pton(AF_INET6, text, &ipv6) == 1 {
+      bytes = withUnsafeBytes(of: ipv6) { Array($0) }
+    } else {
+      return nil
+    }
+  }
+
+  /// Whether it is an IPv6 address.
+  public var isIPv6: Bool { bytes.count == 16 }
+
+  /// Whether the address may lie anywhere in the public internet: neither private, loopback,
+  /// link-local, shared, multicast nor reserved (IANA's special-purpose registries). An IPv6
+  /// address that wraps an IPv4 one is what that one is.
+  public var isPublic: Bool {
+    isIPv6 ? Self.isPublicIPv6(bytes) : Self.isPublicIPv4(bytes)
+  }
+
+  private static func isPublicIPv4(_ bytes: [UInt8]) -> Bool {
+    switch (bytes[0], bytes[1], bytes[2]) {
+    case (0, _, _), (10, _, _), (127, _, _): false
+    case (100, 64...127, _): false
+    case (169, 254, _): false
+    case (172, 16...31, _): false
+    case (192, 0, 0), (192, 0, 2), (192, 88, 99), (192, 168, _): false
+    case (198, 18...19, _), (198, 51, 100), (203, 0, 113): false
+    case (224..., _, _): false
+    default: true
+    }
+  }
+
+  private static func isPublicIPv6(_ bytes: [UInt8]) -> Bool {
+    let isZeroUpTo = { (count: Int) in bytes.prefix(count).allSatisfy { $0 == 0 } }
+    if isZeroUpTo(10), bytes[10] == 0xff, bytes[11] == 0xff {  // ::ffff:a.b.c.d
+      return isPublicIPv4(Array(bytes[12...]))
+    }
+    if bytes.starts(with: [0x00, 0x64, 0xff, 0x9b] + [UInt8](repeating: 0, count: 8)) {  // NAT64
+      return isPublicIPv4(Array(bytes[12...]))
+    }
+    if bytes[0] == 0x20, bytes[1] == 0x02 { return isPublicIPv4(Array(bytes[2..<6])) }  // 6to4
+    if bytes.starts(with: [0x20, 0x01, 0x0d, 0xb8]) { return false }  // documentation
+    if bytes[0] == 0x20, bytes[1] == 0x01, bytes[2] < 0x02 { return false }  // protocol assignments, Teredo
+    return bytes[0] & 0xe0 == 0x20  // 2000::/3: all that is given out
+  }
+}

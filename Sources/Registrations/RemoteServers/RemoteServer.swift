@@ -1,0 +1,54 @@
+public import Foundation
+internal import SQL
+
+/// A chat server that uses this bouncer (`spec/zulip.md` B: RemoteZulipServer).
+public struct RemoteServer: Sendable, Hashable {
+  /// Its row.
+  public let id: Int64
+  /// What it calls itself (`zulip_org_id`).
+  public let uuid: UUID
+  /// Its hostname as it spelled it; unique without regard to case.
+  public let hostname: String
+  /// Whom to write to.
+  public let contactEmail: String
+  /// When it was switched off, if it was; it then keeps its hostname and may do nothing.
+  public let deactivatedAt: Date?
+  /// Its latest authenticated call, as far as that has been written down.
+  public let lastRequestAt: Date?
+  /// Its version, as it last reported it.
+  public let version: String?
+  /// The commit its version is based on.
+  public let mergeBase: String?
+  /// Its API feature level.
+  public let apiFeatureLevel: Int64?
+  /// When it last uploaded its audit log.
+  public let lastAuditLogUpdateAt: Date?
+  /// When it first registered.
+  public let createdAt: Date
+
+  /// Whether it was switched off.
+  public var isDeactivated: Bool { deactivatedAt != nil }
+}
+
+extension RemoteServer {
+  /// The columns that ``init(row:)`` reads, in its order.
+  static let columns = """
+    id, uuid, hostname, contact_email, deactivated_at, last_request_at, last_version, last_merge_base, \
+    last_api_feature_level, last_audit_log_update_at, created_at
+    """
+  static let columnCount = 11
+
+  init(row: Row) throws {
+    id = try row.int64(0)
+    uuid = try row.uuid(1)
+    hostname = try row.text(2)
+    contactEmail = try row.text(3)
+    deactivatedAt = try row.optionalDate(4)
+    lastRequestAt = try row.optionalDate(5)
+    version = try row.optionalText(6)
+    mergeBase = try row.optionalText(7)
+    apiFeatureLevel = try row.optionalInt64(8)
+    lastAuditLogUpdateAt = try row.optionalDate(9)
+    createdAt = try row.date(10)
+  }
+}

@@ -1,0 +1,74 @@
+public import Foundation
+internal import SQL
+internal import Sealing
+
+extension RemoteServers {
+  /// What a pair of id and key is worth, in the order in which a caller is told.
+  public enum Authentication: Sendable, Hashable {
+    /// No server has this UUID.
+    case unknown
+    /// Neither its key nor one replaced a moment ago.
+    case wrongKey
+    /// The right key of a server that is switched off.
+    case deactivated
+    /// The right key.
+    case authenticated(RemoteServer)
+  }
+
+  /// Checks a server's key.
+  public func authenticate(uuid: UUID, key: String) async throws -> Authentication {
+    let statement = Self.selectWithKeys(uuid)
+    guard let row = try await database.read({ try $0.query(statement).first }) else { return .unknown }
+    guard try keyHash(of: key, in: row) != nil else { return .wrongKey }
+    let server = try RemoteServer(row: row)
+    return server.isDeactivated ? .deactivated : .authenticated(server)
+  }
+
+  static func selectWithKeys(_ uuid: UUID) -> Statement {
+    Statement(
+      """
+      SELECT \(RemoteServer.columns), key_hash, previous_key_hash, previous_key_until
+      FROM remote_servers WHERE uuid = $1
+      """, .text(uuid.canonical))
+  }
+
+  /// The hash in a row of ``selectWithKeys(_:)`` that is the hash of `key`: that of the present
+  /// key, or that of the previous one while it is still accepted.
+  func keyHash(of key: String, in row: Row) throws -> [UInt8]? {
+    let present = try row.bytes(RemoteServer.columnCount)
+    if storageKey.matches(key, hash: present, for: Self.keyPurpose) { return present }
+    guard let previous = try row.optionalBytes(RemoteServer.columnCount + 1),
+      let until = try row.optionalDate(RemoteServer.columnCount + 2), now() < until,
+      storageKey.matches(key, hash: previous, for: Self.keyPurpose)
+    else { return nil }
+    return previous
+  }
+
+  /// Gives a server a new random key and returns it: it can be read nowhere afterwards.
+  ///
+  /// - Parameter graceForPrevious: whether the old key is accepted for ``previousKeyGrace``, as after
+  ///   an ordinary rotation, or dead at once, as when it may be in wrong hands.
+  /// - Returns: nil if there is no such server.
+  public func rotateKey(_ id: Int64, graceForPrevious: Bool = true) async throws -> String? {
+    let key = RandomText.alphanumeric(Self.keyLength)
+    let now = now()
+    let until = graceForPrevious ? (now + Self.previousKeyGrace).milliseconds : nil
+    let rotation = Statement(
+      """
+      UPDATE remote_servers SET key_hash = $2, previous_key_hash = CASE WHEN $3 = 1 THEN key_hash END,
+        previous_key_until = $4, updated_at = $5
+      WHERE id = $1
+      """,
+      .integer(id), .bytes(storageKey.hash(key, for: Self.keyPurpose)), .flag(graceForPrevious),
+      .integer(until),
+      .integer(now.milliseconds))
+    let changed = try await database.write { connection in
+      let changed = try connection.run(rotation)
+      if changed > 0, !graceForPrevious {
+        try connection.audit(.keyTransferred, server: id, at: .integer(now.milliseconds))
+      }
+      return changed
+    }
+    return changed > 0 ? key : nil
+  }
+}

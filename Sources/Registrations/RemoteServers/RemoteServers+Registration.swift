@@ -1,0 +1,151 @@
+public import Foundation
+internal import SQL
+internal import Sealing
+
+extension RemoteServers {
+  /// What a server says of itself when it registers.
+  public struct Application: Sendable {
+    /// Its id.
+    public var uuid: UUID
+    /// Its key: the one it has, or the one it would have.
+    public var key: String
+    /// Its hostname.
+    public var hostname: Hostname
+    /// Whom to write to.
+    public var contactEmail: String
+    /// The key it wants to have from now on.
+    public var newKey: String?
+
+    /// An application by its parts.
+    public init(uuid: UUID, key: String, hostname: Hostname, contactEmail: String, newKey: String? = nil) {
+      self.uuid = uuid
+      self.key = key
+      self.hostname = hostname
+      self.contactEmail = contactEmail
+      self.newKey = newKey
+    }
+  }
+
+  /// Why an application is turned down. Nothing has changed then.
+  public enum Refusal: Error, Hashable {
+    /// The server is known and has another key.
+    case wrongKey
+    /// The server is known and switched off.
+    case deactivated
+    /// Another server has the hostname.
+    case hostnameTaken
+    /// The server is new, and new ones are not let in.
+    case closed
+    /// A server with this id is there already (``add(hostname:uuid:key:contactEmail:)``).
+    case alreadyThere
+  }
+
+  /// Takes a new server in, or updates one that knows its key.
+  ///
+  /// - Parameter mayCreate: whether a new server is let in.
+  /// - Returns: whether the server is new.
+  /// - Throws: ``Refusal``, or the database's own error.
+  public func register(_ application: Application, mayCreate: Bool) async throws -> Bool {
+    try await write(hostname: application.hostname) { connection in
+      guard let row = try connection.query(Self.selectWithKeys(application.uuid)).first else {
+        guard try !connection.isTaken(application.hostname, byOtherThan: nil) else {
+          throw Refusal.hostnameTaken
+        }
+        guard mayCreate else { throw Refusal.closed }
+        try insert(application, lastRequestAt: now(), on: connection)
+        return true
+      }
+      try update(application, row, on: connection)
+      return false
+    }
+  }
+
+  /// Lets a server in by the operator's word; a key is made unless one is given.
+  ///
+  /// - Throws: ``Refusal/hostnameTaken``, ``Refusal/alreadyThere``, or the database's own error.
+  public func add(
+    hostname: Hostname, uuid: UUID = UUID(), key: String? = nil, contactEmail: String
+  ) async throws -> (server: RemoteServer, key: String) {
+    let key = key ?? RandomText.alphanumeric(Self.keyLength)
+    let application = Application(uuid: uuid, key: key, hostname: hostname, contactEmail: contactEmail)
+    let server = try await write(hostname: hostname) { connection in
+      guard try connection.query(Self.selectWithKeys(uuid)).isEmpty else { throw Refusal.alreadyThere }
+      guard try !connection.isTaken(hostname, byOtherThan: nil) else { throw Refusal.hostnameTaken }
+      return try insert(application, lastRequestAt: nil, on: connection)
+    }
+    return (server, key)
+  }
+
+  /// Two processes may both find a hostname free: the constraint then decides.
+  private func write<Result: Sendable>(
+    hostname: Hostname, _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    do {
+      return try await database.write(body)
+    } catch let error as DatabaseError where error.code == .uniqueViolation {
+      throw try await find(hostname: hostname.text) != nil ? Refusal.hostnameTaken : Refusal.wrongKey
+    }
+  }
+
+  @discardableResult
+  private func insert(
+    _ application: Application, lastRequestAt: Date?, on connection: any Connection
+  ) throws -> RemoteServer {
+    let now = Value.integer(now().milliseconds)
+    let rows = try connection.query(
+      Statement(
+        """
+        INSERT INTO remote_servers
+          (uuid, hostname, hostname_key, contact_email, key_hash, last_request_at, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $7) RETURNING \(RemoteServer.columns)
+        """,
+        .text(application.uuid.canonical), .text(application.hostname.text),
+        .text(application.hostname.canonical),
+        .text(application.contactEmail), .bytes(storageKey.hash(application.key, for: Self.keyPurpose)),
+        .integer(lastRequestAt?.milliseconds), now))
+    guard let server = try rows.first.map(RemoteServer.init) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
+    try connection.audit(.created, server: server.id, at: now)
+    return server
+  }
+
+  private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
+    guard let presented = try keyHash(of: application.key, in: row) else { throw Refusal.wrongKey }
+    let server = try RemoteServer(row: row)
+    guard !server.isDeactivated else { throw Refusal.deactivated }
+    guard try !connection.isTaken(application.hostname, byOtherThan: server.id) else {
+      throw Refusal.hostnameTaken
+    }
+    let now = now()
+    try connection.run(
+      Statement(
+        """
+        UPDATE remote_servers SET hostname = $2, hostname_key = $3, contact_email = $4, last_request_at = $5,
+          updated_at = $5
+        WHERE id = $1
+        """,
+        .integer(server.id), .text(application.hostname.text), .text(application.hostname.canonical),
+        .text(application.contactEmail), .integer(now.milliseconds)))
+    // The key that is the present one already is no rotation: it would push the previous one out.
+    let present = try row.bytes(RemoteServer.columnCount)
+    guard let newKey = application.newKey,
+      !storageKey.matches(newKey, hash: present, for: Self.keyPurpose)
+    else { return }
+    try connection.run(
+      Statement(
+        """
+        UPDATE remote_servers SET key_hash = $2, previous_key_hash = $3, previous_key_until = $4 WHERE id = $1
+        """,
+        .integer(server.id), .bytes(storageKey.hash(newKey, for: Self.keyPurpose)), .bytes(presented),
+        .integer((now + Self.previousKeyGrace).milliseconds)))
+  }
+}
+
+extension Connection {
+  func isTaken(_ hostname: Hostname, byOtherThan id: Int64?) throws -> Bool {
+    let rows = try query(
+      Statement("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.canonical)))
+    return try rows.contains { try $0.int64(0) != id }
+  }
+}

@@ -1,0 +1,110 @@
+public import Foundation
+public import SQL
+public import Sealing
+
+/// The chat servers that may use this bouncer.
+public struct RemoteServers: Sendable {
+  /// How long the previous key is accepted after a rotation (`spec/decisions.md` 5): stock
+  /// `register_server --rotate-key` makes one more call with the old key before it saves the new.
+  public static let previousKeyGrace: TimeInterval = 10 * 60
+
+  /// Characters in a key (`zulip_org_key`).
+  public static let keyLength = 64
+
+  static let keyPurpose = StorageKey.Purpose("remote_servers.key")
+
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+
+  /// The servers in `database`, whose keys are hashed under `storageKey`.
+  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// The server with this UUID.
+  public func find(uuid: UUID) async throws -> RemoteServer? {
+    try await find("uuid = $1", .text(uuid.canonical))
+  }
+
+  /// The server with this hostname, however its case; deactivated ones too.
+  public func find(hostname: String) async throws -> RemoteServer? {
+    try await find("hostname_key = $1", .text(hostname.lowercased()))
+  }
+
+  private func find(_ condition: String, _ value: Value) async throws -> RemoteServer? {
+    let statement = Statement("SELECT \(RemoteServer.columns) FROM remote_servers WHERE \(condition)", value)
+    return try await database.read { try $0.query(statement).first.map(RemoteServer.init) }
+  }
+
+  /// A server with what it has here.
+  public struct Summary: Sendable, Hashable {
+    /// The server.
+    public let server: RemoteServer
+    /// Realms it has told us of and not deleted since.
+    public let realms: Int64
+    /// E2EE registrations that have not expired.
+    public let registrations: Int64
+    /// Registrations of the old, unencrypted kind that are left.
+    public let legacyRegistrations: Int64
+  }
+
+  /// Every server, by hostname. Reads every registration: for people, not for requests.
+  public func all() async throws -> [Summary] {
+    let statement = Statement(
+      """
+      SELECT \(RemoteServer.columns),
+        (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0),
+        (SELECT COUNT(*) FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
+          WHERE r.server_id = s.id AND e.expired_at IS NULL)
+      FROM remote_servers s ORDER BY hostname_key
+      """)
+    return try await database.read { connection in
+      try connection.query(statement).map { row in
+        Summary(
+          server: try RemoteServer(row: row), realms: try row.int64(RemoteServer.columnCount),
+          registrations: try row.int64(RemoteServer.columnCount + 1), legacyRegistrations: 0)
+      }
+    }
+  }
+
+  /// Switches a server off or on again.
+  public func setDeactivated(_ id: Int64, _ isDeactivated: Bool) async throws {
+    let now = Value.integer(now().milliseconds)
+    try await database.write { connection in
+      let changed = try connection.run(
+        isDeactivated
+          ? Statement(
+            """
+            UPDATE remote_servers SET deactivated_at = $2, updated_at = $2
+            WHERE id = $1 AND deactivated_at IS NULL
+            """, .integer(id), now)
+          : Statement(
+            """
+            UPDATE remote_servers SET deactivated_at = NULL, updated_at = $2
+            WHERE id = $1 AND deactivated_at IS NOT NULL
+            """, .integer(id), now))
+      guard changed > 0 else { return }
+      try connection.audit(isDeactivated ? .deactivated : .reactivated, server: id, at: now)
+    }
+  }
+}
+
+/// What is written down of a server's life, under Zulip's numbers.
+enum ServerEvent: Int64 {
+  case deactivated = 10201
+  case reactivated = 10202
+  case created = 10215
+  case keyTransferred = 10216
+}
+
+extension Connection {
+  func audit(_ event: ServerEvent, server: Int64, at time: Value) throws {
+    try run(
+      Statement(
+        "INSERT INTO remote_server_audit_log (server_id, event_type, event_time) VALUES ($1, $2, $3)",
+        .integer(server), .integer(event.rawValue), time))
+  }
+}

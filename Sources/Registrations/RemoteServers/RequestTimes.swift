@@ -1,0 +1,85 @@
+public import Foundation
+public import SQL
+internal import Synchronization
+
+/// When each server and each realm last called. Calls are noted in memory and written down together,
+/// about once a second: a request costs no write for them.
+public final class RequestTimes: Sendable {
+  private struct Latest {
+    var servers: [Int64: Date] = [:]
+    var realms: [Int64: Date] = [:]
+  }
+
+  private let database: any Database
+  private let now: @Sendable () -> Date
+  private let latest = Mutex(Latest())
+
+  /// Times of the servers and realms in `database`.
+  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.now = now
+  }
+
+  /// Notes a call of a server.
+  public func note(server: Int64) {
+    let now = now()
+    latest.withLock { $0.servers[server] = now }
+  }
+
+  /// Notes a call about a realm.
+  public func note(realm: Int64) {
+    let now = now()
+    latest.withLock { $0.realms[realm] = now }
+  }
+
+  /// Writes down what has been noted. What could not be written is kept for the next time.
+  public func flush() async throws {
+    let latest = latest.withLock { latest in
+      defer { latest = Latest() }
+      return latest
+    }
+    guard !latest.servers.isEmpty || !latest.realms.isEmpty else { return }
+    do {
+      try await database.write { connection in
+        for (id, time) in latest.servers {
+          try connection.run(Statement(updateServer, .integer(id), .integer(time.milliseconds)))
+        }
+        for (id, time) in latest.realms {
+          try connection.run(Statement(updateRealm, .integer(id), .integer(time.milliseconds)))
+        }
+      }
+    } catch {
+      self.latest.withLock { present in
+        present.servers.merge(latest.servers) { newer, _ in newer }
+        present.realms.merge(latest.realms) { newer, _ in newer }
+      }
+      throw error
+    }
+  }
+
+  /// Flushes every `interval` until the task is cancelled, and once more then. A failure is only
+  /// reported: the times are noted on.
+  public func run(
+    every interval: Duration = .seconds(1), onFailure: @Sendable (any Error) -> Void = { _ in }
+  ) async {
+    func flushOrReport() async {
+      do { try await flush() } catch { onFailure(error) }
+    }
+    while !Task.isCancelled {
+      try? await Task.sleep(for: interval)
+      await flushOrReport()
+    }
+    // What was noted during the last flush, or before the first.
+    await flushOrReport()
+  }
+}
+
+// Two processes may note the same server: the later time stays.
+private let updateServer = """
+  UPDATE remote_servers SET last_request_at = $2
+  WHERE id = $1 AND (last_request_at IS NULL OR last_request_at < $2)
+  """
+private let updateRealm = """
+  UPDATE remote_realms SET last_request_at = $2
+  WHERE id = $1 AND (last_request_at IS NULL OR last_request_at < $2)
+  """

@@ -1,0 +1,94 @@
+/// What went wrong in the database. Its text names tables, columns and constraints, never values.
+public struct DatabaseError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What kind of failure it is.
+  public let code: Code
+
+  /// What the engine said, for people.
+  public let message: String
+
+  /// The violated constraint as the engine names it: its columns (`table.column, ...`) on
+  /// SQLite for unique and not-null constraints, else the constraint's name.
+  public let constraint: String?
+
+  /// An error of the given kind.
+  public init(_ code: Code, _ message: String, constraint: String? = nil) {
+    self.code = code
+    self.message = message
+    self.constraint = constraint
+  }
+
+  /// Whether the same call may succeed later although nobody changes the program or the data.
+  public var isTransient: Bool { code.isTransient }
+
+  /// The code and the message.
+  public var description: String { "\(code): \(message)" }
+}
+
+extension DatabaseError {
+  /// The kind of a ``DatabaseError``. There may be more of them in time; `description` is a
+  /// short word out of a small set, fit for a label.
+  public struct Code: Sendable, Hashable, CustomStringConvertible {
+    private enum Base: String {
+      case uniqueViolation, foreignKeyViolation, checkViolation, notNullViolation
+      case serializationFailure, busy, full, readOnly, io, corrupt, connectionLost, closed
+      case newerSchema, changedMigration
+      case typeMismatch, invalidArgument, invalidURL, unsupported, other
+    }
+
+    private let base: Base
+
+    private init(_ base: Base) { self.base = base }
+
+    /// A row with this key exists.
+    public static let uniqueViolation = Code(.uniqueViolation)
+    /// The row that is referred to does not exist, or is still referred to.
+    public static let foreignKeyViolation = Code(.foreignKeyViolation)
+    /// A value is outside what its column allows.
+    public static let checkViolation = Code(.checkViolation)
+    /// A value is missing.
+    public static let notNullViolation = Code(.notNullViolation)
+    /// A concurrent transaction got in the way: try again.
+    public static let serializationFailure = Code(.serializationFailure)
+    /// Another process kept the database locked for too long.
+    public static let busy = Code(.busy)
+    /// No room left on the disk, or in what the database may use of it.
+    public static let full = Code(.full)
+    /// The database, or this access to it, can only be read.
+    public static let readOnly = Code(.readOnly)
+    /// The disk or the file system failed, the file cannot be opened, or memory ran out.
+    public static let io = Code(.io)
+    /// The file is damaged, or is no database.
+    public static let corrupt = Code(.corrupt)
+    /// The connection to the server broke: what was under way may or may not have happened.
+    public static let connectionLost = Code(.connectionLost)
+    /// The database has been closed, as in a shutdown.
+    public static let closed = Code(.closed)
+    /// A newer version of this program has migrated the database.
+    public static let newerSchema = Code(.newerSchema)
+    /// A migration that the database has applied is not the one that this program knows.
+    public static let changedMigration = Code(.changedMigration)
+    /// A column is not of the type that was asked for: a mistake in this program.
+    public static let typeMismatch = Code(.typeMismatch)
+    /// The arguments do not fit the statement: too many, too few, or text with U+0000.
+    public static let invalidArgument = Code(.invalidArgument)
+    /// A database URL that cannot be understood.
+    public static let invalidURL = Code(.invalidURL)
+    /// An engine that this build does not speak.
+    public static let unsupported = Code(.unsupported)
+    /// Anything else: most often a mistake in a statement.
+    public static let other = Code(.other)
+
+    /// The code as a word.
+    public var description: String { base.rawValue }
+
+    fileprivate var isTransient: Bool {
+      switch base {
+      case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed: true
+      case .uniqueViolation, .foreignKeyViolation, .checkViolation, .notNullViolation, .corrupt,
+        .newerSchema, .changedMigration, .typeMismatch, .invalidArgument, .invalidURL, .unsupported,
+        .other:
+        false
+      }
+    }
+  }
+}

@@ -1,0 +1,106 @@
+public import Foundation
+
+/// Brings a database to the schema that the program knows.
+///
+/// What has been applied stands in `schema_migrations(number, name, checksum, applied_at)`. Each
+/// migration is one transaction together with its row there, so it is applied wholly or not at
+/// all, and by one process only: the row is inserted first, and whoever finds it there leaves
+/// the migration to the other.
+public enum Migrator {
+  /// Applies what `migrations` has and `database` has not, in the order of their numbers.
+  ///
+  /// - Returns: what was applied, in order; empty if the database was up to date.
+  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/newerSchema`` if a newer program has
+  ///   migrated the database, ``DatabaseError/Code/changedMigration`` if an applied migration
+  ///   has since been edited or removed (both before anything is changed), else why a migration
+  ///   failed, which its text names. Those before it stay.
+  @discardableResult
+  public static func migrate(
+    _ database: any Database, _ migrations: [Migration], now: Date = Date()
+  ) async throws -> [Migration] {
+    let known = migrations.sorted { $0.number < $1.number }
+    let applied = try await database.write { connection in
+      try connection.run(createTable)
+      return try connection.query(selectApplied).map(Applied.init)
+    }
+    try check(applied, against: known)
+    let appliedAt = Int64(now.timeIntervalSince1970 * 1000)
+    let numbers = Set(applied.map(\.number))
+    var fresh: [Migration] = []
+    for migration in known where !numbers.contains(migration.number) {
+      if try await apply(migration, to: database, at: appliedAt) { fresh.append(migration) }
+    }
+    return fresh
+  }
+
+  /// Returns false if another process was quicker.
+  private static func apply(
+    _ migration: Migration, to database: any Database, at appliedAt: Int64
+  ) async throws -> Bool {
+    do {
+      return try await database.write { connection in
+        let isOurs = try connection.run(insertApplied(migration, at: appliedAt)) == 1
+        if isOurs { try connection.runScript(migration.sql) }
+        return isOurs
+      }
+    } catch let error as DatabaseError {
+      throw DatabaseError(
+        error.code, "migration \(migration.number) (\(migration.name)) failed: \(error.message)",
+        constraint: error.constraint)
+    }
+  }
+
+  private static func check(_ applied: [Applied], against known: [Migration]) throws(DatabaseError) {
+    let newest = known.last?.number ?? 0
+    if let newer = applied.last, newer.number > newest {
+      throw DatabaseError(
+        .newerSchema,
+        """
+        the database is at migration \(newer.number) (\(newer.name)), this program knows those up to \
+        \(newest): use the newer program again, or restore a backup made before it
+        """)
+    }
+    let byNumber = Dictionary(known.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })
+    for row in applied where byNumber[row.number]?.checksum != row.checksum {
+      throw DatabaseError(
+        .changedMigration,
+        "migration \(row.number) (\(row.name)), which the database has applied, is not this program's")
+    }
+  }
+}
+
+/// A row of `schema_migrations`.
+private struct Applied: Sendable {
+  let number: Int
+  let name: String
+  let checksum: String
+
+  init(_ row: Row) throws {
+    number = Int(try row.int64(0))
+    name = try row.text(1)
+    checksum = try row.text(2)
+  }
+}
+
+private let createTable = Statement(
+  """
+  CREATE TABLE IF NOT EXISTS schema_migrations (
+    number BIGINT PRIMARY KEY,
+    name TEXT NOT NULL,
+    checksum TEXT NOT NULL,
+    applied_at BIGINT NOT NULL
+  )
+  """)
+
+private let selectApplied = Statement(
+  "SELECT number, name, checksum FROM schema_migrations ORDER BY number")
+
+private func insertApplied(_ migration: Migration, at appliedAt: Int64) -> Statement {
+  Statement(
+    """
+    INSERT INTO schema_migrations (number, name, checksum, applied_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (number) DO NOTHING
+    """,
+    .integer(Int64(migration.number)), .text(migration.name), .text(migration.checksum),
+    .integer(appliedAt))
+}

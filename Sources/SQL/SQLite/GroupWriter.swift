@@ -1,0 +1,60 @@
+import GRDB
+
+/// Commits the writes of several callers in one transaction.
+struct GroupWriter: Sendable {
+  let pool: DatabasePool
+  let texts: SQLiteTexts
+  let observer: DatabaseObserver?
+
+  /// Does all jobs and answers each once its work is on the disk, or is known to be undone.
+  func perform(_ jobs: [Job]) {
+    pool.writeWithoutTransaction { handle in
+      var waiting = jobs[...]
+      while !waiting.isEmpty { commit(&waiting, on: handle) }
+    }
+  }
+
+  /// One transaction with all of `waiting`, or with those up to one that made SQLite roll it back.
+  ///
+  /// Failures too are answered only after the commit: a job may have failed over what another
+  /// one of the group has written.
+  private func commit(_ waiting: inout ArraySlice<Job>, on handle: GRDB.Database) {
+    let connection = SQLiteConnection(handle, texts)
+    var done: [(job: Job, answer: Job.Answer)] = []
+    do {
+      do {
+        try handle.beginTransaction(.immediate)
+      } catch {
+        done = waiting.map { ($0, {}) }
+        waiting = []
+        throw error
+      }
+      while let job = waiting.popFirst() {
+        done.append((job, answer(job, on: connection)))
+        if let lost = connection.lost { throw lost }
+      }
+      try observed { try handle.commit() }
+      for (_, answer) in done { answer() }
+    } catch {
+      if handle.isInsideTransaction { try? handle.rollback() }
+      let error = DatabaseError(error)
+      for (job, _) in done { job.fail(error) }
+    }
+  }
+
+  /// Runs a job inside the transaction and returns what to tell its caller when that is kept.
+  private func answer(_ job: Job, on connection: SQLiteConnection) -> Job.Answer {
+    do {
+      return job.needsSavepoint
+        ? try connection.savepoint { try job.run(connection) } : try job.run(connection)
+    } catch {
+      return { job.fail(error) }
+    }
+  }
+
+  private func observed(_ commit: () throws -> Void) rethrows {
+    let start = ContinuousClock.now
+    defer { observer?(.commit, .now - start) }
+    try commit()
+  }
+}

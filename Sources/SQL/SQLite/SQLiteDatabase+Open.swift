@@ -1,0 +1,79 @@
+import Dispatch
+import Foundation
+import GRDB
+
+extension SQLiteDatabase {
+  /// How an SQLite database is run.
+  public struct Options: Sendable {
+    /// How many reads run beside each other.
+    public var readers = 3
+    /// How many reads share a snapshot at most.
+    public var maximumReadGroup = 32
+    /// How many writes share a commit at most.
+    public var maximumWriteGroup = 512
+    /// How long a write waits for another process that is writing, in seconds.
+    public var busyTimeout = 5.0
+
+    /// The defaults.
+    public init() {}
+  }
+
+  /// Opens the database at `path` without blocking the caller's thread; see
+  /// ``init(path:options:observer:)``.
+  public static func open(
+    path: String, options: Options = Options(), observer: DatabaseObserver? = nil
+  ) async throws -> SQLiteDatabase {
+    try await withCheckedThrowingContinuation { continuation in
+      DispatchQueue(label: "SQLite open").async {
+        continuation.resume(
+          with: Result { try SQLiteDatabase(path: path, options: options, observer: observer) })
+      }
+    }
+  }
+
+  /// Opens the database at `path`, made with mode 0600 if it is not there. Blocks.
+  ///
+  /// - Throws: ``DatabaseError``.
+  public convenience init(
+    path: String, options: Options = Options(), observer: DatabaseObserver? = nil
+  ) throws(DatabaseError) {
+    // SQLite gives special meanings to ":memory:", "file:" and the empty path, but not to an
+    // absolute path.
+    let path = URL(fileURLWithPath: path).path
+    try createPrivately(path)
+    do {
+      let pool = try DatabasePool(path: path, configuration: Self.configuration(options))
+      // Only now: GRDB sets NORMAL whenever it has opened a pool, which would let a power cut
+      // take back the last commits.
+      try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+      self.init(pool, options, observer: observer)
+    } catch {
+      throw DatabaseError(error)
+    }
+  }
+
+  private static func configuration(_ options: Options) -> Configuration {
+    var configuration = Configuration()
+    configuration.label = "SQL"
+    configuration.foreignKeysEnabled = true
+    configuration.busyMode = .timeout(options.busyTimeout)
+    configuration.maximumReaderCount = options.readers
+    configuration.prepareDatabase { database in
+      // After a burst the log shrinks to this again.
+      try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
+    }
+    return configuration
+  }
+}
+
+/// Makes the file if it is not there. SQLite gives the log and the shared memory beside it the
+/// same mode.
+private func createPrivately(_ path: String) throws(DatabaseError) {
+  let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+  guard file >= 0 else {
+    let number = errno
+    let code: DatabaseError.Code = number == EROFS || number == EACCES ? .readOnly : .io
+    throw DatabaseError(code, "cannot open \(path): \(String(cString: strerror(number)))")
+  }
+  close(file)
+}

@@ -1,0 +1,83 @@
+import Dispatch
+import GRDB
+
+/// A database in one SQLite file, with its write-ahead log beside it.
+///
+/// Writes go through one writer, which commits everything that has gathered in one transaction
+/// and answers afterwards: an fsync per group instead of one per write. Reads that gather while
+/// the readers are busy share a snapshot, which spares each the way into a transaction.
+///
+/// Other processes may use the same file: a write waits for theirs up to the busy timeout.
+public final class SQLiteDatabase: Database {
+  private let pool: DatabasePool
+  let writer: JobQueue
+  let readers: JobQueue
+  private let observer: DatabaseObserver?
+
+  init(_ pool: DatabasePool, _ options: Options, observer: DatabaseObserver?) {
+    let texts = SQLiteTexts()
+    let groupWriter = GroupWriter(pool: pool, texts: texts, observer: observer)
+    let groupReader = GroupReader(pool: pool, texts: texts)
+    writer = JobQueue(
+      label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup
+    ) { groupWriter.perform($0) }
+    readers = JobQueue(
+      label: "SQLite reader", workers: options.readers, maximumGroup: options.maximumReadGroup
+    ) { groupReader.perform($0) }
+    self.pool = pool
+    self.observer = observer
+  }
+
+  /// Runs `body` in a snapshot that other reads may share.
+  public func read<Result: Sendable>(
+    _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    try await observed(.read) {
+      try await withCheckedThrowingContinuation {
+        readers.submit(Job($0, needsSavepoint: false, body))
+      }
+    }
+  }
+
+  /// Runs `body` in a savepoint of a transaction that other writes may share.
+  public func write<Result: Sendable>(
+    _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    try await observed(.write) {
+      try await withCheckedThrowingContinuation {
+        writer.submit(Job($0, needsSavepoint: true, body))
+      }
+    }
+  }
+
+  /// Runs a statement in a transaction that other writes may share.
+  public func execute(_ statement: Statement) async throws -> [Row] {
+    try await observed(.write) {
+      try await withCheckedThrowingContinuation {
+        writer.submit(Job($0, needsSavepoint: false) { try $0.query(statement) })
+      }
+    }
+  }
+
+  /// Does what has been asked for, then closes the file. Closing again does nothing.
+  public func close() async {
+    await readers.close()
+    await writer.close()
+    await withCheckedContinuation { continuation in
+      DispatchQueue(label: "SQLite close").async { [pool] in
+        // A connection that cannot be closed now is closed when it is let go.
+        try? pool.close()
+        continuation.resume()
+      }
+    }
+  }
+
+  private func observed<Result>(
+    _ operation: DatabaseOperation, _ work: () async throws -> Result
+  ) async throws -> Result {
+    guard let observer else { return try await work() }
+    let start = ContinuousClock.now
+    defer { observer(operation, .now - start) }
+    return try await work()
+  }
+}

@@ -1,0 +1,77 @@
+import Synchronization
+
+/// Writes numbered parameters as SQLite wants them.
+///
+/// To SQLite `$1` is a parameter that happens to be named "$1", numbered by where it first
+/// stands; `?1` is the first parameter wherever it stands and however often.
+enum SQLiteText {
+  /// `sql` with each `$n` as `?n`, but for those in strings, quoted names and comments.
+  static func rewrite(_ sql: String) -> String {
+    let bytes = Array(sql.utf8)
+    var result: [UInt8] = []
+    result.reserveCapacity(bytes.count)
+    var index = 0
+    while index < bytes.count {
+      let end = endOfToken(bytes, from: index)
+      if bytes[index] == UInt8(ascii: "$"), end > index + 1 {
+        result.append(UInt8(ascii: "?"))
+        result += bytes[index + 1..<end]
+      } else {
+        result += bytes[index..<end]
+      }
+      index = end
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+
+  /// Where the string, quoted name, comment, word, parameter or else single byte at `start` ends.
+  private static func endOfToken(_ bytes: [UInt8], from start: Int) -> Int {
+    let rest = bytes[start...].dropFirst()
+    switch bytes[start] {
+    case UInt8(ascii: "'"), UInt8(ascii: "\""):
+      // A doubled quote inside ends one token and begins the next: to the same effect.
+      return rest.firstIndex(of: bytes[start]).map { $0 + 1 } ?? bytes.count
+    case UInt8(ascii: "-") where rest.first == UInt8(ascii: "-"):
+      return rest.firstIndex(of: UInt8(ascii: "\n")) ?? bytes.count
+    case UInt8(ascii: "/") where rest.first == UInt8(ascii: "*"):
+      var index = start + 2
+      while index < bytes.count {
+        if bytes[index] == UInt8(ascii: "/"), bytes[index - 1] == UInt8(ascii: "*"), index > start + 2 {
+          return index + 1
+        }
+        index += 1
+      }
+      return bytes.count
+    case UInt8(ascii: "$"):
+      return rest.firstIndex { !isDigit($0) } ?? bytes.count
+    case let byte where isWord(byte):
+      // A dollar inside a name is part of the name.
+      return rest.firstIndex { !isWord($0) && $0 != UInt8(ascii: "$") } ?? bytes.count
+    default:
+      return start + 1
+    }
+  }
+
+  private static func isDigit(_ byte: UInt8) -> Bool {
+    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+  }
+
+  private static func isWord(_ byte: UInt8) -> Bool {
+    isDigit(byte) || byte == UInt8(ascii: "_") || byte >= 0x80
+      || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+  }
+}
+
+/// The rewritten texts of the statements that the program has, so that each is rewritten once.
+final class SQLiteTexts: Sendable {
+  private let texts = Mutex<[String: String]>([:])
+
+  func text(_ sql: String) -> String {
+    texts.withLock { texts in
+      if let known = texts[sql] { return known }
+      let text = SQLiteText.rewrite(sql)
+      texts[sql] = text
+      return text
+    }
+  }
+}

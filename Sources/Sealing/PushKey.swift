@@ -1,0 +1,51 @@
+/// The key under which a chat server seals notifications for one device: a first byte that names
+/// the cryptosystem, then the key (`spec/zulip.md` D.4). There is one cryptosystem so far, 0x31:
+/// libsodium's SecretBox.
+public struct PushKey: Sendable {
+  /// The first byte of a SecretBox key.
+  public static let secretBoxType: UInt8 = 0x31
+
+  private let secret: SecretBytes
+
+  /// Reads the wire form: the canonical base64 of 33 bytes of which the first is 0x31.
+  public init?(base64: String) {
+    guard var bytes = Base64.decodeStrictly(base64) else { return nil }
+    defer { bytes.wipe() }
+    self.init(bytes: bytes)
+  }
+
+  /// Reads the 33 bytes.
+  public init?(bytes: [UInt8]) {
+    guard bytes.count == 1 + SecretBox.keyBytes, bytes[0] == Self.secretBoxType else { return nil }
+    secret = SecretBytes(bytes)
+  }
+
+  /// A new random key.
+  public static func generate() -> PushKey {
+    var bytes = [secretBoxType] + Sodium.randomBytes(SecretBox.keyBytes)
+    defer { bytes.wipe() }
+    guard let key = PushKey(bytes: bytes) else {
+      preconditionFailure("33 bytes that begin with 0x31 are a key")
+    }
+    return key
+  }
+
+  /// The wire form.
+  public var base64: String { secret.withBytes { Base64.encode($0) } }
+
+  /// Seals a notification: `nonce || MAC || ciphertext`.
+  public func seal(_ plaintext: [UInt8]) -> [UInt8] {
+    withKey { SecretBox.seal(plaintext, key: $0) }
+  }
+
+  /// Opens a notification; nil if it was sealed with another key or altered.
+  public func open(_ sealed: [UInt8]) -> [UInt8]? {
+    withKey { SecretBox.open(sealed, key: $0) }
+  }
+
+  private func withKey<Result>(_ body: ([UInt8]) -> Result) -> Result {
+    var key = secret.withBytes { Array($0.dropFirst()) }
+    defer { key.wipe() }
+    return body(key)
+  }
+}

@@ -1,0 +1,51 @@
+internal import CSodium
+
+/// libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305) with a random nonce in front:
+/// `nonce (24) || MAC (16) || ciphertext` (`spec/zulip.md` D.5).
+public enum SecretBox {
+  /// Bytes in a key.
+  public static let keyBytes = 32
+  /// Bytes that sealing adds: nonce and MAC.
+  public static let overhead = nonceBytes + macBytes
+  static let nonceBytes = 24
+  static let macBytes = 16
+
+  /// Seals under `key` (32 bytes) with a fresh random nonce.
+  public static func seal(_ plaintext: [UInt8], key: [UInt8]) -> [UInt8] {
+    seal(plaintext, key: key, nonce: Sodium.randomBytes(nonceBytes))
+  }
+
+  /// The same with a given nonce: only for test vectors, a nonce must never serve twice.
+  static func seal(_ plaintext: [UInt8], key: [UInt8], nonce: [UInt8]) -> [UInt8] {
+    Sodium.ready
+    precondition(key.count == keyBytes && nonce.count == nonceBytes)
+    let count = overhead + plaintext.count
+    return [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
+      output.baseAddress!.update(from: nonce, count: nonceBytes)  // count > 0, so there is an address
+      crypto_secretbox_easy(
+        output.baseAddress! + nonceBytes, plaintext, UInt64(plaintext.count), nonce, key)
+      initialized = count
+    }
+  }
+
+  /// Opens what ``seal(_:key:)`` made; nil if it was made with another key or was altered.
+  public static func open(_ sealed: some Collection<UInt8>, key: [UInt8]) -> [UInt8]? {
+    Sodium.ready
+    precondition(key.count == keyBytes)
+    guard sealed.count >= overhead else { return nil }
+    let sealed = Array(sealed)
+    let count = sealed.count - overhead
+    var opened = false
+    let plaintext = sealed.withUnsafeBufferPointer { input in
+      [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
+        // The guard above leaves at least the overhead, so there is an address.
+        let start = input.baseAddress!
+        opened =
+          crypto_secretbox_open_easy(
+            output.baseAddress, start + nonceBytes, UInt64(count + macBytes), start, key) == 0
+        initialized = opened ? count : 0
+      }
+    }
+    return opened ? plaintext : nil
+  }
+}

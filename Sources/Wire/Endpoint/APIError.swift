@@ -1,0 +1,63 @@
+public import HTTPTypes
+public import Hummingbird
+
+/// A refusal in Zulip's envelope: `{"result":"error","msg",...,"code"}` (`spec/zulip.md` A.1).
+public struct APIError: Error, HTTPResponseError, Sendable {
+  /// HTTP's status.
+  public let status: HTTPResponse.Status
+  /// The name that programs go by.
+  public let code: String
+  /// The sentence that people read.
+  public let message: String
+  /// What else the body says, between message and code.
+  public let fields: [JSON.Object.Member]
+  /// Headers that go along.
+  public let headers: HTTPFields
+
+  /// 400: what the caller sent is wrong.
+  public init(code: String = "BAD_REQUEST", _ message: String, fields: [JSON.Object.Member] = []) {
+    self.init(.badRequest, code: code, message, fields: fields)
+  }
+
+  /// A refusal with any status.
+  public init(
+    _ status: HTTPResponse.Status, code: String = "BAD_REQUEST", _ message: String,
+    fields: [JSON.Object.Member] = [], headers: HTTPFields = [:]
+  ) {
+    self.status = status
+    self.code = code
+    self.message = message
+    self.fields = fields
+    self.headers = headers
+  }
+
+  /// A required parameter that was not sent.
+  public static func missing(_ name: String) -> APIError {
+    APIError(
+      code: "REQUEST_VARIABLE_MISSING", "Missing '\(name)' argument",
+      fields: [.init("var_name", .string(name))])
+  }
+
+  /// 401 that asks for Basic credentials.
+  public static func unauthorized(_ message: String) -> APIError {
+    APIError(
+      .unauthorized, code: "UNAUTHORIZED", message, headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
+  }
+
+  /// 503: what was asked may work in `seconds`. For all that passes by itself.
+  public static func unavailable(_ message: String, retryAfter seconds: Int) -> APIError {
+    APIError(
+      .serviceUnavailable, code: "SERVICE_UNAVAILABLE", message, headers: [.retryAfter: String(seconds)])
+  }
+
+  /// The answer.
+  public var response: Response {
+    Envelope.response(
+      status,
+      [.init("result", "error"), .init("msg", .string(message))] + fields + [.init("code", .string(code))],
+      headers: headers)
+  }
+
+  /// The answer, for Hummingbird.
+  public func response(from request: Request, context: some RequestContext) -> Response { response }
+}

@@ -1,0 +1,36 @@
+public import HTTPTypes
+public import Hummingbird
+import NIOCore
+
+extension Router where Context == WireContext {
+  /// What answers a request.
+  public typealias Handler = @Sendable (Request, WireContext) async throws -> Response
+
+  /// Serves a path with one method. Any other method is told so before anything else is looked at,
+  /// and `OPTIONS` tells which there are (`spec/zulip.md` A.1).
+  public func endpoint(_ path: RouterPath, _ method: HTTPRequest.Method, use handler: @escaping Handler) {
+    endpoint(path, [method: handler])
+  }
+
+  /// Serves a path with several methods.
+  public func endpoint(_ path: RouterPath, _ handlers: [HTTPRequest.Method: Handler]) {
+    let names = handlers.keys.map(\.rawValue).sorted()
+    let allow = names.joined(separator: ", ")
+    for method: HTTPRequest.Method in [.get, .head, .post, .put, .patch, .delete, .options, .trace] {
+      if let handler = handlers[method] {
+        on(path, method: method, use: handler)
+      } else if method == .options {
+        on(path, method: method) { _, _ in Response(status: .noContent, headers: [.allow: allow]) }
+      } else {
+        let body = JSON.object([
+          "result": "error", "msg": "Method Not Allowed", "allowed_methods": .array(names.map(JSON.string)),
+        ]).bytes
+        on(path, method: method) { _, _ in
+          Response(
+            status: .methodNotAllowed, headers: [.allow: allow, .contentType: "application/json"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
+        }
+      }
+    }
+  }
+}

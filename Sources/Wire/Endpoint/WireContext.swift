@@ -1,0 +1,19 @@
+public import Hummingbird
+import NIOCore
+
+/// What a request carries along besides itself.
+public struct WireContext: RequestContext {
+  /// Hummingbird's own part.
+  public var coreContext: CoreRequestContextStorage
+  /// The name of the request in the answer's `X-Request-Id` and in every log line.
+  public internal(set) var requestID: String
+  /// The client's address: the peer's, or what a trusted proxy says of it.
+  public internal(set) var clientAddress: String
+
+  /// The context of a request from `source`.
+  public init(source: ApplicationRequestContextSource) {
+    coreContext = .init(source: source)
+    requestID = ""
+    clientAddress = source.channel.remoteAddress?.ipAddress ?? "unknown"
+  }
+}

@@ -1,0 +1,98 @@
+public import Hummingbird
+
+/// A place in a JSON document from outside: what stands there, if anything does, and how an error
+/// names it. Reading it as a type throws the 400 that the caller should see (`spec/zulip.md` A.4).
+public struct Field: Sendable {
+  /// What stands there; nil if nothing does.
+  public let value: JSON?
+  /// `request["push_requests"][0]["token_id"]`
+  public let path: String
+
+  /// A place by its value and name.
+  public init(_ value: JSON?, path: String) {
+    self.value = value
+    self.path = path
+  }
+
+  /// The body of a request as JSON, whatever its content type says; must be an object.
+  public static func body(of request: Request, limit: Int) async throws -> Field {
+    let buffer = try await request.body.collect(upTo: limit)
+    do {
+      let body = Field(try JSON.parse(buffer), path: "request")
+      _ = try body.members()
+      return body
+    } catch is JSON.ParseError {
+      // Upstream decodes the whole body first, so bytes that are no text count wherever they stand.
+      let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
+      throw APIError(isText ? "Malformed JSON" : "Malformed payload")
+    }
+  }
+
+  /// The member of an object; of anything else, a field that is missing.
+  public subscript(name: String) -> Field {
+    Field(value?[name], path: "\(path)[\"\(name)\"]")
+  }
+
+  /// The field, unless it is absent or null.
+  public var present: Field? {
+    value == nil || value == .null ? nil : self
+  }
+
+  /// The text of a string.
+  public func string() throws(APIError) -> String {
+    guard case .string(let text) = try existing() else { throw error("is not a string") }
+    return text
+  }
+
+  /// An integer; `1.0`, `"1"` and `true` are none.
+  public func integer() throws(APIError) -> Int64 {
+    guard case .integer(let value) = try existing() else { throw error("is not an integer") }
+    return value
+  }
+
+  /// A number of any kind.
+  public func number() throws(APIError) -> Double {
+    switch try existing() {
+    case .integer(let value): return Double(value)
+    case .number(let text): if let value = Double(text), value.isFinite { return value }
+    default: break
+    }
+    throw error("is not a number")
+  }
+
+  /// A truth value.
+  public func bool() throws(APIError) -> Bool {
+    guard case .bool(let value) = try existing() else { throw error("is not a boolean") }
+    return value
+  }
+
+  /// The elements of an array.
+  public func elements() throws(APIError) -> [Field] {
+    guard case .array(let elements) = try existing() else { throw error("is not a list") }
+    return elements.enumerated().map { Field($1, path: "\(path)[\($0)]") }
+  }
+
+  /// The members of an object.
+  public func members() throws(APIError) -> JSON.Object {
+    guard case .object(let object) = try existing() else { throw error("is not a dict") }
+    return object
+  }
+
+  /// Checks that an object has no members but these.
+  public func forbidMembers(except allowed: Set<String>) throws(APIError) {
+    for member in try members().members where !allowed.contains(member.name) {
+      throw APIError("Argument \"\(member.name)\" at \(self[member.name].path) is unexpected")
+    }
+  }
+
+  /// What stands there.
+  public func existing() throws(APIError) -> JSON {
+    guard let value else { throw error("field is missing") }
+    return value
+  }
+
+  /// A 400 about this field: its path, then the text.
+  public func error(_ text: String) -> APIError {
+    APIError("\(path) \(text)")
+  }
+}

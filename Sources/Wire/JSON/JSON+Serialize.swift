@@ -1,0 +1,62 @@
+extension JSON {
+  /// The compact document in UTF-8, non-ASCII unescaped.
+  public var bytes: [UInt8] {
+    var output: [UInt8] = []
+    output.reserveCapacity(256)
+    write(to: &output)
+    return output
+  }
+
+  /// The compact document.
+  public var text: String { String(decoding: bytes, as: UTF8.self) }
+
+  /// Appends the compact document.
+  public func write(to output: inout [UInt8]) {
+    switch self {
+    case .null: output.append(contentsOf: "null".utf8)
+    case .bool(let value): output.append(contentsOf: (value ? "true" : "false").utf8)
+    case .integer(let value): output.append(contentsOf: String(value).utf8)
+    case .number(let text): output.append(contentsOf: text.utf8)
+    case .string(let text): Self.write(text, to: &output)
+    case .array(let elements):
+      Self.write(elements, between: "[", "]", to: &output) { $0.write(to: &$1) }
+    case .object(let object):
+      Self.write(object.members, between: "{", "}", to: &output) { member, output in
+        Self.write(member.name, to: &output)
+        output.append(UInt8(ascii: ":"))
+        member.value.write(to: &output)
+      }
+    }
+  }
+
+  private static func write<Element>(
+    _ elements: [Element], between open: Unicode.Scalar, _ close: Unicode.Scalar, to output: inout [UInt8],
+    each: (Element, inout [UInt8]) -> Void
+  ) {
+    output.append(UInt8(ascii: open))
+    for (index, element) in elements.enumerated() {
+      if index > 0 { output.append(UInt8(ascii: ",")) }
+      each(element, &output)
+    }
+    output.append(UInt8(ascii: close))
+  }
+
+  private static func write(_ text: String, to output: inout [UInt8]) {
+    output.append(UInt8(ascii: "\""))
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "\""): output.append(contentsOf: #"\""#.utf8)
+      case UInt8(ascii: "\\"): output.append(contentsOf: #"\\"#.utf8)
+      case 0x0A: output.append(contentsOf: #"\n"#.utf8)
+      case 0x0D: output.append(contentsOf: #"\r"#.utf8)
+      case 0x09: output.append(contentsOf: #"\t"#.utf8)
+      case 0..<0x20:
+        let digits = String(byte, radix: 16)
+        output.append(contentsOf: (digits.count == 1 ? "\\u000" : "\\u00").utf8)
+        output.append(contentsOf: digits.utf8)
+      default: output.append(byte)
+      }
+    }
+    output.append(UInt8(ascii: "\""))
+  }
+}

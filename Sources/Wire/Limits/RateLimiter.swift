@@ -1,0 +1,79 @@
+public import Foundation
+public import HTTPTypes
+import Synchronization
+
+/// Counts calls per key in windows that begin with a key's first call.
+public final class RateLimiter: Sendable {
+  private struct Window {
+    var start: Date
+    var calls: Int
+  }
+
+  /// Keys remembered at a time; beyond it the windows that have ended are forgotten, then all.
+  private static let maximumKeys = 100_000
+
+  private let limit: RateLimit?
+  private let now: @Sendable () -> Date
+  private let windows = Mutex<[String: Window]>([:])
+
+  /// Without a limit every call passes.
+  public init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
+    self.limit = limit
+    self.now = now
+  }
+
+  /// How a call stands.
+  public struct Verdict: Sendable {
+    /// Seconds until the key may call again, if it may not now.
+    public let retryAfter: Double?
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`; empty without a limit.
+    public let headers: HTTPFields
+  }
+
+  /// Counts one call of `key`.
+  public func count(_ key: String) -> Verdict {
+    guard let limit else { return Verdict(retryAfter: nil, headers: [:]) }
+    let now = now()
+    let window = windows.withLock { windows -> Window in
+      var window = windows[key] ?? Window(start: now, calls: 0)
+      let age = now.timeIntervalSince(window.start)
+      if age >= limit.seconds || age < 0 { window = Window(start: now, calls: 0) }
+      window.calls += 1
+      if windows.count >= Self.maximumKeys, windows[key] == nil {
+        windows = windows.filter { now.timeIntervalSince($0.value.start) < limit.seconds }
+        if windows.count >= Self.maximumKeys { windows.removeAll() }
+      }
+      windows[key] = window
+      return window
+    }
+    let end = window.start.addingTimeInterval(limit.seconds)
+    let headers: HTTPFields = [
+      .xRateLimitLimit: String(limit.calls),
+      .xRateLimitRemaining: String(max(0, limit.calls - window.calls)),
+      .xRateLimitReset: String(Int(end.timeIntervalSince1970.rounded(.up))),
+    ]
+    return Verdict(
+      retryAfter: window.calls > limit.calls ? max(0.001, end.timeIntervalSince(now)) : nil, headers: headers)
+  }
+
+  /// Counts one call of `key`, and refuses it with 429 if it is one too many (`spec/zulip.md` A.7).
+  ///
+  /// - Returns: headers that tell the caller how it stands.
+  @discardableResult
+  public func check(_ key: String) throws(APIError) -> HTTPFields {
+    let verdict = count(key)
+    guard let seconds = verdict.retryAfter else { return verdict.headers }
+    let rounded = String((seconds * 1000).rounded(.up) / 1000)
+    var headers = verdict.headers
+    headers[.retryAfter] = rounded
+    throw APIError(
+      .tooManyRequests, code: "RATE_LIMIT_HIT", "API usage exceeded rate limit",
+      fields: [.init("retry-after", .number(rounded))], headers: headers)
+  }
+}
+
+extension HTTPField.Name {
+  static let xRateLimitLimit = HTTPField.Name("X-RateLimit-Limit")!  // a valid token
+  static let xRateLimitRemaining = HTTPField.Name("X-RateLimit-Remaining")!  // a valid token
+  static let xRateLimitReset = HTTPField.Name("X-RateLimit-Reset")!  // a valid token
+}

@@ -1,0 +1,136 @@
+import HTTPTypes
+public import Hummingbird
+
+/// The parameters of a request: those of its form first, then those of its query string
+/// (`spec/zulip.md` A.3). A parameter is declared by asking for it; the errors are upstream's (A.4).
+public struct Parameters: Sendable {
+  private let fields: [(name: String, value: String)]
+  private var declared: Set<String> = []
+
+  /// Parameters by name, for callers that have no request.
+  public init(_ fields: [(name: String, value: String)]) {
+    self.fields = fields
+  }
+
+  /// Reads the form, if the body is one, and the query string.
+  public static func read(from request: Request, limit: Int) async throws -> Parameters {
+    let body = try await request.body.collect(upTo: limit)
+    let type = request.headers[.contentType] ?? "application/x-www-form-urlencoded"
+    let isForm = type.lowercased().hasPrefix("application/x-www-form-urlencoded")
+    guard let form = isForm ? Form.parse(body.readableBytesView) : [],
+      let query = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? []
+    else { throw APIError("Too many parameters") }
+    // Of fields with one name the last counts, and the form goes before the query.
+    return Parameters(query + form)
+  }
+
+  /// Reads the query string alone, for requests whose body is JSON.
+  public init(query request: Request) throws(APIError) {
+    guard let fields = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? [] else {
+      throw APIError("Too many parameters")
+    }
+    self.init(fields)
+  }
+
+  /// The value of a parameter, if it was sent.
+  public mutating func optional(_ name: String) -> String? {
+    declared.insert(name)
+    return fields.last { $0.name == name }?.value
+  }
+
+  /// The value of a parameter that must be there.
+  public mutating func required(_ name: String) throws(APIError) -> String {
+    guard let value = optional(name) else { throw .missing(name) }
+    return value
+  }
+
+  /// An integer, written as JSON.
+  public mutating func integer(_ name: String) throws(APIError) -> Int64 {
+    guard let value = try optionalInteger(name) else { throw .missing(name) }
+    return value
+  }
+
+  /// An integer, written as JSON, if it was sent.
+  public mutating func optionalInteger(_ name: String) throws(APIError) -> Int64? {
+    try optionalJSON(name)?.integer()
+  }
+
+  /// A parameter whose value is a JSON document and that must be there.
+  public mutating func json(_ name: String) throws(APIError) -> Field {
+    guard let field = try optionalJSON(name) else { throw .missing(name) }
+    return field
+  }
+
+  /// A parameter whose value is a JSON document, if it was sent.
+  public mutating func optionalJSON(_ name: String) throws(APIError) -> Field? {
+    guard let text = optional(name) else { return nil }
+    do {
+      return Field(try JSON.parse(text), path: name)
+    } catch {
+      throw APIError("\(name) is not valid JSON")
+    }
+  }
+
+  /// The answer of success, which names the parameters that were sent but never asked for (A.2).
+  public func success(_ members: [JSON.Object.Member] = []) -> Response {
+    let ignored = Set(fields.map(\.name)).subtracting(declared).sorted()
+    let note: [JSON.Object.Member] =
+      ignored.isEmpty ? [] : [.init("ignored_parameters_unsupported", .array(ignored.map(JSON.string)))]
+    return Envelope.success(members + note)
+  }
+}
+
+/// The rules a text parameter may be under, in the order in which they are checked.
+public struct TextRules: Sendable {
+  var isStripped: Bool
+  var length: Int?
+  var maximum: Int?
+
+  /// White space around it goes, and something must remain; of exactly `length`, or at most `maximum`, characters.
+  public static func stripped(length: Int? = nil, maximum: Int? = nil) -> TextRules {
+    TextRules(isStripped: true, length: length, maximum: maximum)
+  }
+
+  /// As it is; of exactly `length`, or at most `maximum`, characters.
+  public static func verbatim(length: Int? = nil, maximum: Int? = nil) -> TextRules {
+    TextRules(isStripped: false, length: length, maximum: maximum)
+  }
+
+  /// The text under these rules, or the 400 that names the parameter.
+  public func apply(to text: String, name: String) throws(APIError) -> String {
+    var text = text
+    if isStripped {
+      text = text.strippingWhitespace()
+      if text.isEmpty { throw APIError("\(name) cannot be blank") }
+    }
+    if let length, text.unicodeScalars.count != length { throw APIError("\(name) is not length \(length)") }
+    if let maximum, text.unicodeScalars.count > maximum {
+      throw APIError("\(name) is too long (limit: \(maximum) characters)")
+    }
+    return text
+  }
+}
+
+extension Parameters {
+  /// A text that must be there and follow the rules.
+  public mutating func text(_ name: String, _ rules: TextRules) throws(APIError) -> String {
+    try rules.apply(to: try required(name), name: name)
+  }
+
+  /// A text that must follow the rules if it was sent.
+  public mutating func optionalText(_ name: String, _ rules: TextRules) throws(APIError) -> String? {
+    guard let text = optional(name) else { return nil }
+    return try rules.apply(to: text, name: name)
+  }
+}
+
+extension String {
+  /// The text without white space at its ends, as Python's `strip` leaves it.
+  public func strippingWhitespace() -> String {
+    let scalars = unicodeScalars
+    guard let first = scalars.firstIndex(where: { !$0.properties.isWhitespace }),
+      let last = scalars.lastIndex(where: { !$0.properties.isWhitespace })
+    else { return "" }
+    return String(scalars[first...last])
+  }
+}

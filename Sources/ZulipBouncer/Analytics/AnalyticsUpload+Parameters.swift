@@ -1,0 +1,95 @@
+internal import Foundation
+internal import Registrations
+internal import Wire
+
+extension AnalyticsUpload {
+  private static let maximumVersionLength = 128
+
+  /// Reads an upload, each of whose parameters is a JSON document.
+  init(_ parameters: inout Parameters) throws(APIError) {
+    let realmCounts = try parameters.json("realm_counts").map { field throws(APIError) in
+      try Count(field, realmID: try field["realm"].integer())
+    }
+    let installationCounts = try parameters.json("installation_counts").map { field throws(APIError) in
+      try Count(field, realmID: nil)
+    }
+    let auditEvents = try parameters.optionalJSON("realmauditlog_rows")?.map(AuditEvent.init)
+    let realms = try parameters.optionalJSON("realms")?.map(RealmDescription.init)
+    let version = try parameters.optionalJSON("version")?.storableText()
+    let mergeBase = try parameters.optionalJSON("merge_base")?.storableText()
+    let apiFeatureLevel = try parameters.optionalInteger("api_feature_level")
+    self.init(
+      version: version.map { String($0.prefix(Self.maximumVersionLength)) },
+      mergeBase: mergeBase.map { String($0.prefix(Self.maximumVersionLength)) },
+      apiFeatureLevel: apiFeatureLevel,
+      realmCounts: realmCounts, installationCounts: installationCounts, auditEvents: auditEvents,
+      realms: realms)
+  }
+}
+
+extension AnalyticsUpload.Count {
+  fileprivate init(_ field: Field, realmID: @autoclosure () throws(APIError) -> Int64?) throws(APIError) {
+    let property = try field["property"].string()
+    let realmID = try realmID()
+    self.init(
+      remoteID: try field["id"].integer(), realmID: realmID, property: property,
+      subgroup: try field["subgroup"].nullable?.storableText(), endTime: try field["end_time"].time(),
+      value: try field["value"].integer())
+  }
+}
+
+extension AnalyticsUpload.AuditEvent {
+  fileprivate init(_ field: Field) throws(APIError) {
+    self.init(
+      remoteID: try field["id"].integer(), realmID: try field["realm"].integer(),
+      eventType: try field["event_type"].integer(), eventTime: try field["event_time"].time(),
+      isBackfilled: try field["backfilled"].bool(), extraData: try Self.extraData(field["extra_data"]))
+  }
+
+  /// Details come as an object, as a string that holds JSON, or not at all.
+  private static func extraData(_ field: Field) throws(APIError) -> String? {
+    switch try field.existing() {
+    case .null: "{}"
+    case .string(let text): (try? JSON.parse(text))?.text
+    case .object(let object): JSON.object(object).text
+    default: throw field.error("is not a string")
+    }
+  }
+}
+
+extension RealmDescription {
+  private static let members: Set<String> = [
+    "id", "host", "url", "name", "org_type", "date_created", "deactivated", "is_system_bot_realm",
+    "authentication_methods", "uuid", "uuid_owner_secret",
+  ]
+  private static let orgTypes: Set<Int64> = [0, 10, 20, 30, 35, 40, 50, 60, 70, 80, 90, 100, 1000]
+
+  /// Reads what a server says of a realm.
+  init(_ field: Field) throws(APIError) {
+    let id = try field["id"].integer()
+    let host = try field["host"].storableText()
+    _ = try field["url"].string()
+    let name = try field["name"].ifSent?.storableText() ?? ""
+    let orgType = try field["org_type"].ifSent?.integer() ?? 0
+    guard Self.orgTypes.contains(orgType) else {
+      throw APIError("Invalid \(field["org_type"].path): Value error, Not a valid org_type value")
+    }
+    self.init(
+      realmID: id, uuid: UUID(), ownerSecret: "", host: host, name: name, orgType: orgType,
+      dateCreated: try field["date_created"].time(), isDeactivated: try field["deactivated"].bool(),
+      isSystemBotRealm: try field["is_system_bot_realm"].ifSent?.bool() ?? false,
+      authenticationMethods: try Self.authenticationMethods(field["authentication_methods"].ifSent))
+    uuid = try field["uuid"].uuid4()
+    ownerSecret = try field["uuid_owner_secret"].string()
+    try field.forbidMembers(except: Self.members)
+  }
+
+  /// Sorted by name, so that another order is no change.
+  private static func authenticationMethods(_ field: Field?) throws(APIError) -> String {
+    guard let field else { return "{}" }
+    let members = try field.members().members
+    for member in members { _ = try field[member.name].bool() }
+    let flags = Dictionary(members.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
+    return JSON.object(JSON.Object(flags.sorted { $0.key < $1.key }.map(JSON.Object.Member.init))).text
+  }
+}

@@ -1,0 +1,50 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+internal import Wire
+
+extension ZulipBouncer {
+  /// `GET server/analytics/status`: how far a server's reports have come (`spec/zulip.md` B.5).
+  func analyticsStatus(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let status = try await dependencies.analytics.status(server: server.id)
+    return parameters.success([
+      .init("last_realm_count_id", .integer(status.lastRealmCountID)),
+      .init("last_installation_count_id", .integer(status.lastInstallationCountID)),
+      .init("last_realmauditlog_id", .integer(status.lastAuditEventID)),
+    ])
+  }
+
+  /// `POST server/analytics`: a server reports of itself and its realms (`spec/zulip.md` B.6).
+  func uploadAnalytics(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumAnalyticsBytes)
+    let upload = try AnalyticsUpload(&parameters)
+    do {
+      try await dependencies.analytics.store(upload, server: server.id)
+    } catch let refusal as Analytics.Refusal {
+      throw APIError(refusal)
+    }
+    let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
+    return parameters.success([.init("realms", .object(JSON.Object(realms)))])
+  }
+
+  /// Everybody may push, for ever: there are no plans here (`spec/decisions.md` 15).
+  static var pushStatus: JSON { ["can_push": true, "expected_end_timestamp": nil] }
+}
+
+extension APIError {
+  fileprivate init(_ refusal: Analytics.Refusal) {
+    switch refusal {
+    case .unknownProperty(let property): self.init("Invalid property \(property)")
+    case .unknownEventType: self.init("Invalid event type.")
+    case .outOfOrder: self.init("Data is out of order.")
+    case .malformedAuditData: self.init("Malformed audit log data")
+    case .duplicateRealm: self.init("Duplicate registration detected.")
+    }
+  }
+}

@@ -1,0 +1,105 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import Registrations
+internal import Wire
+
+extension ZulipBouncer {
+  /// `POST server/register/transfer`: a server that has lost its key gets a secret to show at its
+  /// hostname (`spec/zulip.md` B.2).
+  func transfer(_ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let hostname = try Hostname(parameter: try parameters.required("hostname"))
+    guard try await dependencies.servers.find(hostname: hostname.text) != nil else {
+      throw APIError("\(hostname.text) not yet registered")
+    }
+    return parameters.success([.init("verification_secret", .string(secrets.make(for: hostname)))])
+  }
+
+  /// `POST server/register/verify_challenge`: whoever shows the secret at the hostname gets a new
+  /// key, and the old one is dead (`spec/zulip.md` B.3).
+  func verifyChallenge(_ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let name = try parameters.required("hostname")
+    let token = try AccessToken(parameter: try parameters.required("access_token"))
+    try checkGlobalLimit()
+    guard let hostname = try? Hostname(name),
+      let server = try await dependencies.servers.find(hostname: hostname.text)
+    else { throw APIError("Registration not found for this hostname") }
+    do {
+      let secret = try await hosts.verificationSecret(at: hostname, accessToken: token)
+      try secrets.check(secret, for: hostname)
+    } catch let failure as HostVerifier.Failure {
+      throw APIError(failure.text)
+    } catch let invalid as VerificationSecrets.Invalid {
+      throw APIError(invalid.text)
+    }
+    guard let key = try await dependencies.servers.rotateKey(server.id, graceForPrevious: false) else {
+      throw APIError("Registration not found for this hostname")
+    }
+    context.logger.notice("server key transferred", metadata: ["server": "\(server.uuid.canonical)"])
+    return parameters.success([
+      .init("zulip_org_id", .string(server.uuid.canonical)), .init("zulip_org_key", .string(key)),
+    ])
+  }
+
+  private func checkGlobalLimit() throws(APIError) {
+    do {
+      try challenges.check("")
+    } catch {
+      let contact = configuration.operatorEmail ?? "the operator of this service"
+      throw APIError(
+        .tooManyRequests, code: "RATE_LIMIT_HIT",
+        """
+        The global limits on recent usage of this endpoint have been reached. Please try again later or \
+        reach out to \(contact) for assistance.
+        """, headers: error.headers)
+    }
+  }
+}
+
+/// The name under which a host shows its secret: it becomes part of a path, so it is nothing but
+/// letters, digits, `-` and `_`.
+struct AccessToken {
+  let text: String
+
+  init(parameter text: String) throws(APIError) {
+    let isSane =
+      (1...256).contains(text.utf8.count)
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+          true
+        default: false
+        }
+      }
+    guard isSane else { throw APIError("access_token has invalid format") }
+    self.text = text
+  }
+}
+
+extension VerificationSecrets.Invalid {
+  fileprivate var text: String {
+    switch self {
+    case .malformed: "The verification secret is malformed"
+    case .invalid: "The verification secret is invalid"
+    case .expired: "The verification secret has expired"
+    case .otherHostname: "The verification secret is for a different hostname"
+    }
+  }
+}
+
+extension HostVerifier.Failure {
+  fileprivate var text: String {
+    switch self {
+    case .notPrepared: "The host reported it has no verification secret."
+    case .status(let status): "Error response received from the host: \(status)"
+    case .tls: "SSL error occurred while communicating with the host."
+    case .connection: "Connection error occurred while communicating with the host."
+    case .timeout: "The request timed out while communicating with the host."
+    case .other: "An error occurred while communicating with the host."
+    }
+  }
+}

@@ -1,0 +1,50 @@
+internal import Foundation
+internal import Wire
+
+extension Field {
+  /// Each element of an array, read.
+  func map<Element>(_ read: (Field) throws(APIError) -> Element) throws(APIError) -> [Element] {
+    let elements = try elements()
+    var results: [Element] = []
+    results.reserveCapacity(elements.count)
+    for element in elements { results.append(try read(element)) }
+    return results
+  }
+
+  /// The field, unless it is absent.
+  var ifSent: Field? { value == nil ? nil : self }
+
+  /// The field, unless it is null; that it is there is still to be found out.
+  var nullable: Field? { value == .null ? nil : self }
+
+  /// A text that a database keeps: one without U+0000.
+  func storableText() throws(APIError) -> String {
+    let text = try string()
+    guard !text.utf8.contains(0) else { throw error("has invalid format") }
+    return text
+  }
+
+  /// Seconds since 1970, in the years that a calendar has.
+  func time() throws(APIError) -> Date {
+    let seconds = try number()
+    guard abs(seconds) < 253_402_300_800 else { throw error("is not a valid time") }
+    return Date(timeIntervalSince1970: seconds)
+  }
+
+  /// A UUID of version 4.
+  func uuid4() throws(APIError) -> UUID {
+    guard let uuid = UUID(pythonText: try string()), uuid.isVersion4 else {
+      throw error("has invalid format")
+    }
+    return uuid
+  }
+
+  /// One of the texts that the cases stand for.
+  func choice<Choice: RawRepresentable>(_: Choice.Type) throws(APIError) -> Choice
+  where Choice.RawValue == String {
+    guard case .string(let text) = try existing(), let choice = Choice(rawValue: text) else {
+      throw APIError("Invalid \(path)")
+    }
+    return choice
+  }
+}

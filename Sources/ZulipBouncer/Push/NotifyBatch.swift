@@ -1,0 +1,70 @@
+internal import Delivery
+internal import Logging
+internal import Providers
+internal import Registrations
+internal import Sealing
+internal import Wire
+
+/// The items of a request matched with the registrations they are for.
+struct NotifyBatch {
+  private(set) var deliveries: [Delivery] = []
+  /// What each delivery was for, in the same order.
+  private var targets: [(tokenID: TokenID, kind: PushToken.Kind)] = []
+  /// Ids that no live registration of that kind has, each once.
+  private var unknown: [TokenID] = []
+
+  init(_ items: [NotifyRequest.Item], registrations: [E2EERegistration], logger: Logger) {
+    let byID = Dictionary(registrations.map { ($0.tokenID, $0) }, uniquingKeysWith: { first, _ in first })
+    var seen: Set<TokenID> = []
+    for item in items {
+      guard let registration = byID[item.tokenID], registration.token.kind == item.kind else {
+        if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
+        continue
+      }
+      guard let push = Push(item, for: registration) else {
+        logger.error("registration without app id", metadata: ["registration": "\(registration.id)"])
+        continue
+      }
+      deliveries.append(
+        Delivery(push: push, registration: registration.id, registeredAt: registration.registeredAt))
+      targets.append((item.tokenID, item.kind))
+    }
+  }
+
+  /// How many each provider took, and which ids the server should forget: the unknown first, then
+  /// those that APNs and those that FCM has declared dead.
+  func answer(_ results: [DeliveryResult]) -> [JSON.Object.Member] {
+    func delivered(_ kind: PushToken.Kind) -> JSON {
+      .integer(Int64(zip(targets, results).count { $0.kind == kind && $1 == .delivered }))
+    }
+    func ended(_ kind: PushToken.Kind) -> [TokenID] {
+      zip(targets, results).compactMap { target, result in
+        guard target.kind == kind, case .ended = result else { return nil }
+        return target.tokenID
+      }
+    }
+    var seen: Set<TokenID> = []
+    let gone = (unknown + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted }
+    return [
+      .init("apple_successfully_sent_count", delivered(.apns)),
+      .init("android_successfully_sent_count", delivered(.fcm)),
+      .init("delete_token_ids", .array(gone.map { .string($0.base64) })),
+    ]
+  }
+}
+
+extension Push {
+  /// The push of an item; nil for an APNs registration that names no app.
+  fileprivate init?(_ item: NotifyRequest.Item, for registration: E2EERegistration) {
+    switch item.content {
+    case .apns(let content):
+      guard let topic = registration.iosAppID else { return nil }
+      self = .apns(
+        APNsNotification(
+          token: registration.token.text, topic: topic, payload: content.payload, pushType: content.pushType,
+          priority: content.priority))
+    case .fcm(let content):
+      self = .fcm(FCMMessage(token: registration.token.text, data: content.data, priority: content.priority))
+    }
+  }
+}

@@ -1,0 +1,21 @@
+internal import Delivery
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+internal import Wire
+
+extension ZulipBouncer {
+  /// `POST push/e2ee/notify`: sends notifications that only phones can read (`spec/zulip.md` B.14).
+  func notifyE2EE(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response
+  {
+    let notification = try NotifyRequest(
+      try await Field.body(of: request, limit: configuration.maximumBodyBytes))
+    let realm = try await realm(named: notification.realmUUID, of: server)
+    let found = try await dependencies.registrations.lookup(
+      realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
+    let batch = NotifyBatch(notification.items, registrations: found, logger: context.logger)
+    let results = await dependencies.deliverer.deliver(batch.deliveries)
+    let query = try Parameters(query: request)
+    return query.success(batch.answer(results) + [.init("realm_push_status", Self.pushStatus)])
+  }
+}

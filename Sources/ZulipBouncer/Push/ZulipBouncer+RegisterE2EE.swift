@@ -1,0 +1,47 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+internal import Sealing
+internal import Wire
+
+extension ZulipBouncer {
+  /// `POST push/e2ee/register`: opens what a phone has sealed and keeps its token (`spec/zulip.md`
+  /// B.13). One that was there before lives again, with all that is new (`spec/decisions.md` 1).
+  func registerE2EE(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let realmUUID = try parameters.required("realm_uuid")
+    let tokenID = try parameters.required("token_id")
+    let sealed = try parameters.required("encrypted_push_registration")
+    let publicKey = try parameters.required("bouncer_public_key")
+    let realm = try await realm(named: realmUUID, of: server)
+    let registration = try open(sealed, publicKey: publicKey)
+    guard registration.token.id.base64 == tokenID else { throw APIError.invalidRegistration }
+    guard !registration.isExpired(at: dependencies.now()) else {
+      throw APIError(code: "REQUEST_EXPIRED", "Request expired")
+    }
+    try await dependencies.registrations.register(
+      registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
+    return parameters.success()
+  }
+
+  private func open(_ sealed: String, publicKey: String) throws(APIError) -> PushRegistration {
+    let plaintext: [UInt8]
+    do {
+      plaintext = try dependencies.keyring().open(sealed, publicKey: publicKey)
+    } catch {
+      switch error {
+      case .unknownPublicKey: throw APIError(code: "INVALID_BOUNCER_PUBLIC_KEY", "Invalid bouncer_public_key")
+      case .notOpened: throw .invalidRegistration
+      }
+    }
+    guard let registration = PushRegistration(plaintext) else { throw .invalidRegistration }
+    return registration
+  }
+}
+
+extension APIError {
+  fileprivate static var invalidRegistration: APIError { APIError("Invalid encrypted_push_registration") }
+}

@@ -1,0 +1,74 @@
+internal import Registrations
+public import Wire
+
+extension ZulipBouncer {
+  /// What the operator decides (`spec/interface.md` 2).
+  public struct Configuration: Sendable {
+    /// Which strangers may register.
+    public enum Registration: Sendable, Hashable {
+      /// Those whose hostname the operator allows.
+      case closed
+      /// All.
+      case open
+    }
+
+    /// `bouncer.registration`
+    public var registration: Registration
+    /// `bouncer.allowed_hostnames`
+    public var allowedHostnames: [HostnamePattern]
+    /// `bouncer.verify_email_domain`
+    public var verifyEmailDomain: Bool
+    /// `bouncer.verify_ca_file`
+    public var verifyCAFile: String?
+    /// `bouncer.verify_allow_private_addresses`
+    public var verifyAllowPrivateAddresses: Bool
+    /// `bouncer.rate_limit.per_server`
+    public var rateLimitPerServer: RateLimit?
+    /// `http.rate_limit.per_address`
+    public var rateLimitPerAddress: RateLimit?
+    /// `http.max_body_bytes`
+    public var maximumBodyBytes: Int
+    /// The same for `server/analytics`.
+    public var maximumAnalyticsBytes: Int
+    /// `operator.email`
+    public var operatorEmail: String?
+    /// `http.public_url`, without a slash at its end; asked for at each call, as the port may be
+    /// known only when the service listens.
+    public var publicURL: @Sendable () -> String
+    /// Where a domain's mail goes. Asked only with `verifyEmailDomain`.
+    public var mailExchange: @Sendable (_ domain: String) async -> MailExchange
+
+    /// The defaults of `spec/interface.md`, with this service's own address.
+    public init(publicURL: @escaping @Sendable () -> String) {
+      registration = .closed
+      allowedHostnames = []
+      verifyEmailDomain = false
+      verifyAllowPrivateAddresses = false
+      rateLimitPerServer = RateLimit(calls: 1000, seconds: 60)
+      rateLimitPerAddress = RateLimit(calls: 100, seconds: 60)
+      maximumBodyBytes = 1 << 20
+      maximumAnalyticsBytes = 16 << 20
+      self.publicURL = publicURL
+      mailExchange = { domain in await DomainNameSystem().mailExchange(of: domain) }
+    }
+  }
+}
+
+/// Hostnames that may register: one hostname, or `*.example.org` for every name below that domain.
+public struct HostnamePattern: Sendable, Hashable {
+  private let text: String
+
+  /// Reads a pattern; without regard to case.
+  public init(_ text: String) {
+    self.text = text.strippingWhitespace().lowercased()
+  }
+
+  /// Whether a hostname fits; a pattern without a port allows every port.
+  func matches(_ hostname: Hostname) -> Bool {
+    [hostname.canonical, hostname.host.lowercased()].contains { name in
+      guard text.hasPrefix("*.") else { return name == text }
+      let suffix = text.dropFirst()
+      return name.hasSuffix(suffix) && name.utf8.count > suffix.utf8.count
+    }
+  }
+}

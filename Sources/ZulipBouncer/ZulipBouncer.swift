@@ -1,0 +1,98 @@
+public import Delivery
+public import Foundation
+internal import HTTPTypes
+public import Hummingbird
+public import Logging
+public import Registrations
+public import Sealing
+public import Wire
+
+/// The push notification service as Zulip's servers know it: `/api/v1/remotes/...`
+/// (`spec/zulip.md` A and B).
+public struct ZulipBouncer: Sendable {
+  /// What it works with.
+  public struct Dependencies: Sendable {
+    /// The chat servers.
+    public var servers: RemoteServers
+    /// Their realms.
+    public var realms: RemoteRealms
+    /// What they report.
+    public var analytics: Analytics
+    /// The devices.
+    public var registrations: E2EERegistrations
+    /// When servers and realms last called.
+    public var requestTimes: RequestTimes
+    /// Sends notifications.
+    public var deliverer: Deliverer
+    /// The key pairs that open registrations, as they are at the moment of the call.
+    public var keyring: @Sendable () -> BouncerKeyring
+    /// Signs what only this service must be able to have said.
+    public var storageKey: StorageKey
+    /// The service's clock.
+    public var now: @Sendable () -> Date
+    /// For what concerns no single request.
+    public var logger: Logger
+
+    /// What it works with.
+    public init(
+      servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: E2EERegistrations,
+      requestTimes: RequestTimes, deliverer: Deliverer, keyring: @escaping @Sendable () -> BouncerKeyring,
+      storageKey: StorageKey, now: @escaping @Sendable () -> Date, logger: Logger
+    ) {
+      self.servers = servers
+      self.realms = realms
+      self.analytics = analytics
+      self.registrations = registrations
+      self.requestTimes = requestTimes
+      self.deliverer = deliverer
+      self.keyring = keyring
+      self.storageKey = storageKey
+      self.now = now
+      self.logger = logger
+    }
+  }
+
+  let configuration: Configuration
+  let dependencies: Dependencies
+  let secrets: VerificationSecrets
+  let hosts: HostVerifier
+  let mailDomains: MailDomains
+  let perServer: RateLimiter
+  let perAddress: RateLimiter
+  let challenges: RateLimiter
+
+  /// A bouncer by its parts.
+  public init(configuration: Configuration, dependencies: Dependencies) {
+    self.configuration = configuration
+    self.dependencies = dependencies
+    secrets = VerificationSecrets(storageKey: dependencies.storageKey, now: dependencies.now)
+    hosts = HostVerifier(
+      caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowPrivateAddresses)
+    mailDomains = MailDomains(mailExchange: configuration.mailExchange)
+    perServer = RateLimiter(configuration.rateLimitPerServer, now: dependencies.now)
+    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
+    challenges = RateLimiter(RateLimit(calls: 30, seconds: 86_400), now: dependencies.now)
+  }
+
+  /// Adds the routes.
+  public func addRoutes(to router: Router<WireContext>) {
+    func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/remotes/\(endpoint)") }
+
+    router.endpoint(path("server/register"), .post, use: open(register))
+    router.endpoint(path("server/register/transfer"), .post, use: open(transfer))
+    // Upstream does not restrict the method of this one.
+    router.endpoint(
+      path("server/register/verify_challenge"), [.post: open(verifyChallenge), .get: open(verifyChallenge)])
+
+    router.endpoint(path("server/deactivate"), .post, use: authenticated(deactivate))
+    router.endpoint(path("server/analytics/status"), .get, use: authenticated(analyticsStatus))
+    router.endpoint(path("server/analytics"), .post, use: authenticated(uploadAnalytics))
+    router.endpoint(path("server/billing"), .post, use: authenticated(billing))
+
+    router.endpoint(
+      path("push/e2ee/register"), .post, use: neverFinalByAccident(authenticated(registerE2EE)))
+    router.endpoint(path("push/e2ee/notify"), .post, use: authenticated(notifyE2EE))
+
+    router.endpoint(RouterPath(Self.infoPath), .get, use: info)
+  }
+}

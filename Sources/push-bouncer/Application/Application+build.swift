@@ -1,0 +1,183 @@
+import Delivery
+import Foundation
+import Hummingbird
+import HummingbirdCore
+import HummingbirdTLS
+import Logging
+import NIOCore
+import NIOSSL
+import Operations
+import Providers
+import Registrations
+import SQL
+import Sealing
+import ServiceLifecycle
+import Wire
+import ZulipBouncer
+
+/// The service in one piece: everything is made here, once, and handed to whom it concerns.
+struct BouncerService {
+  /// The services in the order in which they start; they stop in the reverse order.
+  let services: [any ServiceLifecycle.Service]
+  /// The public listener's port, once it listens.
+  let publicPort: Port
+  /// The operator's listener's port, once it listens.
+  let adminPort: Port
+  let keyFolder: KeyFolder
+  let logger: Logger
+
+  /// Puts the parts together. Nothing listens yet.
+  ///
+  /// - Parameter clockOffset: what the service's clock is ahead of the real one, for tests.
+  static func build(_ configuration: Configuration, clockOffset: Duration = .zero, logger: Logger)
+    async throws
+    -> BouncerService
+  {
+    let offset = TimeInterval(clockOffset.components.seconds)
+    let now: @Sendable () -> Date = { Date() + offset }
+    let metrics = PrometheusRegistry.shared
+
+    let keyFolder = KeyFolder(
+      directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
+      logger: logger)
+    let keys = keyFolder.load()
+    let storageKey = try KeyFolder.storageKey(in: configuration.keys.directory)
+    let store = try await Store.open(
+      configuration, storageKey: storageKey, now: now, observer: DatabaseMetrics().observe)
+
+    let providers = try PushProviders(configuration: .init(configuration))
+    providers.use(keys.credentials)
+    let registrations = store.registrations
+    let deliverer = Deliverer(
+      providers: providers, registrations: registrations, deadline: configuration.delivery.deadline, now: now,
+      logger: logger)
+    let requestTimes = RequestTimes(database: store.database, now: now)
+    let publicPort = Port()
+    let bouncer = ZulipBouncer(
+      configuration: .init(configuration, port: publicPort),
+      dependencies: .init(
+        servers: store.servers, realms: store.realms,
+        analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
+        registrations: registrations, requestTimes: requestTimes, deliverer: deliverer,
+        keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger))
+
+    let readiness = Readiness(
+      database: store.database, keyFolder: keyFolder, routeStates: { deliverer.routeStates() })
+    let adminPort = Port()
+    return BouncerService(
+      services: [
+        Closing { await store.database.close() },
+        Closing { await providers.shutdown() },
+        Repeating {
+          await requestTimes.run { _ in logger.warning("times of requests could not be written") }
+        },
+        keyFolder.watcher { snapshot, changed in
+          providers.use(snapshot.credentials)
+          deliverer.credentialsChanged(changed)
+        },
+        Repeating {
+          await Housekeeping(registrations: registrations, configuration, now: now, logger: logger).run()
+        },
+        Bounded(
+          listener: adminListener(
+            configuration, readiness: readiness, metrics: metrics, port: adminPort, logger: logger),
+          limit: .seconds(1)),
+        // What has been taken waits for the providers as long as it may, and then has a moment to be answered.
+        Bounded(
+          listener: try publicListener(configuration, bouncer: bouncer, port: publicPort, logger: logger),
+          limit: configuration.delivery.deadline + .seconds(1)),
+        Draining { readiness.drain() },
+      ],
+      publicPort: publicPort, adminPort: adminPort, keyFolder: keyFolder, logger: logger)
+  }
+
+  private static func publicListener(
+    _ configuration: Configuration, bouncer: ZulipBouncer, port: Port, logger: Logger
+  ) throws -> some ServiceLifecycle.Service {
+    let router = Router(context: WireContext.self)
+    router.add(middleware: RequestObserver())
+    router.add(middleware: EnvelopeMiddleware(trustedProxies: Set(configuration.http.trustedProxies)))
+    // What the admins of Nextcloud look for to see that the proxy is there.
+    router.get("/") { _, _ in
+      Response(
+        status: .notFound, headers: [.contentType: "text/plain; charset=utf-8"],
+        body: ResponseBody(byteBuffer: ByteBuffer(string: "404 page not found")))
+    }
+    bouncer.addRoutes(to: router)
+    return Application(
+      router: router,
+      server: try .public(configuration.http.tls),
+      configuration: .init(address: .hostname(configuration.http.host, port: configuration.http.port)),
+      onServerRunning: { channel in
+        port.announce(
+          "public", scheme: configuration.http.tls == nil ? "http" : "https", channel, logger: logger)
+      },
+      logger: logger)
+  }
+
+  private static func adminListener(
+    _ configuration: Configuration, readiness: Readiness, metrics: PrometheusRegistry, port: Port,
+    logger: Logger
+  ) -> some ServiceLifecycle.Service {
+    let router = Router(context: WireContext.self)
+    // Whoever watches asks all the time: that is not worth a line each.
+    router.add(middleware: RequestObserver(level: .debug))
+    router.add(middleware: EnvelopeMiddleware())
+    OperatorRoutes(readiness: readiness, metrics: metrics, token: configuration.admin.token).add(to: router)
+    return Application(
+      router: router,
+      server: .http1(configuration: .guarded),
+      configuration: .init(address: .hostname(configuration.admin.host, port: configuration.admin.port)),
+      onServerRunning: { channel in port.announce("admin", scheme: "http", channel, logger: logger) },
+      logger: logger)
+  }
+}
+
+extension HTTP1Channel.Configuration {
+  /// A listener on which no client may hold a connection for nothing.
+  static var guarded: Self {
+    .init(additionalChannelHandlers: [RequestDeadline(timeout: .seconds(30))])
+  }
+}
+
+extension HTTPServerBuilder {
+  /// HTTP/1.1, over TLS if there is a certificate.
+  fileprivate static func `public`(_ tls: Configuration.TLS?) throws -> HTTPServerBuilder {
+    let http = HTTPServerBuilder.http1(configuration: .guarded)
+    guard let tls else { return http }
+    let certificates = try NIOSSLCertificate.fromPEMFile(tls.certificateFile).map(
+      NIOSSLCertificateSource.certificate)
+    let key = try NIOSSLPrivateKey(file: tls.keyFile, format: .pem)
+    return try .tls(
+      http,
+      tlsConfiguration: .makeServerConfiguration(certificateChain: certificates, privateKey: .privateKey(key))
+    )
+  }
+}
+
+extension PushProviders.Configuration {
+  fileprivate init(_ configuration: Configuration) {
+    self.init(
+      apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
+      caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)
+  }
+}
+
+extension ZulipBouncer.Configuration {
+  fileprivate init(_ configuration: Configuration, port: Port) {
+    let http = configuration.http
+    self.init(publicURL: {
+      http.publicURL ?? "\(http.tls == nil ? "http" : "https")://\(http.host):\(port.number ?? http.port)"
+    })
+    registration = configuration.bouncer.registration == .open ? .open : .closed
+    allowedHostnames = configuration.bouncer.allowedHostnames.map(HostnamePattern.init)
+    verifyEmailDomain = configuration.bouncer.verifyEmailDomain
+    verifyCAFile = configuration.bouncer.verifyCAFile
+    verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses
+    rateLimitPerServer = configuration.bouncer.rateLimitPerServer
+    rateLimitPerAddress = http.rateLimitPerAddress
+    maximumBodyBytes = http.maxBodyBytes
+    maximumAnalyticsBytes = max(http.maxBodyBytes, 16 << 20)
+    operatorEmail = configuration.operatorEmail
+  }
+}

@@ -1,0 +1,92 @@
+import Foundation
+import Logging
+import NIOCore
+import ServiceLifecycle
+import Synchronization
+
+/// Does nothing until the shutdown comes to it; then closes something.
+struct Closing: Service {
+  let close: @Sendable () async -> Void
+
+  func run() async throws {
+    try? await gracefulShutdown()
+    await close()
+  }
+}
+
+/// Says that the shutdown has begun, and does so first: it stands last in the group.
+struct Draining: Service {
+  let begin: @Sendable () -> Void
+
+  func run() async throws {
+    try? await gracefulShutdown()
+    begin()
+  }
+}
+
+/// A listener that gets so much time, once the shutdown has come to it, to finish what it has begun.
+struct Bounded<Listener: Service>: Service {
+  let listener: Listener
+  let limit: Duration
+
+  func run() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask { try await listener.run() }
+      tasks.addTask {
+        try? await gracefulShutdown()
+        try? await Task.sleep(for: limit)
+      }
+      defer { tasks.cancelAll() }
+      try await tasks.next()
+    }
+  }
+}
+
+/// Work that goes on until the shutdown, which cancels its task.
+struct Repeating: Service {
+  let work: @Sendable () async -> Void
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown(work)
+  }
+}
+
+/// The port that a listener was given, known once it listens.
+final class Port: Sendable {
+  private struct State {
+    var number: Int?
+    var waiting: [CheckedContinuation<Int, Never>] = []
+  }
+
+  private let state = Mutex(State())
+
+  /// The port, if the listener listens.
+  var number: Int? { state.withLock { $0.number } }
+
+  /// The port, as soon as the listener listens.
+  func wait() async -> Int {
+    await withCheckedContinuation { continuation in
+      let number = state.withLock { state in
+        if state.number == nil { state.waiting.append(continuation) }
+        return state.number
+      }
+      if let number { continuation.resume(returning: number) }
+    }
+  }
+
+  /// Makes it known, in the log too.
+  func announce(_ listener: String, scheme: String, _ channel: any Channel, logger: Logger) {
+    let address = channel.localAddress
+    let number = address?.port ?? 0
+    let waiting = state.withLock { state in
+      state.number = number
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume(returning: number) }
+    let host = address?.ipAddress ?? ""
+    logger.notice(
+      "listening on \(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(number)",
+      metadata: ["listener": "\(listener)", "host": "\(host)", "port": "\(number)"])
+  }
+}

@@ -1,0 +1,65 @@
+import ArgumentParser
+import Foundation
+import Logging
+import Operations
+import Wire
+
+/// What every command takes.
+struct GlobalOptions: ParsableArguments {
+  @Option(
+    help: ArgumentHelp(
+      "The configuration file (default: push-bouncer.yaml, if there is one).", valueName: "file"))
+  var config: String?
+
+  @Option(name: .customLong("set"), help: ArgumentHelp("Sets a configuration key.", valueName: "key=value"))
+  var settings: [String] = []
+
+  @Flag(help: "Print one JSON document instead of text.")
+  var json = false
+
+  func validate() throws {
+    for setting in settings where !setting.contains("=") {
+      throw ValidationError("--set wants key=value, not \"\(setting)\"")
+    }
+  }
+
+  /// The configuration, after defaults, file, environment and command line. Warnings go to standard error.
+  func load() throws -> Configuration {
+    let (configuration, warnings) = try read()
+    for warning in warnings { note("warning: \(warning)") }
+    return configuration
+  }
+
+  /// The configuration, and what deserves a warning.
+  func read() throws -> (Configuration, warnings: [String]) {
+    let overrides = settings.map { setting in
+      let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
+        String.init)
+      return (parts[0], parts[1])
+    }
+    return try Configuration.load(
+      file: config, environment: ProcessInfo.processInfo.environment,
+      overrides: Dictionary(overrides, uniquingKeysWith: { $1 }),
+      workingDirectory: FileManager.default.currentDirectoryPath)
+  }
+
+  /// Prints a result: the document with `--json`, else the text.
+  func show(_ document: JSON, _ text: @autoclosure () -> String) {
+    tell(json ? document.text : text())
+  }
+}
+
+/// A line to standard output, at once: a reader behind a pipe waits for it.
+func tell(_ line: String) {
+  FileHandle.standardOutput.write(Data("\(line)\n".utf8))
+}
+
+/// A line to standard error: for people, never part of a result.
+func note(_ line: String) {
+  FileHandle.standardError.write(Data("\(line)\n".utf8))
+}
+
+/// RFC 3339 in UTC, to the second.
+func timestamp(_ date: Date?) -> JSON {
+  date.map { .string($0.formatted(.iso8601)) } ?? .null
+}

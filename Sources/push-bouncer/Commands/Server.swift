@@ -1,0 +1,181 @@
+import ArgumentParser
+import Foundation
+import Registrations
+import Wire
+
+/// `server ...`: the chat servers that may use this bouncer.
+struct Server: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Lets chat servers in, lists them, switches them off.",
+    subcommands: [Add.self, List.self, Show.self, Deactivate.self, Reactivate.self, RotateKey.self])
+}
+
+/// What went wrong with a command, for the person who typed it.
+struct CommandError: Error, CustomStringConvertible {
+  let description: String
+
+  init(_ description: String) {
+    self.description = description
+  }
+}
+
+extension Server {
+  struct Add: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Lets a chat server in and prints its credentials: the key is shown only now.")
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: "The server's hostname, as it registers with it.") var hostname: String
+    @Option(help: "Its zulip_org_id, if it has one; otherwise one is made.") var orgID: String?
+    @Option(help: "Its zulip_org_key (64 characters), if it has one; otherwise one is made.") var orgKey:
+      String?
+    @Option(help: "Whom to write to about it.") var email: String = ""
+
+    func run() async throws {
+      guard let name = try? Hostname(hostname) else {
+        throw ValidationError("\(hostname) is not a valid hostname")
+      }
+      guard orgKey.map({ $0.count == 64 }) ?? true else {
+        throw ValidationError("--org-key wants 64 characters")
+      }
+      guard let id = orgID.map(UUID.init(uuidString:)) ?? UUID() else {
+        throw ValidationError("--org-id wants a UUID")
+      }
+      let (server, key) = try await Store.with(options) { store in
+        do {
+          return try await store.servers.add(hostname: name, uuid: id, key: orgKey, contactEmail: email)
+        } catch RemoteServers.Refusal.hostnameTaken {
+          throw CommandError("a server with hostname \(hostname) already exists")
+        } catch RemoteServers.Refusal.alreadyThere {
+          throw CommandError("a server with id \(id.uuidString.lowercased()) already exists")
+        }
+      }
+      options.show(Server.credentials(of: server, key), Server.settings(of: server, key))
+    }
+  }
+
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Lists the chat servers.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let servers = try await Store.with(options) { try await $0.servers.all() }
+      options.show(
+        ["servers": .array(servers.map(\.json))],
+        servers.isEmpty ? "no servers" : servers.map(\.line).joined(separator: "\n"))
+    }
+  }
+
+  struct Show: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Shows a chat server.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "Its org id or hostname.") var server: String
+
+    func run() async throws {
+      let summary = try await Store.with(options) { store in
+        let found = try await store.find(server)
+        return try await store.servers.all().first { $0.server.id == found.id }
+      }
+      guard let summary else { throw CommandError("no server \(server)") }
+      options.show(summary.json, summary.line)
+    }
+  }
+
+  struct Deactivate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Switches a chat server off: it is refused until it is switched on again.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "Its org id or hostname.") var server: String
+
+    func run() async throws { try await Server.set(server, deactivated: true, options) }
+  }
+
+  struct Reactivate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Switches a chat server on again.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "Its org id or hostname.") var server: String
+
+    func run() async throws { try await Server.set(server, deactivated: false, options) }
+  }
+
+  struct RotateKey: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Gives a chat server a new key, shown only now; the old one is accepted for 10 more minutes.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "Its org id or hostname.") var server: String
+
+    func run() async throws {
+      let (found, key) = try await Store.with(options) { store in
+        let found = try await store.find(server)
+        return (found, try await store.servers.rotateKey(found.id))
+      }
+      guard let key else { throw CommandError("no server \(server)") }
+      options.show(Server.credentials(of: found, key), Server.settings(of: found, key))
+    }
+  }
+
+  private static func set(_ server: String, deactivated: Bool, _ options: GlobalOptions) async throws {
+    let found = try await Store.with(options) { store in
+      let found = try await store.find(server)
+      try await store.servers.setDeactivated(found.id, deactivated)
+      return found
+    }
+    let document: JSON = [
+      "org_id": .string(found.uuid.uuidString.lowercased()), "hostname": .string(found.hostname),
+      "deactivated": .bool(deactivated),
+    ]
+    options.show(document, "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
+  }
+
+  private static func credentials(of server: RemoteServer, _ key: String) -> JSON {
+    [
+      "org_id": .string(server.uuid.uuidString.lowercased()), "org_key": .string(key),
+      "hostname": .string(server.hostname),
+    ]
+  }
+
+  private static func settings(of server: RemoteServer, _ key: String) -> String {
+    """
+    \(server.hostname) may use this bouncer. In its /etc/zulip/zulip-secrets.conf:
+
+    zulip_org_id = \(server.uuid.uuidString.lowercased())
+    zulip_org_key = \(key)
+    """
+  }
+}
+
+extension Store {
+  /// The server with this org id or hostname.
+  fileprivate func find(_ server: String) async throws -> RemoteServer {
+    let found =
+      if let id = UUID(uuidString: server) { try await servers.find(uuid: id) } else {
+        try await servers.find(hostname: server)
+      }
+    guard let found else { throw CommandError("no server \(server)") }
+    return found
+  }
+}
+
+extension RemoteServers.Summary {
+  fileprivate var json: JSON {
+    [
+      "org_id": .string(server.uuid.uuidString.lowercased()), "hostname": .string(server.hostname),
+      "contact_email": .string(server.contactEmail), "deactivated": .bool(server.isDeactivated),
+      "last_request_at": timestamp(server.lastRequestAt), "realms": .integer(realms),
+      "registrations": .integer(registrations), "legacy_registrations": .integer(legacyRegistrations),
+    ]
+  }
+
+  fileprivate var line: String {
+    let seen = server.lastRequestAt?.formatted(.iso8601) ?? "never"
+    return """
+      \(server.hostname)  \(server.uuid.uuidString.lowercased())  \(server.isDeactivated ? "deactivated" : "active")  \
+      \(realms) realms, \(registrations) registrations, last request \(seen)
+      """
+  }
+}

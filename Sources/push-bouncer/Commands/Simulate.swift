@@ -1,0 +1,54 @@
+import ArgumentParser
+import Foundation
+import Logging
+import Operations
+import ProviderSimulator
+import ServiceLifecycle
+import UnixSignals
+import Wire
+
+/// `simulate`: Apple and Google on this machine.
+struct Simulate: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Plays APNs and FCM on this machine, for tests and for trying things out.",
+    discussion: """
+      Writes its certificate authority and credentials that fit it to --keys-out, as a Keys folder with ca.pem in \
+      it. What arrived is at /_control/deliveries on the FCM port. It stores nothing and never talks to the outside.
+      """)
+
+  @OptionGroup var options: GlobalOptions
+  @Option(help: "The port of APNs: HTTP/2 over TLS; 0 picks a free one.") var apnsPort = 2197
+  @Option(
+    help: "The port of FCM, its OAuth endpoint and the control: with or without TLS; 0 picks a free one.")
+  var fcmPort = 2198
+  @Option(help: "The folder that gets the credentials.") var keysOut: String
+  @Option(help: "A bundle id that APNs knows; may be given several times.") var topic: [String] = []
+
+  func run() async throws {
+    let configuration = try options.load()
+    bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
+    var settings = ProviderSimulator.Configuration()
+    settings.apnsPort = apnsPort
+    settings.fcmPort = fcmPort
+    if !topic.isEmpty { settings.topics = topic }
+    settings.keysDirectory = keysOut
+    let simulator = try await ProviderSimulator.start(settings)
+    options.show(
+      [
+        "apns_endpoint": .string("https://127.0.0.1:\(simulator.apnsPort)"),
+        "fcm_endpoint": .string("https://127.0.0.1:\(simulator.fcmPort)"), "keys": .string(keysOut),
+        "ca_file": .string("\(keysOut)/ca.pem"),
+      ],
+      """
+      APNs listens on https://127.0.0.1:\(simulator.apnsPort), FCM on https://127.0.0.1:\(simulator.fcmPort). To use them:
+
+      push-bouncer serve --keys.directory \(keysOut) --providers.ca_file \(keysOut)/ca.pem \\
+        --apns.endpoint https://127.0.0.1:\(simulator.apnsPort) --fcm.endpoint https://127.0.0.1:\(simulator.fcmPort)
+      """)
+    let group = ServiceGroup(
+      configuration: .init(
+        services: [simulator], gracefulShutdownSignals: [.sigterm, .sigint],
+        logger: Logger(label: "simulator")))
+    try await group.run()
+  }
+}

@@ -1,0 +1,47 @@
+import Foundation
+import Operations
+import Registrations
+import SQL
+import SQLiteMigrations
+import Sealing
+
+/// The database with the key that its secrets are sealed under: what commands and service share.
+struct Store {
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+
+  /// Opens and migrates the database, and checks that it was sealed with this key.
+  static func open(
+    _ configuration: Configuration, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
+    observer: DatabaseObserver? = nil
+  ) async throws -> Store {
+    let database = try await openDatabase(url: configuration.database.url, observer: observer)
+    try await Migrator.migrate(database, SQLiteMigrations.all)
+    try await StorageSeal.verify(storageKey, of: database)
+    return Store(database: database, storageKey: storageKey, now: now)
+  }
+
+  /// Opens it for one command and closes it afterwards.
+  static func with<Result>(
+    _ options: GlobalOptions, _ body: (Store) async throws -> Result
+  ) async throws -> Result {
+    let configuration = try options.load()
+    let store = try await open(
+      configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory))
+    do {
+      let result = try await body(store)
+      await store.database.close()
+      return result
+    } catch {
+      await store.database.close()
+      throw error
+    }
+  }
+
+  var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
+  var realms: RemoteRealms { RemoteRealms(database: database) }
+  var registrations: E2EERegistrations {
+    E2EERegistrations(database: database, storageKey: storageKey, now: now)
+  }
+}

@@ -1,0 +1,113 @@
+import Foundation
+import Sealing
+import Wire
+
+/// The story that `demo` plays and that everything here is for: a chat server, an Android phone and
+/// an iPhone, and notifications that nobody on the way can read.
+struct Story {
+  static let hostname = "chat.example.org"
+
+  let bouncer: String
+  let publicKey: String
+  let home: PhoneHome
+
+  /// Plays it, telling each step; throws where one does not happen.
+  func play() async throws {
+    let server = ChatServer(
+      bouncer: bouncer, id: UUID().uuidString.lowercased(), key: RandomText.alphanumeric(64),
+      realm: UUID().uuidString.lowercased(), client: home.client)
+    step("Apple and Google are played by a simulator; the bouncer listens on \(bouncer).")
+    step("Its public key, which an app is shipped with: \(publicKey)")
+
+    try expect(try await server.register(hostname: Self.hostname)["created"] == true, "the server is new")
+    step("A stock Zulip server, \(Self.hostname), registers as manage.py register_server does.")
+    let realms = try await server.uploadRealm(hostname: Self.hostname)["realms"]
+    try expect(realms?[server.realm]?["can_push"] == true, "the realm may push")
+    step("It uploads its realm \(server.realm), which may push.")
+
+    var android = VirtualPhone(.fcm, appID: nil)
+    let iPhone = VirtualPhone(.apns, appID: "org.example.chat")
+    for phone in [android, iPhone] { try await register(phone, at: server) }
+
+    var seen = try await home.next()
+    try await send("Lunch at noon?", to: [android, iPhone], from: server, &seen, showWire: true)
+
+    let oldKey = android.keyID
+    android.rotateKey()
+    step("The Android phone makes a new push key, as every 30 days: \(oldKey) gives way to \(android.keyID).")
+    try await send("Still lunch?", to: [android, iPhone], from: server, &seen)
+
+    let oldPhone = android
+    android.rotateToken()
+    step("Google gives it a new token: \(oldPhone.tokenID.base64) gives way to \(android.tokenID.base64).")
+    try await register(android, at: server)
+    try await send("At one, then.", to: [android], from: server, &seen)
+
+    try await home.set(token: oldPhone.token, ["status": 404, "reason": "UNREGISTERED"])
+    let answer = try await server.notify([oldPhone, android], plaintext("Are you coming?"))
+    try expect(answer["delete_token_ids"] == [.string(oldPhone.tokenID.base64)], "the dead token is named")
+    try expect(answer["android_successfully_sent_count"] == 1, "the living one is reached")
+    _ = try await home.deliveries(1, after: &seen)
+    step("Google says that the old token is dead: the bouncer ends it and tells the server to forget it.")
+
+    try await home.set(token: oldPhone.token, ["status": 200])
+    try await register(oldPhone, at: server)
+    try await send("There you are!", to: [oldPhone], from: server, &seen)
+    step("The phone registers the same token again, and lives again.")
+    tell("\nEvery step happened.")
+  }
+
+  private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
+    guard let sealed = phone.sealedRegistration(to: publicKey, at: Date()) else {
+      throw CommandError("the registration could not be sealed")
+    }
+    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: publicKey)
+    step(
+      """
+      \(phone.name) seals its token to the bouncer. All that the chat server sees and passes on:
+          token id \(phone.tokenID.base64), registration \(sealed.prefix(48))...
+      """)
+  }
+
+  private func send(
+    _ text: String, to phones: [VirtualPhone], from server: ChatServer, _ seen: inout Int64,
+    showWire: Bool = false
+  ) async throws {
+    let answer = try await server.notify(phones, plaintext(text))
+    let sent =
+      (answer["apple_successfully_sent_count"]?.integer ?? 0)
+      + (answer["android_successfully_sent_count"]?.integer ?? 0)
+    try expect(sent == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
+    step("The chat server seals \"\(text)\" under each phone's push key and hands it to the bouncer.")
+    let deliveries = try await home.deliveries(phones.count, after: &seen)
+    for phone in phones {
+      let delivery = deliveries.first { $0["token"]?.string == phone.token }
+      guard let payload = delivery?["payload"], let opened = phone.open(payload) else {
+        throw CommandError("\(phone.name) got nothing that it can open")
+      }
+      try expect(opened == plaintext(text).text, "what arrives is what was sent")
+      if showWire { tell("      \(phone.provider) sees \(payload.text.prefix(120))...") }
+      tell("      \(phone.name) decrypts \(opened)")
+    }
+  }
+
+  private func plaintext(_ text: String) -> JSON {
+    [
+      "type": "message", "recipient_type": "direct", "content": .string(text), "sender_full_name": "Iago",
+      "realm_url": .string("https://\(Self.hostname)"), "realm_name": "Example", "user_id": 10,
+    ]
+  }
+
+  private func step(_ text: String) {
+    tell("  *  \(text)")
+  }
+
+  private func expect(_ happened: Bool, _ what: String) throws {
+    guard happened else { throw CommandError("it is not so that \(what)") }
+  }
+}
+
+extension VirtualPhone {
+  fileprivate var name: String { kind == .apns ? "The iPhone" : "The Android phone" }
+  fileprivate var provider: String { kind == .apns ? "Apple" : "Google" }
+}

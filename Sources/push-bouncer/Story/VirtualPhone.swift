@@ -1,0 +1,75 @@
+import Foundation
+import Sealing
+import Wire
+
+/// A phone with an app of ours on it, as far as pushes go: it makes keys, seals its registration to
+/// the bouncer, and opens what arrives (`spec/zulip.md` D).
+struct VirtualPhone {
+  /// Whose push service it uses.
+  let kind: PushToken.Kind
+  /// The app's bundle id, on an iPhone.
+  let appID: String?
+  /// Its address at the push service.
+  private(set) var token: String
+  /// The keys under which the chat server may seal, by their ids; an old key stays for a while.
+  private(set) var keys: [UInt32: PushKey] = [:]
+  /// The id of the newest key.
+  private(set) var keyID: UInt32 = 0
+
+  init(_ kind: PushToken.Kind, appID: String?) {
+    self.kind = kind
+    self.appID = kind == .apns ? appID : nil
+    token = Self.newToken(kind)
+    rotateKey()
+  }
+
+  /// Under which id chat servers know the token.
+  var tokenID: TokenID { TokenID(token: token) }
+
+  /// The newest key.
+  var key: PushKey { keys[keyID] ?? .generate() }
+
+  /// Makes a new push key; the old one still opens what is on its way.
+  mutating func rotateKey() {
+    keyID = .random(in: 0 ... .max)
+    keys[keyID] = .generate()
+  }
+
+  /// Gets a new token from the push service, as after a reinstallation.
+  mutating func rotateToken() {
+    token = Self.newToken(kind)
+  }
+
+  /// What only the bouncer can open: the token, sealed to its public key, in base64.
+  func sealedRegistration(to bouncerKey: String, at time: Date) -> String? {
+    var registration: JSON.Object = [
+      "token": .string(token), "token_kind": .string(kind.rawValue),
+      "timestamp": .integer(Int64(time.timeIntervalSince1970)),
+    ]
+    registration["ios_app_id"] = appID.map(JSON.string)
+    guard let publicKey = Base64.decodeStrictly(bouncerKey) else { return nil }
+    return SealedBox.seal(JSON.object(registration).bytes, to: publicKey).map(Base64.encode)
+  }
+
+  /// Opens the body that Apple or Google handed over: `push_key_id` names the key.
+  func open(_ payload: JSON) -> String? {
+    let fields = payload["message"]?["data"] ?? payload
+    let id = fields["push_key_id"].flatMap { $0.integer ?? $0.string.flatMap { Int64($0) } }
+    guard let id, let key = keys[UInt32(truncatingIfNeeded: id)],
+      let sealed = fields["encrypted_data"]?.string.flatMap(Base64.decodeStrictly),
+      let plaintext = key.open(sealed)
+    else { return nil }
+    return String(validating: plaintext, as: UTF8.self)
+  }
+
+  private static func newToken(_ kind: PushToken.Kind) -> String {
+    switch kind {
+    case .apns:
+      (0..<32).map { _ in
+        let digits = String(UInt8.random(in: .min ... .max), radix: 16)
+        return digits.count == 1 ? "0" + digits : digits
+      }.joined()
+    case .fcm: "\(RandomText.alphanumeric(22)):APA91b\(RandomText.alphanumeric(134))"
+    }
+  }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import NIOCore
+import Testing
+
+@testable import Providers
+
+/// Every row of `spec/providers.md` section 1.
+@Suite("What APNs' answers mean")
+struct APNsOutcomeTests {
+  static let now = Date(timeIntervalSince1970: 1_800_000_000)
+  static let id = UUID()
+
+  struct Row: Sendable, CustomTestStringConvertible {
+    let status: Int
+    let reason: String
+    let outcome: Outcome
+
+    init(_ status: Int, _ reason: String, _ outcome: Outcome) {
+      (self.status, self.reason, self.outcome) = (status, reason, outcome)
+    }
+
+    var testDescription: String { "\(status) \(reason)" }
+  }
+
+  static func outcome(_ status: Int, _ body: String, id: String? = nil, retryAfter: String? = nil) -> Outcome
+  {
+    Outcome(
+      APNsAnswer(status: status, id: id, retryAfter: retryAfter, body: ByteBuffer(string: body)),
+      sentID: Self.id, now: now)
+  }
+
+  static let rows: [Row] = [
+    Row(400, "BadDeviceToken", .suspect(.badDeviceToken)),
+    Row(400, "DeviceTokenNotForTopic", .suspect(.deviceTokenNotForTopic)),
+    Row(400, "TopicDisallowed", .misconfigured(.topicDisallowed)),
+    Row(400, "BadTopic", .misconfigured(.badTopic)),
+    Row(400, "MissingTopic", .misconfigured(.missingTopic)),
+    Row(400, "BadCollapseId", .rejected(.badCollapseID)),
+    Row(400, "BadExpirationDate", .rejected(.badExpirationDate)),
+    Row(400, "BadMessageId", .rejected(.badMessageID)),
+    Row(400, "BadPriority", .rejected(.badPriority)),
+    Row(400, "InvalidPushType", .rejected(.invalidPushType)),
+    Row(400, "DuplicateHeaders", .rejected(.duplicateHeaders)),
+    Row(400, "PayloadEmpty", .rejected(.payloadEmpty)),
+    Row(400, "MissingDeviceToken", .rejected(.missingDeviceToken)),
+    Row(400, "IdleTimeout", .retry(.idleTimeout, notBefore: nil)),
+    Row(403, "ExpiredProviderToken", .retry(.expiredProviderToken, notBefore: nil)),
+    Row(403, "InvalidProviderToken", .misconfigured(.invalidProviderToken)),
+    Row(403, "MissingProviderToken", .misconfigured(.missingProviderToken)),
+    Row(403, "UnrelatedKeyIdInToken", .misconfigured(.unrelatedKeyIDInToken)),
+    Row(403, "BadEnvironmentKeyIdInToken", .misconfigured(.badEnvironmentKeyIDInToken)),
+    Row(403, "BadEnvironmentKeyInToken", .misconfigured(.badEnvironmentKeyInToken)),
+    Row(403, "BadCertificate", .misconfigured(.badCertificate)),
+    Row(403, "BadCertificateEnvironment", .misconfigured(.badCertificateEnvironment)),
+    Row(403, "Forbidden", .misconfigured(.forbidden)),
+    Row(404, "BadPath", .rejected(.badPath)),
+    Row(405, "MethodNotAllowed", .rejected(.methodNotAllowed)),
+    Row(410, "Unregistered", .dead(.unregistered, since: nil)),
+    Row(410, "ExpiredToken", .dead(.expiredToken, since: nil)),
+    Row(413, "PayloadTooLarge", .rejected(.payloadTooLarge)),
+    Row(429, "TooManyRequests", .retry(.tooManyRequests, notBefore: nil)),
+    Row(429, "TooManyProviderTokenUpdates", .retry(.tooManyProviderTokenUpdates, notBefore: nil)),
+    Row(500, "InternalServerError", .retry(.internalServerError, notBefore: nil)),
+    Row(503, "ServiceUnavailable", .retry(.serviceUnavailable, notBefore: nil)),
+    Row(503, "Shutdown", .retry(.shutdown, notBefore: nil)),
+    // What no page lists: the status says whose fault it is, and nobody dies of it.
+    Row(400, "SomethingNew", .rejected(.unknown)),
+    Row(403, "SomethingNew", .misconfigured(.unknown)),
+    Row(410, "SomethingNew", .suspect(.unknown)),
+    Row(429, "SomethingNew", .retry(.unknown, notBefore: nil)),
+    Row(500, "SomethingNew", .retry(.unknown, notBefore: nil)),
+    Row(400, "Unregistered", .suspect(.unregistered)),
+    Row(500, "Unregistered", .retry(.unregistered, notBefore: nil)),
+    Row(503, "BadDeviceToken", .retry(.badDeviceToken, notBefore: nil)),
+    // Our own names are not for the peer to use.
+    Row(400, "timeout", .rejected(.unknown)),
+  ]
+
+  @Test(arguments: rows) func `Each row means what the table says`(row: Row) {
+    #expect(Self.outcome(row.status, #"{"reason":"\#(row.reason)"}"#) == row.outcome)
+  }
+
+  @Test func `Accepted is delivered under the id that APNs gives, else under ours`() {
+    #expect(Self.outcome(200, "", id: "A-1") == .delivered(id: "A-1"))
+    #expect(Self.outcome(200, "") == .delivered(id: Self.id.uuidString.lowercased()))
+  }
+
+  @Test func `The time of a 410 is in milliseconds`() {
+    let since = Date(timeIntervalSince1970: 1_754_385_290.123)
+    #expect(
+      Self.outcome(410, #"{"reason":"Unregistered","timestamp":1754385290123}"#)
+        == .dead(.unregistered, since: since))
+  }
+
+  @Test(arguments: [400, 403, 404, 410, 413, 429])
+  func `What cannot be read never blames the token`(status: Int) {
+    for body in ["", "<html>Unregistered</html>", #"{"reason":"Unregis"#, "[]", #"{"reason":410}"#, "null"] {
+      #expect(Self.outcome(status, body) == .retry(.unreadableAnswer, notBefore: nil))
+    }
+  }
+
+  @Test(arguments: [500, 502, 503, 504]) func `An outage without a reason is one`(status: Int) {
+    for body in ["", "<html>", #"{"rea"#] {
+      #expect(Self.outcome(status, body) == .retry(.serverError, notBefore: nil))
+    }
+  }
+
+  @Test func `Retry-After is heeded where something may be retried`() {
+    let later = Self.now.addingTimeInterval(120)
+    #expect(
+      Self.outcome(503, #"{"reason":"Shutdown"}"#, retryAfter: "120") == .retry(.shutdown, notBefore: later))
+    #expect(Self.outcome(503, "<html>", retryAfter: "120") == .retry(.serverError, notBefore: later))
+    #expect(
+      Self.outcome(429, #"{"reason":"TooManyRequests"}"#, retryAfter: "120")
+        == .retry(.tooManyRequests, notBefore: later))
+  }
+
+  @Test(arguments: [
+    (TransportFailure.timeout, Reason.timeout), (.cancelled, .cancelled), (.connectFailed, .connectFailed),
+    (.tlsFailed, .tlsFailed), (.proxyRefused, .proxyRefused), (.connectionLost, .connectionLost),
+    (.streamReset, .streamReset), (.refused, .refused), (.overloaded, .overloaded),
+    (.shuttingDown, .shuttingDown),
+  ])
+  func `No answer is another chance later`(failure: TransportFailure, reason: Reason) {
+    #expect(Outcome(failure) == .retry(reason, notBefore: nil))
+  }
+}

@@ -1,0 +1,255 @@
+import Crypto
+import Foundation
+import NIOCore
+import Testing
+
+@testable import Providers
+
+@Suite("Sending to APNs", .timeLimit(.minutes(2)))
+struct APNsTests {
+  static func providers(
+    _ server: TestServer, pool: PoolLimits = .init(), clock: TestClock = TestClock(),
+    credentials: Credentials = Credentials(apns: [TestKeys.apnsCredential()])
+  ) throws -> PushProviders {
+    let configuration = PushProviders.Configuration(
+      apnsEndpoint: URL(string: "https://127.0.0.1:\(server.port)"),
+      caFile: try TestCertificate.shared.get().caFile)
+    let providers = try PushProviders(configuration: configuration, pool: pool, now: { clock.now })
+    providers.use(credentials)
+    return providers
+  }
+
+  static func push(
+    _ token: String = "c0ffee", topic: String = "org.example.chat", collapseID: String? = nil
+  ) -> Push {
+    .apns(
+      APNsNotification(
+        token: token, topic: topic, payload: ByteBuffer(string: #"{"aps":{}}"#), pushType: .alert,
+        collapseID: collapseID))
+  }
+
+  static func send(_ push: Push, _ providers: PushProviders, within seconds: Double = 20) async -> Outcome {
+    await providers.send(push, deadline: .now + .seconds(seconds))
+  }
+
+  @Test func `A notification arrives with its headers and its body`() async throws {
+    let server = try await TestServer.start { [.answer(200, [("apns-id", $0["apns-id"] ?? "")])] }
+    let providers = try Self.providers(server)
+    let id = UUID()
+    let notification = APNsNotification(
+      token: "C0FFEE01", topic: "org.example.chat", payload: ByteBuffer(string: #"{"aps":{"badge":1}}"#),
+      pushType: .background, priority: 5, expiration: Date(timeIntervalSince1970: 1_800_000_000.7),
+      collapseID: "a b", id: id)
+    #expect(await Self.send(.apns(notification), providers) == .delivered(id: id.uuidString.lowercased()))
+    let request = try #require(server.requests.first)
+    #expect(request[":method"] == "POST")
+    #expect(request[":scheme"] == "https")
+    #expect(request.path == "/3/device/C0FFEE01")
+    #expect(request["apns-topic"] == "org.example.chat")
+    #expect(request["apns-push-type"] == "background")
+    #expect(request["apns-priority"] == "5")
+    #expect(request["apns-expiration"] == "1800000000")
+    #expect(request["apns-collapse-id"] == "a b")
+    #expect(request["apns-id"] == id.uuidString.lowercased())
+    #expect(request.body == #"{"aps":{"badge":1}}"#)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `Headers that are not set are left out`() async throws {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let providers = try Self.providers(server)
+    _ = await Self.send(Self.push(), providers)
+    let request = try #require(server.requests.first)
+    for name in ["apns-priority", "apns-expiration", "apns-collapse-id"] { #expect(request[name] == nil) }
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `The provider token is signed with the key and counts in whole seconds`() async throws {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let clock = TestClock(Date(timeIntervalSince1970: 1_800_000_000.75))
+    let providers = try Self.providers(server, clock: clock)
+    _ = await Self.send(Self.push(), providers)
+    let authorization = try #require(server.requests.first?["authorization"])
+    let parts = try #require(authorization.split(separator: " ").last).split(separator: ".").map(String.init)
+    #expect(authorization.hasPrefix("bearer "))
+    let header = try #require(
+      try JSONSerialization.jsonObject(with: Self.base64URL(parts[0])) as? [String: String])
+    #expect(header["alg"] == "ES256")
+    #expect(header["kid"] == "ABCDE12345")
+    let claims = try #require(String(data: Self.base64URL(parts[1]), encoding: .utf8))
+    #expect(claims.contains(#""iss":"TEAM123456""#))
+    #expect(claims.contains(#""iat":1800000000"#))
+    #expect(!claims.contains("1800000000."))
+    let signature = try P256.Signing.ECDSASignature(rawRepresentation: Self.base64URL(parts[2]))
+    #expect(TestKeys.apns.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  static func base64URL(_ text: String) -> Data {
+    let standard = text.replacing("-", with: "+").replacing("_", with: "/")
+    return Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.count % 4) % 4))
+      ?? Data()
+  }
+
+  @Test
+  func `One token serves all connections, environments and senders of a key until it is 45 minutes old`()
+    async throws
+  {
+    let server = try await TestServer.start(.init(streams: 5)) { _ in
+      [.after(.milliseconds(5), [.answer(200)])]
+    }
+    let clock = TestClock()
+    let credentials = Credentials(apns: [
+      TestKeys.apnsCredential("a"),
+      TestKeys.apnsCredential("b", topics: ["org.example.beta"], environment: .sandbox),
+    ])
+    let providers = try Self.providers(server, clock: clock, credentials: credentials)
+    func sendMany() async {
+      await withTaskGroup { group in
+        for number in 0..<100 {
+          group.addTask {
+            let topic = number.isMultiple(of: 2) ? "org.example.chat" : "org.example.beta"
+            guard case .delivered = await Self.send(Self.push(topic: topic), providers) else {
+              Issue.record("not delivered")
+              return
+            }
+          }
+        }
+      }
+    }
+    func tokens() -> Int { Set(server.requests.compactMap { $0["authorization"] }).count }
+    await sendMany()
+    #expect(server.connections > 2)
+    #expect(tokens() == 1)
+    clock.advance(by: 44 * 60)
+    await sendMany()
+    #expect(tokens() == 1)
+    clock.advance(by: 2 * 60)
+    // The old one serves while the new one is made.
+    await eventually {
+      _ = await Self.send(Self.push(), providers)
+      return tokens() == 2
+    }
+    await sendMany()
+    #expect(tokens() == 2)
+    clock.advance(by: 60 * 60)
+    await sendMany()
+    #expect(tokens() == 3)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `An expired token is replaced once and the notification goes out again on a new connection`()
+    async throws
+  {
+    let server = try await TestServer.start { request in
+      request.connection == 1 && request.number > 1
+        ? [.answer(403, [], #"{"reason":"ExpiredProviderToken"}"#)] : [.answer(200, [("apns-id", "x")])]
+    }
+    let clock = TestClock()
+    let providers = try Self.providers(server, clock: clock)
+    #expect(await Self.send(Self.push(), providers) == .delivered(id: "x"))
+    clock.advance(by: 30 * 60)
+    #expect(await Self.send(Self.push(), providers) == .delivered(id: "x"))
+    let requests = server.requests
+    #expect(requests.map(\.connection) == [1, 1, 2])
+    #expect(requests[1]["apns-id"] == requests[2]["apns-id"])
+    #expect(requests[1]["authorization"] != requests[2]["authorization"])
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A young token is not replaced, whatever APNs says of it`() async throws {
+    let server = try await TestServer.start { _ in [.answer(403, [], #"{"reason":"ExpiredProviderToken"}"#)] }
+    let clock = TestClock()
+    let providers = try Self.providers(server, clock: clock)
+    for _ in 0..<5 {
+      #expect(await Self.send(Self.push(), providers) == .retry(.expiredProviderToken, notBefore: nil))
+      clock.advance(by: 60)
+    }
+    #expect(server.requests.count == 5)
+    #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
+    #expect(
+      providers.routeStates().values.allSatisfy {
+        if case .failing(.expiredProviderToken, _) = $0 { true } else { false }
+      })
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `Too many token updates keep the token`() async throws {
+    let server = try await TestServer.start { _ in
+      [.answer(429, [], #"{"reason":"TooManyProviderTokenUpdates"}"#)]
+    }
+    let clock = TestClock()
+    let providers = try Self.providers(server, clock: clock)
+    for _ in 0..<3 {
+      #expect(await Self.send(Self.push(), providers) == .retry(.tooManyProviderTokenUpdates, notBefore: nil))
+      clock.advance(by: 10 * 60)
+    }
+    #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `An outage moves the next notification to another connection`() async throws {
+    let server = try await TestServer.start { request in
+      request.connection == 1
+        ? [.answer(503, [], #"{"reason":"Shutdown"}"#)] : [.answer(200, [("apns-id", "x")])]
+    }
+    let providers = try Self.providers(server)
+    #expect(await Self.send(Self.push(), providers) == .retry(.shutdown, notBefore: nil))
+    #expect(await Self.send(Self.push(), providers) == .delivered(id: "x"))
+    #expect(server.requests.map(\.connection) == [1, 2])
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test(arguments: ["", "c0 ffee", "c0/../ffee", "c0ffee\r\n", "c0ffee?x", "çøffee"])
+  func `What is no token never leaves`(token: String) async throws {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let providers = try Self.providers(server)
+    #expect(await Self.send(Self.push(token), providers) == .suspect(.badDeviceToken))
+    #expect(server.requests.isEmpty)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test(arguments: ["a\nb", String(repeating: "x", count: 65), "ü"])
+  func `A collapse id that would break the request never leaves`(id: String) async throws {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let providers = try Self.providers(server)
+    #expect(await Self.send(Self.push(collapseID: id), providers) == .rejected(.badCollapseID))
+    #expect(server.requests.isEmpty)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A topic that no key serves is unconfigured, a VoIP one comes with its bundle`() async throws {
+    let server = try await TestServer.start { [.answer(200, [("apns-id", $0["apns-topic"] ?? "")])] }
+    let providers = try Self.providers(server)
+    #expect(await Self.send(Self.push(topic: "org.other"), providers) == .misconfigured(.unconfigured))
+    #expect(providers.route(for: Self.push(topic: "org.other")) == nil)
+    let voip = Self.push(topic: "org.example.chat.voip")
+    #expect(await Self.send(voip, providers) == .delivered(id: "org.example.chat.voip"))
+    #expect(
+      providers.route(for: voip)
+        == Route(provider: .apns, credential: "main", target: "org.example.chat.voip"))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A deadline that has passed sends nothing`() async throws {
+    let server = try await TestServer.start { _ in [.answer(200)] }
+    let providers = try Self.providers(server)
+    #expect(await Self.send(Self.push(), providers, within: -1) == .retry(.timeout, notBefore: nil))
+    #expect(server.connections == 0)
+    #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
+    await providers.shutdown()
+    #expect(await Self.send(Self.push(), providers) == .retry(.shuttingDown, notBefore: nil))
+    try await server.stop()
+  }
+}

@@ -1,0 +1,244 @@
+import CryptoExtras
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import Providers
+
+@Suite("Sending to FCM", .timeLimit(.minutes(2)))
+struct FCMTests {
+  /// OAuth and FCM in clear, as the simulator has them; `fcm` answers the messages.
+  static func start(
+    oauth: @escaping @Sendable (Int) -> TestWebServer.Answer = { .granted("token-\($0)") },
+    fcm: @escaping @Sendable (TestWebServer.Request) -> TestWebServer.Answer = { _ in .accepted }
+  ) async throws -> TestWebServer {
+    let grants = Counter()
+    return try await TestWebServer.start { $0.path == "/token" ? oauth(grants.next()) : fcm($0) }
+  }
+
+  static func providers(_ server: TestWebServer, clock: TestClock = TestClock()) throws -> PushProviders {
+    let configuration = PushProviders.Configuration(
+      fcmEndpoint: URL(string: "http://127.0.0.1:\(server.port)"))
+    let providers = try PushProviders(configuration: configuration, now: { clock.now })
+    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: server.port)]))
+    return providers
+  }
+
+  static let message = FCMMessage(
+    token: "tok:en", data: ["push_key_id": "20", "q\"\n": "ü/"], priority: .high, timeToLive: 60,
+    collapseKey: "c")
+
+  static func send(_ providers: PushProviders, within seconds: Double = 20) async -> Outcome {
+    await providers.send(.fcm(message), deadline: .now + .seconds(seconds))
+  }
+
+  static func assertions(_ server: TestWebServer) -> Int { server.requests.count { $0.path == "/token" } }
+
+  @Test func `A message arrives as FCM wants it, in clear`() async throws {
+    let server = try await Self.start()
+    let providers = try Self.providers(server)
+    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    let request = try #require(server.requests.last)
+    #expect(request.path == "/v1/projects/demo/messages:send")
+    #expect(request.headers.first(name: "authorization") == "Bearer token-1")
+    let body = try #require(
+      try JSONSerialization.jsonObject(with: Data(request.body.utf8)) as? [String: [String: Any]])
+    #expect(body["message"]?["token"] as? String == "tok:en")
+    #expect(body["message"]?["data"] as? [String: String] == ["push_key_id": "20", "q\"\n": "ü/"])
+    #expect(
+      body["message"]?["android"] as? [String: String] == [
+        "priority": "high", "ttl": "60s", "collapse_key": "c",
+      ])
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `Over TLS it goes through HTTP/2`() async throws {
+    let web = try await Self.start()
+    let server = try await TestServer.start { _ in [.answer(200, [], #"{"name":"projects/demo/messages/2"}"#)]
+    }
+    let providers = try PushProviders(
+      configuration: .init(
+        fcmEndpoint: URL(string: "https://localhost:\(server.port)"),
+        caFile: try TestCertificate.shared.get().caFile))
+    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: web.port)]))
+    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/2"))
+    #expect(server.requests.first?.path == "/v1/projects/demo/messages:send")
+    #expect(server.requests.first?["authorization"] == "Bearer token-1")
+    await providers.shutdown()
+    try await server.stop()
+    try await web.stop()
+  }
+
+  @Test func `The assertion is signed, with whole seconds and the right audience`() async throws {
+    let server = try await Self.start()
+    let providers = try Self.providers(
+      server, clock: TestClock(Date(timeIntervalSince1970: 1_800_000_000.75)))
+    _ = await Self.send(providers)
+    let form = try #require(server.requests.first).body
+    #expect(form.hasPrefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="))
+    let parts = try #require(form.split(separator: "=").last).split(separator: ".").map(String.init)
+    let header = try JSONSerialization.jsonObject(with: APNsTests.base64URL(parts[0])) as? [String: String]
+    #expect(header?["alg"] == "RS256")
+    #expect(header?["kid"] == "k1")
+    let claims = try #require(
+      try JSONSerialization.jsonObject(with: APNsTests.base64URL(parts[1])) as? [String: Any])
+    #expect(claims["iss"] as? String == "sender@demo.iam.gserviceaccount.com")
+    #expect(claims["scope"] as? String == "https://www.googleapis.com/auth/firebase.messaging")
+    #expect(claims["aud"] as? String == "http://127.0.0.1:\(server.port)/token")
+    #expect(claims["iat"] as? Int == 1_800_000_000)
+    #expect(claims["exp"] as? Int == 1_800_003_600)
+    let key = try _RSA.Signing.PrivateKey(pemRepresentation: TestKeys.google.get()).publicKey
+    #expect(
+      key.isValidSignature(
+        .init(rawRepresentation: APNsTests.base64URL(parts[2])), for: Data("\(parts[0]).\(parts[1])".utf8),
+        padding: .insecurePKCS1v1_5))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A hundred senders at once fetch one access token`() async throws {
+    let server = try await Self.start(oauth: { .granted("token-\($0)", delay: .milliseconds(100)) })
+    let providers = try Self.providers(server)
+    await withTaskGroup { group in
+      for _ in 0..<100 {
+        group.addTask { #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1")) }
+      }
+    }
+    #expect(Self.assertions(server) == 1)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `It is renewed five minutes early, and the old one serves while that fails`() async throws {
+    let server = try await Self.start(oauth: { $0 == 1 ? .granted("token-1") : .init(status: 503) })
+    let clock = TestClock()
+    let providers = try Self.providers(server, clock: clock)
+    _ = await Self.send(providers)
+    clock.advance(by: 54 * 60)
+    _ = await Self.send(providers)
+    #expect(Self.assertions(server) == 1)
+    clock.advance(by: 90)
+    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    await eventually { Self.assertions(server) == 2 }
+    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    clock.advance(by: 600)
+    #expect(await Self.send(providers) == .retry(.tokenUnavailable, notBefore: nil))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A refused account is misconfigured, an outage of OAuth is not`() async throws {
+    for (answer, outcome) in [
+      (
+        TestWebServer.Answer(status: 400, body: #"{"error":"invalid_grant","error_description":"x"}"#),
+        Outcome.misconfigured(.invalidGrant)
+      ),
+      (.init(status: 401, body: #"{"error":"invalid_client"}"#), .misconfigured(.invalidClient)),
+      (.init(status: 400, body: #"{"error":"new"}"#), .misconfigured(.unknown)),
+      (.init(status: 500, body: #"{"error":"internal_failure"}"#), .retry(.tokenUnavailable, notBefore: nil)),
+      (.init(status: 429, body: #"{"error":"rate"}"#), .retry(.tokenUnavailable, notBefore: nil)),
+      (.init(status: 403, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil)),
+      (.init(status: 200, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil)),
+    ] {
+      let server = try await Self.start(oauth: { _ in answer })
+      let providers = try Self.providers(server)
+      #expect(await Self.send(providers) == outcome)
+      // Everybody else is told the same for a moment, without asking again.
+      #expect(await Self.send(providers) == outcome)
+      #expect(Self.assertions(server) == 1)
+      await providers.shutdown()
+      try await server.stop()
+    }
+  }
+
+  @Test func `An OAuth endpoint that never answers does not hold a sender beyond its deadline`() async throws
+  {
+    let server = try await Self.start(oauth: { _ in .granted("late", delay: .seconds(3)) })
+    let providers = try Self.providers(server)
+    let took = await ContinuousClock().measure {
+      #expect(await Self.send(providers, within: 0.2) == .retry(.timeout, notBefore: nil))
+    }
+    #expect(took < .seconds(2))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A refused access token is replaced once`() async throws {
+    let clock = TestClock()
+    let server = try await Self.start(fcm: { request in
+      request.headers.first(name: "authorization") == "Bearer token-2"
+        ? .accepted : .init(status: 401, body: FCMOutcomeTests.error(401, "UNAUTHENTICATED"))
+    })
+    let providers = try Self.providers(server, clock: clock)
+    // A token just made is not replaced: if that is refused, so will the next be.
+    #expect(await Self.send(providers) == .misconfigured(.fcmUnauthenticated))
+    #expect(Self.assertions(server) == 1)
+    clock.advance(by: 60)
+    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    #expect(Self.assertions(server) == 2)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `An answer whose body never ends is over at the deadline`() async throws {
+    let server = try await Self.start(fcm: { _ in .init(status: 200, body: "{", isCut: true) })
+    let providers = try Self.providers(server)
+    #expect(await Self.send(providers, within: 0.5) == .retry(.timeout, notBefore: nil))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `Nobody listening is an outage`() async throws {
+    let oauth = try await Self.start()
+    let gone = try await Self.start()
+    try await gone.stop()
+    let providers = try PushProviders(
+      configuration: .init(fcmEndpoint: URL(string: "http://127.0.0.1:\(gone.port)")), now: { Date() })
+    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: oauth.port)]))
+    #expect(await Self.send(providers, within: 30) == .retry(.connectFailed, notBefore: nil))
+    let route = Route(provider: .fcm, credential: "default", target: "demo")
+    guard case .failing(.connectFailed, _) = providers.routeStates()[route] else {
+      Issue.record("\(providers.routeStates())")
+      return
+    }
+    await providers.shutdown()
+    try await oauth.stop()
+  }
+
+  @Test func `A cancelled sender is answered at once`() async throws {
+    let server = try await Self.start(fcm: { _ in .init(delay: .seconds(30)) })
+    let providers = try Self.providers(server)
+    let task = Task { await Self.send(providers, within: 60) }
+    await eventually { server.requests.count == 2 }
+    task.cancel()
+    #expect(await task.value == .retry(.cancelled, notBefore: nil))
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `Without a project the default one is taken`() async throws {
+    let server = try await Self.start()
+    let providers = try Self.providers(server)
+    let first = try TestKeys.fcmCredential("a", project: "one", tokenPort: server.port)
+    let second = try TestKeys.fcmCredential("b", project: "two", tokenPort: server.port)
+    providers.use(Credentials(fcm: [first, second], defaultProject: "two"))
+    #expect(providers.route(for: .fcm(Self.message)) == Route(provider: .fcm, credential: "b", target: "two"))
+    var named = Self.message
+    named.project = "one"
+    #expect(providers.route(for: .fcm(named)) == Route(provider: .fcm, credential: "a", target: "one"))
+    named.project = "three"
+    #expect(providers.route(for: .fcm(named)) == nil)
+    await providers.shutdown()
+    try await server.stop()
+  }
+}
+
+extension TestWebServer.Answer {
+  static let accepted = Self(body: #"{"name":"projects/demo/messages/1"}"#)
+
+  static func granted(_ token: String, delay: TimeAmount = .zero) -> Self {
+    Self(body: #"{"access_token":"\#(token)","expires_in":3600,"token_type":"Bearer"}"#, delay: delay)
+  }
+}

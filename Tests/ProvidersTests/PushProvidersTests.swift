@@ -1,0 +1,147 @@
+import Foundation
+import MetricsTestKit
+import NIOCore
+import Testing
+
+@testable import Providers
+
+@Suite("Changing credentials while sending", .timeLimit(.minutes(1)))
+struct PushProvidersTests {
+  static func answering() async throws -> TestServer {
+    try await TestServer.start { [.answer(200, [("apns-id", $0["apns-topic"] ?? "")])] }
+  }
+
+  @Test func `Credentials that did not change keep their connection and their token`() async throws {
+    let server = try await Self.answering()
+    let clock = TestClock()
+    let providers = try APNsTests.providers(server, clock: clock)
+    _ = await APNsTests.send(APNsTests.push(), providers)
+    clock.advance(by: 60)
+    providers.use(Credentials(apns: [TestKeys.apnsCredential()]))
+    _ = await APNsTests.send(APNsTests.push(), providers)
+    // A topic more is no reason to begin anew.
+    providers.use(
+      Credentials(apns: [TestKeys.apnsCredential(topics: ["org.example.chat", "org.example.beta"])]))
+    #expect(
+      await APNsTests.send(APNsTests.push(topic: "org.example.beta"), providers)
+        == .delivered(id: "org.example.beta"))
+    #expect(server.connections == 1)
+    #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
+    #expect(server.requests.count == 3)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A removed credential finishes what it began and then closes`() async throws {
+    let server = try await TestServer.start { _ in
+      [.after(.milliseconds(200), [.answer(200, [("apns-id", "x")])])]
+    }
+    let providers = try APNsTests.providers(server)
+    async let last = APNsTests.send(APNsTests.push(), providers)
+    await eventually { server.requests.count == 1 }
+    providers.use(Credentials())
+    #expect(await APNsTests.send(APNsTests.push(), providers) == .misconfigured(.unconfigured))
+    #expect(await last == .delivered(id: "x"))
+    await eventually { server.openConnections == 0 }
+    #expect(providers.routeStates().isEmpty)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A replaced key begins anew`() async throws {
+    let server = try await Self.answering()
+    let providers = try APNsTests.providers(server)
+    _ = await APNsTests.send(APNsTests.push(), providers)
+    providers.use(Credentials(apns: [TestKeys.apnsCredential(keyID: "NEWKEY1234")]))
+    #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
+    _ = await APNsTests.send(APNsTests.push(), providers)
+    #expect(server.connections == 2)
+    #expect(Set(server.requests.map { $0["authorization"] }).count == 2)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A topic belongs to the first that lists it, also where another's VoIP topic has its name`()
+    throws
+  {
+    let providers = try PushProviders(configuration: .init())
+    providers.use(
+      Credentials(apns: [
+        TestKeys.apnsCredential("a", topics: ["org.example.chat"]),
+        TestKeys.apnsCredential(
+          "b", keyID: "BBBBBBBBBB", topics: ["org.example.chat", "org.example.chat.voip"]),
+      ]))
+    #expect(providers.route(for: APNsTests.push())?.credential == "a")
+    #expect(providers.route(for: APNsTests.push(topic: "org.example.chat.voip"))?.credential == "b")
+  }
+
+  @Test func `A route's state follows its answers and its own only`() async throws {
+    let server = try await TestServer.start { request in
+      switch (request["apns-topic"], request.path) {
+      case ("org.example.bad", _): [.answer(403, [], #"{"reason":"InvalidProviderToken"}"#)]
+      case (_, "/3/device/dead"): [.answer(410, [], #"{"reason":"Unregistered"}"#)]
+      default: [.answer(200)]
+      }
+    }
+    let clock = TestClock(Date(timeIntervalSince1970: 1_800_000_000))
+    let good = Route(provider: .apns, credential: "good", target: "org.example.chat")
+    let bad = Route(provider: .apns, credential: "bad", target: "org.example.bad")
+    let providers = try APNsTests.providers(
+      server, clock: clock,
+      credentials: Credentials(apns: [
+        TestKeys.apnsCredential("good"), TestKeys.apnsCredential("bad", topics: ["org.example.bad"]),
+      ]))
+    #expect(providers.routeStates() == [good: .unknown, bad: .unknown])
+    _ = await APNsTests.send(APNsTests.push("dead"), providers)
+    for _ in 0..<2 {
+      _ = await APNsTests.send(APNsTests.push(topic: "org.example.bad"), providers)
+      clock.advance(by: 10)
+    }
+    let since = Date(timeIntervalSince1970: 1_800_000_000)
+    #expect(providers.routeStates() == [good: .ok, bad: .failing(.invalidProviderToken, since: since)])
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test(arguments: [
+    (PushProviders.Configuration(apnsEndpoint: URL(string: "http://127.0.0.1:1")), "apns.endpoint"),
+    (.init(fcmEndpoint: URL(string: "ftp://127.0.0.1")), "fcm.endpoint"),
+    (.init(caFile: "/nonexistent/ca.pem"), "providers.ca_file"),
+    (.init(proxy: URL(string: "https://proxy:1")), "providers.proxy"),
+  ])
+  func `A configuration that cannot work names its key`(
+    configuration: PushProviders.Configuration, key: String
+  ) throws {
+    let error = try #require(throws: PushProviders.ConfigurationError.self) {
+      _ = try PushProviders(configuration: configuration)
+    }
+    #expect(error.key == key)
+  }
+
+  @Test func `What is counted has bounded labels`() throws {
+    let test = TestMetrics()
+    let metrics = ProviderMetrics(factory: test)
+    metrics.ended(.apns, .delivered(id: "secret-id"), after: .milliseconds(5))
+    metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
+    metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
+    metrics.minted(.fcm)
+    metrics.connectionsChanged(.apns, by: 1)
+    metrics.connectionsChanged(.apns, by: 1)
+    metrics.connectionsChanged(.apns, by: -1)
+    let refused = try test.expectCounter(
+      "push_bouncer_provider_requests_total",
+      [("provider", "apns"), ("outcome", "suspect"), ("reason", "BadDeviceToken")])
+    #expect(refused.totalValue == 2)
+    let delivered = try test.expectCounter(
+      "push_bouncer_provider_requests_total",
+      [("provider", "apns"), ("outcome", "delivered"), ("reason", "")])
+    #expect(delivered.totalValue == 1)
+    let duration = try test.expectTimer(
+      "push_bouncer_provider_request_duration_seconds", [("provider", "apns")])
+    #expect(duration.values == [5_000_000, 5_000_000, 5_000_000])
+    #expect(
+      try test.expectCounter("push_bouncer_provider_tokens_minted_total", [("provider", "fcm")]).totalValue
+        == 1)
+    #expect(try test.expectGauge("push_bouncer_provider_connections", [("provider", "apns")]).lastValue == 1)
+  }
+}

@@ -1,0 +1,298 @@
+import Foundation
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+import NIOPosix
+import NIOSSL
+import Synchronization
+
+/// An HTTP/2 server over TLS that does to each request what the test wants, frame by frame.
+final class TestServer: Sendable {
+  struct Request: Sendable {
+    /// Which connection it came over, from 1.
+    let connection: Int
+    /// Which request of that connection it is, from 1.
+    let number: Int
+    let headers: HPACKHeaders
+    let body: String
+
+    var path: String { headers.first(name: ":path") ?? "" }
+    subscript(name: String) -> String? { headers.first(name: name) }
+  }
+
+  enum Action: Sendable {
+    case answer(Int, [(String, String)] = [], String = "")
+    /// HEADERS and some DATA, but no end.
+    case begin(Int, String)
+    /// More DATA without an end.
+    case data(String)
+    case reset(HTTP2ErrorCode)
+    /// The streams before this one were taken, this one and later ones were not.
+    case goAwayBelow
+    /// All streams that were opened until now are taken, later ones are not.
+    case goAwayHere
+    /// A first GOAWAY with the highest id there is.
+    case goAwayNotice
+    case announce(streams: Int)
+    case drop
+    case after(TimeAmount, [Action])
+  }
+
+  struct Configuration: Sendable {
+    /// What the first SETTINGS allow; nil leaves it out.
+    var streams: Int? = 1000
+    /// How long the server's first bytes of HTTP/2 are held back.
+    var delaySettings: TimeAmount?
+    /// What comes right after the SETTINGS.
+    var greeting: [Action] = []
+    /// Leave PINGs unanswered, and everything else: the peer is gone.
+    var isDeaf = false
+  }
+
+  fileprivate struct Log {
+    var requests: [Request] = []
+    var mostStreams = 0
+    var connections = 0
+    var resets = 0
+    var pings = 0
+    var channels: [ObjectIdentifier: any Channel] = [:]
+  }
+
+  let port: Int
+  private let channel: any Channel
+  private let log: SharedLog
+
+  /// What the connections write and the tests read.
+  final class SharedLog: Sendable {
+    fileprivate let mutex = Mutex(Log())
+  }
+
+  static func start(
+    _ configuration: Configuration = .init(), react: @escaping @Sendable (Request) -> [Action]
+  ) async throws -> TestServer {
+    let tls = try TestCertificate.shared.get().context
+    let log = SharedLog()
+    let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .childChannelInitializer { channel in
+        let connection = log.mutex.withLock { log in
+          log.connections += 1
+          log.channels[ObjectIdentifier(channel)] = channel
+          return log.connections
+        }
+        channel.closeFuture.whenComplete { _ in
+          log.mutex.withLock { log in _ = log.channels.removeValue(forKey: ObjectIdentifier(channel)) }
+        }
+        return channel.eventLoop.makeCompletedFuture {
+          var http2 = NIOHTTP2Handler.ConnectionConfiguration()
+          http2.initialSettings =
+            configuration.streams.map {
+              [HTTP2Setting(parameter: .maxConcurrentStreams, value: $0)]
+            } ?? []
+          http2.maximumRecentlyResetStreams = 10_000
+          http2.maximumConnectionGlitches = .max
+          http2.controlFrameRateLimit.maximumCount = .max
+          var stream = NIOHTTP2Handler.StreamConfiguration()
+          stream.streamResetFrameRateLimit.maximumCount = .max
+          try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
+          if let delay = configuration.delaySettings {
+            try channel.pipeline.syncOperations.addHandler(HoldBack(delay))
+          }
+          if configuration.isDeaf { try channel.pipeline.syncOperations.addHandler(Deaf()) }
+          try channel.pipeline.syncOperations.addHandlers([
+            NIOHTTP2Handler(mode: .server, connectionConfiguration: http2, streamConfiguration: stream),
+            TestServerHandler(
+              connection: connection, log: log, greeting: configuration.greeting, react: react),
+          ])
+        }
+      }
+      .bind(host: "127.0.0.1", port: 0).get()
+    return TestServer(channel, log)
+  }
+
+  private init(_ channel: any Channel, _ log: SharedLog) {
+    self.channel = channel
+    self.log = log
+    port = channel.localAddress?.port ?? 0
+  }
+
+  var requests: [Request] { log.mutex.withLock { $0.requests } }
+  /// The most requests that were under way at a time on one connection.
+  var mostStreams: Int { log.mutex.withLock { $0.mostStreams } }
+  var connections: Int { log.mutex.withLock { $0.connections } }
+  var openConnections: Int { log.mutex.withLock { $0.channels.count } }
+  var resets: Int { log.mutex.withLock { $0.resets } }
+  var pings: Int { log.mutex.withLock { $0.pings } }
+
+  func stop() async throws {
+    try await channel.close()
+    for channel in log.mutex.withLock({ $0.channels.values }) { channel.close(promise: nil) }
+  }
+
+  fileprivate static func note(_ request: Request, streams: Int, in log: SharedLog) {
+    log.mutex.withLock { log in
+      log.requests.append(request)
+      log.mostStreams = max(log.mostStreams, streams)
+    }
+  }
+
+  fileprivate static func noteReset(in log: SharedLog) { log.mutex.withLock { $0.resets += 1 } }
+  fileprivate static func notePing(in log: SharedLog) { log.mutex.withLock { $0.pings += 1 } }
+}
+
+private final class TestServerHandler: ChannelInboundHandler {
+  typealias InboundIn = HTTP2Frame
+  typealias OutboundOut = HTTP2Frame
+
+  private let connection: Int
+  private let log: TestServer.SharedLog
+  private let greeting: [TestServer.Action]
+  private let react: @Sendable (TestServer.Request) -> [TestServer.Action]
+  private var open: [HTTP2StreamID: (headers: HPACKHeaders, body: String)] = [:]
+  private var count = 0
+  private var highest = HTTP2StreamID.rootStream
+  /// Streams above are not looked at.
+  private var last = HTTP2StreamID.maxID
+
+  init(
+    connection: Int, log: TestServer.SharedLog, greeting: [TestServer.Action],
+    react: @escaping @Sendable (TestServer.Request) -> [TestServer.Action]
+  ) {
+    self.connection = connection
+    self.log = log
+    self.greeting = greeting
+    self.react = react
+  }
+
+  func channelActive(context: ChannelHandlerContext) {
+    perform(greeting, on: .rootStream, context)
+    context.fireChannelActive()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let frame = unwrapInboundIn(data)
+    guard frame.streamID <= last else { return }
+    switch frame.payload {
+    case .headers(let payload):
+      highest = max(highest, frame.streamID)
+      open[frame.streamID] = (payload.headers, "")
+      if payload.endStream { received(frame.streamID, context) }
+    case .data(let payload):
+      if case .byteBuffer(let buffer) = payload.data { open[frame.streamID]?.body += String(buffer: buffer) }
+      if payload.endStream { received(frame.streamID, context) }
+    case .rstStream:
+      TestServer.noteReset(in: log)
+      open[frame.streamID] = nil
+    case .ping(_, ack: false):
+      TestServer.notePing(in: log)
+    default: break
+    }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if let event = event as? NIOHTTP2WindowUpdatedEvent, event.streamID == .rootStream,
+      let window = event.inboundWindowSize, window < 32_768
+    {
+      write(.windowUpdate(windowSizeIncrement: 65_535 - window), on: .rootStream, context)
+    }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {}
+
+  private func received(_ stream: HTTP2StreamID, _ context: ChannelHandlerContext) {
+    guard let (headers, body) = open[stream] else { return }
+    count += 1
+    let request = TestServer.Request(connection: connection, number: count, headers: headers, body: body)
+    TestServer.note(request, streams: open.count, in: log)
+    perform(react(request), on: stream, context)
+  }
+
+  private func perform(
+    _ actions: [TestServer.Action], on stream: HTTP2StreamID, _ context: ChannelHandlerContext
+  ) {
+    for action in actions { perform(action, on: stream, context) }
+  }
+
+  private func perform(
+    _ action: TestServer.Action, on stream: HTTP2StreamID, _ context: ChannelHandlerContext
+  ) {
+    switch action {
+    case .answer(let status, let extra, let body):
+      guard open.removeValue(forKey: stream) != nil else { return }
+      let headers = HPACKHeaders([(":status", String(status))] + extra)
+      write(.headers(.init(headers: headers, endStream: body.isEmpty)), on: stream, context)
+      if !body.isEmpty {
+        write(.data(.init(data: .byteBuffer(ByteBuffer(string: body)), endStream: true)), on: stream, context)
+      }
+    case .begin(let status, let body):
+      write(.headers(.init(headers: [":status": String(status)])), on: stream, context)
+      write(.data(.init(data: .byteBuffer(ByteBuffer(string: body)))), on: stream, context)
+    case .data(let body):
+      write(.data(.init(data: .byteBuffer(ByteBuffer(string: body)))), on: stream, context)
+    case .reset(let code):
+      open[stream] = nil
+      write(.rstStream(code), on: stream, context)
+    case .goAwayHere: goAway(highest, context)
+    case .goAwayBelow: goAway(HTTP2StreamID(max(0, Int(stream) - 2)), context)
+    case .goAwayNotice: goAway(.maxID, context)
+    case .announce(let streams):
+      let setting = HTTP2Setting(parameter: .maxConcurrentStreams, value: streams)
+      write(.settings(.settings([setting])), on: .rootStream, context)
+    case .drop:
+      context.close(promise: nil)
+    case .after(let delay, let actions):
+      context.eventLoop.assumeIsolated().scheduleTask(in: delay) {
+        self.perform(actions, on: stream, context)
+      }
+    }
+  }
+
+  private func goAway(_ last: HTTP2StreamID, _ context: ChannelHandlerContext) {
+    self.last = last
+    write(.goAway(lastStreamID: last, errorCode: .noError, opaqueData: nil), on: .rootStream, context)
+  }
+
+  private func write(
+    _ payload: HTTP2Frame.FramePayload, on stream: HTTP2StreamID, _ context: ChannelHandlerContext
+  ) {
+    context.writeAndFlush(wrapOutboundOut(HTTP2Frame(streamID: stream, payload: payload)), promise: nil)
+  }
+}
+
+/// Holds back what the server sends for a while after the connection is up.
+private final class HoldBack: ChannelOutboundHandler {
+  typealias OutboundIn = ByteBuffer
+
+  private let delay: TimeAmount
+  private var held: [(NIOAny, EventLoopPromise<Void>?)]? = []
+
+  init(_ delay: TimeAmount) {
+    self.delay = delay
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    context.eventLoop.assumeIsolated().scheduleTask(in: delay) {
+      let held = self.held ?? []
+      self.held = nil
+      for (data, promise) in held { context.write(data, promise: promise) }
+      context.flush()
+    }
+  }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    guard held != nil else { return context.write(data, promise: promise) }
+    held?.append((data, promise))
+  }
+}
+
+/// Hears nothing after the client's first bytes, as a machine that is gone.
+private final class Deaf: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  private var reads = 0
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    reads += 1
+    if reads == 1 { context.fireChannelRead(data) }
+  }
+}

@@ -1,0 +1,170 @@
+import Foundation
+import Registrations
+import SQL
+import Sealing
+import Testing
+
+@Suite("E2EE registrations")
+struct E2EERegistrationsTests {
+  @Test("are found by realm and token id, their token sealed at rest")
+  func register() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    let apns = try PushToken("C0FFEE", kind: .apns)
+    let fcm = try PushToken("android-token", kind: .fcm)
+    try await store.registrations.register(apns, iosAppID: "example.app", realm: realm.id, bouncerKey: "key")
+    try await store.registrations.register(fcm, iosAppID: nil, realm: realm.id, bouncerKey: "key")
+    let found = try await store.registrations.lookup(
+      realm: realm.id, tokenIDs: [apns.id, fcm.id, TokenID(storage: 1), apns.id])
+    #expect(Set(found.map(\.token)) == [apns, fcm])
+    #expect(found.first { $0.token == apns }?.iosAppID == "example.app")
+    #expect(found.first { $0.token == fcm }?.iosAppID == nil)
+    #expect(found.allSatisfy { $0.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123) })
+    #expect(try await store.registrations.lookup(realm: realm.id + 1, tokenIDs: [apns.id]).isEmpty)
+    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: []).isEmpty)
+    for row in try await store.rows("SELECT token FROM e2ee_registrations") {
+      guard case .bytes(let sealed) = row[0] else { continue }
+      #expect(!String(decoding: sealed, as: UTF8.self).contains("C0FFEE"))
+      #expect(sealed.count <= 40 + 13)
+    }
+  }
+
+  @Test("of one token and realm are one, whoever registers it at once")
+  func unique() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    let token = try PushToken("c0ffee", kind: .apns)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<50 {
+        group.addTask {
+          try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(try await store.rows("SELECT COUNT(*) FROM e2ee_registrations") == [[1]])
+    #expect(try await store.rows("SELECT COUNT(*) FROM bouncer_keys") == [[1]])
+  }
+
+  @Test("live again when they are registered again, with everything fresh")
+  func revive() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    let token = try PushToken("c0ffee", kind: .apns)
+    try await store.registrations.register(token, iosAppID: "old.app", realm: realm.id, bouncerKey: "old")
+    let first = try #require(
+      try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
+    let failure = E2EERegistrations.Failure(
+      id: first.id, registeredAt: first.registeredAt, reason: "Unregistered")
+    #expect(try await store.registrations.expire([failure]) == [first.id])
+    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).isEmpty)
+    #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.text("Unregistered")]])
+
+    store.clock.advance(60)
+    let asFCM = try PushToken("c0ffee", kind: .fcm)
+    try await store.registrations.register(asFCM, iosAppID: nil, realm: realm.id, bouncerKey: "new")
+    let second = try #require(
+      try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
+    #expect(second.id == first.id)
+    #expect(second.token == asFCM)
+    #expect(second.iosAppID == nil)
+    #expect(second.registeredAt == first.registeredAt + 60)
+    #expect(
+      try await store.rows(
+        """
+        SELECT e.expired_at, e.failure, e.failed_at, k.public_key
+        FROM e2ee_registrations e JOIN bouncer_keys k ON k.id = e.bouncer_key_id
+        """) == [[.null, .null, .null, .text("new")]])
+  }
+
+  @Test("that were registered again meanwhile do not die of an older answer")
+  func compareAndSet() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    let token = try PushToken("c0ffee", kind: .apns)
+    try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
+    let met = try #require(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
+    store.clock.advance(0.001)
+    try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
+    let failure = E2EERegistrations.Failure(
+      id: met.id, registeredAt: met.registeredAt, reason: "Unregistered")
+    #expect(try await store.registrations.expire([failure]).isEmpty)
+    try await store.registrations.note([failure])
+    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).count == 1)
+    #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.null]])
+  }
+
+  @Test("of the same device in another case have one hash and two ids")
+  func hashes() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    for text in ["c0ffee", "C0FFEE"] {
+      try await store.registrations.register(
+        try PushToken(text, kind: .apns), iosAppID: "app", realm: realm.id, bouncerKey: "key")
+      try await store.registrations.register(
+        try PushToken("fcm-" + text, kind: .fcm), iosAppID: nil, realm: realm.id, bouncerKey: "key")
+    }
+    #expect(
+      try await store.rows(
+        "SELECT kind, COUNT(*), COUNT(DISTINCT token_hash) FROM e2ee_registrations GROUP BY kind ORDER BY kind"
+      )
+        == [[1, 2, 1], [2, 2, 2]])
+  }
+
+  @Test("that expired long ago are removed")
+  func removal() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    let tokens = try (0..<5).map { try PushToken("token-\($0)", kind: .fcm) }
+    for token in tokens {
+      try await store.registrations.register(token, iosAppID: nil, realm: realm.id, bouncerKey: "key")
+    }
+    let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.prefix(3).map(\.id))
+    _ = try await store.registrations.expire(
+      found.map { .init(id: $0.id, registeredAt: $0.registeredAt, reason: "UNREGISTERED") })
+    #expect(
+      try await store.registrations.counts().map { [$0.live, $0.expired] } == [[0, 0], [2, 3]])
+    #expect(try await store.registrations.removeExpired(before: store.clock.now) == 0)
+    store.clock.advance(1)
+    #expect(try await store.registrations.removeExpired(before: store.clock.now, limit: 2) == 2)
+    #expect(try await store.registrations.removeExpired(before: store.clock.now, limit: 2) == 1)
+    #expect(try await store.rows("SELECT COUNT(*) FROM e2ee_registrations") == [[2]])
+  }
+
+  @Test("are counted by the key that they were sealed to")
+  func keyUsage() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    func register(_ text: String, _ key: String) async throws {
+      try await store.registrations.register(
+        try PushToken(text, kind: .fcm), iosAppID: nil, realm: realm.id, bouncerKey: key)
+    }
+    try await register("a", "old")
+    try await register("b", "old")
+    store.clock.advance(31 * 86_400)
+    try await register("b", "new")
+    let now = store.clock.now
+    let usage = try await store.registrations.keyUsage()
+    #expect(usage.map(\.publicKey) == ["new", "old"])
+    #expect(usage.map(\.registrations) == [1, 1])
+    #expect(usage.map(\.recentRegistrations) == [1, 0])
+    #expect(usage.map(\.lastUsedAt) == [now, now - 31 * 86_400])
+  }
+
+  @Test("are all found in one batch of thousands")
+  func manyAtOnce() async throws {
+    let store = try await Store()
+    let realm = try await store.realm(of: store.server().server)
+    let tokens = try (0..<3000).map { try PushToken("token-\($0)", kind: .fcm) }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for token in tokens {
+        group.addTask {
+          try await store.registrations.register(token, iosAppID: nil, realm: realm.id, bouncerKey: "key")
+        }
+      }
+      try await group.waitForAll()
+    }
+    let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.map(\.id))
+    #expect(Set(found.map(\.token)) == Set(tokens))
+  }
+}

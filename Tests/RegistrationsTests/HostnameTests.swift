@@ -1,0 +1,84 @@
+import Registrations
+import Testing
+
+@Suite("A hostname")
+struct HostnameTests {
+  @Test(
+    "is a name with a dot, localhost or an address, with an optional port",
+    arguments: [
+      "chat.example.org", "CHAT.Example.org", "chat.example.org:8443", "localhost", "localhost:9991",
+      "192.0.2.7",
+      "[2001:db8::1]", "[2001:db8::1]:443", "xn--bcher-kva.example", "bücher.example", "example.org.",
+      "a-b.c1.example.co",
+    ])
+  func accepted(text: String) throws {
+    #expect(try Hostname(text).text == text)
+  }
+
+  @Test(
+    "has no path, query or fragment",
+    arguments: [
+      "chat.example.org/", "chat.example.org/path", "chat.example.org?a=b", "chat.example.org#f", "/",
+    ])
+  func components(text: String) {
+    #expect(throws: Hostname.Malformed.components) { try Hostname(text) }
+  }
+
+  @Test(
+    "is nothing else",
+    arguments: [
+      "", "chat", "chat.", ".org", "-a.example.org", "a-.example.org", "a..org", "chat.example.org:",
+      "chat.example.org:0", "chat.example.org:65536", "chat.example.org:123456", "chat.example.org:x",
+      "256.1.1.1",
+      "1.2.3", "[::1", "::1", "[::g]", "user@example.org", "a b.example.org", "chat.example.o",
+      "a_b.example.org",
+      "chat.example.org\n", "chat.example.org\0", String(repeating: "a.", count: 126) + "org",
+      String(repeating: "a", count: 64) + ".org",
+    ])
+  func refused(text: String) {
+    #expect(throws: Hostname.Malformed.invalid) { try Hostname(text) }
+  }
+
+  @Test("tells host and port apart")
+  func parts() throws {
+    #expect(try Hostname("chat.example.org:8443").host == "chat.example.org")
+    #expect(try Hostname("chat.example.org:8443").port == 8443)
+    #expect(try Hostname("[2001:db8::1]:443").host == "2001:db8::1")
+    #expect(try Hostname("chat.example.org").port == nil)
+  }
+
+  @Test("is the same in any case")
+  func canonical() throws {
+    #expect(try Hostname("Chat.EXAMPLE.org").canonical == Hostname("chat.example.org").canonical)
+  }
+}
+
+@Suite("An address")
+struct IPAddressTests {
+  @Test(
+    "is public",
+    arguments: [
+      "1.1.1.1", "9.255.255.255", "172.15.0.1", "172.32.0.1", "100.63.0.1", "2606:4700::1111", "2a01:4f8::1",
+    ])
+  func publicAddresses(text: String) {
+    #expect(IPAddress(text)?.isPublic == true)
+  }
+
+  @Test(
+    "is not public",
+    arguments: [
+      "0.0.0.0", "10.1.2.3", "127.0.0.1", "100.64.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255",
+      "192.168.1.1", "192.0.2.1", "198.18.0.1", "203.0.113.9", "224.0.0.1", "255.255.255.255", "::", "::1",
+      "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "fe80::1", "fc00::1", "fd12::1", "ff02::1",
+      "2001:db8::1", "2001::1", "2002:7f00:1::", "64:ff9b::7f00:1",
+    ])
+  func otherAddresses(text: String) {
+    #expect(IPAddress(text)?.isPublic == false)
+  }
+
+  @Test(
+    "is nothing but an address", arguments: ["", "1.2.3", "1.2.3.4.5", "01.2.3.4x", "::1%lo", "localhost"])
+  func refused(text: String) {
+    #expect(IPAddress(text) == nil)
+  }
+}

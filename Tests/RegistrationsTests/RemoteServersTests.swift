@@ -1,0 +1,223 @@
+import Foundation
+import Registrations
+public import SQL
+import Sealing
+import Testing
+
+@Suite("Remote servers")
+struct RemoteServersTests {
+  @Test("are added with a key that is kept only as a hash")
+  func add() async throws {
+    let store = try await Store()
+    let (server, key) = try await store.server("Chat.Example.org")
+    #expect(key.count == 64)
+    #expect(server.hostname == "Chat.Example.org")
+    #expect(server.lastRequestAt == nil)
+    #expect(try await store.servers.find(uuid: server.uuid) == server)
+    #expect(try await store.servers.find(hostname: "chat.EXAMPLE.org") == server)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: key) == .authenticated(server))
+    let row = try await store.rows("SELECT * FROM remote_servers")[0]
+    #expect(!row.contains(.text(key)) && !row.contains(.bytes(Array(key.utf8))))
+  }
+
+  @Test("are told why they are not let in")
+  func authentication() async throws {
+    let store = try await Store()
+    let (server, key) = try await store.server()
+    #expect(try await store.servers.authenticate(uuid: UUID(), key: key) == .unknown)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: key + "x") == .wrongKey)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: "") == .wrongKey)
+    try await store.servers.setDeactivated(server.id, true)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: "x") == .wrongKey)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: key) == .deactivated)
+    try await store.servers.setDeactivated(server.id, false)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: key) == .authenticated(server))
+    #expect(
+      try await store.rows("SELECT event_type FROM remote_server_audit_log ORDER BY id")
+        == [[.integer(10215)], [.integer(10201)], [.integer(10202)]])
+  }
+
+  @Test("have a hostname that no other has, in any case, deactivated or not")
+  func hostnames() async throws {
+    let store = try await Store()
+    let (server, _) = try await store.server("chat.example.org")
+    let (other, otherKey) = try await store.server("other.example.org")
+    try await store.servers.setDeactivated(server.id, true)
+    let before = try await store.rows("SELECT * FROM remote_servers ORDER BY id")
+    await #expect(throws: RemoteServers.Refusal.hostnameTaken) { try await store.server("CHAT.example.org") }
+    await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
+      try await store.servers.register(
+        .init(uuid: UUID(), key: "k", hostname: try Hostname("Chat.example.org"), contactEmail: "a@b.org"),
+        mayCreate: true)
+    }
+    await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
+      try await store.servers.register(
+        .init(
+          uuid: other.uuid, key: otherKey, hostname: try Hostname("chat.example.ORG"),
+          contactEmail: "a@b.org",
+          newKey: String(repeating: "n", count: 64)),
+        mayCreate: true)
+    }
+    await #expect(throws: RemoteServers.Refusal.alreadyThere) {
+      try await store.servers.add(
+        hostname: try Hostname("third.example.org"), uuid: other.uuid, contactEmail: "a@b.org")
+    }
+    #expect(try await store.rows("SELECT * FROM remote_servers ORDER BY id") == before)
+  }
+
+  @Test("may change the case of their own hostname")
+  func ownHostname() async throws {
+    let store = try await Store()
+    let (server, key) = try await store.server("chat.example.org")
+    let isNew = try await store.servers.register(
+      .init(
+        uuid: server.uuid, key: key, hostname: try Hostname("CHAT.example.org"), contactEmail: "new@b.org"),
+      mayCreate: false)
+    #expect(!isNew)
+    let updated = try #require(try await store.servers.find(uuid: server.uuid))
+    #expect(updated.hostname == "CHAT.example.org")
+    #expect(updated.contactEmail == "new@b.org")
+    #expect(updated.lastRequestAt == Date(timeIntervalSince1970: 1_790_000_000.123))
+  }
+
+  @Test("come in by themselves only where that is allowed")
+  func closed() async throws {
+    let store = try await Store()
+    let application = RemoteServers.Application(
+      uuid: UUID(), key: String(repeating: "k", count: 64), hostname: try Hostname("new.example.org"),
+      contactEmail: "a@b.org")
+    await #expect(throws: RemoteServers.Refusal.closed) {
+      try await store.servers.register(application, mayCreate: false)
+    }
+    #expect(try await store.rows("SELECT id FROM remote_servers").isEmpty)
+    #expect(try await store.servers.register(application, mayCreate: true))
+    #expect(try await !store.servers.register(application, mayCreate: false))
+  }
+
+  @Test("keep their previous key for ten minutes after a rotation, whoever reads the database")
+  func grace() async throws {
+    let store = try await Store()
+    let (server, first) = try await store.server()
+    let second = try #require(try await store.servers.rotateKey(server.id))
+    let reopened = RemoteServers(
+      database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now })
+    #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .authenticated(server))
+    store.clock.advance(599.9)
+    #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .authenticated(server))
+    store.clock.advance(0.2)
+    #expect(try await reopened.authenticate(uuid: server.uuid, key: first) == .wrongKey)
+    #expect(try await reopened.authenticate(uuid: server.uuid, key: second) == .authenticated(server))
+  }
+
+  @Test("have the same grace when they change their key themselves")
+  func graceOfNewKey() async throws {
+    let store = try await Store()
+    let (server, first) = try await store.server()
+    let second = String(repeating: "2", count: 64)
+    let third = String(repeating: "3", count: 64)
+    func register(_ key: String, _ newKey: String?) async throws {
+      _ = try await store.servers.register(
+        .init(
+          uuid: server.uuid, key: key, hostname: try Hostname(server.hostname), contactEmail: "a@b.org",
+          newKey: newKey),
+        mayCreate: false)
+    }
+    func accepts(_ key: String) async throws -> Bool {
+      if case .authenticated = try await store.servers.authenticate(uuid: server.uuid, key: key) {
+        true
+      } else {
+        false
+      }
+    }
+    try await register(first, second)
+    #expect(try await accepts(first))
+    #expect(try await accepts(second))
+    // The new key was lost on the way: the caller tries again with the key it has.
+    try await register(first, third)
+    #expect(try await accepts(first))
+    #expect(try await !accepts(second))
+    #expect(try await accepts(third))
+    // Setting the key that is set already is no rotation.
+    try await register(third, third)
+    #expect(try await accepts(first))
+    store.clock.advance(601)
+    #expect(try await !accepts(first))
+    await #expect(throws: RemoteServers.Refusal.wrongKey) { try await register(first, second) }
+  }
+
+  @Test("lose the old key at once when the key is transferred")
+  func transfer() async throws {
+    let store = try await Store()
+    let (server, first) = try await store.server()
+    let second = try #require(try await store.servers.rotateKey(server.id, graceForPrevious: false))
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: first) == .wrongKey)
+    #expect(try await store.servers.authenticate(uuid: server.uuid, key: second) == .authenticated(server))
+    #expect(
+      try await store.rows("SELECT COUNT(*) FROM remote_server_audit_log WHERE event_type = 10216") == [[1]])
+    #expect(try await store.servers.rotateKey(999) == nil)
+  }
+
+  @Test("are noted in memory and written down together")
+  func requestTimes() async throws {
+    let store = try await Store()
+    let (server, _) = try await store.server()
+    let realm = try await store.realm(of: server)
+    let times = RequestTimes(database: store.database, now: { [clock = store.clock] in clock.now })
+    times.note(server: server.id)
+    store.clock.advance(5)
+    times.note(server: server.id)
+    times.note(realm: realm.id)
+    #expect(try await store.servers.find(uuid: server.uuid)?.lastRequestAt == nil)
+    try await times.flush()
+    #expect(
+      try await store.servers.find(uuid: server.uuid)?.lastRequestAt
+        == Date(timeIntervalSince1970: 1_790_000_005.123))
+    #expect(
+      try await store.rows("SELECT last_request_at FROM remote_realms") == [[.integer(1_790_000_005_123)]])
+  }
+
+  @Test("write down what was noted when the service ends")
+  func requestTimesAtTheEnd() async throws {
+    let store = try await Store()
+    let (server, _) = try await store.server()
+    let times = RequestTimes(database: store.database, now: { [clock = store.clock] in clock.now })
+    let running = Task { await times.run(every: .seconds(3600)) }
+    times.note(server: server.id)
+    running.cancel()
+    await running.value
+    #expect(try await store.servers.find(uuid: server.uuid)?.lastRequestAt != nil)
+  }
+
+  @Test("are listed with what they have")
+  func all() async throws {
+    let store = try await Store()
+    let (server, _) = try await store.server("b.example.org")
+    let (empty, _) = try await store.server("a.example.org")
+    let realm = try await store.realm(of: server)
+    try await store.registrations.register(
+      try PushToken("c0ffee", kind: .apns), iosAppID: "app", realm: realm.id, bouncerKey: "key")
+    let all = try await store.servers.all()
+    #expect(all.map(\.server.id) == [empty.id, server.id])
+    #expect(all.map(\.realms) == [0, 1])
+    #expect(all.map(\.registrations) == [0, 1])
+  }
+}
+
+@Suite("The storage key")
+struct StorageSealTests {
+  @Test("marks a new database and is the only one that opens it again")
+  func verify() async throws {
+    let store = try await Store()
+    try await StorageSeal.verify(store.storageKey, of: store.database)
+    try await StorageSeal.verify(store.storageKey, of: store.database)
+    await #expect(throws: StorageSeal.WrongKey.self) {
+      try await StorageSeal.verify(StorageKey(bytes: [UInt8](repeating: 8, count: 32)), of: store.database)
+    }
+    try await StorageSeal.verify(store.storageKey, of: store.database)
+  }
+}
+
+extension Value: ExpressibleByIntegerLiteral {
+  /// An integer.
+  public init(integerLiteral value: Int64) { self = .integer(value) }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import Registrations
+import SQL
+import SQLiteMigrations
+import Sealing
+import Synchronization
+
+/// A database of its own in a temporary folder, with everything that is kept in it, and a clock that
+/// is set by hand.
+final class Store: Sendable {
+  /// A clock that stands still until it is moved.
+  final class Clock: Sendable {
+    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000.123))
+    var now: Date { time.withLock { $0 } }
+    func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+  }
+
+  let database: any Database
+  let storageKey: StorageKey
+  let clock = Clock()
+  let servers: RemoteServers
+  let realms: RemoteRealms
+  let analytics: Analytics
+  let registrations: E2EERegistrations
+  private let folder: URL
+
+  init(storageKey: StorageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))) async throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: "registrations-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    database = try await openDatabase(
+      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
+    try await Migrator.migrate(database, SQLiteMigrations.all)
+    self.storageKey = storageKey
+    let now: @Sendable () -> Date = { [clock] in clock.now }
+    servers = RemoteServers(database: database, storageKey: storageKey, now: now)
+    realms = RemoteRealms(database: database)
+    analytics = Analytics(database: database, storageKey: storageKey, now: now)
+    registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(at: folder)
+  }
+
+  /// The rows of a query.
+  func rows(_ sql: String) async throws -> [[Value]] {
+    try await database.read { try $0.query(Statement(sql)).map(\.values) }
+  }
+
+  /// A server of this hostname and its key.
+  func server(_ hostname: String = "chat.example.org") async throws -> (server: RemoteServer, key: String) {
+    try await servers.add(hostname: try Hostname(hostname), contactEmail: "admin@example.org")
+  }
+
+  /// A realm of this server.
+  func realm(of server: RemoteServer, uuid: UUID = UUID()) async throws -> RemoteRealm {
+    try await analytics.store(.realms([.sample(uuid: uuid)]), server: server.id)
+    guard let realm = try await realms.find(uuid: uuid) else { throw CocoaError(.fileNoSuchFile) }
+    return realm
+  }
+}
+
+extension AnalyticsUpload {
+  /// An upload of nothing but realms.
+  static func realms(_ realms: [RealmDescription]?) -> AnalyticsUpload {
+    AnalyticsUpload(
+      version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
+      auditEvents: nil,
+      realms: realms)
+  }
+}
+
+extension RealmDescription {
+  static func sample(uuid: UUID = UUID()) -> RealmDescription {
+    RealmDescription(
+      realmID: 2, uuid: uuid, ownerSecret: "zuliprealm_secret", host: "chat.example.org", name: "Example",
+      orgType: 10,
+      dateCreated: Date(timeIntervalSince1970: 1_600_000_000), isDeactivated: false, isSystemBotRealm: false,
+      authenticationMethods: #"{"Email":true}"#)
+  }
+}

@@ -1,0 +1,222 @@
+import Foundation
+import SQL
+import Synchronization
+import Testing
+
+private struct OwnError: Error, Equatable {}
+
+@Suite("Group commit")
+struct GroupCommitTests {
+  private static let schema = "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)"
+
+  @Test("what fails in a group leaves its neighbours committed")
+  func isolation() async throws {
+    try await withDatabase(script: Self.schema) { database, _ in
+      let results = try await database.together(60) { index in
+        try await database.write { connection in
+          try connection.run(Statement("INSERT INTO t VALUES ($1, 'kept')", .integer(Int64(index))))
+          if index % 3 == 1 { throw OwnError() }
+          if index % 3 == 2 {
+            try connection.run(Statement("INSERT INTO t VALUES ($1, 'twice')", .integer(Int64(index))))
+          }
+        }
+      }
+      for (index, result) in results.enumerated() {
+        switch index % 3 {
+        case 0: #expect(throws: Never.self) { try result.get() }
+        case 1: #expect(throws: OwnError()) { try result.get() }
+        default:
+          let error = #expect(throws: DatabaseError.self) { try result.get() }
+          #expect(error?.code == .uniqueViolation)
+        }
+      }
+      let rows = try await database.query(Statement("SELECT a FROM t ORDER BY a"))
+      #expect(try rows.map { try $0.int64(0) } == stride(from: 0, to: 60, by: 3).map(Int64.init))
+    }
+  }
+
+  @Test("a single statement that fails undoes itself, all its rows, and nothing else")
+  func failingStatements() async throws {
+    try await withDatabase(script: Self.schema) { database, _ in
+      let results = try await database.together(20) { index in
+        let row = Int64(index) * 10
+        // An odd one fails at its second row.
+        return try await database.execute(
+          Statement(
+            "INSERT INTO t VALUES ($1, ''), ($2, '')", .integer(row), .integer(row + (index % 2 == 0 ? 1 : 0))
+          ))
+      }
+      #expect(results.filter { (try? $0.get()) != nil }.count == 10)
+      #expect(try await database.integer("SELECT count(*) FROM t") == 20)
+      #expect(try await database.integer("SELECT count(*) FROM t WHERE (a / 10) % 2 = 1") == 0)
+    }
+  }
+
+  @Test("what gathers is committed together")
+  func grouping() async throws {
+    let commits = Counter()
+    let observer: DatabaseObserver = { operation, _ in
+      if operation == .commit { commits.increment() }
+    }
+    try await withDatabase(observer: observer, script: Self.schema) { database, _ in
+      let before = commits.value
+      _ = try await database.together(200) { index in
+        try await database.execute(Statement("INSERT INTO t VALUES ($1, '')", .integer(Int64(index))))
+      }
+      // That of the write they gathered behind, and theirs.
+      #expect(commits.value - before == 2)
+      #expect(try await database.integer("SELECT count(*) FROM t") == 200)
+    }
+  }
+
+  @Test("a group is no larger than its limit")
+  func groupLimit() async throws {
+    let commits = Counter()
+    let observer: DatabaseObserver = { operation, _ in
+      if operation == .commit { commits.increment() }
+    }
+    var options = SQLiteDatabase.Options()
+    options.maximumWriteGroup = 7
+    try await withDatabase(options: options, observer: observer, script: Self.schema) { database, _ in
+      let before = commits.value
+      _ = try await database.together(70) { index in
+        try await database.execute(Statement("INSERT INTO t VALUES ($1, '')", .integer(Int64(index))))
+      }
+      #expect(commits.value - before == 1 + 10)
+      #expect(try await database.integer("SELECT count(*) FROM t") == 70)
+    }
+  }
+
+  @Test("thousands of callers at once lose nothing")
+  func concurrency() async throws {
+    try await withDatabase(script: "CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL)") {
+      database, _ in
+      let upsert = "INSERT INTO counters VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET n = n + 1 RETURNING n"
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for index in 0..<Int64(4000) {
+          group.addTask {
+            if index % 4 == 0 {
+              _ = try await database.write { try $0.query(Statement(upsert, .integer(index % 10))) }
+            } else {
+              let rows = try await database.execute(Statement(upsert, .integer(index % 10)))
+              #expect(try rows[0].int64(0) > 0)
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(try await database.integer("SELECT sum(n) FROM counters") == 4000)
+      #expect(try await database.integer("SELECT count(*) FROM counters WHERE n = 400") == 10)
+    }
+  }
+
+  @Test("whoever has written reads what they wrote")
+  func readYourWrites() async throws {
+    try await withDatabase(script: Self.schema) { database, _ in
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for index in 0..<Int64(1000) {
+          group.addTask {
+            _ = try await database.execute(Statement("INSERT INTO t VALUES ($1, '')", .integer(index)))
+            let count = try await database.integer("SELECT count(*) FROM t WHERE a = $1", .integer(index))
+            #expect(count == 1)
+          }
+        }
+        try await group.waitForAll()
+      }
+    }
+  }
+
+  @Test("a read sees one moment, whatever is written meanwhile")
+  func snapshot() async throws {
+    try await withDatabase(script: Self.schema) { database, _ in
+      let entered = AsyncStream<Void>.makeStream()
+      let goOn = Gate()
+      async let counts = database.read { connection in
+        let count = Statement("SELECT count(*) FROM t")
+        let first = try connection.query(count)[0].int64(0)
+        entered.continuation.finish()
+        goOn.wait()
+        return [first, try connection.query(count)[0].int64(0)]
+      }
+      for await _ in entered.stream {}
+      _ = try await database.execute(Statement("INSERT INTO t VALUES (1, '')"))
+      #expect(try await database.integer("SELECT count(*) FROM t") == 1)
+      goOn.open()
+      #expect(try await counts == [0, 0])
+    }
+  }
+
+  @Test("a read that fails leaves those that share its snapshot alone")
+  func failingReads() async throws {
+    var options = SQLiteDatabase.Options()
+    options.readers = 1
+    try await withDatabase(options: options, script: Self.schema) { database, _ in
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for index in 0..<200 {
+          group.addTask {
+            switch index % 3 {
+            case 0:
+              let value = try await database.integer("SELECT $1", .integer(Int64(index)))
+              #expect(value == Int64(index))
+            case 1:
+              await #expect(throws: OwnError()) { try await database.read { _ in throw OwnError() } }
+            default:
+              await #expect(throws: DatabaseError.self) { try await database.integer("SELECT nothing") }
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+    }
+  }
+
+  @Test("changed rows are counted, and none where nothing changes")
+  func changes() async throws {
+    try await withDatabase(script: Self.schema) { database, _ in
+      let counts = try await database.write { connection in
+        [
+          try connection.run(Statement("INSERT INTO t VALUES (1, ''), (2, ''), (3, '')")),
+          try connection.run(Statement("UPDATE t SET b = 'x' WHERE a > 1 RETURNING a")),
+          try connection.run(Statement("SELECT * FROM t")),
+          try connection.run(Statement("CREATE TABLE u (a)")),
+          try connection.run(Statement("DELETE FROM t WHERE a > 9")),
+          try connection.run(Statement("DELETE FROM t")),
+        ]
+      }
+      #expect(counts == [3, 2, 0, 0, 0, 3])
+    }
+  }
+
+  @Test("a statement that would end the shared transaction takes nothing with it unnoticed")
+  func strayCommit() async throws {
+    try await withDatabase(script: Self.schema) { database, _ in
+      let results = try await database.together(3) { index in
+        try await database.write { connection in
+          try connection.run(Statement("INSERT INTO t VALUES ($1, '')", .integer(Int64(index))))
+          if index == 1 { try connection.run(Statement("ROLLBACK")) }
+          try connection.run(Statement("INSERT INTO t VALUES ($1, '')", .integer(Int64(index + 10))))
+        }
+      }
+      let succeeded = results.indices.filter { (try? results[$0].get()) != nil }
+      #expect(!succeeded.contains(1))
+      let rows = try await database.query(Statement("SELECT a FROM t ORDER BY a"))
+      #expect(try rows.map { try $0.int64(0) } == (succeeded + succeeded.map { $0 + 10 }).map(Int64.init))
+    }
+  }
+
+  @Test("durations of reads, writes and commits are observed, failures too")
+  func observing() async throws {
+    let seen = Mutex<[DatabaseOperation: Int]>([:])
+    let observer: DatabaseObserver = { operation, duration in
+      #expect(duration > .zero)
+      seen.withLock { $0[operation, default: 0] += 1 }
+    }
+    try await withDatabase(observer: observer) { database, _ in
+      _ = try await database.integer("SELECT 1")
+      _ = try await database.execute(Statement("CREATE TABLE t (a)"))
+      _ = try? await database.write { _ in throw OwnError() }
+      _ = try? await database.integer("SELECT nothing")
+    }
+    #expect(seen.withLock { $0 } == [.read: 2, .write: 2, .commit: 2])
+  }
+}

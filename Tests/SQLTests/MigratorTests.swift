@@ -1,0 +1,134 @@
+import Foundation
+import SQL
+import SQLiteMigrations
+import Testing
+
+@Suite("Migrations")
+struct MigratorTests {
+  private static let first = Migration(
+    1, "first", sql: "CREATE TABLE a (id INTEGER); CREATE TABLE b (id INTEGER);")
+  private static let second = Migration(
+    2, "second", sql: "-- a comment; with a semicolon\nINSERT INTO a VALUES (1);\n")
+  private static let third = Migration(3, "third", sql: "CREATE TABLE c (text TEXT DEFAULT ';')")
+
+  private func numbers(_ database: SQLiteDatabase) async throws -> [Int64] {
+    try await database.query(Statement("SELECT number FROM schema_migrations ORDER BY number")).map {
+      try $0.int64(0)
+    }
+  }
+
+  @Test("migrations are applied in order, once")
+  func order() async throws {
+    try await withDatabase { database, _ in
+      let now = Date(timeIntervalSince1970: 1_800_000_000)
+      let applied = try await Migrator.migrate(database, [Self.second, Self.first], now: now)
+      #expect(applied == [Self.first, Self.second])
+      #expect(try await Migrator.migrate(database, [Self.first, Self.second]) == [])
+      #expect(try await Migrator.migrate(database, [Self.first, Self.second, Self.third]) == [Self.third])
+      #expect(try await database.integer("SELECT count(*) FROM a") == 1)
+      let rows = try await database.query(
+        Statement("SELECT number, name, checksum, applied_at FROM schema_migrations WHERE number = 1"))
+      #expect(
+        rows == [
+          Row(values: [
+            .integer(1), .text("first"), .text(Self.first.checksum), .integer(1_800_000_000_000),
+          ])
+        ])
+    }
+  }
+
+  @Test("a checksum is SHA-256 in hex")
+  func checksum() {
+    #expect(
+      Migration(1, "empty", Array("abc".utf8)).checksum
+        == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+  }
+
+  @Test("a migration that fails is not half applied, and is applied when it is right")
+  func failure() async throws {
+    try await withDatabase { database, _ in
+      let broken = Migration(2, "broken", sql: "CREATE TABLE c (id INTEGER); INSERT INTO nowhere VALUES (1);")
+      let error = try await databaseError { try await Migrator.migrate(database, [Self.first, broken]) }
+      #expect(error?.message == "migration 2 (broken) failed: no such table: nowhere")
+      #expect(try await numbers(database) == [1])
+      #expect(try await database.integer("SELECT count(*) FROM sqlite_master WHERE name = 'c'") == 0)
+      try await Migrator.migrate(database, [Self.first, Self.second, Self.third])
+      #expect(try await numbers(database) == [1, 2, 3])
+    }
+  }
+
+  @Test("a kill in the middle of a migration leaves none of it")
+  func killed() async throws {
+    let folder = try TemporaryFolder()
+    let path = folder.databasePath
+    await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
+      let database = try await SQLiteDatabase.open(path: path)
+      try await Migrator.migrate(database, [Self.first])
+      try await database.write { connection in
+        try connection.run(Statement("INSERT INTO schema_migrations VALUES (2, 'second', '', 0)"))
+        try connection.runScript("CREATE TABLE c (id INTEGER)")
+        kill(getpid(), SIGKILL)
+      }
+    }
+    let database = try await SQLiteDatabase.open(path: path)
+    #expect(try await numbers(database) == [1])
+    #expect(
+      try await Migrator.migrate(database, [Self.first, Self.second, Self.third]) == [
+        Self.second, Self.third,
+      ])
+    await database.close()
+  }
+
+  @Test("a database newer than the program is refused, both numbers named")
+  func newer() async throws {
+    try await withDatabase { database, _ in
+      try await Migrator.migrate(database, [Self.first, Self.second, Self.third])
+      let error = try await databaseError { try await Migrator.migrate(database, [Self.first]) }
+      #expect(error?.code == .newerSchema)
+      #expect(error?.message.contains("migration 3 (third)") == true)
+      #expect(error?.message.contains("up to 1") == true)
+      #expect(try await databaseError { try await Migrator.migrate(database, []) }?.code == .newerSchema)
+    }
+  }
+
+  @Test("an edited or missing migration is refused, and nothing is changed")
+  func edited() async throws {
+    try await withDatabase { database, _ in
+      try await Migrator.migrate(database, [Self.first, Self.second])
+      let edited = Migration(1, "first", sql: Self.first.sql + " ")
+      for migrations in [[edited, Self.second, Self.third], [Self.second, Self.third]] {
+        let error = try await databaseError { try await Migrator.migrate(database, migrations) }
+        #expect(error?.code == .changedMigration)
+        #expect(error?.message.contains("migration 1 (first)") == true)
+      }
+      #expect(try await numbers(database) == [1, 2])
+    }
+  }
+
+  @Test("programs that migrate at once apply each migration once")
+  func atOnce() async throws {
+    let folder = try TemporaryFolder()
+    let migrations = (1...10).map { Migration($0, "m\($0)", sql: "CREATE TABLE t\($0) (id INTEGER)") }
+    let applied = try await withThrowingTaskGroup(of: [Migration].self) { group in
+      for _ in 0..<4 {
+        group.addTask {
+          let database = try await SQLiteDatabase.open(path: folder.databasePath)
+          let applied = try await Migrator.migrate(database, migrations)
+          await database.close()
+          return applied
+        }
+      }
+      return try await group.reduce(into: []) { $0 += $1 }
+    }
+    #expect(applied.map(\.number).sorted() == Array(1...10))
+  }
+
+  @Test("the migrations of this program apply, and are numbered as they stand")
+  func embedded() async throws {
+    try await withDatabase { database, _ in
+      let applied = try await Migrator.migrate(database, SQLiteMigrations.all)
+      #expect(applied == SQLiteMigrations.all)
+      #expect(SQLiteMigrations.all.map(\.number) == Array(1...SQLiteMigrations.all.count))
+    }
+  }
+}

@@ -1,0 +1,230 @@
+import Foundation
+import Testing
+
+@testable import SQL
+
+@Suite("Opening and closing an SQLite file")
+struct SQLiteOpeningTests {
+  @Test("writes are synced in full to a write-ahead log, and foreign keys hold")
+  func pragmas() async throws {
+    try await withDatabase { database, _ in
+      let values = try await database.write { connection in
+        try ["synchronous", "journal_mode", "foreign_keys", "busy_timeout"].map {
+          try connection.query(Statement("PRAGMA \($0)"))[0].values[0]
+        }
+      }
+      #expect(values == [.integer(2), .text("wal"), .integer(1), .integer(5000)])
+    }
+  }
+
+  @Test("synchronous stays full after reads, writes and failures")
+  func synchronousHolds() async throws {
+    try await withDatabase(script: "CREATE TABLE t (a PRIMARY KEY)") { database, _ in
+      for _ in 0..<3 {
+        _ = try? await database.execute(Statement("INSERT INTO t VALUES (1)"))
+        _ = try await database.integer("SELECT count(*) FROM t")
+      }
+      let rows = try await database.write { try $0.query(Statement("PRAGMA synchronous")) }
+      #expect(try rows[0].int64(0) == 2)
+    }
+  }
+
+  @Test("the database and what lies beside it are private", arguments: ["", "-wal", "-shm"])
+  func permissions(suffix: String) async throws {
+    try await withDatabase(script: "CREATE TABLE t (a)") { _, folder in
+      let attributes = try FileManager.default.attributesOfItem(atPath: folder.databasePath + suffix)
+      #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+    }
+  }
+
+  @Test(
+    "paths that SQLite would take for something else are files",
+    arguments: [":memory:", "file:x?mode=memory"])
+  func specialPaths(name: String) async throws {
+    let folder = try TemporaryFolder()
+    let path = folder.url.path + "/" + name
+    let database = try SQLiteDatabase(path: path)
+    await database.close()
+    #expect(FileManager.default.fileExists(atPath: path))
+  }
+
+  @Test("a folder that does not exist is an error")
+  func missingFolder() async throws {
+    let folder = try TemporaryFolder()
+    let error = try await databaseError {
+      try await SQLiteDatabase.open(path: folder.databasePath + "/none/test.sqlite")
+    }
+    #expect(error?.code == .io)
+  }
+
+  @Test("a file that is no database is an error, and stays as it is")
+  func noDatabase() async throws {
+    let folder = try TemporaryFolder()
+    let content = Data(repeating: 0x41, count: 8192)
+    try content.write(to: URL(fileURLWithPath: folder.databasePath))
+    let error = try await databaseError { try await SQLiteDatabase.open(path: folder.databasePath) }
+    #expect(error?.code == .corrupt)
+    #expect(try Data(contentsOf: URL(fileURLWithPath: folder.databasePath)) == content)
+  }
+
+  @Test("a read-only database is an error to write and none to read")
+  func readOnly() async throws {
+    try await withDatabase(script: "CREATE TABLE t (a)") { database, _ in
+      _ = try await database.write { try $0.query(Statement("PRAGMA query_only = 1")) }
+      let error = try await databaseError {
+        try await database.execute(Statement("INSERT INTO t VALUES (1)"))
+      }
+      #expect(error?.code == .readOnly)
+      #expect(try await database.integer("SELECT count(*) FROM t") == 0)
+    }
+  }
+
+  @Test("reads cannot write")
+  func readsOnlyRead() async throws {
+    try await withDatabase(script: "CREATE TABLE t (a)") { database, _ in
+      let error = try await databaseError {
+        try await database.read { try $0.run(Statement("INSERT INTO t VALUES (1)")) }
+      }
+      #expect(error?.code == .readOnly)
+      #expect(try await database.integer("SELECT count(*) FROM t") == 0)
+    }
+  }
+
+  @Test("a closed database answers every call, and closing twice is nothing")
+  func closed() async throws {
+    try await withDatabase { database, _ in
+      await database.close()
+      await database.close()
+      #expect(try await databaseError { try await database.read { _ in } }?.code == .closed)
+      #expect(try await databaseError { try await database.write { _ in } }?.code == .closed)
+      let error = try await databaseError { try await database.execute(Statement("SELECT 1")) }
+      #expect(error?.code == .closed)
+      #expect(error?.isTransient == true)
+    }
+  }
+
+  @Test("closing while busy finishes what has begun and refuses the rest")
+  func closingWhileBusy() async throws {
+    let folder = try TemporaryFolder()
+    let database = try await SQLiteDatabase.open(path: folder.databasePath)
+    try await database.write { try $0.runScript("CREATE TABLE t (a PRIMARY KEY)") }
+    let kept = try await withThrowingTaskGroup(of: Int64?.self) { group in
+      for number in 0..<Int64(500) {
+        group.addTask {
+          if number == 250 { await database.close() }
+          let error = try await databaseError {
+            try await database.execute(Statement("INSERT INTO t VALUES ($1)", .integer(number)))
+          }
+          if let error { #expect(error.code == .closed) }
+          return error == nil ? number : nil
+        }
+      }
+      return try await group.reduce(into: Set<Int64>()) { kept, number in
+        if let number { kept.insert(number) }
+      }
+    }
+    #expect(kept.count < 500)
+    let again = try await SQLiteDatabase.open(path: folder.databasePath)
+    let rows = try await again.query(Statement("SELECT a FROM t"))
+    #expect(try Set(rows.map { try $0.int64(0) }) == kept)
+    await again.close()
+  }
+
+  @Test("closing does what was asked for before it")
+  func closingFinishes() async throws {
+    try await withDatabase(script: "CREATE TABLE t (a)") { database, folder in
+      try await database.behindGate { open in
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for _ in 0..<20 {
+            group.addTask { _ = try await database.execute(Statement("INSERT INTO t VALUES (1)")) }
+          }
+          while database.writer.waitingCount < 20 { await Task.yield() }
+          group.addTask { await database.close() }
+          while try await databaseError({ try await database.read { _ in } }) == nil {}
+          open()
+          try await group.waitForAll()
+        }
+      }
+      let again = try await SQLiteDatabase.open(path: folder.databasePath)
+      #expect(try await again.integer("SELECT count(*) FROM t") == 20)
+      await again.close()
+    }
+  }
+
+  @Test("work that waits in the database holds up no task")
+  func ownThreads() async throws {
+    var options = SQLiteDatabase.Options()
+    options.readers = 16
+    try await withDatabase(options: options) { database, _ in
+      let gate = Gate()
+      let entered = Counter()
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<options.readers {
+          group.addTask {
+            try await database.read { _ in
+              entered.increment()
+              gate.wait()
+            }
+          }
+        }
+        // More than there are threads for tasks, and yet this one goes on.
+        while entered.value < options.readers { await Task.yield() }
+        for _ in 0..<options.readers { gate.open() }
+        try await group.waitForAll()
+      }
+    }
+  }
+
+  @Test("two databases at once stay apart")
+  func twoDatabases() async throws {
+    try await withDatabase(script: "CREATE TABLE t (a)") { first, _ in
+      try await withDatabase(script: "CREATE TABLE t (a)") { second, _ in
+        _ = try await first.execute(Statement("INSERT INTO t VALUES (1)"))
+        #expect(try await first.integer("SELECT count(*) FROM t") == 1)
+        #expect(try await second.integer("SELECT count(*) FROM t") == 0)
+      }
+    }
+  }
+
+  @Test("two programs write to one file, each waiting for the other")
+  func twoProgramsOneFile() async throws {
+    try await withDatabase(script: "CREATE TABLE t (a)") { first, folder in
+      let second = try await SQLiteDatabase.open(path: folder.databasePath)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for database in [first, second] {
+          group.addTask {
+            for _ in 0..<50 { _ = try await database.execute(Statement("INSERT INTO t VALUES (1)")) }
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(try await first.integer("SELECT count(*) FROM t") == 100)
+      await second.close()
+    }
+  }
+
+  @Test("a lock that another program does not give back is an error that may pass")
+  func busy() async throws {
+    var options = SQLiteDatabase.Options()
+    options.busyTimeout = 0.01
+    try await withDatabase(options: options, script: "CREATE TABLE t (a)") { first, folder in
+      let second = try await SQLiteDatabase.open(path: folder.databasePath)
+      let entered = AsyncStream<Void>.makeStream()
+      let leave = Gate()
+      async let holder: Void = second.write { connection in
+        try connection.run(Statement("INSERT INTO t VALUES (1)"))
+        entered.continuation.finish()
+        leave.wait()
+      }
+      for await _ in entered.stream {}
+      let error = try await databaseError { try await first.execute(Statement("INSERT INTO t VALUES (2)")) }
+      leave.open()
+      try await holder
+      #expect(error?.code == .busy)
+      #expect(error?.isTransient == true)
+      _ = try await first.execute(Statement("INSERT INTO t VALUES (3)"))
+      #expect(try await first.integer("SELECT sum(a) FROM t") == 4)
+      await second.close()
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import Foundation
+import SQL
+
+/// A folder of a test's own, with an SQLite file in it; removed with the last reference.
+final class TemporaryFolder: Sendable {
+  let url: URL
+
+  init() throws {
+    url = FileManager.default.temporaryDirectory.appending(path: "SQLTests-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(at: url)
+  }
+
+  var databasePath: String { url.appending(path: "test.sqlite").path }
+}
+
+/// Runs `body` with a database in a new file, and closes it.
+func withDatabase<Result>(
+  options: SQLiteDatabase.Options = .init(), observer: DatabaseObserver? = nil,
+  script: String = "",
+  _ body: (SQLiteDatabase, TemporaryFolder) async throws -> Result
+) async throws -> Result {
+  let folder = try TemporaryFolder()
+  let database = try await SQLiteDatabase.open(
+    path: folder.databasePath, options: options, observer: observer)
+  if !script.isEmpty { try await database.write { try $0.runScript(script) } }
+  do {
+    let result = try await body(database, folder)
+    await database.close()
+    return result
+  } catch {
+    await database.close()
+    throw error
+  }
+}
+
+extension Database {
+  /// The rows of one query.
+  func query(_ statement: Statement) async throws -> [Row] {
+    try await read { try $0.query(statement) }
+  }
+
+  /// The integer that one query gives.
+  func integer(_ sql: String, _ arguments: Value...) async throws -> Int64 {
+    let rows = try await query(Statement(sql, arguments: arguments))
+    return try rows[0].int64(0)
+  }
+}
+
+/// The ``DatabaseError`` that `body` throws, or nil.
+func databaseError<Result>(_ body: () async throws -> Result) async throws -> DatabaseError? {
+  do {
+    _ = try await body()
+    return nil
+  } catch let error as DatabaseError {
+    return error
+  }
+}

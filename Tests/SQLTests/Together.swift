@@ -1,0 +1,48 @@
+import Synchronization
+
+@testable import SQL
+
+extension SQLiteDatabase {
+  /// Does `count` writes that gather behind one that waits, so that they make one group, and
+  /// returns what came of each.
+  func together<Output: Sendable>(
+    _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
+  ) async throws -> [Result<Output, any Error>] {
+    try await behindGate { open in
+      await withTaskGroup(of: (Int, Result<Output, any Error>).self) { group in
+        for index in 0..<count {
+          group.addTask {
+            do { return (index, .success(try await work(index))) } catch { return (index, .failure(error)) }
+          }
+        }
+        while writer.waitingCount < count { await Task.yield() }
+        open()
+        let results = await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        return (0..<count).compactMap { results[$0] }
+      }
+    }
+  }
+
+  /// Runs `body` while a write holds the writer, until `body` opens the gate.
+  func behindGate<Output>(_ body: (_ open: () -> Void) async throws -> Output) async throws -> Output {
+    let entered = AsyncStream<Void>.makeStream()
+    let gate = Gate()
+    async let holder: Void = write { _ in
+      entered.continuation.finish()
+      gate.wait()
+    }
+    for await _ in entered.stream {}
+    let output = try await body { gate.open() }
+    try await holder
+    return output
+  }
+}
+
+/// Counts from several tasks.
+final class Counter: Sendable {
+  private let count = Mutex(0)
+
+  var value: Int { count.withLock { $0 } }
+
+  func increment() { count.withLock { $0 += 1 } }
+}

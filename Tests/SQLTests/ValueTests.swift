@@ -1,0 +1,144 @@
+import SQL
+import Testing
+
+@Suite("Values, rows and statements")
+struct ValueTests {
+  @Test(
+    "every value comes back as it went in",
+    arguments: [
+      Value.null, .integer(.min), .integer(.max), .integer(0), .text(""), .text("naïve 🐘"), .bytes([]),
+      .bytes([0, 1, 255]), .text("'; DROP TABLE t; --"),
+    ])
+  func roundTrip(value: Value) async throws {
+    try await withDatabase(script: "CREATE TABLE t (v)") { database, _ in
+      _ = try await database.execute(Statement("INSERT INTO t VALUES ($1)", value))
+      #expect(try await database.query(Statement("SELECT v FROM t")) == [Row(values: [value])])
+    }
+  }
+
+  @Test("text with U+0000 is refused instead of cut")
+  func zeroCharacter() async throws {
+    try await withDatabase(script: "CREATE TABLE t (v)") { database, _ in
+      let error = try await databaseError {
+        try await database.execute(Statement("INSERT INTO t VALUES ($1)", .text("a\0b")))
+      }
+      #expect(error?.code == .invalidArgument)
+      #expect(try await database.integer("SELECT count(*) FROM t") == 0)
+    }
+  }
+
+  @Test("arguments belong to the number of their parameter, in any order and repeated")
+  func numberedParameters() async throws {
+    try await withDatabase { database, _ in
+      let rows = try await database.query(
+        Statement(
+          "SELECT $2, $1, $2, '$1', '' || $3 -- $4\n, \"$2\" /* $1 */ FROM (SELECT 7 AS \"$2\")",
+          .integer(1), .text("two"), .text("three")))
+      #expect(
+        rows == [
+          Row(values: [
+            .text("two"), .integer(1), .text("two"), .text("$1"), .text("three"), .integer(7),
+          ])
+        ])
+    }
+  }
+
+  @Test("ten parameters and more keep their numbers")
+  func manyParameters() async throws {
+    try await withDatabase { database, _ in
+      let values = (1...12).map { Value.integer($0) }
+      let rows = try await database.query(
+        Statement("SELECT $12, $11, $10, $1, $2, $3, $4, $5, $6, $7, $8, $9", arguments: values))
+      #expect(rows[0].values == [12, 11, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9].map { Value.integer($0) })
+    }
+  }
+
+  @Test("too many and too few arguments are errors", arguments: [1, 3])
+  func wrongCount(count: Int) async throws {
+    try await withDatabase { database, _ in
+      let statement = Statement("SELECT $1, $2", arguments: Array(repeating: .integer(1), count: count))
+      let error = try await databaseError { try await database.query(statement) }
+      #expect(error?.code == .invalidArgument)
+    }
+  }
+
+  @Test("a list of any length finds what it names", arguments: [0, 1, 2, 3, 4, 5, 63, 64, 65, 1000])
+  func lists(count: Int) async throws {
+    try await withDatabase(script: "CREATE TABLE t (a, b)") { database, _ in
+      try await database.write { connection in
+        for number in 0..<Int64(2000) {
+          try connection.run(
+            Statement("INSERT INTO t VALUES ($1, $2)", .integer(number), .integer(number % 2)))
+        }
+      }
+      let list = (0..<count).map { Value.integer(Int64($0)) }
+      let rows = try await database.query(
+        Statement("SELECT a FROM t WHERE b = $1 AND a IN ($list) ORDER BY a", .integer(0), list: list))
+      #expect(try rows.map { try $0.int64(0) } == (0..<Int64(count)).filter { $0 % 2 == 0 })
+    }
+  }
+
+  @Test("lists of like length share one text, so that few statements are prepared")
+  func paddedLists() {
+    func text(_ count: Int) -> String {
+      Statement("SELECT $1 IN ($list)", .null, list: Array(repeating: .null, count: count)).sql
+    }
+    #expect(text(5) == text(8))
+    #expect(text(3) == "SELECT $1 IN ($2, $3, $4, $5)")
+    #expect(text(0) == "SELECT $1 IN ($2)")
+    #expect(text(2) == "SELECT $1 IN ($2, $3)")
+    #expect(Set((0...1000).map(text)).count == 11)
+  }
+
+  @Test("the longest list fits into a statement")
+  func longestList() async throws {
+    try await withDatabase { database, _ in
+      let list = (1..<Statement.maximumArguments).map { Value.integer(Int64($0)) }
+      let rows = try await database.query(Statement("SELECT $1 IN ($list)", .integer(32_765), list: list))
+      #expect(try rows[0].flag(0))
+    }
+  }
+
+  @Test("columns are read by position and type")
+  func columns() throws {
+    let row = Row(values: [.integer(1), .text("a"), .bytes([2]), .null])
+    #expect(try row.int64(0) == 1)
+    #expect(try row.flag(0))
+    #expect(try row.text(1) == "a")
+    #expect(try row.bytes(2) == [2])
+    #expect(try row.optionalInt64(3) == nil)
+    #expect(try row.optionalText(3) == nil)
+    #expect(try row.optionalBytes(3) == nil)
+    #expect(try row.optionalFlag(3) == nil)
+    #expect(try row.optionalText(1) == "a")
+  }
+
+  @Test("a column of another type, or none at all, is an error that shows no value")
+  func mismatches() throws {
+    let row = Row(values: [.integer(7), .text("secret"), .null])
+    let mistakes: [() throws -> Void] = [
+      { _ = try row.text(0) },
+      { _ = try row.int64(1) },
+      { _ = try row.bytes(1) },
+      { _ = try row.flag(0) },
+      { _ = try row.int64(2) },
+      { _ = try row.optionalBytes(1) },
+      { _ = try row.text(3) },
+      { _ = try row.text(-1) },
+    ]
+    for mistake in mistakes {
+      let error = #expect(throws: DatabaseError.self) { try mistake() }
+      #expect(error?.code == .typeMismatch)
+      #expect(error?.description.contains("secret") == false)
+      #expect(error?.isTransient == false)
+    }
+  }
+
+  @Test("a floating-point number comes as text")
+  func floatingPoint() async throws {
+    try await withDatabase { database, _ in
+      let rows = try await database.query(Statement("SELECT 0.5"))
+      #expect(rows == [Row(values: [.text("0.5")])])
+    }
+  }
+}

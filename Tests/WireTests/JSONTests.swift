@@ -1,0 +1,84 @@
+import Testing
+
+@testable import Wire
+
+@Suite struct JSONTests {
+  @Test(
+    "A document is read and written as it was",
+    arguments: [
+      "null", "true", "false", "0", "-1", "9223372036854775807", "1.0", "-0", "1e5", "1.5E-3",
+      "92233720368547758070",
+      #""""#, #""a""#, #""é€😀""#, "[]", "{}", "[1,[2,[3]]]", #"{"a":1,"b":{"c":[true,null]}}"#,
+      #""\"\\\n\r\t\u0001""#,
+    ])
+  func roundTrip(text: String) throws {
+    let expected = text == "-0" ? "0" : text
+    #expect(try JSON.parse(text).text == expected)
+    #expect(try JSON.parse(" \n\t\(text)\r ").text == expected)
+  }
+
+  @Test func `Whole numbers are told apart from others`() throws {
+    #expect(try JSON.parse("1") == .integer(1))
+    #expect(try JSON.parse("1.0") == .number("1.0"))
+    #expect(try JSON.parse("92233720368547758070") == .number("92233720368547758070"))
+  }
+
+  @Test func `Escapes become characters`() throws {
+    #expect(try JSON.parse(#""\u0041\/\b\f\ud83d\ude00""#) == "A/\u{8}\u{c}😀")
+  }
+
+  @Test(
+    "What is no document is refused",
+    arguments: [
+      "", " ", "nul", "tru", "01", "1.", ".5", "+1", "1e", "--1", "-", "NaN", "Infinity", "'a'", #"""#,
+      #""\x""#, #""\u12""#,
+      #""\ud83d""#, #""\ud83d\u0041""#, #""\ude00""#, "\"\n\"", "[", "[1", "[1,]", "[,1]", "[1 2]", "{",
+      #"{"a"}"#, #"{"a":}"#,
+      #"{"a":1,}"#, "{1:2}", #"{"a":1"#, "1 2", "null x", "[1]]", "\u{0}",
+    ])
+  func malformed(text: String) {
+    #expect(throws: JSON.ParseError.self) { try JSON.parse(text) }
+  }
+
+  @Test func `Bytes that are no UTF-8 are told from bad syntax`() {
+    #expect(throws: JSON.ParseError.encoding) { try JSON.parse([0x22, 0xFF, 0x22] as [UInt8]) }
+    #expect(throws: JSON.ParseError.encoding) { try JSON.parse([0x22, 0x5C, 0x6E, 0xC3, 0x22] as [UInt8]) }
+  }
+
+  @Test func `Nesting is limited, so that a hostile document cannot exhaust the stack`() throws {
+    let deep = String(repeating: "[", count: 64) + String(repeating: "]", count: 64)
+    #expect(try JSON.parse(deep).text == deep)
+    #expect(throws: JSON.ParseError.depth) { try JSON.parse("[\(deep)]") }
+    #expect(throws: JSON.ParseError.depth) { try JSON.parse(String(repeating: "{\"a\":", count: 1_000_000)) }
+  }
+
+  @Test func `Of members with one name the last counts`() throws {
+    #expect(try JSON.parse(#"{"a":1,"a":2}"#)["a"] == 2)
+  }
+
+  @Test func `Random bytes never crash the parser`() {
+    var generator = SplitMix(state: 7)
+    let alphabet = Array(#"{}[]",:\u0123456789eE+-.truefalsn "#.utf8)
+    for _ in 0..<20_000 {
+      let bytes = (0..<Int.random(in: 0...40, using: &generator)).map { _ in
+        Bool.random(using: &generator)
+          ? alphabet.randomElement(using: &generator) ?? 0 : .random(in: 0...255, using: &generator)
+      }
+      guard let value = try? JSON.parse(bytes) else { continue }
+      #expect((try? JSON.parse(value.bytes)) == value)
+    }
+  }
+}
+
+/// A generator with a seed, so that a failure can be repeated.
+struct SplitMix: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var z = state
+    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+    return z ^ (z >> 31)
+  }
+}

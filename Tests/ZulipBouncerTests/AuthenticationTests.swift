@@ -1,0 +1,194 @@
+import Foundation
+import HTTPTypes
+import Registrations
+import SQL
+import Sealing
+import Testing
+import Wire
+import ZulipBouncer
+
+@Suite("Calls of a server")
+struct AuthenticationTests {
+  private static let endpoints: [(String, HTTPRequest.Method)] = [
+    ("server/deactivate", .post), ("server/analytics/status", .get), ("server/analytics", .post),
+    ("server/billing", .post), ("push/e2ee/register", .post), ("push/e2ee/notify", .post),
+  ]
+
+  @Test("without good credentials are told what is wrong with them", arguments: endpoints)
+  func refusals(endpoint: String, method: HTTPRequest.Method) async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      let off = try await bouncer.server("off.example.org")
+      let offID = try #require(try await bouncer.servers.find(hostname: "off.example.org")?.id)
+      try await bouncer.servers.setDeactivated(offID, true)
+      let before = try await bouncer.dump()
+      let stranger = UUID().uuidString
+      func basic(_ text: String) -> String { "Basic " + Base64.encode(text.utf8) }
+      func unknown(_ role: String) -> String {
+        "Zulip server auth failure: \(role) is not registered -- did you run `manage.py register_server`?"
+      }
+      let invalid = "Invalid authorization header for basic auth"
+      let notBasic = "This endpoint requires HTTP basic authentication."
+      let deactivated =
+        "The mobile push notification service registration for your server has been deactivated"
+      let table: [(header: String?, status: Int, code: String, message: String)] = [
+        (nil, 401, "UNAUTHORIZED", "Missing authorization header for basic auth"),
+        ("Bearer abc", 400, "BAD_REQUEST", notBasic),
+        ("Digest a b c", 400, "BAD_REQUEST", notBasic),
+        ("Basic", 401, "UNAUTHORIZED", invalid),
+        ("Basic a b", 401, "UNAUTHORIZED", invalid),
+        ("Basic !!!", 401, "UNAUTHORIZED", invalid),
+        ("Basic " + Base64.encode([0xff, 0x3a, 0xff]), 401, "UNAUTHORIZED", invalid),
+        (basic("nocolon"), 401, "UNAUTHORIZED", invalid),
+        (basic("a:b:c"), 401, "UNAUTHORIZED", invalid),
+        (basic("me@example.org:key"), 400, "BAD_REQUEST", "Must validate with valid Zulip server API key"),
+        (basic("nobody:key"), 401, "UNAUTHORIZED", unknown("nobody")),
+        (basic(":key"), 401, "UNAUTHORIZED", unknown("")),
+        (basic("\(stranger):\(server.key)"), 401, "UNAUTHORIZED", unknown(stranger)),
+        (
+          basic("\(server.id):wrong"), 401, "UNAUTHORIZED",
+          "Zulip server auth failure: key does not match role \(server.id)"
+        ),
+        (
+          basic("\(server.id.uppercased()):wrong"), 401, "UNAUTHORIZED",
+          "Zulip server auth failure: key does not match role \(server.id.uppercased())"
+        ),
+        (
+          basic("\(off.id):wrong"), 401, "UNAUTHORIZED",
+          "Zulip server auth failure: key does not match role \(off.id)"
+        ),
+        (off.header, 401, "UNAUTHORIZED", deactivated),
+      ]
+      for row in table {
+        let answer = try await bouncer.call(endpoint, method, authorization: row.header)
+        #expect(answer.status == row.status, "\(row)")
+        #expect(answer.message == row.message, "\(row)")
+        #expect(answer.code == row.code, "\(row)")
+        #expect(
+          (answer.headers[.wwwAuthenticate] == #"Basic realm="zulip""#) == (row.status == 401), "\(row)")
+      }
+      try await bouncer.requestTimes.flush()
+      #expect(try await bouncer.dump() == before)
+    }
+  }
+
+  @Test("may spell their id as Python reads it")
+  func leniency() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      let bare = server.id.replacing("-", with: "")
+      for id in [server.id.uppercased(), bare, "{\(server.id)}", bare.uppercased()] {
+        let answer = try await bouncer.call(
+          "server/analytics/status", .get, authorization: Credentials(id: id, key: server.key).header)
+        #expect(answer.isSuccess, "\(id)")
+      }
+      let lower = "basic " + server.header.dropFirst(6)
+      #expect(try await bouncer.call("server/analytics/status", .get, authorization: lower).isSuccess)
+    }
+  }
+
+  @Test("with another method are told so before anything else", arguments: endpoints)
+  func methods(endpoint: String, method: HTTPRequest.Method) async throws {
+    try await Bouncer.test { bouncer in
+      for other in [HTTPRequest.Method.get, .post, .put, .patch, .delete] where other != method {
+        let answer = try await bouncer.call(endpoint, other)
+        #expect(answer.status == 405)
+        #expect(answer.headers[.allow] == method.rawValue)
+        #expect(
+          answer.text
+            == #"{"result":"error","msg":"Method Not Allowed","allowed_methods":["\#(method.rawValue)"]}"#)
+      }
+      let options = try await bouncer.call(endpoint, .options)
+      #expect(options.status == 204)
+      #expect(options.headers[.allow] == method.rawValue)
+    }
+  }
+
+  @Test("are noted, though not those that were refused")
+  func lastRequest() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      _ = try await bouncer.call("server/analytics/status", .get, authorization: server.header + "x")
+      try await bouncer.requestTimes.flush()
+      #expect(try await bouncer.servers.all()[0].server.lastRequestAt == nil)
+      _ = try await bouncer.call("server/analytics/status", .get, authorization: server.header)
+      try await bouncer.requestTimes.flush()
+      #expect(try await bouncer.servers.all()[0].server.lastRequestAt == bouncer.clock.now)
+    }
+  }
+
+  @Test("are limited per server, after authentication, and for registrations in passing only")
+  func rateLimit() async throws {
+    try await Bouncer.test({ $0.rateLimitPerServer = RateLimit(calls: 2, seconds: 60) }) { bouncer in
+      let server = try await bouncer.server()
+      let other = try await bouncer.server("other.example.org")
+      func status(_ server: Credentials) async throws -> Answer {
+        try await bouncer.call("server/analytics/status", .get, authorization: server.header)
+      }
+      for _ in 0..<5 { _ = try await status(Credentials(id: server.id, key: "wrong")) }
+      let first = try await status(server)
+      #expect(first.isSuccess)
+      #expect(first.headers[HTTPField.Name("X-RateLimit-Remaining")!] == "1")  // a valid token
+      #expect(try await status(server).isSuccess)
+      bouncer.clock.advance(10)
+      let limited = try await status(server)
+      #expect(limited.status == 429)
+      #expect(limited.code == "RATE_LIMIT_HIT")
+      #expect(limited.message == "API usage exceeded rate limit")
+      #expect(limited.json["retry-after"] == .number("50.0"))
+      #expect(limited.headers[.retryAfter] == "50.0")
+      let registration = try await bouncer.post("push/e2ee/register", [], as: server)
+      #expect(registration.status == 503)
+      #expect(registration.headers[.retryAfter] == "50")
+      #expect(try await bouncer.post("push/e2ee/notify", [], as: server).status == 429)
+      #expect(try await status(other).isSuccess)
+      bouncer.clock.advance(51)
+      #expect(try await status(server).isSuccess)
+    }
+  }
+
+  @Test("to a database that is closing may be made again")
+  func closedDatabase() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      await bouncer.database.close()
+      for (endpoint, method) in Self.endpoints {
+        let answer = try await bouncer.call(endpoint, method, authorization: server.header)
+        #expect(answer.status == 503, "\(endpoint)")
+        #expect(answer.headers[.retryAfter] == "5")
+        #expect(answer.json["result"]?.string == "error")
+      }
+    }
+  }
+
+  @Test("to a database that is broken fail, registrations in passing only")
+  func brokenDatabase() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      try await bouncer.database.write { try $0.runScript("ALTER TABLE remote_servers RENAME TO elsewhere") }
+      let status = try await bouncer.call("server/analytics/status", .get, authorization: server.header)
+      #expect(status.status == 500)
+      #expect(status.message == "Internal server error")
+      #expect(try await bouncer.post("push/e2ee/register", [], as: server).status == 503)
+    }
+  }
+}
+
+@Suite("Calls without credentials")
+struct OpenCallTests {
+  @Test("are limited per address")
+  func rateLimit() async throws {
+    try await Bouncer.test({ $0.rateLimitPerAddress = RateLimit(calls: 3, seconds: 60) }) { bouncer in
+      for endpoint in ["server/register", "server/register/transfer", "server/register/verify_challenge"] {
+        #expect(try await bouncer.post(endpoint, []).status == 400)
+      }
+      for endpoint in ["server/register", "server/register/transfer", "server/register/verify_challenge"] {
+        let answer = try await bouncer.post(endpoint, [])
+        #expect(answer.status == 429)
+        #expect(answer.code == "RATE_LIMIT_HIT")
+      }
+      let server = try await bouncer.server()
+      #expect(try await bouncer.call("server/analytics/status", .get, authorization: server.header).isSuccess)
+    }
+  }
+}

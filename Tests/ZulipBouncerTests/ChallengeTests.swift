@@ -1,0 +1,305 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import Registrations
+import SQL
+import Sealing
+import Testing
+import Wire
+
+@testable import ZulipBouncer
+
+@Suite("A server that has lost its key")
+struct ChallengeTests {
+  private func transfer(_ hostname: String, _ bouncer: Bouncer) async throws -> String {
+    let answer = try await bouncer.post("server/register/transfer", [("hostname", hostname)])
+    return try #require(answer.json["verification_secret"]?.string)
+  }
+
+  private func verify(_ hostname: String, _ bouncer: Bouncer, token: String = "abc_DEF-123") async throws
+    -> Answer
+  {
+    try await bouncer.post(
+      "server/register/verify_challenge", [("hostname", hostname), ("access_token", token)])
+  }
+
+  private func show(_ secret: String, at host: ChatHost) {
+    host.reply(.ok, JSON.object(["result": "success", "verification_secret": .string(secret)]).text)
+  }
+
+  /// A bouncer that trusts the host and may call it.
+  private func withHost(
+    _ test: @escaping @Sendable (Bouncer, ChatHost) async throws -> Void
+  ) async throws {
+    try await ChatHost.run { host in
+      try await Bouncer.test({
+        $0.verifyCAFile = host.caFile
+        $0.verifyAllowPrivateAddresses = true
+        $0.operatorEmail = "operator@example.org"
+      }) { try await test($0, host) }
+    }
+  }
+
+  @Test("gets a new one by showing a secret at its hostname, and the old one is dead at once")
+  func success() async throws {
+    try await withHost { bouncer, host in
+      let old = try await bouncer.server(host.hostname)
+      let secret = try await transfer(host.hostname, bouncer)
+      #expect(secret.allSatisfy { "0123456789ABCDEF".contains($0) })
+      show(secret, at: host)
+      bouncer.clock.advance(10)
+      let answer = try await verify(host.hostname.uppercased(), bouncer)
+      #expect(answer.isSuccess)
+      #expect(host.paths == ["/api/v1/zulip-services/verify/abc_DEF-123/"])
+      #expect(answer.json["zulip_org_id"]?.string == old.id)
+      let key = try #require(answer.json["zulip_org_key"]?.string)
+      #expect(key.count == 64)
+      #expect(
+        try await bouncer.call("server/analytics/status", .get, authorization: old.header).status == 401)
+      let new = Credentials(id: old.id, key: key)
+      #expect(try await bouncer.call("server/analytics/status", .get, authorization: new.header).isSuccess)
+    }
+  }
+
+  @Test("is told by transfer what is wrong with its hostname")
+  func transferRefusals() async throws {
+    try await Bouncer.test { bouncer in
+      for (form, message) in [
+        ([], "Missing 'hostname' argument"),
+        ([("hostname", "a.org/b")], "a.org/b contains invalid components (e.g., path, query, fragment)."),
+        ([("hostname", "dotless")], "dotless is not a valid hostname"),
+        ([("hostname", "new.example.org")], "new.example.org not yet registered"),
+      ] {
+        let answer = try await bouncer.post("server/register/transfer", form)
+        #expect(answer.status == 400)
+        #expect(answer.message == message)
+      }
+    }
+  }
+
+  @Test("keeps its key when the host does not show the right secret")
+  func wrongSecrets() async throws {
+    try await withHost { bouncer, host in
+      _ = try await bouncer.server(host.hostname)
+      _ = try await bouncer.server("other.example.org")
+      let before = try await bouncer.dump()
+      let secret = try await transfer(host.hostname, bouncer)
+      let others = try await transfer("other.example.org", bouncer)
+      let forged = VerificationSecrets(
+        storageKey: StorageKey(bytes: [UInt8](repeating: 1, count: 32)),
+        now: { [clock = bouncer.clock] in clock.now }
+      ).make(for: try Hostname(host.hostname))
+      for (shown, message) in [
+        ("nothex", "The verification secret is malformed"),
+        (secret.lowercased(), "The verification secret is malformed"),
+        (secret + "A", "The verification secret is malformed"), ("", "The verification secret is invalid"),
+        ("ABCD", "The verification secret is invalid"), (forged, "The verification secret is invalid"),
+        (secret + "AB", "The verification secret is invalid"),
+        (others, "The verification secret is for a different hostname"),
+      ] {
+        show(shown, at: host)
+        let answer = try await verify(host.hostname, bouncer)
+        #expect(answer.status == 400)
+        #expect(answer.message == message)
+      }
+      show(secret, at: host)
+      bouncer.clock.advance(10.001)
+      #expect(try await verify(host.hostname, bouncer).message == "The verification secret has expired")
+      #expect(try await bouncer.dump() == before)
+    }
+  }
+
+  @Test("keeps its key when the host says something else")
+  func otherAnswers() async throws {
+    try await withHost { bouncer, host in
+      _ = try await bouncer.server(host.hostname)
+      let before = try await bouncer.dump()
+      let notPrepared =
+        #"{"result":"error","msg":"Verification secret not prepared","code":"REMOTE_SERVER_VERIFICATION_SECRET_NOT_PREPARED"}"#
+      let other = "An error occurred while communicating with the host."
+      let table: [(HTTPResponse.Status, String, String)] = [
+        (.badRequest, notPrepared, "The host reported it has no verification secret."),
+        (.badRequest, "{}", "Error response received from the host: 400"),
+        (.notFound, notPrepared, "Error response received from the host: 404"),
+        (.internalServerError, "<html>", "Error response received from the host: 500"),
+        (.ok, "<html>", other), (.ok, #"{"verification_secret":5}"#, other),
+        (.ok, String(repeating: "x", count: 16 * 1024 + 1), other),
+      ]
+      for (status, body, message) in table {
+        host.reply(status, body)
+        let answer = try await verify(host.hostname, bouncer)
+        #expect(answer.status == 400)
+        #expect(answer.message == message)
+      }
+      let calls = host.paths.count
+      let here = "https://\(host.hostname)/elsewhere"
+      host.reply { Response(status: .found, headers: [.location: here]) }
+      #expect(
+        try await verify(host.hostname, bouncer).message == "Error response received from the host: 302")
+      #expect(host.paths.count == calls + 1)
+      #expect(try await bouncer.dump() == before)
+    }
+  }
+
+  @Test("keeps its key when its host cannot be reached or trusted")
+  func unreachable() async throws {
+    try await withHost { bouncer, host in
+      let connection = "Connection error occurred while communicating with the host."
+      // A free port, a moment ago.
+      for hostname in ["localhost:1", "no-such-name.invalid"] {
+        _ = try await bouncer.server(hostname)
+        #expect(try await verify(hostname, bouncer).message == connection)
+      }
+      // The certificate is for another name.
+      let address = "127.0.0.1:" + (host.hostname.split(separator: ":").last ?? "")
+      _ = try await bouncer.server(address)
+      #expect(
+        try await verify(address, bouncer).message == "SSL error occurred while communicating with the host.")
+      #expect(host.paths.isEmpty)
+    }
+  }
+
+  @Test("is not called at a private address, unless that is allowed")
+  func privateAddresses() async throws {
+    try await ChatHost.run { host in
+      try await Bouncer.test({ $0.verifyCAFile = host.caFile }) { bouncer in
+        _ = try await bouncer.server(host.hostname)
+        let answer = try await verify(host.hostname, bouncer)
+        #expect(answer.message == "Connection error occurred while communicating with the host.")
+        #expect(host.paths.isEmpty)
+      }
+    }
+  }
+
+  @Test("is not trusted for a certificate that nobody vouches for")
+  func untrusted() async throws {
+    try await ChatHost.run { host in
+      try await Bouncer.test({ $0.verifyAllowPrivateAddresses = true }) { bouncer in
+        _ = try await bouncer.server(host.hostname)
+        let answer = try await verify(host.hostname, bouncer)
+        #expect(answer.message == "SSL error occurred while communicating with the host.")
+      }
+    }
+  }
+
+  @Test("is not waited for longer than the time there is, not even byte by byte")
+  func slow() async throws {
+    try await ChatHost.run { host in
+      let verifier = HostVerifier(
+        caFile: host.caFile, allowPrivateAddresses: true, timeout: .milliseconds(300))
+      let hostname = try Hostname(host.hostname)
+      let token = try AccessToken(parameter: "abc")
+      host.reply {
+        try await Task.sleep(for: .seconds(60))
+        return Response(status: .ok)
+      }
+      await #expect(throws: HostVerifier.Failure.timeout) {
+        try await verifier.verificationSecret(at: hostname, accessToken: token)
+      }
+      host.reply {
+        Response(
+          status: .ok,
+          body: ResponseBody { writer in
+            for _ in 0..<600 {
+              try await writer.write(ByteBuffer(string: "x"))
+              try await Task.sleep(for: .milliseconds(100))
+            }
+          })
+      }
+      await #expect(throws: HostVerifier.Failure.timeout) {
+        try await verifier.verificationSecret(at: hostname, accessToken: token)
+      }
+    }
+  }
+
+  @Test("is refused what would not be a path, and a hostname that is not there")
+  func refusals() async throws {
+    try await Bouncer.test { bouncer in
+      _ = try await bouncer.server("chat.example.org")
+      for token in ["", "..", "a/b", "a?b", "a b", "a%2Fb", "ä", String(repeating: "a", count: 257)] {
+        #expect(
+          try await verify("chat.example.org", bouncer, token: token).message
+            == "access_token has invalid format")
+      }
+      for hostname in ["new.example.org", "new.example.org/x", ""] {
+        #expect(try await verify(hostname, bouncer).message == "Registration not found for this hostname")
+      }
+      #expect(
+        try await bouncer.post("server/register/verify_challenge", [("hostname", "a.org")]).message
+          == "Missing 'access_token' argument")
+    }
+  }
+
+  @Test("and all its like may try thirty times a day")
+  func globalLimit() async throws {
+    try await Bouncer.test({ $0.rateLimitPerAddress = nil }) { bouncer in
+      for _ in 0..<30 { #expect(try await verify("new.example.org", bouncer).status == 400) }
+      let answer = try await verify("new.example.org", bouncer)
+      #expect(answer.status == 429)
+      #expect(answer.code == "RATE_LIMIT_HIT")
+      #expect(
+        answer.message == """
+          The global limits on recent usage of this endpoint have been reached. Please try again later or reach out \
+          to the operator of this service for assistance.
+          """)
+      bouncer.clock.advance(86_400)
+      #expect(try await verify("new.example.org", bouncer).status == 400)
+    }
+  }
+}
+
+@Suite("The domain name system")
+struct DomainNameSystemTests {
+  private func reply(_ question: [UInt8], code: UInt8 = 0, records: [UInt16]) -> [UInt8] {
+    var reply = question
+    reply[2] = 0x81
+    reply[3] = 0x80 | code
+    reply[7] = UInt8(records.count)
+    for type in records {
+      reply += [0xc0, 12, UInt8(type >> 8), UInt8(truncatingIfNeeded: type), 0, 1, 0, 0, 0, 60, 0, 2, 0, 0]
+    }
+    return reply
+  }
+
+  @Test("is asked as RFC 1035 says")
+  func question() throws {
+    let question = try #require(DomainNameSystem.question("mail.example", .mailExchange, id: 0x1234))
+    #expect(
+      question
+        == [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4] + Array("mail".utf8) + [7] + Array("example".utf8)
+        + [0, 0, 15, 0, 1])
+    #expect(DomainNameSystem.question(String(repeating: "a", count: 64) + ".org", .a, id: 0) == nil)
+    #expect(DomainNameSystem.question(String(repeating: "a.", count: 127), .a, id: 0) == nil)
+  }
+
+  @Test("says how many records of a type there are")
+  func answer() throws {
+    let question = try #require(DomainNameSystem.question("mail.example", .mailExchange, id: 7))
+    func read(_ reply: [UInt8]) -> DomainNameSystem.Answer? {
+      DomainNameSystem.answer(reply, to: question, .mailExchange)
+    }
+    #expect(read(reply(question, records: [5, 15, 15])) == .records(2))
+    #expect(read(reply(question, records: [])) == .records(0))
+    #expect(read(reply(question, code: 3, records: [])) == .noSuchName)
+    #expect(read(reply(question, code: 2, records: [])) == nil)
+    // Cut short anywhere, or not an answer to this question.
+    let whole = reply(question, records: [15, 15])
+    for count in 0...whole.count { _ = read(Array(whole.prefix(count))) }
+    #expect(read(question) == nil)
+    #expect(read([0, 8] + whole.dropFirst(2)) == nil)
+    var random = SystemRandomNumberGenerator()
+    for _ in 0..<1000 {
+      _ = read(question.prefix(2) + (0..<60).map { _ in UInt8.random(in: 0...255, using: &random) })
+    }
+  }
+
+  @Test("is found in resolv.conf")
+  func servers() {
+    #expect(
+      DomainNameSystem.servers(
+        in: "# nameserver 9.9.9.9\nnameserver 192.0.2.1\n nameserver\t2001:db8::1 \nsearch x\n")
+        == ["192.0.2.1", "2001:db8::1"])
+    #expect(DomainNameSystem.servers(in: "") == ["127.0.0.1"])
+  }
+}

@@ -1,0 +1,161 @@
+import Foundation
+import HTTPTypes
+import Registrations
+import SQL
+import Sealing
+import Testing
+import Wire
+import ZulipBouncer
+
+/// Bodies that no server sends: each is answered, none with 500, and nothing of them stays that was
+/// not asked for properly.
+@Suite("Nonsense")
+struct FuzzTests {
+  /// `FUZZ_ROUNDS` sets how many bodies each endpoint gets.
+  private static let rounds =
+    ProcessInfo.processInfo.environment["FUZZ_ROUNDS"].flatMap(Int.init) ?? 500
+
+  @Test(
+    "is never answered with 500",
+    arguments: [
+      "server/register", "server/register/transfer", "server/deactivate", "server/analytics/status",
+      "server/analytics", "server/billing", "push/e2ee/register", "push/e2ee/notify",
+    ])
+  func nonsense(endpoint: String) async throws {
+    try await Bouncer.test({
+      $0.registration = .open
+      $0.rateLimitPerAddress = nil
+      $0.rateLimitPerServer = nil
+    }) { bouncer in
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      var nonsense = Nonsense(seed: 20_261_121, seeds: try Self.seeds(realm, bouncer))
+      let id = try #require(try await bouncer.servers.find(hostname: "chat.example.org")?.id)
+      for _ in 0..<Self.rounds {
+        let body = nonsense.body(for: endpoint)
+        let answer = try await bouncer.call(
+          endpoint, endpoint == "server/analytics/status" ? .get : .post, authorization: server.header,
+          type: "application/x-www-form-urlencoded", body: body)
+        #expect(
+          [200, 400, 401, 403, 413].contains(answer.status),
+          "\(answer.status) \(answer.text) for \(Base64.encode(body))")
+        #expect(answer.json["result"]?.string == (answer.status == 200 ? "success" : "error"))
+        if endpoint == "server/deactivate" { try await bouncer.servers.setDeactivated(id, false) }
+      }
+      // Whatever it was, the server is as it was, but for a hostname or a key that it changed itself.
+      #expect(try await bouncer.call("server/analytics/status", .get, authorization: server.header).isSuccess)
+    }
+  }
+
+  private static func seeds(_ realm: String, _ bouncer: Bouncer) throws -> [String: [[UInt8]]] {
+    func form(_ fields: [(String, String)]) -> [UInt8] {
+      Array(
+        fields.map { name, value in
+          "\(name)=\(value.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "")"
+        }.joined(separator: "&").utf8)
+    }
+    let count =
+      #"[{"property":"messages_read::hour","realm":2,"id":5,"end_time":1.5,"subgroup":null,"value":3}]"#
+    let event =
+      #"[{"id":7,"realm":2,"event_time":1.5,"backfilled":false,"extra_data":"{\"a\": 1}","event_type":101}]"#
+    let item: JSON = [
+      "token_id": "AAAAAAAAAAE=", "http_headers": ["apns_priority": 10, "apns_push_type": "alert"],
+      "payload": [
+        "push_key_id": 10, "encrypted_data": "AAAA", "aps": ["mutable-content": 1, "alert": ["title": "x"]],
+      ],
+    ]
+    let fcm: JSON = [
+      "token_id": "AAAAAAAAAAI=", "fcm_priority": "high",
+      "payload": ["push_key_id": 20, "encrypted_data": "AAAA"],
+    ]
+    return [
+      "server/register": [
+        form([
+          ("zulip_org_id", "6b17a4a2-5b0c-4d5e-9f3a-0123456789ab"),
+          ("zulip_org_key", String(repeating: "k", count: 64)), ("hostname", "new.example.org"),
+          ("contact_email", "admin@new.example.org"), ("new_org_key", String(repeating: "n", count: 64)),
+        ])
+      ],
+      "server/register/transfer": [form([("hostname", "chat.example.org")])],
+      "server/deactivate": [Array("{}".utf8)], "server/analytics/status": [[]],
+      "server/analytics": [
+        form(
+          bouncer.analytics([bouncer.realmJSON(realm)]) + [
+            ("realm_counts", count), ("installation_counts", "[]"), ("realmauditlog_rows", event),
+            ("version", #""12.0""#), ("api_feature_level", "468"),
+          ])
+      ],
+      "server/billing": [
+        form([
+          ("user", #"{"uuid":"e502dde1-74fb-44bc-9b9f-2b8b3a2f3e10","email":"a@b.org","full_name":"A"}"#),
+          ("realm", bouncer.realmJSON(realm).text),
+        ])
+      ],
+      "push/e2ee/register": [
+        form(try bouncer.registerForm(realm: realm, bouncer.apns())),
+        form(try bouncer.registerForm(realm: realm, bouncer.fcm())),
+        form(
+          try bouncer.registerForm(
+            realm: realm, ["token": "\u{0}", "token_kind": "fcm", "timestamp": .number("1e300")])),
+      ],
+      "push/e2ee/notify": [JSON.object(["realm_uuid": .string(realm), "push_requests": [item, fcm]]).bytes],
+    ]
+  }
+}
+
+/// Bodies that are almost right, or not at all; the same ones for the same seed.
+private struct Nonsense {
+  /// SplitMix64: small, even, and the same everywhere.
+  private struct Generator: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+      state &+= 0x9e37_79b9_7f4a_7c15
+      var value = state
+      value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
+      value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
+      return value ^ (value >> 31)
+    }
+  }
+
+  private static let snippets: [[UInt8]] = [
+    "null", "true", "-1", "1e999", "99999999999999999999", "\"\"", "[]", "{}", "[[[[", "\\u0000", "\\ud800",
+    "%00", "%ff",
+    "%", "&", "=", "+", "\0", "\u{feff}", "\u{202e}", "'", "\"", ";--", "9223372036854775807",
+    "-9223372036854775808",
+    "0.5", "1.0", "\u{1f4a9}",
+  ].map { Array($0.utf8) }
+
+  private var generator: Generator
+  private let seeds: [String: [[UInt8]]]
+
+  init(seed: UInt64, seeds: [String: [[UInt8]]]) {
+    generator = Generator(state: seed)
+    self.seeds = seeds
+  }
+
+  mutating func body(for endpoint: String) -> [UInt8] {
+    guard var body = seeds[endpoint]?.randomElement(using: &generator),
+      Int.random(in: 0..<10, using: &generator) > 0
+    else {
+      return (0..<Int.random(in: 0..<200, using: &generator)).map { _ in
+        UInt8.random(in: 0...255, using: &generator)
+      }
+    }
+    for _ in 0..<Int.random(in: 1...4, using: &generator) { mutate(&body) }
+    return body
+  }
+
+  private mutating func mutate(_ body: inout [UInt8]) {
+    let start = Int.random(in: 0...body.count, using: &generator)
+    let end = min(body.count, start + Int.random(in: 0..<12, using: &generator))
+    switch Int.random(in: 0..<6, using: &generator) {
+    case 0: body.removeSubrange(start..<end)
+    case 1: body.insert(contentsOf: Self.snippets.randomElement(using: &generator) ?? [], at: start)
+    case 2: body.replaceSubrange(start..<end, with: Self.snippets.randomElement(using: &generator) ?? [])
+    case 3: body.insert(contentsOf: body[start..<end], at: end)
+    case 4: body = Array(body[..<start])
+    default: if start < body.count { body[start] = UInt8.random(in: 0...255, using: &generator) }
+    }
+  }
+}

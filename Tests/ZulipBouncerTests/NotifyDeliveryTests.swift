@@ -1,0 +1,118 @@
+import Delivery
+import Foundation
+import Logging
+import NIOCore
+import Providers
+import Registrations
+import SQL
+import Sealing
+import Testing
+import Wire
+
+@testable import ZulipBouncer
+
+@Suite("What phones get")
+struct NotifyDeliveryTests {
+  private func batch(_ items: [JSON], _ registrations: [E2EERegistration]) throws -> NotifyBatch {
+    let body: JSON = ["realm_uuid": "x", "push_requests": .array(items)]
+    let request = try NotifyRequest(Field(body, path: "request"))
+    return NotifyBatch(request.items, registrations: registrations, logger: Logger(label: "test"))
+  }
+
+  private func registration(_ token: String, _ kind: PushToken.Kind, app: String? = nil) throws
+    -> E2EERegistration
+  {
+    let token = try PushToken(token, kind: kind)
+    return E2EERegistration(
+      id: 7, tokenID: token.id, token: token, iosAppID: app, registeredAt: Date(timeIntervalSince1970: 5))
+  }
+
+  @Test("on iOS is the encrypted notification with what its server asked for")
+  func apns() throws {
+    let item: JSON = [
+      "token_id": "jS5/TZMf7/8=", "http_headers": ["apns_priority": 5, "apns_push_type": "background"],
+      "payload": [
+        "push_key_id": 4_294_967_295, "encrypted_data": "AA/+==", "aps": ["content-available": 1], "x": 1,
+      ],
+    ]
+    let batch = try batch([item], [registration("C0FFEE", .apns, app: "example.app")])
+    let delivery = try #require(batch.deliveries.first)
+    #expect(delivery.registration == 7)
+    #expect(delivery.registeredAt == Date(timeIntervalSince1970: 5))
+    guard case .apns(let notification) = delivery.push else { throw CocoaError(.featureUnsupported) }
+    #expect(notification.token == "C0FFEE")
+    #expect(notification.topic == "example.app")
+    #expect(notification.pushType == .background)
+    #expect(notification.priority == 5)
+    #expect(notification.expiration == nil)
+    #expect(notification.collapseID == nil)
+    #expect(
+      String(buffer: notification.payload)
+        == #"{"push_key_id":4294967295,"encrypted_data":"AA/+==","aps":{"content-available":1}}"#)
+  }
+
+  @Test("on iOS shows a line of its own where its server gave none")
+  func placeholder() throws {
+    let item: JSON = [
+      "token_id": "jS5/TZMf7/8=", "http_headers": ["apns_priority": 10, "apns_push_type": "alert"],
+      "payload": ["push_key_id": 1, "encrypted_data": "AAAA"],
+    ]
+    let batch = try batch([item], [registration("C0FFEE", .apns, app: "example.app")])
+    guard case .apns(let notification)? = batch.deliveries.first?.push else {
+      throw CocoaError(.featureUnsupported)
+    }
+    #expect(
+      String(buffer: notification.payload)
+        == #"{"push_key_id":1,"encrypted_data":"AAAA","aps":{"mutable-content":1,"alert":{"title":"New notification"}}}"#
+    )
+  }
+
+  @Test("on iOS needs an app: a registration without one is neither sent to nor forgotten")
+  func withoutApp() throws {
+    let batch = try batch([E2EENotifyTests.apns("c0ffee")], [registration("c0ffee", .apns)])
+    #expect(batch.deliveries.isEmpty)
+    #expect(JSON.object(JSON.Object(batch.answer([])))["delete_token_ids"] == [])
+  }
+
+  @Test("on Android is data, and the answer counts what was taken and names what is gone")
+  func fcm() async throws {
+    try await Google.run { google in
+      try await Bouncer.test(providers: .init(fcmEndpoint: google.url)) { bouncer in
+        bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))
+        let server = try await bouncer.server()
+        let realm = try await bouncer.realm(of: server)
+        for token in ["one", "two", "gone"] {
+          let answer = try await bouncer.post(
+            "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
+          #expect(answer.isSuccess)
+        }
+        google.remove("gone")
+        func notify() async throws -> Answer {
+          try await bouncer.post(
+            "push/e2ee/notify",
+            json: E2EENotifyTests.body(realm, ["gone", "one", "unknown", "two"].map(E2EENotifyTests.fcm)),
+            as: server)
+        }
+        let unknown = JSON.string(TokenID(token: "unknown").base64)
+        let gone = JSON.string(TokenID(token: "gone").base64)
+        let answer = try await notify()
+        #expect(answer.json["apple_successfully_sent_count"] == 0)
+        #expect(answer.json["android_successfully_sent_count"] == 2)
+        #expect(answer.json["delete_token_ids"] == .array([unknown, gone]))
+        let data: JSON = ["push_key_id": "20", "encrypted_data": "BBBB"]
+        #expect(Set(google.messages.map(\.token)) == ["one", "two", "gone"])
+        for message in google.messages {
+          #expect(message.data["push_key_id"] == data["push_key_id"])
+          #expect(message.data["encrypted_data"] == data["encrypted_data"])
+          #expect(message.priority == "high")
+        }
+        // It is kept as expired, and named as long as its server asks.
+        let again = try await notify()
+        #expect(again.json["delete_token_ids"] == .array([gone, unknown]))
+        #expect(google.messages.count == 5)
+        let dump = try await bouncer.dump()
+        #expect(dump["e2ee_registrations"]?.filter { $0.contains(.text("UNREGISTERED")) }.count == 1)
+      }
+    }
+  }
+}
