@@ -98,11 +98,13 @@ extension Configuration {
 
   private static func redacted(_ setting: Setting, _ value: String) -> String {
     if setting.isSecret { return value.isEmpty ? "" : "(redacted)" }
-    guard ["database.url", "providers.proxy"].contains(setting.key), var url = URLComponents(string: value),
-      url.password != nil || url.queryItems?.contains(where: { $0.name == "password" }) == true
-    else { return value }
+    guard setting.mayHoldPassword, !value.isEmpty, !value.hasPrefix("sqlite:") else { return value }
+    // What cannot be taken apart could hold a password anywhere.
+    guard var url = URLComponents(string: value, encodingInvalidCharacters: false) else { return "(redacted)" }
+    let isPassword = { (item: URLQueryItem) in item.name.lowercased().contains("password") }
+    guard url.password != nil || url.queryItems?.contains(where: isPassword) == true else { return value }
     url.password = url.password.map { _ in "redacted" }
-    url.queryItems = url.queryItems?.map { $0.name == "password" ? URLQueryItem(name: $0.name, value: "redacted") : $0 }
+    url.queryItems = url.queryItems?.map { isPassword($0) ? URLQueryItem(name: $0.name, value: "redacted") : $0 }
     return url.string ?? "(redacted)"
   }
 

@@ -17,9 +17,9 @@ struct ConfigurationReader {
   ) throws(ConfigurationError) -> Value? {
     guard let raw = raw(key) else { return nil }
     guard let value = parse(raw.text.trimmingCharacters(in: .whitespaces)) else {
-      let isSecret = Setting.all.first { $0.key == key }?.isSecret ?? true
+      let isHidden = Setting.all.first { $0.key == key }.map { $0.isSecret || $0.mayHoldPassword } ?? true
       throw ConfigurationError(
-        source: raw.source, key: key, isSecret ? "wants \(wants)" : "wants \(wants), not \"\(raw.text)\"")
+        source: raw.source, key: key, isHidden ? "wants \(wants)" : "wants \(wants), not \"\(raw.text)\"")
     }
     return value
   }
@@ -67,10 +67,9 @@ struct ConfigurationReader {
     try required(key, wants: "a size like 1048576, 512 KiB or 16 MiB", Configuration.size)
   }
 
-  /// nil is no limit.
+  /// nil is no limit, which nobody gets by leaving the value empty.
   func rate(_ key: String) throws(ConfigurationError) -> RateLimit? {
-    let rate = try read(key, wants: "a rate like 1000/60s, or 0 for no limit", Configuration.rate)
-    return rate ?? nil
+    try required(key, wants: "a rate like 1000/60s, or 0 for no limit", Configuration.rate)
   }
 
   func url(_ key: String) throws(ConfigurationError) -> URL? {
@@ -95,7 +94,7 @@ extension Configuration {
     for (suffix, seconds) in units where text.hasSuffix(suffix) {
       let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)
       guard let value = Double(number), value.isFinite, value >= 0, value * seconds < 1e10 else { return nil }
-      return .milliseconds(Int64(value * seconds * 1000))
+      return .milliseconds(Int64((value * seconds * 1000).rounded()))
     }
     return nil
   }

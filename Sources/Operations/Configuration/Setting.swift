@@ -16,6 +16,9 @@ struct Setting: Sendable {
     self.isSecret = isSecret
   }
 
+  /// Whether its value is a URL in which a password may stand.
+  var mayHoldPassword: Bool { ["database.url", "providers.proxy"].contains(key) }
+
   /// `PUSH_BOUNCER_HTTP_PORT`
   var variable: String {
     Self.prefix + key.uppercased().replacing(".", with: "_")

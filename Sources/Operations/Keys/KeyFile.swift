@@ -28,14 +28,33 @@ struct KeyFile {
   let url: URL
   let signature: Signature
 
-  /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
-  static func all(in directory: String) -> [KeyFile] {
-    let root = URL(fileURLWithPath: directory, isDirectory: true)
-    return ["apns", "bouncer", "fcm"].flatMap { folder -> [KeyFile] in
-      let names = (try? FileManager.default.contentsOfDirectory(atPath: root.appending(path: folder).path)) ?? []
-      return names.sorted().compactMap { name in
-        guard name.hasSuffix(".json") || name.hasSuffix(".p8"), !name.hasPrefix(".") else { return nil }
-        return KeyFile("\(folder)/\(name)", in: root)
+  /// What there is: the JSON files of the three folders, and Apple's keys beside theirs.
+  struct Listing {
+    /// What tells that something has changed.
+    struct Signature: Sendable, Hashable {
+      let files: [KeyFile.Signature]
+      let unreadable: [String]
+    }
+
+    /// By name.
+    private(set) var files: [KeyFile] = []
+    /// Folders that are there but cannot be listed.
+    private(set) var unreadable: [String] = []
+
+    var signature: Signature { Signature(files: files.map(\.signature), unreadable: unreadable) }
+
+    init(_ directory: String) {
+      let root = URL(fileURLWithPath: directory, isDirectory: true)
+      for folder in ["apns", "bouncer", "fcm"] {
+        let path = root.appending(path: folder).path
+        guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
+          if FileManager.default.fileExists(atPath: path) { unreadable.append(folder) }
+          continue
+        }
+        for name in names.sorted() where name.hasSuffix(".json") || name.hasSuffix(".p8") {
+          guard !name.hasPrefix("."), let file = KeyFile("\(folder)/\(name)", in: root) else { continue }
+          files.append(file)
+        }
       }
     }
   }

@@ -28,7 +28,8 @@ public final class KeyFolder: Sendable {
   }
 
   private struct State {
-    var signature: [KeyFile.Signature] = []
+    /// Nothing before the first look.
+    var listing: KeyFile.Listing.Signature?
     var contents: [String: KeyFile.Content] = [:]
     var snapshot = Snapshot()
     var onChange: (@Sendable (Snapshot, Set<String>) -> Void)?
@@ -66,14 +67,17 @@ public final class KeyFolder: Sendable {
   /// Reads what has changed and tells whom it concerns.
   public func reload() {
     reloading.withLock { _ in
-      let files = KeyFile.all(in: directory)
-      let signature = files.map(\.signature)
+      let listing = KeyFile.Listing(directory)
       let before = state.withLock { $0 }
-      guard signature != before.signature else { return }
+      guard listing.signature != before.listing else { return }
 
       var contents: [String: KeyFile.Content] = [:]
       var snapshot = Snapshot()
-      for file in files {
+      for folder in listing.unreadable {
+        contents.merge(before.contents.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
+        snapshot.problems.append(Problem(file: folder, message: "cannot be listed"))
+      }
+      for file in listing.files {
         do {
           contents[file.name] = try file.read()
         } catch {
@@ -82,9 +86,9 @@ public final class KeyFolder: Sendable {
         }
       }
       fill(&snapshot, from: contents)
-      report(snapshot, files)
+      report(snapshot, listing.files)
       let onChange = state.withLock { state in
-        state.signature = signature
+        state.listing = listing.signature
         state.contents = contents
         state.snapshot = snapshot
         return state.onChange
@@ -117,9 +121,10 @@ public final class KeyFolder: Sendable {
     for problem in snapshot.problems {
       logger.error("key file cannot be used", metadata: ["file": "\(problem.file)", "problem": "\(problem.message)"])
     }
-    for file in files where file.isExposed {
-      logger.warning(
-        "key file can be read by others", metadata: ["file": "\(file.name)", "advice": "chmod 600 \(file.name)"])
+    let exposed = files.filter(\.isExposed).map(\.name)
+    let storageKey = PrivateFile.isExposed("\(directory)/storage.key") ? ["storage.key"] : []
+    for name in exposed + storageKey {
+      logger.warning("key file can be read by others", metadata: ["file": "\(name)", "advice": "chmod 600 \(name)"])
     }
     logger.info(
       "keys loaded",
@@ -168,8 +173,7 @@ extension KeyFolder {
 
   /// The key that secrets are sealed under in the database; made where there is none.
   public static func storageKey(in directory: String) throws -> StorageKey {
-    try FileManager.default.createDirectory(
-      atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    try makeFolder(directory)
     let path = "\(directory)/storage.key"
     if !FileManager.default.fileExists(atPath: path) {
       // Of two processes that come here at once, one makes it and both read it.
