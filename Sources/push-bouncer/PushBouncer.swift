@@ -12,7 +12,9 @@ struct PushBouncer: AsyncParsableCommand {
       --http-port 9000. Results go to standard output, everything else to standard error. Exit codes: 0 \
       done, 1 failed or a check found something, 64 wrong usage.
       """,
-    subcommands: [Serve.self, Demo.self, Init.self, Keys.self, Server.self, Simulate.self, Device.self, Vectors.self])
+    subcommands: [
+      Serve.self, Demo.self, Init.self, Keys.self, Server.self, Simulate.self, Device.self, Vectors.self,
+    ])
 
   static func main() async {
     await main(SettingArguments.rewrite(Array(CommandLine.arguments.dropFirst())))

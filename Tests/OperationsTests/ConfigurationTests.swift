@@ -1,6 +1,7 @@
 import Foundation
 import SQL
 import Testing
+import Wire
 
 @testable import Operations
 

@@ -23,7 +23,8 @@ extension Configuration {
   private init(_ reader: ConfigurationReader) throws(ConfigurationError) {
     http = HTTP(
       host: try reader.text("http.host"), port: try reader.port("http.port"), tls: try Self.tls(reader),
-      trustedProxies: reader.list("http.trusted_proxies"), publicURL: try Self.address("http.public_url", reader),
+      trustedProxies: reader.list("http.trusted_proxies"),
+      publicURL: try Self.address("http.public_url", reader),
       maxBodyBytes: try reader.size("http.max_body_bytes"),
       rateLimitPerAddress: try reader.rate("http.rate_limit.per_address"))
     operatorEmail = reader.optionalText("operator.email")
@@ -40,16 +41,19 @@ extension Configuration {
       verifyAllowPrivateAddresses: try reader.flag("bouncer.verify_allow_private_addresses"),
       rateLimitPerServer: try reader.rate("bouncer.rate_limit.per_server"))
     apns = APNs(endpoint: try reader.url("apns.endpoint"))
-    fcm = FCM(endpoint: try reader.url("fcm.endpoint"), defaultProject: reader.optionalText("fcm.default_project"))
+    fcm = FCM(
+      endpoint: try reader.url("fcm.endpoint"), defaultProject: reader.optionalText("fcm.default_project"))
     providers = Providers(
       caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
-    delivery = Delivery(deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
+    delivery = Delivery(
+      deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
     retention = Retention(expiredDays: try reader.count("retention.expired_days"))
     log = Log(
-      level: try reader.choice("log.level", Logger.Level.self), format: try reader.choice("log.format", LogFormat.self))
+      level: try reader.choice("log.level", Logger.Level.self),
+      format: try reader.choice("log.format", LogFormat.self))
     try Self.checkWhatIsNotUsedYet(reader)
     effective = Setting.all.map { setting in
-      (setting.key, Self.redacted(setting, reader.optionalText(setting.key) ?? ""))
+      (setting.key, setting.shown(reader.optionalText(setting.key) ?? ""))
     }
   }
 
@@ -60,14 +64,18 @@ extension Configuration {
     case (let certificate?, let key?): return TLS(certificateFile: certificate, keyFile: key)
     case (nil, _):
       throw ConfigurationError(
-        source: "the configuration", key: "http.tls.certificate_file", "must be set when http.tls.key_file is")
+        source: "the configuration", key: "http.tls.certificate_file", "must be set when http.tls.key_file is"
+      )
     case (_, nil):
       throw ConfigurationError(
-        source: "the configuration", key: "http.tls.key_file", "must be set when http.tls.certificate_file is")
+        source: "the configuration", key: "http.tls.key_file", "must be set when http.tls.certificate_file is"
+      )
     }
   }
 
-  private static func address(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError) -> String? {
+  private static func address(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
+    -> String?
+  {
     guard let url = try reader.url(key)?.absoluteString else { return nil }
     return url.hasSuffix("/") ? String(url.dropLast()) : url
   }
@@ -78,14 +86,18 @@ extension Configuration {
       return try DatabaseURL(text)
     } catch {
       throw ConfigurationError(
-        source: reader.source.values["database.url"]?.source ?? "the configuration", key: "database.url", error.message)
+        source: reader.source.values["database.url"]?.source ?? "the configuration", key: "database.url",
+        error.message)
     }
   }
 
   /// Values of the wrong type are found when they are written, not when they are first used.
   private static func checkWhatIsNotUsedYet(_ reader: ConfigurationReader) throws(ConfigurationError) {
     for key in ["server.rate_limit.per_user", "nextcloud.rate_limit.per_address"] { _ = try reader.rate(key) }
-    for key in ["nextcloud.enabled", "nextcloud.allow_local_proxies", "nextcloud.identity_proof.allow_private_addresses"] {
+    for key in [
+      "nextcloud.enabled", "nextcloud.allow_local_proxies",
+      "nextcloud.identity_proof.allow_private_addresses",
+    ] {
       _ = try reader.flag(key)
     }
     for key in ["server.url", "nextcloud.url", "nextcloud.default_proxy", "nextcloud.subscription_server"] {
@@ -94,18 +106,6 @@ extension Configuration {
     if !["local", "off"].contains(try reader.text("server.bouncer")) { _ = try reader.url("server.bouncer") }
     enum Padding: String, CaseIterable { case OAEP, PKCS1 }
     _ = try reader.choice("nextcloud.padding", Padding.self)
-  }
-
-  private static func redacted(_ setting: Setting, _ value: String) -> String {
-    if setting.isSecret { return value.isEmpty ? "" : "(redacted)" }
-    guard setting.mayHoldPassword, !value.isEmpty, !value.hasPrefix("sqlite:") else { return value }
-    // What cannot be taken apart could hold a password anywhere.
-    guard var url = URLComponents(string: value, encodingInvalidCharacters: false) else { return "(redacted)" }
-    let isPassword = { (item: URLQueryItem) in item.name.lowercased().contains("password") }
-    guard url.password != nil || url.queryItems?.contains(where: isPassword) == true else { return value }
-    url.password = url.password.map { _ in "redacted" }
-    url.queryItems = url.queryItems?.map { isPassword($0) ? URLQueryItem(name: $0.name, value: "redacted") : $0 }
-    return url.string ?? "(redacted)"
   }
 
   /// The file that `init` writes: every key, commented out, with its default and its meaning.

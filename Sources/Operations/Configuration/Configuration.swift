@@ -3,90 +3,145 @@ public import Logging
 public import SQL
 public import Wire
 
-/// The configuration as the service uses it. Its keys, defaults and meanings stand in ``Setting``.
+/// The configuration as the service uses it (`spec/interface.md` 2).
 public struct Configuration: Sendable {
+  /// `http.tls`: with both files the public listener speaks TLS.
   public struct TLS: Sendable {
+    /// The certificate chain in PEM.
     public var certificateFile: String
+    /// The key of the first certificate in PEM.
     public var keyFile: String
   }
 
+  /// `http`: the public listener.
   public struct HTTP: Sendable {
+    /// Its address.
     public var host: String
+    /// Its port; 0 picks a free one.
     public var port: Int
+    /// Its certificate, if it speaks TLS.
     public var tls: TLS?
+    /// Addresses whose `X-Forwarded-For` is believed.
     public var trustedProxies: [String]
-    /// Without a slash at its end.
+    /// What the outside calls this service, without a slash at its end; nil for host and port.
     public var publicURL: String?
+    /// Larger bodies are refused.
     public var maxBodyBytes: Int
+    /// Calls without credentials per client address; nil is no limit.
     public var rateLimitPerAddress: RateLimit?
   }
 
+  /// `admin`: the operator's listener.
   public struct Admin: Sendable {
+    /// Its address.
     public var host: String
+    /// Its port; 0 picks a free one.
     public var port: Int
+    /// Where set, who wants the metrics has to show it.
     public var token: String?
   }
 
+  /// `database`
   public struct Database: Sendable {
+    /// Where the database is.
     public var url: DatabaseURL
   }
 
+  /// `keys`
   public struct Keys: Sendable {
+    /// The folder of keys and credentials.
     public var directory: String
   }
 
+  /// `bouncer`: who may use it, and how often.
   public struct Bouncer: Sendable {
+    /// Who may register as a chat server.
     public enum Registration: String, Sendable, CaseIterable {
+      /// `closed`: whom the operator has let in; `open`: everybody.
       case closed, open
     }
 
+    /// Who may register as a chat server.
     public var registration: Registration
+    /// Hostnames that may register although registration is closed.
     public var allowedHostnames: [String]
+    /// Whether the mail domain of a contact is looked up.
     public var verifyEmailDomain: Bool
+    /// A trust root for calls to chat servers.
     public var verifyCAFile: String?
+    /// Whether chat servers may have private addresses.
     public var verifyAllowPrivateAddresses: Bool
+    /// Calls per chat server; nil is no limit.
     public var rateLimitPerServer: RateLimit?
   }
 
+  /// `apns`
   public struct APNs: Sendable {
+    /// Instead of Apple's hosts.
     public var endpoint: URL?
   }
 
+  /// `fcm`
   public struct FCM: Sendable {
+    /// Google's, or a simulator's.
     public var endpoint: URL?
+    /// The stem of the file with the project of whoever names none.
     public var defaultProject: String?
   }
 
+  /// `providers`: for both.
   public struct Providers: Sendable {
+    /// A trust root besides the system's.
     public var caFile: String?
+    /// The HTTP CONNECT proxy for outgoing calls.
     public var proxy: URL?
   }
 
+  /// `delivery`
   public struct Delivery: Sendable {
+    /// How long a notify request waits for the providers.
     public var deadline: Duration
+    /// After this an undelivered notification is given up.
     public var maxAge: Duration
   }
 
+  /// `retention`
   public struct Retention: Sendable {
+    /// Days after which expired registrations are removed.
     public var expiredDays: Int
   }
 
+  /// `log`
   public struct Log: Sendable {
+    /// What is less than this is not logged.
     public var level: Logger.Level
+    /// How lines look.
     public var format: LogFormat
   }
 
+  /// The public listener.
   public var http: HTTP
+  /// Where texts name a contact.
   public var operatorEmail: String?
+  /// The operator's listener.
   public var admin: Admin
+  /// The database.
   public var database: Database
+  /// The key folder.
   public var keys: Keys
+  /// Who may use the bouncer.
   public var bouncer: Bouncer
+  /// Apple's service.
   public var apns: APNs
+  /// Google's service.
   public var fcm: FCM
+  /// Both services.
   public var providers: Providers
+  /// How notifications are delivered.
   public var delivery: Delivery
+  /// What is forgotten when.
   public var retention: Retention
+  /// The log.
   public var log: Log
 
   /// Every key with its value in force, secrets redacted: for the log.

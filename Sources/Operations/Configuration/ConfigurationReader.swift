@@ -8,7 +8,7 @@ struct ConfigurationReader {
   private func raw(_ key: String) -> ConfigurationSource.Raw? {
     let raw =
       source.values[key]
-      ?? Setting.all.first { $0.key == key }.map { .init(text: $0.standard, source: "the defaults") }
+      ?? Setting.named(key).map { .init(text: $0.standard, source: "the defaults") }
     return raw.flatMap { $0.text.isEmpty ? nil : $0 }
   }
 
@@ -17,9 +17,10 @@ struct ConfigurationReader {
   ) throws(ConfigurationError) -> Value? {
     guard let raw = raw(key) else { return nil }
     guard let value = parse(raw.text.trimmingCharacters(in: .whitespaces)) else {
-      let isHidden = Setting.all.first { $0.key == key }.map { $0.isSecret || $0.mayHoldPassword } ?? true
+      // A value that is wrong cannot be relied on to have its password where passwords are.
+      let isOpen = Setting.named(key)?.secrecy == Setting.Secrecy.none
       throw ConfigurationError(
-        source: raw.source, key: key, isHidden ? "wants \(wants)" : "wants \(wants), not \"\(raw.text)\"")
+        source: raw.source, key: key, isOpen ? "wants \(wants), not \"\(raw.text)\"" : "wants \(wants)")
     }
     return value
   }
@@ -28,7 +29,8 @@ struct ConfigurationReader {
     _ key: String, wants: String, _ parse: (String) -> Value?
   ) throws(ConfigurationError) -> Value {
     guard let value = try read(key, wants: wants, parse) else {
-      throw ConfigurationError(source: source.values[key]?.source ?? "the configuration", key: key, "wants \(wants)")
+      throw ConfigurationError(
+        source: source.values[key]?.source ?? "the configuration", key: key, "wants \(wants)")
     }
     return value
   }
@@ -56,7 +58,9 @@ struct ConfigurationReader {
   }
 
   func list(_ key: String) -> [String] {
-    (raw(key)?.text ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+    (raw(key)?.text ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }.filter {
+      !$0.isEmpty
+    }
   }
 
   func duration(_ key: String) throws(ConfigurationError) -> Duration {
@@ -74,14 +78,16 @@ struct ConfigurationReader {
 
   func url(_ key: String) throws(ConfigurationError) -> URL? {
     try read(key, wants: "a URL with http:// or https:// and a host") { text in
-      guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false else {
+      guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false
+      else {
         return nil
       }
       return url
     }
   }
 
-  func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, _: Choice.Type) throws(ConfigurationError) -> Choice
+  func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, _: Choice.Type)
+    throws(ConfigurationError) -> Choice
   where Choice.RawValue == String {
     try required(key, wants: "one of " + Choice.allCases.map(\.rawValue).joined(separator: ", "), Choice.init)
   }
@@ -117,6 +123,7 @@ extension Configuration {
     guard parts.count == 2, let calls = Int(parts[0]), calls > 0, let window = duration(String(parts[1])),
       window > .zero
     else { return nil }
-    return RateLimit(calls: calls, seconds: Double(window.components.seconds) + Double(window.components.attoseconds) / 1e18)
+    return RateLimit(
+      calls: calls, seconds: Double(window.components.seconds) + Double(window.components.attoseconds) / 1e18)
   }
 }

@@ -28,7 +28,7 @@ struct ConfigurationSource {
     }
     read(environment)
     for (key, text) in overrides {
-      guard Setting.all.contains(where: { $0.key == key }) else {
+      guard Setting.named(key) != nil else {
         throw ConfigurationError(source: "the command line", key: key, "is no key of the configuration")
       }
       values[key] = Raw(text: text, source: "the command line")
@@ -36,7 +36,8 @@ struct ConfigurationSource {
   }
 
   private mutating func read(_ environment: [String: String]) {
-    for (variable, text) in environment.sorted(by: { $0.key < $1.key }) where variable.hasPrefix(Setting.prefix) {
+    for (variable, text) in environment.sorted(by: { $0.key < $1.key })
+    where variable.hasPrefix(Setting.prefix) {
       if let setting = Setting.all.first(where: { $0.variable == variable }) {
         values[setting.key] = Raw(text: text, source: variable)
       } else {
@@ -50,11 +51,29 @@ struct ConfigurationSource {
     do {
       node = try Yams.compose(yaml: String(contentsOfFile: file, encoding: .utf8))
     } catch let error as YamlError {
-      throw ConfigurationError(source: file, "is no YAML: \(error)")
+      throw ConfigurationError(source: file, "is no YAML\(Self.place(of: error))")
     } catch {
       throw ConfigurationError(source: file, "cannot be read")
     }
-    if let node { try read(node, path: "", file: file) }
+    guard let node else { return }
+    if case .sequence = node { throw Self.noMapping(file) }
+    if case .scalar(let scalar) = node, !scalar.string.isEmpty { throw Self.noMapping(file) }
+    try read(node, path: "", file: file)
+  }
+
+  private static func noMapping(_ file: String) -> ConfigurationError {
+    ConfigurationError(source: file, "wants lines of the form key: value")
+  }
+
+  /// Where the error is, and what the parser says; never the line itself, which may hold a secret.
+  private static func place(of error: YamlError) -> String {
+    switch error {
+    case .scanner(context: _, let problem, let mark, yaml: _),
+      .parser(context: _, let problem, let mark, yaml: _),
+      .composer(context: _, let problem, let mark, yaml: _):
+      " in line \(mark.line): \(problem)"
+    default: ""
+    }
   }
 
   private mutating func read(_ node: Node, path: String, file: String) throws(ConfigurationError) {
@@ -69,10 +88,13 @@ struct ConfigurationSource {
       guard texts.count == sequence.count else {
         throw ConfigurationError(source: file, key: path, "wants a list of texts")
       }
+      if Setting.named(path)?.isList == false {
+        throw ConfigurationError(source: file, key: path, "wants one value, not a list")
+      }
       try set(path, texts.joined(separator: ","), file: file)
     case .scalar(let scalar):
       let isNull = scalar.style == .plain && ["", "~", "null", "Null", "NULL"].contains(scalar.string)
-      if isNull && (path.isEmpty || !Setting.all.contains { $0.key == path }) && Self.isSection(path) { return }
+      if isNull && Setting.named(path) == nil && Self.isSection(path) { return }
       try set(path, isNull ? nil : scalar.string, file: file)
     case .alias:
       throw ConfigurationError(source: file, key: path, "is an alias, which is not understood here")
@@ -85,7 +107,7 @@ struct ConfigurationSource {
   }
 
   private mutating func set(_ key: String, _ text: String?, file: String) throws(ConfigurationError) {
-    guard Setting.all.contains(where: { $0.key == key }) else {
+    guard Setting.named(key) != nil else {
       throw ConfigurationError(
         source: file, key: key.isEmpty ? nil : key,
         Self.isSection(key) ? "is a section, not a value" : "is no key of the configuration")

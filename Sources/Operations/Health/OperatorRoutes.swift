@@ -1,7 +1,7 @@
-public import Hummingbird
 internal import Crypto
 internal import Foundation
 internal import HTTPTypes
+public import Hummingbird
 internal import NIOCore
 public import Wire
 
@@ -35,7 +35,9 @@ public struct OperatorRoutes: Sendable {
 
   private func authorize(_ request: Request) throws(APIError) {
     guard let token else { return }
-    let shown = request.headers[.authorization].flatMap { $0.hasPrefix("Bearer ") ? $0.dropFirst(7) : nil }
+    let shown = request.headers[.authorization].flatMap {
+      $0.lowercased().hasPrefix("bearer ") ? $0.dropFirst(7) : nil
+    }
     // Hashes are of one length, and comparing them takes the same time wherever they differ.
     guard let shown, SHA256.hash(data: Data(shown.utf8)) == SHA256.hash(data: Data(token.utf8)) else {
       throw APIError(

@@ -1,7 +1,7 @@
 internal import Foundation
 public import Providers
-internal import Sealing
 public import SQL
+internal import Sealing
 internal import Synchronization
 public import Wire
 
@@ -77,19 +77,24 @@ public final class Readiness: Sendable {
   private func keysCheck() -> (Status, JSON) {
     let snapshot = keyFolder.current
     if snapshot.bouncer.isEmpty {
-      return (.unavailable, ["status": "failing", "reason": "no bouncer key: run push-bouncer keys generate"])
+      return (
+        .unavailable, ["status": "failing", "reason": "no bouncer key: run push-bouncer keys generate"]
+      )
     }
     guard !snapshot.problems.isEmpty else { return (.ready, ["status": "ok"]) }
     let problems = snapshot.problems.map { problem -> JSON in
       ["file": .string(problem.file), "problem": .string(problem.message)]
     }
-    return (.degraded, ["status": "failing", "reason": "key files cannot be used", "problems": .array(problems)])
+    return (
+      .degraded, ["status": "failing", "reason": "key files cannot be used", "problems": .array(problems)]
+    )
   }
 
   /// A check per credential, which fails if one of its routes does.
   private func credentialChecks() -> [(name: String, check: (Status, JSON))] {
     let credentials = keyFolder.current.credentials
-    let names = credentials.apns.map { (Route.Provider.apns, $0.name) } + credentials.fcm.map { (.fcm, $0.name) }
+    let names =
+      credentials.apns.map { (Route.Provider.apns, $0.name) } + credentials.fcm.map { (.fcm, $0.name) }
     let states = Dictionary(grouping: routeStates()) { "\($0.key.provider):\($0.key.credential)" }
     return names.map { provider, name in
       let states = (states["\(provider):\(name)"] ?? []).map { (target: $0.key.target, state: $0.value) }

@@ -28,35 +28,31 @@ struct KeyFile {
   let url: URL
   let signature: Signature
 
-  /// What there is: the JSON files of the three folders, and Apple's keys beside theirs.
+  /// What a look into the folder finds.
   struct Listing {
-    /// What tells that something has changed.
-    struct Signature: Sendable, Hashable {
-      let files: [KeyFile.Signature]
-      let unreadable: [String]
-    }
+    /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
+    var files: [KeyFile] = []
+    /// Folders that are there but cannot be looked into. What they held is not known to be gone.
+    var closed: [String] = []
+  }
 
-    /// By name.
-    private(set) var files: [KeyFile] = []
-    /// Folders that are there but cannot be listed.
-    private(set) var unreadable: [String] = []
-
-    var signature: Signature { Signature(files: files.map(\.signature), unreadable: unreadable) }
-
-    init(_ directory: String) {
-      let root = URL(fileURLWithPath: directory, isDirectory: true)
-      for folder in ["apns", "bouncer", "fcm"] {
-        let path = root.appending(path: folder).path
-        guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
-          if FileManager.default.fileExists(atPath: path) { unreadable.append(folder) }
-          continue
-        }
-        for name in names.sorted() where name.hasSuffix(".json") || name.hasSuffix(".p8") {
-          guard !name.hasPrefix("."), let file = KeyFile("\(folder)/\(name)", in: root) else { continue }
-          files.append(file)
-        }
+  /// Looks into the folder.
+  static func list(_ directory: String) -> Listing {
+    let root = URL(fileURLWithPath: directory, isDirectory: true)
+    var listing = Listing()
+    for folder in ["apns", "bouncer", "fcm"] {
+      let path = root.appending(path: folder).path
+      guard FileManager.default.fileExists(atPath: path) else { continue }
+      guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
+        listing.closed.append(folder)
+        continue
+      }
+      listing.files += names.sorted().compactMap { name in
+        guard name.hasSuffix(".json") || name.hasSuffix(".p8"), !name.hasPrefix(".") else { return nil }
+        return KeyFile("\(folder)/\(name)", in: root)
       }
     }
+    return listing
   }
 
   private init?(_ name: String, in root: URL) {
@@ -68,9 +64,6 @@ struct KeyFile {
       name: name, inode: UInt64(status.st_ino), size: Int64(status.st_size), seconds: status.st_mtim.tv_sec,
       nanoseconds: status.st_mtim.tv_nsec)
   }
-
-  /// Whether group or others may read it.
-  var isExposed: Bool { PrivateFile.isExposed(url.path) }
 
   /// What it holds; nil for one that only another file needs.
   func read() throws -> Content? {

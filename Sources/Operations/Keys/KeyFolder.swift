@@ -28,8 +28,8 @@ public final class KeyFolder: Sendable {
   }
 
   private struct State {
-    /// Nothing before the first look.
-    var listing: KeyFile.Listing.Signature?
+    var signature: [KeyFile.Signature] = []
+    var closed: [String] = []
     var contents: [String: KeyFile.Content] = [:]
     var snapshot = Snapshot()
     var onChange: (@Sendable (Snapshot, Set<String>) -> Void)?
@@ -46,6 +46,7 @@ public final class KeyFolder: Sendable {
   private let reloading = Mutex(())
   private let reloads = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "ok")])
   private let failures = Counter(label: "push_bouncer_key_reloads_total", dimensions: [("result", "failed")])
+  private let broken = Gauge(label: "push_bouncer_key_problems")
 
   /// - Parameter defaultProject: the stem of the FCM file that serves whoever names no project.
   public init(directory: String, defaultProject: String? = nil, logger: Logger) {
@@ -67,15 +68,16 @@ public final class KeyFolder: Sendable {
   /// Reads what has changed and tells whom it concerns.
   public func reload() {
     reloading.withLock { _ in
-      let listing = KeyFile.Listing(directory)
+      let listing = KeyFile.list(directory)
+      let signature = listing.files.map(\.signature)
       let before = state.withLock { $0 }
-      guard listing.signature != before.listing else { return }
+      guard signature != before.signature || listing.closed != before.closed else { return }
 
       var contents: [String: KeyFile.Content] = [:]
       var snapshot = Snapshot()
-      for folder in listing.unreadable {
+      for folder in listing.closed {
         contents.merge(before.contents.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
-        snapshot.problems.append(Problem(file: folder, message: "cannot be listed"))
+        snapshot.problems.append(Problem(file: folder, message: "cannot be looked into"))
       }
       for file in listing.files {
         do {
@@ -88,7 +90,8 @@ public final class KeyFolder: Sendable {
       fill(&snapshot, from: contents)
       report(snapshot, listing.files)
       let onChange = state.withLock { state in
-        state.listing = listing.signature
+        state.signature = signature
+        state.closed = listing.closed
         state.contents = contents
         state.snapshot = snapshot
         return state.onChange
@@ -109,22 +112,25 @@ public final class KeyFolder: Sendable {
     snapshot.bouncer = BouncerKeyring(entries)
     let projects = snapshot.credentials.fcm
     let standard = projects.first { $0.name == (defaultProject ?? "default") }
-    snapshot.credentials.defaultProject = (standard ?? (projects.count == 1 ? projects.first : nil))?.projectID
+    snapshot.credentials.defaultProject =
+      (standard ?? (projects.count == 1 ? projects.first : nil))?.projectID
     if let defaultProject, standard == nil {
       snapshot.problems.append(
-        Problem(file: "fcm/\(defaultProject).json", message: "is not there, but fcm.default_project names it"))
+        Problem(file: "fcm/\(defaultProject).json", message: "is not there, but fcm.default_project names it")
+      )
     }
   }
 
   private func report(_ snapshot: Snapshot, _ files: [KeyFile]) {
     (snapshot.problems.isEmpty ? reloads : failures).increment()
+    broken.record(snapshot.problems.count)
     for problem in snapshot.problems {
-      logger.error("key file cannot be used", metadata: ["file": "\(problem.file)", "problem": "\(problem.message)"])
+      logger.error(
+        "key file cannot be used", metadata: ["file": "\(problem.file)", "problem": "\(problem.message)"])
     }
-    let exposed = files.filter(\.isExposed).map(\.name)
-    let storageKey = PrivateFile.isExposed("\(directory)/storage.key") ? ["storage.key"] : []
-    for name in exposed + storageKey {
-      logger.warning("key file can be read by others", metadata: ["file": "\(name)", "advice": "chmod 600 \(name)"])
+    for name in Self.exposed(files.map(\.name), in: directory) {
+      logger.warning(
+        "key file can be read by others", metadata: ["file": "\(name)", "advice": "chmod 600 \(name)"])
     }
     logger.info(
       "keys loaded",
@@ -132,6 +138,16 @@ public final class KeyFolder: Sendable {
         "bouncer": "\(snapshot.bouncer.all.count)", "apns": "\(snapshot.credentials.apns.count)",
         "fcm": "\(snapshot.credentials.fcm.count)",
       ])
+  }
+
+  /// Files that group or others may read, of those named and `storage.key`.
+  private static func exposed(_ names: [String], in directory: String) -> [String] {
+    (names + ["storage.key"]).filter { PrivateFile.isExposed("\(directory)/\($0)") }
+  }
+
+  /// Files of the folder that group or others may read, by their paths inside it.
+  public static func exposedFiles(in directory: String) -> [String] {
+    exposed(KeyFile.list(directory).files.map(\.name), in: directory)
   }
 
   /// The names of credentials that are not what they were.

@@ -25,7 +25,10 @@ struct ServiceLogHandler: LogHandler {
   private static let timeFormat = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
   private let write: @Sendable (String) -> Void
 
-  init(level: Logger.Level, format: LogFormat, write: @escaping @Sendable (String) -> Void = ServiceLogHandler.standardError) {
+  init(
+    level: Logger.Level, format: LogFormat,
+    write: @escaping @Sendable (String) -> Void = ServiceLogHandler.standardError
+  ) {
     logLevel = level
     self.format = format
     self.write = write
@@ -41,7 +44,9 @@ struct ServiceLogHandler: LogHandler {
     if let more = event.metadata { all.merge(more) { $1 } }
     // Hummingbird's own id says nothing that ours does not.
     all["hb.request.id"] = nil
-    let fields = all.sorted { ($0.key == "request_id" ? "" : $0.key) < ($1.key == "request_id" ? "" : $1.key) }
+    let fields = all.sorted {
+      ($0.key == "request_id" ? "" : $0.key) < ($1.key == "request_id" ? "" : $1.key)
+    }
     let time = Date().formatted(Self.timeFormat)
     switch format {
     case .text: write(text(time, event, fields))
@@ -49,7 +54,9 @@ struct ServiceLogHandler: LogHandler {
     }
   }
 
-  private func text(_ time: String, _ event: LogEvent, _ fields: [(key: String, value: Logger.Metadata.Value)]) -> String {
+  private func text(
+    _ time: String, _ event: LogEvent, _ fields: [(key: String, value: Logger.Metadata.Value)]
+  ) -> String {
     var line = "\(time) \(event.level.rawValue.uppercased()) \(Self.oneLine("\(event.message)"))"
     for (key, value) in fields {
       let text = "\(value)"
@@ -70,7 +77,9 @@ struct ServiceLogHandler: LogHandler {
     }
   }
 
-  private func json(_ time: String, _ event: LogEvent, _ fields: [(key: String, value: Logger.Metadata.Value)]) -> String {
+  private func json(
+    _ time: String, _ event: LogEvent, _ fields: [(key: String, value: Logger.Metadata.Value)]
+  ) -> String {
     var object: JSON.Object = [
       "time": .string(time), "level": .string(event.level.rawValue), "message": .string("\(event.message)"),
     ]

@@ -3,9 +3,12 @@ public import SQL
 
 /// Durations of the database's operations, as ``SQL/DatabaseObserver`` sees them.
 public struct DatabaseMetrics: Sendable {
-  private let read = Timer(label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "read")])
-  private let write = Timer(label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "write")])
-  private let commit = Timer(label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "commit")])
+  private let read = Timer(
+    label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "read")])
+  private let write = Timer(
+    label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "write")])
+  private let commit = Timer(
+    label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "commit")])
 
   /// Handles of the process's metrics system.
   public init() {}

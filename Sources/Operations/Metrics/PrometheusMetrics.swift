@@ -36,7 +36,9 @@ final class PrometheusGauge: PrometheusMetric, MeterHandler, RecorderHandler, Fl
 
 /// A distribution, in buckets from half a millisecond to a minute: what a phone's user would notice.
 final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler {
-  static let bounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+  static let bounds = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+  ]
 
   private struct State {
     /// One more than there are bounds: the last is for what exceeds them all.
@@ -81,7 +83,8 @@ enum PrometheusText {
 
   /// `{name="value",...}`, or nothing.
   static func labels(_ labels: [(String, String)]) -> String {
-    labels.isEmpty ? "" : "{" + labels.map { "\(name($0))=\"\(escape($1))\"" }.joined(separator: ",") + "}"
+    labels.isEmpty
+      ? "" : "{" + labels.map { "\(name($0))=\"\(escape($1))\"" }.joined(separator: ",") + "}"
   }
 
   /// A name of letters, digits and underscores that does not begin with a digit.
@@ -98,7 +101,9 @@ enum PrometheusText {
 
   /// Whole numbers without a fraction.
   static func number(_ value: Double) -> String {
-    Int64(exactly: value).map(String.init) ?? (value.isNaN ? "NaN" : value < 0 && value.isInfinite ? "-Inf" : value.isInfinite ? "+Inf" : "\(value)")
+    Int64(exactly: value).map(String.init)
+      ?? (value.isNaN
+        ? "NaN" : value < 0 && value.isInfinite ? "-Inf" : value.isInfinite ? "+Inf" : "\(value)")
   }
 
   /// What the metric is, from its name: `push_bouncer_deliveries_total` are "deliveries".

@@ -1,7 +1,6 @@
-
 internal import HTTPTypes
 public import Hummingbird
-internal import Logging
+public import Logging
 public import Metrics
 internal import Synchronization
 public import Wire
@@ -13,9 +12,11 @@ public struct RequestObserver: RouterMiddleware {
   public typealias Context = WireContext
 
   private let metrics: RequestMetrics
+  private let level: Logger.Level
 
-  /// Reports to the metrics and to the request's logger.
-  public init(factory: any MetricsFactory = MetricsSystem.factory) {
+  /// Reports to the metrics and to the request's logger, to that with a line of this level.
+  public init(level: Logger.Level = .info, factory: any MetricsFactory = MetricsSystem.factory) {
+    self.level = level
     metrics = RequestMetrics(factory: factory)
   }
 
@@ -26,12 +27,15 @@ public struct RequestObserver: RouterMiddleware {
     let start = ContinuousClock.now
     let response = try await next(request, context)
     let duration = ContinuousClock.now - start
-    let route = context.coreContext.endpointPath.value ?? "unmatched"
+    let path = context.coreContext.endpointPath.value
+    // A path that nothing serves has Hummingbird's own name, which is no path.
+    let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     metrics.record(request.method, route, response.status, duration)
-    context.logger.info(
-      "request",
+    context.logger.log(
+      level: level, "request",
       metadata: [
-        "request_id": "\(response.headers[.xRequestID] ?? "")", "method": "\(RequestMetrics.name(request.method))",
+        "request_id": "\(response.headers[.xRequestID] ?? "")",
+        "method": "\(RequestMetrics.name(request.method))",
         "route": "\(route)", "status": "\(response.status.code)", "ms": "\(duration.milliseconds)",
       ])
     return response
@@ -58,7 +62,9 @@ private final class RequestMetrics: Sendable {
     self.factory = factory
   }
 
-  func record(_ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration) {
+  func record(
+    _ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration
+  ) {
     let labels = Labels(method: Self.name(method), route: route, status: status.code)
     let handles = handles.withLock { handles in
       if let known = handles[labels] { return known }
@@ -66,7 +72,8 @@ private final class RequestMetrics: Sendable {
         count: Counter(
           label: "push_bouncer_http_requests_total",
           dimensions: [("method", labels.method), ("route", route), ("status", "\(labels.status)")], factory: factory),
-        duration: Timer(label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)], factory: factory))
+        duration: Timer(label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)],
+          factory: factory))
       handles[labels] = made
       return made
     }

@@ -29,7 +29,8 @@ struct BouncerService {
   /// Puts the parts together. Nothing listens yet.
   ///
   /// - Parameter clockOffset: what the service's clock is ahead of the real one, for tests.
-  static func build(_ configuration: Configuration, clockOffset: Duration = .zero, logger: Logger) async throws
+  static func build(_ configuration: Configuration, clockOffset: Duration = .zero, logger: Logger)
+    async throws
     -> BouncerService
   {
     let offset = TimeInterval(clockOffset.components.seconds)
@@ -37,7 +38,8 @@ struct BouncerService {
     let metrics = PrometheusRegistry.shared
 
     let keyFolder = KeyFolder(
-      directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject, logger: logger)
+      directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
+      logger: logger)
     let keys = keyFolder.load()
     let storageKey = try KeyFolder.storageKey(in: configuration.keys.directory)
     let store = try await Store.open(
@@ -54,12 +56,21 @@ struct BouncerService {
     let bouncer = ZulipBouncer(
       configuration: .init(configuration, port: publicPort),
       dependencies: .init(
-        servers: store.servers, realms: store.realms, analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
+        servers: store.servers, realms: store.realms,
+        analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
         registrations: registrations, requestTimes: requestTimes, deliverer: deliverer,
         keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger))
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, routeStates: { deliverer.routeStates() })
+    metrics.gauges("push_bouncer_route_up") {
+      deliverer.routeStates().map { route, state in
+        let labels = [
+          ("provider", route.provider.rawValue), ("credential", route.credential), ("target", route.target),
+        ]
+        return if case .failing = state { .init(0, labels: labels) } else { .init(1, labels: labels) }
+      }
+    }
     let adminPort = Port()
     return BouncerService(
       services: [
@@ -72,8 +83,17 @@ struct BouncerService {
           providers.use(snapshot.credentials)
           deliverer.credentialsChanged(changed)
         },
-        adminListener(configuration, readiness: readiness, metrics: metrics, port: adminPort, logger: logger),
-        try publicListener(configuration, bouncer: bouncer, port: publicPort, logger: logger),
+        Repeating {
+          await Housekeeping(registrations: registrations, configuration, now: now, logger: logger).run()
+        },
+        Bounded(
+          listener: adminListener(
+            configuration, readiness: readiness, metrics: metrics, port: adminPort, logger: logger),
+          limit: .seconds(1)),
+        // What has been taken waits for the providers as long as it may, and then has a moment to be answered.
+        Bounded(
+          listener: try publicListener(configuration, bouncer: bouncer, port: publicPort, logger: logger),
+          limit: configuration.delivery.deadline + .seconds(1)),
         Draining { readiness.drain() },
       ],
       publicPort: publicPort, adminPort: adminPort, keyFolder: keyFolder, logger: logger)
@@ -96,21 +116,27 @@ struct BouncerService {
       router: router,
       server: try .public(configuration.http.tls),
       configuration: .init(address: .hostname(configuration.http.host, port: configuration.http.port)),
-      onServerRunning: { channel in port.announce("public", channel, logger: logger) },
+      onServerRunning: { channel in
+        port.announce(
+          "public", scheme: configuration.http.tls == nil ? "http" : "https", channel, logger: logger)
+      },
       logger: logger)
   }
 
   private static func adminListener(
-    _ configuration: Configuration, readiness: Readiness, metrics: PrometheusRegistry, port: Port, logger: Logger
+    _ configuration: Configuration, readiness: Readiness, metrics: PrometheusRegistry, port: Port,
+    logger: Logger
   ) -> some ServiceLifecycle.Service {
     let router = Router(context: WireContext.self)
+    // Whoever watches asks all the time: that is not worth a line each.
+    router.add(middleware: RequestObserver(level: .debug))
     router.add(middleware: EnvelopeMiddleware())
     OperatorRoutes(readiness: readiness, metrics: metrics, token: configuration.admin.token).add(to: router)
     return Application(
       router: router,
       server: .http1(configuration: .guarded),
       configuration: .init(address: .hostname(configuration.admin.host, port: configuration.admin.port)),
-      onServerRunning: { channel in port.announce("admin", channel, logger: logger) },
+      onServerRunning: { channel in port.announce("admin", scheme: "http", channel, logger: logger) },
       logger: logger)
   }
 }
@@ -127,10 +153,13 @@ extension HTTPServerBuilder {
   fileprivate static func `public`(_ tls: Configuration.TLS?) throws -> HTTPServerBuilder {
     let http = HTTPServerBuilder.http1(configuration: .guarded)
     guard let tls else { return http }
-    let certificates = try NIOSSLCertificate.fromPEMFile(tls.certificateFile).map(NIOSSLCertificateSource.certificate)
+    let certificates = try NIOSSLCertificate.fromPEMFile(tls.certificateFile).map(
+      NIOSSLCertificateSource.certificate)
     let key = try NIOSSLPrivateKey(file: tls.keyFile, format: .pem)
     return try .tls(
-      http, tlsConfiguration: .makeServerConfiguration(certificateChain: certificates, privateKey: .privateKey(key)))
+      http,
+      tlsConfiguration: .makeServerConfiguration(certificateChain: certificates, privateKey: .privateKey(key))
+    )
   }
 }
 

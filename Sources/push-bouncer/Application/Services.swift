@@ -24,6 +24,24 @@ struct Draining: Service {
   }
 }
 
+/// A listener that gets so much time, once the shutdown has come to it, to finish what it has begun.
+struct Bounded<Listener: Service>: Service {
+  let listener: Listener
+  let limit: Duration
+
+  func run() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask { try await listener.run() }
+      tasks.addTask {
+        try? await gracefulShutdown()
+        try? await Task.sleep(for: limit)
+      }
+      defer { tasks.cancelAll() }
+      try await tasks.next()
+    }
+  }
+}
+
 /// Work that goes on until the shutdown, which cancels its task.
 struct Repeating: Service {
   let work: @Sendable () async -> Void
@@ -57,7 +75,7 @@ final class Port: Sendable {
   }
 
   /// Makes it known, in the log too.
-  func announce(_ listener: String, _ channel: any Channel, logger: Logger) {
+  func announce(_ listener: String, scheme: String, _ channel: any Channel, logger: Logger) {
     let address = channel.localAddress
     let number = address?.port ?? 0
     let waiting = state.withLock { state in
@@ -66,8 +84,9 @@ final class Port: Sendable {
       return state.waiting
     }
     for continuation in waiting { continuation.resume(returning: number) }
+    let host = address?.ipAddress ?? ""
     logger.notice(
-      "listening",
-      metadata: ["listener": "\(listener)", "host": "\(address?.ipAddress ?? "")", "port": "\(number)"])
+      "listening on \(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(number)",
+      metadata: ["listener": "\(listener)", "host": "\(host)", "port": "\(number)"])
   }
 }

@@ -10,14 +10,16 @@ import UnixSignals
 /// `demo`: the whole story on this machine.
 struct Demo: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Plays the whole story on this machine, in a temporary folder; exits 0 only if every step happened.")
+    abstract:
+      "Plays the whole story on this machine, in a temporary folder; exits 0 only if every step happened.")
 
   @OptionGroup var options: GlobalOptions
   @Flag(help: "Leave everything running afterwards, to try by hand.") var keep = false
 
   func run() async throws {
     bootstrapLogging(level: .error, format: .text)
-    let folder = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-demo-\(UUID().uuidString.prefix(8))")
+    let folder = FileManager.default.temporaryDirectory.appending(
+      path: "push-bouncer-demo-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
     let keys = folder.appending(path: "Keys").path
@@ -63,7 +65,9 @@ struct Demo: AsyncParsableCommand {
     }
   }
 
-  private func invitation(_ bouncer: String, _ admin: Int, _ simulator: ProviderSimulator, _ folder: String) -> String {
+  private func invitation(_ bouncer: String, _ admin: Int, _ simulator: ProviderSimulator, _ folder: String)
+    -> String
+  {
     """
 
     Everything stays up until Ctrl-C, in \(folder):

@@ -7,7 +7,8 @@ import Wire
 /// `device`: a phone without a phone.
 struct Device: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "A virtual phone: registers end-to-end encrypted, listens on the simulator, prints what arrives, decrypted.",
+    abstract:
+      "A virtual phone: registers end-to-end encrypted, listens on the simulator, prints what arrives, decrypted.",
     discussion: """
       It also plays its chat server, whose credentials it needs: it passes its sealed registration on to the bouncer \
       and, with --send, a notification sealed under its own push key.
@@ -55,7 +56,8 @@ struct Device: AsyncParsableCommand {
       _ = try await server.notify(
         [phone],
         [
-          "type": "message", "recipient_type": "direct", "content": .string(text), "realm_url": .string(bouncer),
+          "type": "message", "recipient_type": "direct", "content": .string(text),
+          "realm_url": .string(bouncer),
           "realm_name": "Example", "user_id": 10, "time": .integer(Int64(Date().timeIntervalSince1970)),
         ])
     }

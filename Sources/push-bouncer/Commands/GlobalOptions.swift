@@ -6,7 +6,9 @@ import Wire
 
 /// What every command takes.
 struct GlobalOptions: ParsableArguments {
-  @Option(help: ArgumentHelp("The configuration file (default: push-bouncer.yaml, if there is one).", valueName: "file"))
+  @Option(
+    help: ArgumentHelp(
+      "The configuration file (default: push-bouncer.yaml, if there is one).", valueName: "file"))
   var config: String?
 
   @Option(name: .customLong("set"), help: ArgumentHelp("Sets a configuration key.", valueName: "key=value"))
@@ -23,16 +25,22 @@ struct GlobalOptions: ParsableArguments {
 
   /// The configuration, after defaults, file, environment and command line. Warnings go to standard error.
   func load() throws -> Configuration {
+    let (configuration, warnings) = try read()
+    for warning in warnings { note("warning: \(warning)") }
+    return configuration
+  }
+
+  /// The configuration, and what deserves a warning.
+  func read() throws -> (Configuration, warnings: [String]) {
     let overrides = settings.map { setting in
-      let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
+        String.init)
       return (parts[0], parts[1])
     }
-    let (configuration, warnings) = try Configuration.load(
+    return try Configuration.load(
       file: config, environment: ProcessInfo.processInfo.environment,
       overrides: Dictionary(overrides, uniquingKeysWith: { $1 }),
       workingDirectory: FileManager.default.currentDirectoryPath)
-    for warning in warnings { note("warning: \(warning)") }
-    return configuration
   }
 
   /// Prints a result: the document with `--json`, else the text.

@@ -7,7 +7,8 @@ import Wire
 /// `init`: the first run.
 struct Init: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Writes a commented push-bouncer.yaml and the Keys folder with a first key pair; overwrites nothing.")
+    abstract:
+      "Writes a commented push-bouncer.yaml and the Keys folder with a first key pair; overwrites nothing.")
 
   @OptionGroup var options: GlobalOptions
 
@@ -15,7 +16,8 @@ struct Init: AsyncParsableCommand {
     let file = options.config ?? "push-bouncer.yaml"
     var written: [String] = []
     if !FileManager.default.fileExists(atPath: file) {
-      try Data(Configuration.sampleYAML().utf8).write(to: URL(fileURLWithPath: file), options: .withoutOverwriting)
+      try Data(Configuration.sampleYAML().utf8).write(
+        to: URL(fileURLWithPath: file), options: .withoutOverwriting)
       written.append(file)
     }
     var options = options

@@ -21,7 +21,8 @@ private struct KeyReport {
     [
       "public_key": .string(key.publicKey), "state": .string(key.state.rawValue),
       "created_at": timestamp(key.createdAt), "registrations": .integer(usage?.registrations ?? 0),
-      "registrations_30d": .integer(usage?.recentRegistrations ?? 0), "last_used_at": timestamp(usage?.lastUsedAt),
+      "registrations_30d": .integer(usage?.recentRegistrations ?? 0),
+      "last_used_at": timestamp(usage?.lastUsedAt),
     ]
   }
 
@@ -48,7 +49,8 @@ extension Configuration {
 extension Keys {
   struct Generate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Makes a key pair. A running service knows it within seconds; ship the app with it after that.")
+      abstract:
+        "Makes a key pair. A running service knows it within seconds; ship the app with it after that.")
 
     @OptionGroup var options: GlobalOptions
 
@@ -70,7 +72,8 @@ extension Keys {
       let reports = keys.map { KeyReport(key: $0, usage: usage[$0.publicKey]) }
       options.show(
         ["keys": .array(reports.map(\.json))],
-        reports.isEmpty ? "no keys: make one with push-bouncer keys generate" : reports.map(\.line).joined(separator: "\n"))
+        reports.isEmpty
+          ? "no keys: make one with push-bouncer keys generate" : reports.map(\.line).joined(separator: "\n"))
     }
   }
 

@@ -15,42 +15,41 @@ struct Serve: AsyncParsableCommand {
   @Option(help: .hidden) var clockOffset: String?
 
   func run() async throws {
-    let configuration = try options.load()
+    let (configuration, warnings) = try options.read()
+    guard let offset = clockOffset.map(Configuration.duration) ?? .zero else {
+      throw ValidationError("--clock-offset wants a duration, like 25h")
+    }
     bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
     PrometheusRegistry.bootstrap()
     let logger = Logger(label: "push-bouncer")
+    for warning in warnings { logger.warning("\(warning)") }
     logger.notice(
       "configuration",
       metadata: Dictionary(
         configuration.effective.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first }))
 
-    guard let offset = clockOffset.map(Configuration.duration) ?? .zero else {
-      throw ValidationError("--clock-offset wants a duration, like 25h")
-    }
     let service = try await BouncerService.build(configuration, clockOffset: offset, logger: logger)
     let group = ServiceGroup(
       configuration: .init(
-        services: service.services + [SignalHandler(keyFolder: service.keyFolder, logger: logger)],
-        gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
-    try await group.run()
+        services: service.services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask { await Self.obeySignals(keyFolder: service.keyFolder) }
+      try await group.run()
+      tasks.cancelAll()
+    }
     logger.notice("stopped")
   }
-}
 
-/// SIGHUP reads the keys again; the second SIGTERM or SIGINT ends the process at once.
-private struct SignalHandler: Service {
-  let keyFolder: KeyFolder
-  let logger: Logger
-
-  func run() async throws {
-    let signals = await UnixSignalsSequence(trapping: .sighup, .sigterm, .sigint)
+  /// SIGHUP reads the keys again; the second SIGTERM or SIGINT ends the process at once. Not a part of
+  /// the service group, which would end it with the first.
+  private static func obeySignals(keyFolder: KeyFolder) async {
     var isStopping = false
-    for await signal in signals.cancelOnGracefulShutdown() {
-      switch signal {
-      case .sighup:
+    for await signal in await UnixSignalsSequence(trapping: .sighup, .sigterm, .sigint) {
+      if signal == .sighup {
         keyFolder.reload()
-      default:
-        if isStopping { _exit(1) }
+      } else if isStopping {
+        _exit(1)
+      } else {
         isStopping = true
       }
     }

@@ -27,12 +27,17 @@ extension Server {
     @OptionGroup var options: GlobalOptions
     @Option(help: "The server's hostname, as it registers with it.") var hostname: String
     @Option(help: "Its zulip_org_id, if it has one; otherwise one is made.") var orgID: String?
-    @Option(help: "Its zulip_org_key (64 characters), if it has one; otherwise one is made.") var orgKey: String?
+    @Option(help: "Its zulip_org_key (64 characters), if it has one; otherwise one is made.") var orgKey:
+      String?
     @Option(help: "Whom to write to about it.") var email: String = ""
 
     func run() async throws {
-      guard let name = try? Hostname(hostname) else { throw ValidationError("\(hostname) is not a valid hostname") }
-      guard orgKey.map({ $0.count == 64 }) ?? true else { throw ValidationError("--org-key wants 64 characters") }
+      guard let name = try? Hostname(hostname) else {
+        throw ValidationError("\(hostname) is not a valid hostname")
+      }
+      guard orgKey.map({ $0.count == 64 }) ?? true else {
+        throw ValidationError("--org-key wants 64 characters")
+      }
       guard let id = orgID.map(UUID.init(uuidString:)) ?? UUID() else {
         throw ValidationError("--org-id wants a UUID")
       }

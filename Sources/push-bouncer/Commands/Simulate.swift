@@ -18,7 +18,8 @@ struct Simulate: AsyncParsableCommand {
 
   @OptionGroup var options: GlobalOptions
   @Option(help: "The port of APNs: HTTP/2 over TLS; 0 picks a free one.") var apnsPort = 2197
-  @Option(help: "The port of FCM, its OAuth endpoint and the control: with or without TLS; 0 picks a free one.")
+  @Option(
+    help: "The port of FCM, its OAuth endpoint and the control: with or without TLS; 0 picks a free one.")
   var fcmPort = 2198
   @Option(help: "The folder that gets the credentials.") var keysOut: String
   @Option(help: "A bundle id that APNs knows; may be given several times.") var topic: [String] = []
@@ -46,7 +47,8 @@ struct Simulate: AsyncParsableCommand {
       """)
     let group = ServiceGroup(
       configuration: .init(
-        services: [simulator], gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "simulator")))
+        services: [simulator], gracefulShutdownSignals: [.sigterm, .sigint],
+        logger: Logger(label: "simulator")))
     try await group.run()
   }
 }

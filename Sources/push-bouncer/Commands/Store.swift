@@ -33,7 +33,8 @@ struct Store {
   static func with<Result>(
     _ configuration: Configuration, _ body: (Store) async throws -> Result
   ) async throws -> Result {
-    let store = try await open(configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory))
+    let store = try await open(
+      configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory))
     do {
       let result = try await body(store)
       await store.database.close()
@@ -46,5 +47,7 @@ struct Store {
 
   var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
   var realms: RemoteRealms { RemoteRealms(database: database) }
-  var registrations: E2EERegistrations { E2EERegistrations(database: database, storageKey: storageKey, now: now) }
+  var registrations: E2EERegistrations {
+    E2EERegistrations(database: database, storageKey: storageKey, now: now)
+  }
 }

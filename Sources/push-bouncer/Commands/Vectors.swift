@@ -22,7 +22,9 @@ struct Vectors: AsyncParsableCommand {
   }
 
   private func make() -> JSON {
-    let texts = ["", "x", #"{"type":"test","realm_name":"Zürich 🚀"}"#, String(repeating: "long ", count: 800)]
+    let texts = [
+      "", "x", #"{"type":"test","realm_name":"Zürich 🚀"}"#, String(repeating: "long ", count: 800),
+    ]
     return .array(
       texts.flatMap { text -> [JSON] in
         let pair = BouncerKeyPair()
@@ -47,7 +49,9 @@ struct Vectors: AsyncParsableCommand {
       guard let text = vector[name]?.string else { throw CommandError("a vector lacks \(name)") }
       return text
     }
-    if vector["kind"] == "token_id" { return TokenID(token: try text("token")).base64 == (try text("token_id")) }
+    if vector["kind"] == "token_id" {
+      return TokenID(token: try text("token")).base64 == (try text("token_id"))
+    }
     guard let sealed = Base64.decodeStrictly(try text("sealed")) else { return false }
     let opened =
       vector["kind"] == "sealed_box"

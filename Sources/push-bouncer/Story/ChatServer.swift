@@ -34,7 +34,9 @@ struct ChatServer {
     try await call(endpoint, "application/json", json.bytes, true)
   }
 
-  private func call(_ endpoint: String, _ type: String, _ body: [UInt8], _ authenticated: Bool) async throws -> JSON {
+  private func call(_ endpoint: String, _ type: String, _ body: [UInt8], _ authenticated: Bool) async throws
+    -> JSON
+  {
     var request = HTTPClientRequest(url: "\(bouncer)/api/v1/remotes/\(endpoint)")
     request.method = .POST
     request.headers = ["Content-Type": type, "User-Agent": "ZulipServer/12.0"]
@@ -62,7 +64,8 @@ extension ChatServer {
     try await post(
       "server/register",
       form: [
-        ("zulip_org_id", id), ("zulip_org_key", key), ("hostname", hostname), ("contact_email", "admin@\(hostname)"),
+        ("zulip_org_id", id), ("zulip_org_key", key), ("hostname", hostname),
+        ("contact_email", "admin@\(hostname)"),
       ], authenticated: false)
   }
 
@@ -79,7 +82,8 @@ extension ChatServer {
     return try await post(
       "server/analytics",
       form: [
-        ("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", realms.text), ("version", "\"12.0\""),
+        ("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", realms.text),
+        ("version", "\"12.0\""),
         ("api_feature_level", "483"),
       ])
   }
@@ -112,6 +116,7 @@ extension ChatServer {
       request["payload"] = .object(payload)
       return .object(request)
     }
-    return try await post("push/e2ee/notify", json: ["realm_uuid": .string(realm), "push_requests": .array(requests)])
+    return try await post(
+      "push/e2ee/notify", json: ["realm_uuid": .string(realm), "push_requests": .array(requests)])
   }
 }

@@ -57,7 +57,8 @@ struct PhoneHome {
     let response = try await client.execute(request, timeout: .seconds(30))
     let body = try await response.body.collect(upTo: 16 << 20)
     guard response.status == .ok else {
-      throw CommandError("the simulator answered \(response.status.code): \(String(buffer: body).prefix(200))")
+      throw CommandError(
+        "the simulator answered \(response.status.code): \(String(buffer: body).prefix(200))")
     }
     return (try? JSON.parse(body)) ?? .null
   }

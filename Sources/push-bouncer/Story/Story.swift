@@ -70,10 +70,13 @@ struct Story {
   }
 
   private func send(
-    _ text: String, to phones: [VirtualPhone], from server: ChatServer, _ seen: inout Int64, showWire: Bool = false
+    _ text: String, to phones: [VirtualPhone], from server: ChatServer, _ seen: inout Int64,
+    showWire: Bool = false
   ) async throws {
     let answer = try await server.notify(phones, plaintext(text))
-    let sent = (answer["apple_successfully_sent_count"]?.integer ?? 0) + (answer["android_successfully_sent_count"]?.integer ?? 0)
+    let sent =
+      (answer["apple_successfully_sent_count"]?.integer ?? 0)
+      + (answer["android_successfully_sent_count"]?.integer ?? 0)
     try expect(sent == phones.count && answer["delete_token_ids"] == [], "every phone is reached")
     step("The chat server seals \"\(text)\" under each phone's push key and hands it to the bouncer.")
     let deliveries = try await home.deliveries(phones.count, after: &seen)

@@ -56,7 +56,8 @@ struct VirtualPhone {
     let fields = payload["message"]?["data"] ?? payload
     let id = fields["push_key_id"].flatMap { $0.integer ?? $0.string.flatMap { Int64($0) } }
     guard let id, let key = keys[UInt32(truncatingIfNeeded: id)],
-      let sealed = fields["encrypted_data"]?.string.flatMap(Base64.decodeStrictly), let plaintext = key.open(sealed)
+      let sealed = fields["encrypted_data"]?.string.flatMap(Base64.decodeStrictly),
+      let plaintext = key.open(sealed)
     else { return nil }
     return String(validating: plaintext, as: UTF8.self)
   }

@@ -1,0 +1,60 @@
+public import Foundation
+public import Logging
+internal import Metrics
+public import Registrations
+internal import Sealing
+
+/// What is done now and then, without anybody asking: expired registrations go
+/// (`retention.expired_days`), and the registrations are counted for the metrics.
+public struct Housekeeping: Sendable {
+  private static let interval = Duration.seconds(60)
+
+  private let registrations: E2EERegistrations
+  private let retention: TimeInterval
+  private let now: @Sendable () -> Date
+  private let logger: Logger
+
+  /// Prepares the work.
+  public init(
+    registrations: E2EERegistrations, _ configuration: Configuration, now: @escaping @Sendable () -> Date,
+    logger: Logger
+  ) {
+    self.registrations = registrations
+    retention = TimeInterval(configuration.retention.expiredDays) * 86_400
+    self.now = now
+    self.logger = logger
+  }
+
+  /// Works once a minute until its task is cancelled.
+  public func run() async {
+    while !Task.isCancelled {
+      do {
+        try await work()
+      } catch {
+        // The type names the fault; the text could hold a value.
+        logger.warning("housekeeping failed", metadata: ["error": "\(type(of: error))"])
+      }
+      try? await Task.sleep(for: Self.interval)
+    }
+  }
+
+  /// Does all of it once.
+  func work() async throws {
+    let limit = 1000
+    var removed = 0
+    repeat {
+      removed = try await registrations.removeExpired(before: now() - retention, limit: limit)
+      if removed > 0 { logger.info("expired registrations removed", metadata: ["count": "\(removed)"]) }
+    } while removed == limit && !Task.isCancelled
+    for count in try await registrations.counts() {
+      Self.gauge(count.kind, "live").record(count.live)
+      Self.gauge(count.kind, "expired").record(count.expired)
+    }
+  }
+
+  private static func gauge(_ kind: PushToken.Kind, _ state: String) -> Gauge {
+    Gauge(
+      label: "push_bouncer_registrations",
+      dimensions: [("kind", "e2ee"), ("provider", kind.rawValue), ("state", state)])
+  }
+}
