@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import NIOCore
+import NIOHTTP1
 import Wire
 
 /// The service as another process.
@@ -42,7 +43,7 @@ struct Running {
   }
 
   func call(
-    _ listener: String = "public", _ path: String, method: String = "GET", headers: [(String, String)] = [],
+    _ listener: String = "public", path: String, method: String = "GET", headers: [(String, String)] = [],
     user: (String, String)? = nil, body: [UInt8]? = nil
   ) async throws -> Answer {
     var request = HTTPClientRequest(url: url(listener) + path)
