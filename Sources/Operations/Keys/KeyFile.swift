@@ -14,10 +14,7 @@ struct KeyFile {
   /// What tells that a file has changed.
   struct Signature: Sendable, Hashable {
     let name: String
-    let inode: UInt64
-    let size: Int64
-    let seconds: Int
-    let nanoseconds: Int
+    let attributes: FileAttributes
   }
 
   /// Larger files are none of ours.
@@ -58,17 +55,14 @@ struct KeyFile {
   private init?(_ name: String, in root: URL) {
     self.name = name
     url = root.appending(path: name)
-    var status = stat()
-    guard stat(url.path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-    signature = Signature(
-      name: name, inode: UInt64(status.st_ino), size: Int64(status.st_size), seconds: status.st_mtim.tv_sec,
-      nanoseconds: status.st_mtim.tv_nsec)
+    guard let attributes = FileAttributes(of: url) else { return nil }
+    signature = Signature(name: name, attributes: attributes)
   }
 
   /// What it holds; nil for one that only another file needs.
   func read() throws -> Content? {
     guard name.hasSuffix(".json") else { return nil }
-    guard signature.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
+    guard signature.attributes.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
     let data = try Data(contentsOf: url)
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {
