@@ -16,7 +16,8 @@ import Wire
       let list = try await place.run("server", "list", "--json")
       guard case .array(let servers)? = try list.json["servers"] else { return #expect(Bool(false)) }
       #expect(servers.count == 1)
-      #expect(!list.output.contains(try #require(try added.json["org_key"]?.string)))
+      let key = try #require(try added.json["org_key"]?.string)
+      #expect(!list.output.contains(key))
       for server in [servers[0], try await place.run("server", "show", id, "--json").json] {
         #expect(server["org_id"]?.string == id)
         #expect(server["hostname"]?.string == hostname)
