@@ -110,7 +110,7 @@ extension Configuration {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)]
     for (suffix, bytes) in units where text.hasSuffix(suffix) {
       let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)
-      guard let value = Int(number), value > 0, value <= Int.max / bytes >> 8 else { return nil }
+      guard let value = Int(number), value > 0, value <= Int.max / bytes else { return nil }
       return value * bytes
     }
     return nil
