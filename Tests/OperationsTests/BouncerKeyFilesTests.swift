@@ -7,7 +7,9 @@ import Testing
 @Suite struct BouncerKeyFilesTests {
   private func files(in folder: TestFolder) throws -> [URL] {
     let bouncer = folder.url.appending(path: "bouncer")
-    return try FileManager.default.contentsOfDirectory(atPath: bouncer.path).sorted().map { bouncer.appending(path: $0) }
+    return try FileManager.default.contentsOfDirectory(atPath: bouncer.path).sorted().map {
+      bouncer.appending(path: $0)
+    }
   }
 
   @Test func aKeyIsMadePrivateAndListed() async throws {
@@ -83,7 +85,10 @@ import Testing
         """)
       let source = folder.url.appending(path: "zulip-secrets.conf").path
       let keys = BouncerKeyFiles(directory: folder.path)
-      #expect(try keys.importZulipSecrets(source).map(\.publicKey) == [first.publicKeyBase64, second.publicKeyBase64])
+      #expect(
+        try keys.importZulipSecrets(source).map(\.publicKey) == [
+          first.publicKeyBase64, second.publicKeyBase64,
+        ])
       let found = try keys.list()
       #expect(Set(found.map(\.pair.privateKeyBase64)) == [first.privateKeyBase64, second.privateKeyBase64])
 
@@ -94,14 +99,17 @@ import Testing
   }
 
   @Test(arguments: [
-    "", "[secrets]\nother = 1\n", "#push_registration_encryption_keys = {}\n", "push_registration_encryption_keys = [1]\n",
-    "push_registration_encryption_keys = {\n", "push_registration_encryption_keys = {\"hunter\": \"hunter2\"}\n",
+    "", "[secrets]\nother = 1\n", "#push_registration_encryption_keys = {}\n",
+    "push_registration_encryption_keys = [1]\n",
+    "push_registration_encryption_keys = {\n",
+    "push_registration_encryption_keys = {\"hunter\": \"hunter2\"}\n",
     "push_registration_encryption_keys = {\"GOOD\": \"KEY\", \"OTHER\": \"KEY\"}\n",
   ])
   func whatDoesNotFitIsRefusedAndChangesNothing(_ text: String) async throws {
     try await withKeyFolder { folder in
       let pair = BouncerKeyPair()
-      let text = text.replacing("GOOD", with: pair.publicKeyBase64).replacing("KEY", with: pair.privateKeyBase64)
+      let text = text.replacing("GOOD", with: pair.publicKeyBase64).replacing(
+        "KEY", with: pair.privateKeyBase64)
       try folder.write("zulip-secrets.conf", text)
       let keys = BouncerKeyFiles(directory: folder.path)
       let error = try #require(throws: BouncerKeyFiles.Failure.self) {

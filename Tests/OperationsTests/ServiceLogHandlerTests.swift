@@ -13,7 +13,9 @@ import Wire
   }
 
   /// The lines that a logger of this format writes.
-  private func lines(_ format: LogFormat, level: Logger.Level = .info, _ use: (inout Logger) -> Void) -> [String] {
+  private func lines(_ format: LogFormat, level: Logger.Level = .info, _ use: (inout Logger) -> Void)
+    -> [String]
+  {
     let output = Output()
     var logger = Logger(label: "test") { _ in
       ServiceLogHandler(level: level, format: format, write: output.append)

@@ -18,7 +18,8 @@ struct TestFolder {
 
   func write(_ name: String, _ text: String, mode: Int = 0o600) throws {
     let file = url.appending(path: name)
-    try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try FileManager.default.createDirectory(
+      at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
     try Data(text.utf8).write(to: file, options: .atomic)
     try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file.path)
   }
@@ -28,7 +29,8 @@ struct TestFolder {
   }
 
   func writeAPNs(
-    _ name: String, topic: String = "org.example.chat", key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()
+    _ name: String, topic: String = "org.example.chat",
+    key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()
   ) throws {
     try write("apns/AuthKey_\(name).p8", key.pemRepresentation)
     try write(
@@ -41,8 +43,10 @@ struct TestFolder {
 
   func writeFCM(_ name: String, project: String) throws {
     let account = [
-      "type": "service_account", "project_id": project, "private_key_id": "k1", "private_key": try Self.google.get(),
-      "client_email": "sender@demo.iam.gserviceaccount.com", "token_uri": "https://oauth2.googleapis.com/token",
+      "type": "service_account", "project_id": project, "private_key_id": "k1",
+      "private_key": try Self.google.get(),
+      "client_email": "sender@demo.iam.gserviceaccount.com",
+      "token_uri": "https://oauth2.googleapis.com/token",
     ]
     try write("fcm/\(name).json", String(decoding: try JSONEncoder().encode(account), as: UTF8.self))
   }

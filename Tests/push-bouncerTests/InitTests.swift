@@ -5,7 +5,8 @@ import Wire
 
 @Suite struct InitTests {
   private func mode(_ url: URL) throws -> Int {
-    (try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? NSNumber)?.intValue ?? -1
+    (try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? NSNumber)?.intValue
+      ?? -1
   }
 
   @Test func theFirstRunWritesEverythingThatIsNeeded() async throws {
@@ -29,7 +30,8 @@ import Wire
       let result = try await place.run("init")
       #expect(result.status == 0)
       for text in [
-        "bouncerPublicKey = '", "ZULIP_SERVICES_URL = ", "server add --hostname", "storage.key", "Keys/README.md",
+        "bouncerPublicKey = '", "ZULIP_SERVICES_URL = ", "server add --hostname", "storage.key",
+        "Keys/README.md",
       ] {
         #expect(result.output.contains(text))
       }
@@ -52,7 +54,8 @@ import Wire
       #expect(try place.text(of: "Keys/README.md") == "mine")
       #expect(try place.text(of: "Keys/storage.key") == storageKey)
       #expect(
-        try FileManager.default.contentsOfDirectory(atPath: place.folder.appending(path: "Keys/bouncer").path).count
+        try FileManager.default.contentsOfDirectory(atPath: place.folder.appending(path: "Keys/bouncer").path)
+          .count
           == 1)
     }
   }

@@ -56,7 +56,9 @@ import Wire
       let folder = place.folder.appending(path: "Keys/bouncer")
       let file = try #require(try FileManager.default.contentsOfDirectory(atPath: folder.path).first)
       let secret = try #require(try JSON.parse(place.text(of: "Keys/bouncer/\(file)"))["private_key"]?.string)
-      for arguments in [["keys", "list"], ["keys", "list", "--json"], ["keys", "retire", key], ["keys", "remove", key]] {
+      for arguments in [
+        ["keys", "list"], ["keys", "list", "--json"], ["keys", "retire", key], ["keys", "remove", key],
+      ] {
         let result = try await place.run(arguments)
         #expect(result.status == 0)
         #expect(!(result.output + result.errors).contains(secret))

@@ -31,7 +31,8 @@ import Testing
     }
   }
 
-  private let head = HTTPRequestPart.head(HTTPRequest(method: .post, scheme: "http", authority: "a", path: "/"))
+  private let head = HTTPRequestPart.head(
+    HTTPRequest(method: .post, scheme: "http", authority: "a", path: "/"))
 
   @Test func whoSaysNothingIsHungUpOn() throws {
     let connection = try Connection()
@@ -96,7 +97,8 @@ import Testing
     #expect(try connection.channel.readInbound(as: HTTPRequestPart.self) == .body(ByteBuffer(string: "x")))
     #expect(try connection.channel.readInbound(as: HTTPRequestPart.self) == .end(nil))
     try connection.answer()
-    #expect(try connection.channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .ok)))
+    #expect(
+      try connection.channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .ok)))
     #expect(try connection.channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
   }
 }

@@ -28,7 +28,9 @@ import Wire
         #expect(ready.json["status"]?.string == "ready")
         let metrics = try await running.call("admin", path: "/metrics")
         #expect(metrics.status == 200)
-        #expect(metrics.text.contains(#"push_bouncer_http_requests_total{method="GET",route="unmatched",status="404"} 5"#))
+        #expect(
+          metrics.text.contains(
+            #"push_bouncer_http_requests_total{method="GET",route="unmatched",status="404"} 5"#))
         #expect(metrics.text.contains("# TYPE push_bouncer_database_duration_seconds histogram"))
         #expect(metrics.text.contains("push_bouncer_key_problems 0"))
         #expect(metrics.text.contains("# TYPE push_bouncer_route_up gauge"))
@@ -119,7 +121,8 @@ import Wire
         try await eventually("degraded") {
           try await running.call("admin", path: "/readyz").json["status"]?.string == "degraded"
         }
-        #expect(try await running.call("admin", path: "/metrics").text.contains("push_bouncer_key_problems 1"))
+        #expect(
+          try await running.call("admin", path: "/metrics").text.contains("push_bouncer_key_problems 1"))
         #expect(!running.logged.contains("hunter2"))
       }
     }
@@ -161,7 +164,8 @@ import Wire
     try await Workplace.test { place in
       try await place.serve("--admin.token", "hunter2") { running in
         #expect(try await running.call("admin", path: "/metrics").status == 401)
-        let shown = try await running.call("admin", path: "/metrics", headers: [("Authorization", "Bearer hunter2")])
+        let shown = try await running.call(
+          "admin", path: "/metrics", headers: [("Authorization", "Bearer hunter2")])
         #expect(shown.status == 200)
         #expect(!running.logged.contains("hunter2"))
       }
@@ -180,20 +184,27 @@ import Wire
         "--providers.proxy", "http://me:proxy-hunter2@127.0.0.1:9"
       ) { running in
         try await running.register(phone, of: server, bouncerKey: key)
-        for path in ["/api/v1/remotes/push/e2ee/notify", "/api/v1/remotes/server/analytics", "/other-hunter2"] {
+        for path in [
+          "/api/v1/remotes/push/e2ee/notify", "/api/v1/remotes/server/analytics", "/other-hunter2",
+        ] {
           for user in [(id, orgKey), (id, "wrong-hunter2")] {
             _ = try await running.call(
-              path: "\(path)?query-hunter2=1", method: "POST", headers: [("X-Odd", "header-hunter2")], user: user,
+              path: "\(path)?query-hunter2=1", method: "POST", headers: [("X-Odd", "header-hunter2")],
+              user: user,
               body: Array(#"{"payload": "body-hunter2"}"#.utf8))
           }
         }
-        _ = try await running.call("admin", path: "/metrics", headers: [("Authorization", "Bearer admin-hunter2")])
-        _ = try await running.call("admin", path: "/metrics", headers: [("Authorization", "Bearer wrong-hunter2")])
+        _ = try await running.call(
+          "admin", path: "/metrics", headers: [("Authorization", "Bearer admin-hunter2")])
+        _ = try await running.call(
+          "admin", path: "/metrics", headers: [("Authorization", "Bearer wrong-hunter2")])
         running.send(SIGTERM)
         #expect(await running.status() == 0)
         let logged = running.logged
         #expect(logged.contains(#""message":"request""#))
-        for secret in [orgKey, phone.token, "hunter2", "kept-by-the-server", Base64.encode("\(id):\(orgKey)".utf8)] {
+        for secret in [
+          orgKey, phone.token, "hunter2", "kept-by-the-server", Base64.encode("\(id):\(orgKey)".utf8),
+        ] {
           #expect(!logged.contains(secret), "\(logged.split(separator: "\n").filter { $0.contains(secret) })")
         }
         #expect(logged.split(separator: "\n").allSatisfy { (try? JSON.parse(String($0))) != nil })

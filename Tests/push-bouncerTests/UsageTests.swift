@@ -6,8 +6,10 @@ import Wire
 @Suite struct UsageTests {
   @Test(arguments: [
     ["nonsense"], ["server", "nonsense"], ["server", "add"], ["server", "list", "--nonsense"],
-    ["server", "add", "--hostname", "not a host"], ["server", "add", "--hostname", "a.example", "--org-id", "1"],
-    ["server", "add", "--hostname", "a.example", "--org-key", "short"], ["keys", "list", "--set", "http.port"],
+    ["server", "add", "--hostname", "not a host"],
+    ["server", "add", "--hostname", "a.example", "--org-id", "1"],
+    ["server", "add", "--hostname", "a.example", "--org-key", "short"],
+    ["keys", "list", "--set", "http.port"],
     ["keys", "remove"], ["serve", "--http.port"], ["serve", "--clock-offset", "soon", "--http.port", "0"],
   ])
   func wrongUsageIs64(_ arguments: [String]) async throws {
@@ -79,7 +81,8 @@ import Wire
 
   @Test func whatIsNoKeyIsLeftAsItIs() {
     for arguments in [
-      [], ["serve", "--config", "a.yaml"], ["--json"], ["--http.prot", "1"], ["http.port", "1"], ["--http.port"],
+      [], ["serve", "--config", "a.yaml"], ["--json"], ["--http.prot", "1"], ["http.port", "1"],
+      ["--http.port"],
       ["--", "--http.port", "1"], ["--set", "http.port=1"], ["--hostname=a", ""],
     ] {
       #expect(SettingArguments.rewrite(arguments) == arguments)

@@ -71,8 +71,10 @@ private final class RequestMetrics: Sendable {
       let made = Handles(
         count: Counter(
           label: "push_bouncer_http_requests_total",
-          dimensions: [("method", labels.method), ("route", route), ("status", "\(labels.status)")], factory: factory),
-        duration: Timer(label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)],
+          dimensions: [("method", labels.method), ("route", route), ("status", "\(labels.status)")],
+          factory: factory),
+        duration: Timer(
+          label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)],
           factory: factory))
       handles[labels] = made
       return made

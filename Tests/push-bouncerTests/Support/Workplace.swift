@@ -61,7 +61,8 @@ struct Workplace {
 
   func write(_ file: String, _ text: String) throws {
     let url = folder.appending(path: file)
-    try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try FileManager.default.createDirectory(
+      at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
     try Data(text.utf8).write(to: url)
   }
 
@@ -87,7 +88,9 @@ struct Workplace {
     process.executableURL = Self.executable
     process.arguments = arguments
     process.currentDirectoryURL = folder
-    process.environment = environment.merging(["PATH": "/usr/bin:/bin", "HOME": folder.path]) { mine, _ in mine }
+    process.environment = environment.merging(["PATH": "/usr/bin:/bin", "HOME": folder.path]) { mine, _ in
+      mine
+    }
     process.standardInput = FileHandle.nullDevice
     process.standardOutput = try? FileHandle(forWritingTo: files.output)
     process.standardError = try? FileHandle(forWritingTo: files.errors)
