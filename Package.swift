@@ -267,6 +267,7 @@ let package = Package(
       dependencies: [
         "push-bouncer", "Operations", "ProviderSimulator", "Sealing", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOEmbedded", package: "swift-nio"),

@@ -59,7 +59,7 @@ import Testing
   @Test func aBrokenFileIsNamedWithoutItsContent() async throws {
     try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
-      try keys.generate()
+      _ = try keys.generate()
       let file = try files(in: folder)[0]
       for text in ["hunter2", "{}", #"{"private_key": "hunter2"}"#] {
         try folder.write("bouncer/\(file.lastPathComponent)", text)

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Sealing
 import Testing
@@ -124,6 +125,24 @@ import Wire
         #expect(
           try await running.call("admin", path: "/metrics").text.contains("push_bouncer_key_problems 1"))
         #expect(!running.logged.contains("hunter2"))
+      }
+    }
+  }
+
+  @Test func everyRouteIsAGauge() async throws {
+    try await Workplace.test { place in
+      try place.write("Keys/apns/AuthKey_main.p8", P256.Signing.PrivateKey().pemRepresentation)
+      try place.write(
+        "Keys/apns/main.json",
+        """
+        {"key_file": "AuthKey_main.p8", "key_id": "ABCDE12345", "team_id": "TEAM123456", \
+        "topics": ["org.example.chat"], "environment": "production"}
+        """)
+      try await place.serve { running in
+        let metrics = try await running.call("admin", path: "/metrics").text
+        #expect(
+          metrics.contains(
+            #"push_bouncer_route_up{provider="apns",credential="main",target="org.example.chat"} 1"#))
       }
     }
   }
