@@ -98,7 +98,8 @@ public final class Deliverer: Sendable {
   /// doubts the route.
   public func routeStates() -> [Route: PushProviders.RouteState] {
     let doubts = records.withLock { $0.compactMapValues(\.doubt) }
-    return providers.routeStates().merging(doubts.mapValues { .failing($0.reason, since: $0.since) }) { state, doubt in
+    return providers.routeStates().merging(doubts.mapValues { .failing($0.reason, since: $0.since) }) {
+      state, doubt in
       switch state {
       case .failing, .open: state
       case .unknown, .ok: doubt
@@ -155,7 +156,9 @@ extension Deliverer {
       switch judge(outcome, of: delivery, on: route) {
       case .result(let result): return .result(result)
       case .leftover(let leftover):
-        guard let schedule, tries < Self.triesInRequest, leftover.notBefore == nil else { return .leftover(leftover) }
+        guard let schedule, tries < Self.triesInRequest, leftover.notBefore == nil else {
+          return .leftover(leftover)
+        }
         let pause = Duration.seconds(schedule.pause(after: tries, random: .random(in: 0...1)))
         guard ContinuousClock.now + pause < deadline else { return .leftover(leftover) }
         try? await Task.sleep(for: pause)
@@ -186,7 +189,8 @@ extension Deliverer {
       return .result(.refused(reason))
     case .retry(let reason, let notBefore):
       return .leftover(
-        Leftover(reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests))
+        Leftover(
+          reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests))
     case .misconfigured(let reason):
       // Mended by the operator, not by trying at once.
       return .leftover(Leftover(reason: reason, route: route, notBefore: now() + 1, concernsRoute: true))

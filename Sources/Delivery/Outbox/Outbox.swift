@@ -96,7 +96,8 @@ public final class Outbox: Sendable {
       statements.append(
         (
           Statement(
-            insertion, .integer(id), .integer(delivery.registration), .integer(delivery.registeredAt.milliseconds),
+            insertion, .integer(id), .integer(delivery.registration),
+            .integer(delivery.registeredAt.milliseconds),
             .bytes(try SealedPush.seal(delivery.push, with: storageKey)), .integer(collapse),
             .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)), id
         ))
@@ -119,7 +120,8 @@ public final class Outbox: Sendable {
     let fits = depth.withLock { depth in
       var routesThen = depth.routes
       for route in routes { routesThen[route, default: 0] += 1 }
-      guard depth.total + routes.count <= limits.total, routes.allSatisfy({ routesThen[$0, default: 0] <= limits.perRoute })
+      guard depth.total + routes.count <= limits.total,
+        routes.allSatisfy({ routesThen[$0, default: 0] <= limits.perRoute })
       else { return false }
       depth.routes = routesThen
       return true
@@ -142,7 +144,9 @@ public final class Outbox: Sendable {
         INSERT INTO outbox_routes (provider, credential, target) VALUES ($1, $2, $3)
         ON CONFLICT (provider, credential, target) DO UPDATE SET target = excluded.target RETURNING id
         """, .text(route.provider.rawValue), .text(route.credential), .text(route.target)))
-    guard let id = try rows.first?.int64(0) else { throw DatabaseError(.other, "an insertion returned no row") }
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
     routeIDs.withLock { $0[route] = id }
     return id
   }
@@ -177,7 +181,8 @@ extension Outbox {
         WHERE id IN (SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4)
         RETURNING id, registration_id, registered_at, push, attempts, expires_at
         """,
-        .integer(routeID), .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit))))
+        .integer(routeID), .integer(now.milliseconds), .integer((now + seconds).milliseconds),
+        .integer(Int64(limit))))
     var entries: [Entry] = []
     var unreadable: [(Int64, Int, Fate)] = []
     for row in rows {
@@ -189,7 +194,8 @@ extension Outbox {
       let delivery = Delivery(
         push: push, registration: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2)))
       entries.append(
-        Entry(id: id, delivery: delivery, attempts: attempts, expiresAt: Date(milliseconds: try row.int64(5))))
+        Entry(id: id, delivery: delivery, attempts: attempts, expiresAt: Date(milliseconds: try row.int64(5)))
+      )
     }
     try await settle(unreadable, on: route)
     return entries

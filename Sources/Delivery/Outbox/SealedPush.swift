@@ -23,7 +23,8 @@ enum SealedPush {
     switch push {
     case .apns(let push):
       stored = .apns(
-        token: push.token, topic: push.topic, payload: Data(buffer: push.payload), pushType: push.pushType.rawValue,
+        token: push.token, topic: push.topic, payload: Data(buffer: push.payload),
+        pushType: push.pushType.rawValue,
         priority: push.priority, expiration: push.expiration, collapseID: push.collapseID, id: push.id)
     case .fcm(let push):
       stored = .fcm(
@@ -39,11 +40,13 @@ enum SealedPush {
       let stored = try? JSONDecoder().decode(Stored.self, from: Data(plaintext))
     else { return nil }
     switch stored {
-    case .apns(let token, let topic, let payload, let pushType, let priority, let expiration, let collapseID, let id):
+    case .apns(
+      let token, let topic, let payload, let pushType, let priority, let expiration, let collapseID, let id):
       guard let pushType = APNsNotification.PushType(rawValue: pushType) else { return nil }
       return .apns(
         APNsNotification(
-          token: token, topic: topic, payload: ByteBuffer(data: payload), pushType: pushType, priority: priority,
+          token: token, topic: topic, payload: ByteBuffer(data: payload), pushType: pushType,
+          priority: priority,
           expiration: expiration, collapseID: collapseID, id: id))
     case .fcm(let token, let project, let data, let priority, let timeToLive, let collapseKey):
       return .fcm(

@@ -110,7 +110,8 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
 
   private var isOurs: Bool {
     switch self {
-    case .breakerOpen, .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken, .overloaded, .proxyRefused,
+    case .breakerOpen, .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken, .overloaded,
+      .proxyRefused,
       .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
       .unconfigured, .unknown, .unreadableAnswer:
       true

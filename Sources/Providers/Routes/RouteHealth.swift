@@ -37,7 +37,9 @@ final class RouteHealth: Sendable {
       case .retry(.connectionLost, _), .retry(.streamReset, _), .retry(.refused, _):
         // A connection ends with hundreds of requests on it, and the next one may be fine: if it is
         // not, it fails to connect, and that counts.
-        if isProbe { state.breaker.failed(isLasting: false, notBefore: nil, now: now, jitter: .random(in: 0...1)) }
+        if isProbe {
+          state.breaker.failed(isLasting: false, notBefore: nil, now: now, jitter: .random(in: 0...1))
+        }
       case .retry(let reason, let notBefore):
         state.failure = (reason, state.failure?.since ?? now)
         state.breaker.failed(isLasting: false, notBefore: notBefore, now: now, jitter: .random(in: 0...1))

@@ -89,8 +89,9 @@ final class Bouncer: Sendable {
           servers: servers, realms: RemoteRealms(database: database), analytics: analytics,
           registrations: registrations, requestTimes: requestTimes,
           deliverer: Deliverer(
-            providers: providers, registrations: registrations, deadline: .seconds(10), now: now,
-            logger: logger),
+            providers: providers, registrations: registrations,
+            outbox: Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now),
+            deadline: .seconds(10), now: now, logger: logger),
           keyring: { ring }, storageKey: storageKey, now: now, logger: logger))
     }
   }

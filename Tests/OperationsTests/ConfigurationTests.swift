@@ -1,0 +1,237 @@
+import Foundation
+import SQL
+import Testing
+import Wire
+
+@testable import Operations
+
+@Suite struct ConfigurationTests {
+  private func load(
+    yaml: String? = nil, environment: [String: String] = [:], overrides: [String: String] = [:]
+  ) throws -> (Configuration, warnings: [String]) {
+    try withTemporaryFolder { folder in
+      if let yaml { try Data(yaml.utf8).write(to: folder.appending(path: "push-bouncer.yaml")) }
+      return try Configuration.load(
+        file: nil, environment: environment, overrides: overrides, workingDirectory: folder.path)
+    }
+  }
+
+  /// What is wrong with a file of this content.
+  private func fault(yaml: String) throws -> ConfigurationError {
+    try #require(throws: ConfigurationError.self) { try load(yaml: yaml) }
+  }
+
+  @Test func laterLayersWin() throws {
+    let yaml = "http: {host: 192.0.2.1, port: 1}\nadmin.port: 2\noperator.email: a@example.org\n"
+    #expect(try load().0.http.port == 8080)
+    #expect(try load(yaml: yaml).0.http.port == 1)
+    let environment = ["PUSH_BOUNCER_HTTP_PORT": "3", "PUSH_BOUNCER_ADMIN_PORT": "4", "HTTP_PORT": "9"]
+    let (configuration, warnings) = try load(
+      yaml: yaml, environment: environment, overrides: ["http.port": "5"])
+    #expect(configuration.http.port == 5)
+    #expect(configuration.admin.port == 4)
+    #expect(configuration.http.host == "192.0.2.1")
+    #expect(configuration.operatorEmail == "a@example.org")
+    #expect(configuration.admin.host == "127.0.0.1")
+    #expect(warnings == [])
+  }
+
+  @Test func theNamedFileIsReadInsteadOfTheUsualOne() throws {
+    try withTemporaryFolder { folder in
+      try Data("http.port: 1".utf8).write(to: folder.appending(path: "push-bouncer.yaml"))
+      let other = folder.appending(path: "other.yaml")
+      try Data("admin.port: 2".utf8).write(to: other)
+      let (configuration, _) = try Configuration.load(
+        file: other.path, environment: [:], overrides: [:], workingDirectory: folder.path)
+      #expect(configuration.http.port == 8080)
+      #expect(configuration.admin.port == 2)
+    }
+  }
+
+  @Test func aMissingFileIsAnErrorThatNamesIt() throws {
+    let error = try #require(throws: ConfigurationError.self) {
+      try Configuration.load(
+        file: "/nowhere/bouncer.yaml", environment: [:], overrides: [:], workingDirectory: "/")
+    }
+    #expect(error.description.contains("/nowhere/bouncer.yaml"))
+  }
+
+  @Test(arguments: ["http.prot: 1", "http: {prot: 1}", "http:\n  prot: 1"])
+  func anUnknownKeyIsNamedWithItsFile(_ yaml: String) throws {
+    let error = try fault(yaml: yaml)
+    #expect(error.key == "http.prot")
+    #expect(error.source.hasSuffix("/push-bouncer.yaml"))
+    #expect(error.description.contains("http.prot is no key of the configuration"))
+  }
+
+  @Test func anUnknownKeyOnTheCommandLineIsAnError() throws {
+    let error = try #require(throws: ConfigurationError.self) { try load(overrides: ["http.prot": "1"]) }
+    #expect(error.description == "the command line: http.prot is no key of the configuration")
+  }
+
+  @Test(arguments: [
+    ("http.port", "many"), ("http.port", "65536"), ("http.port", "-1"), ("http.port", "[1, 2]"),
+    ("http.max_body_bytes", "lots"), ("http.max_body_bytes", "0"), ("http.rate_limit.per_address", "5"),
+    ("http.rate_limit.per_address", "\"\""), ("bouncer.registration", "ajar"),
+    ("bouncer.verify_email_domain", "maybe"),
+    ("apns.endpoint", "127.0.0.1:2197"), ("delivery.deadline", "soon"), ("retention.expired_days", "1.5"),
+    ("database.url", "mysql://x"), ("log.level", "loud"), ("log.format", "xml"),
+    ("nextcloud.padding", "none"),
+    ("nextcloud.enabled", "2"), ("server.rate_limit.per_user", "x"), ("server.bouncer", "elsewhere"),
+    ("http.host", "\"\""), ("keys.directory", "\"\""),
+  ])
+  func aValueOfTheWrongTypeIsNamedWithItsFile(_ key: String, _ value: String) throws {
+    let error = try fault(yaml: "\(key): \(value)")
+    #expect(error.key == key)
+    #expect(error.source.hasSuffix("/push-bouncer.yaml"))
+  }
+
+  @Test func aWrongValueInTheEnvironmentNamesTheVariable() throws {
+    let error = try #require(throws: ConfigurationError.self) {
+      try load(environment: ["PUSH_BOUNCER_HTTP_PORT": "x"])
+    }
+    #expect(error.source == "PUSH_BOUNCER_HTTP_PORT")
+    #expect(error.description.contains("http.port"))
+  }
+
+  @Test(arguments: [
+    "http: 8080", "http: [a]", "[1, 2]", "just text", "http: {port: {a: 1}}", "http: {port: 1}\nhttp.port: 2",
+    "http.port: 1\nhttp.port: 2", "http: [unclosed", "? [a]\n: 1", "http.trusted_proxies: [[a]]",
+    "admin: &a {port: 1}\nhttp: *a\nhttp.host: {x: *a}",
+  ])
+  func whatIsNoConfigurationIsRefused(_ yaml: String) throws {
+    #expect(try fault(yaml: yaml).source.hasSuffix("/push-bouncer.yaml"))
+  }
+
+  @Test(arguments: [
+    "", "# nothing\n", "http:\n", "http:\n  # port: 1\n", "http: {port: }\n", "http.port: ~\n",
+    "http: {tls: null}\n",
+  ])
+  func whatSaysNothingLeavesTheDefaults(_ yaml: String) throws {
+    #expect(try load(yaml: yaml).0.http.port == 8080)
+  }
+
+  @Test func listsAreWrittenEitherWay() throws {
+    for yaml in [
+      "bouncer.allowed_hostnames: a.example, \"*.example.org\"".replacing("\"", with: ""),
+      "bouncer:\n  allowed_hostnames:\n    - a.example\n    - \"*.example.org\"",
+      "bouncer: {allowed_hostnames: [a.example, '*.example.org']}",
+    ] {
+      #expect(try load(yaml: yaml).0.bouncer.allowedHostnames == ["a.example", "*.example.org"])
+    }
+    #expect(try load().0.bouncer.allowedHostnames == [])
+  }
+
+  @Test func anUnknownVariableIsAWarningOnly() throws {
+    let (_, warnings) = try load(environment: ["PUSH_BOUNCER_HTTP_PROT": "secret-1"])
+    #expect(warnings.count == 1)
+    #expect(warnings[0].contains("PUSH_BOUNCER_HTTP_PROT"))
+    #expect(!warnings[0].contains("secret-1"))
+  }
+
+  @Test(arguments: [
+    ("admin.token", "hunter2"), ("backend.token", "hunter2"), ("server.org_key", "hunter2"),
+    ("nextcloud.subscription_key", "hunter2"), ("providers.proxy", "http://me:hunter2@proxy.example:3128"),
+    ("providers.proxy", "http://me:hunter2%40x@proxy.example:3128/"),
+  ])
+  func whatIsLoggedHoldsNoSecret(_ key: String, _ value: String) throws {
+    let (configuration, _) = try load(overrides: [key: value])
+    let shown = try #require(configuration.effective.first { $0.key == key }?.value)
+    #expect(!shown.contains("hunter2"))
+    #expect(shown.contains("redacted"))
+    if key == "providers.proxy" { #expect(shown.contains("proxy.example:3128")) }
+  }
+
+  @Test(arguments: [
+    "postgres://user:hunter2@db.example/bouncer", "postgres://db.example/bouncer?user=me&password=hunter2",
+    "postgres://user:hunter2 x@db.example/bouncer", "postgres://user:hunter2%@db.example/bouncer",
+    "postgres://user:hunter2#1@db.example/bouncer", "postgres://user:a/hunter2@db.example/bouncer",
+    "mysql://user:hunter2@db.example/bouncer",
+  ])
+  func theDatabasesPasswordIsShownNowhere(_ url: String) throws {
+    do {
+      let (configuration, _) = try load(overrides: ["database.url": url])
+      let shown = try #require(configuration.effective.first { $0.key == "database.url" }?.value)
+      #expect(!shown.contains("hunter2"))
+    } catch let error as ConfigurationError {
+      #expect(error.key == "database.url")
+      #expect(!error.description.contains("hunter2"))
+    }
+  }
+
+  @Test(arguments: ["socks5://me:hunter2@proxy.example", "me:hunter2@proxy.example:3128"])
+  func aWrongProxyIsRefusedWithoutShowingItsPassword(_ proxy: String) throws {
+    let error = try #require(throws: ConfigurationError.self) {
+      try load(overrides: ["providers.proxy": proxy])
+    }
+    #expect(error.key == "providers.proxy")
+    #expect(!error.description.contains("hunter2"))
+  }
+
+  @Test func everyKeyIsLoggedOnce() throws {
+    let keys = try load().0.effective.map(\.key)
+    #expect(keys == Configuration.keys)
+    #expect(Set(keys).count == keys.count)
+  }
+
+  @Test func durationsHaveUnits() {
+    #expect(Configuration.duration("500ms") == .milliseconds(500))
+    #expect(Configuration.duration("10s") == .seconds(10))
+    #expect(Configuration.duration("4.35s") == .milliseconds(4350))
+    #expect(Configuration.duration("5m") == .seconds(300))
+    #expect(Configuration.duration("24h") == .seconds(86_400))
+    #expect(Configuration.duration("30 d") == .seconds(30 * 86_400))
+    #expect(Configuration.duration("7") == .seconds(7))
+    for text in ["", "s", "-1s", "1w", "inf", "nan", "1e300h", "ten"] {
+      #expect(Configuration.duration(text) == nil, "\(text)")
+    }
+  }
+
+  @Test func sizesHaveUnits() {
+    #expect(Configuration.size("1048576") == 1 << 20)
+    #expect(Configuration.size("512 KiB") == 512 << 10)
+    #expect(Configuration.size("16MiB") == 16 << 20)
+    #expect(Configuration.size("1 GiB") == 1 << 30)
+    for text in ["", "0", "-1", "1.5 MiB", "1 MB", "9223372036854775807 GiB"] {
+      #expect(Configuration.size(text) == nil, "\(text)")
+    }
+  }
+
+  @Test func ratesAreCallsPerTime() throws {
+    let (configuration, _) = try load(
+      overrides: ["http.rate_limit.per_address": "0", "bouncer.rate_limit.per_server": "5/1m"])
+    #expect(configuration.http.rateLimitPerAddress == nil)
+    #expect(configuration.bouncer.rateLimitPerServer?.calls == 5)
+    #expect(configuration.bouncer.rateLimitPerServer?.seconds == 60)
+    for text in ["", "5", "5/", "/5s", "0/5s", "5/0s", "5/5s/5s", "-1/5s"] {
+      #expect(Configuration.rate(text) == nil, "\(text)")
+    }
+  }
+
+  @Test func halfOfACertificateIsNone() throws {
+    for key in ["http.tls.certificate_file", "http.tls.key_file"] {
+      #expect(throws: ConfigurationError.self) { try load(overrides: [key: "a.pem"]) }
+    }
+    let both = ["http.tls.certificate_file": "a.pem", "http.tls.key_file": "b.pem"]
+    #expect(try load(overrides: both).0.http.tls?.keyFile == "b.pem")
+  }
+
+  @Test func thePublicURLHasNoSlashAtItsEnd() throws {
+    #expect(
+      try load(yaml: "http.public_url: https://push.example.org/").0.http.publicURL
+        == "https://push.example.org")
+  }
+
+  @Test func theSampleHoldsEveryKeyAndLoadsToTheDefaults() throws {
+    let sample = Configuration.sampleYAML()
+    let uncommented = sample.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      line.hasPrefix("#") && !line.hasPrefix("# ") ? String(line.dropFirst()) : String(line)
+    }.joined(separator: "\n")
+    for key in Configuration.keys { #expect(uncommented.contains("\n\(key): "), "\(key)") }
+    let standard = try load().0
+    for yaml in [sample, uncommented] {
+      let effective = try load(yaml: yaml).0.effective
+      #expect(effective.map { "\($0)=\($1)" } == standard.effective.map { "\($0)=\($1)" })
+    }
+  }
+}
