@@ -14,10 +14,9 @@ struct KeyFile {
   /// What tells that a file has changed.
   struct Signature: Sendable, Hashable {
     let name: String
-    let inode: UInt64
-    let size: Int64
-    let seconds: Int
-    let nanoseconds: Int
+    let inode: Int
+    let size: Int
+    let changed: Date
   }
 
   /// Larger files are none of ours.
@@ -58,11 +57,12 @@ struct KeyFile {
   private init?(_ name: String, in root: URL) {
     self.name = name
     url = root.appending(path: name)
-    var status = stat()
-    guard stat(url.path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-    signature = Signature(
-      name: name, inode: UInt64(status.st_ino), size: Int64(status.st_size), seconds: status.st_mtim.tv_sec,
-      nanoseconds: status.st_mtim.tv_nsec)
+    guard let attributes = PrivateFile.attributes(url.path),
+      attributes[.type] as? FileAttributeType == .typeRegular,
+      let inode = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
+      let changed = attributes[.modificationDate] as? Date
+    else { return nil }
+    signature = Signature(name: name, inode: inode, size: size, changed: changed)
   }
 
   /// What it holds; nil for one that only another file needs.

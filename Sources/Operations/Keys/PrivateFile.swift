@@ -47,7 +47,12 @@ enum PrivateFile {
 
   /// Whether group or others may read it.
   static func isExposed(_ path: String) -> Bool {
-    var status = stat()
-    return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
+    (attributes(path)?[.posixPermissions] as? Int).map { $0 & 0o077 != 0 } ?? false
+  }
+
+  /// What the system says of a file, or of the one that a link leads to; nil if there is none.
+  static func attributes(_ path: String) -> [FileAttributeKey: Any]? {
+    let path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+    return try? FileManager.default.attributesOfItem(atPath: path)
   }
 }
