@@ -1,134 +1,112 @@
-import Foundation
+import Crypto
+import CryptoExtras
+public import Foundation
 public import ServiceLifecycle
 
-/// APNs and FCM as tests, demo and benchmarks meet them: the providers' own rules, on this machine,
-/// with faults on demand (`spec/interface.md` section 8). Never talks to the outside.
-public final class ProviderSimulator: Sendable, Service {
-  /// What to simulate, and where.
-  public struct Configuration: Sendable {
-    /// The address to listen on.
-    public var host = "127.0.0.1"
-    /// The port of APNs; 0 for any.
-    public var apnsPort = 0
-    /// The port of FCM, OAuth and control; 0 for any.
-    public var fcmPort = 0
-    /// The bundle ids that APNs knows; each counts with `.voip` too.
-    public var topics = [
-      "org.example.chat", "example.app", "org.zulip.Zulip", "com.nextcloud.Talk", "it.twsweb.Nextcloud",
-    ]
-    /// The Firebase project.
-    public var project = "push-bouncer-simulator"
-    /// How soon a connection may change its provider token.
-    public var providerTokenInterval = Duration.seconds(20 * 60)
-    /// How long access tokens hold, in seconds.
-    public var accessTokenLifetime = 3600
-
-    /// The defaults.
-    public init() {}
+/// APNs and FCM as tests, the demo and benchmarks meet them: real TLS, HTTP/2 and signatures, strict where Apple and
+/// Google are strict, with faults on demand (`spec/interface.md` 8). Listens on 127.0.0.1 only and calls nobody.
+public final class ProviderSimulator: Service {
+  /// The APNs port.
+  public var apnsPort: Int { apns.port }
+  /// The port of FCM, its OAuth endpoint and the control calls, each in TLS and in clear.
+  public var fcmPort: Int { fcm.port }
+  /// For `apns.endpoint`.
+  public var apnsEndpoint: String { "https://127.0.0.1:\(apnsPort)" }
+  /// For `fcm.endpoint`; in clear if the configuration says so.
+  public var fcmEndpoint: String {
+    "\(simulation.configuration.clear ? "http" : "https")://127.0.0.1:\(fcmPort)"
   }
+  /// Where the control calls are, always in clear.
+  public var controlURL: String { "http://127.0.0.1:\(fcmPort)/_control" }
 
-  /// The port of APNs.
-  public let apnsPort: Int
-  /// The port of FCM, OAuth and control.
-  public let fcmPort: Int
+  let simulation: Simulation
+  let apns: Listener
+  private let fcm: Listener
+  let accessTokens: AccessTokens
 
-  private let configuration: Configuration
-  private let credentials: SimulatorCredentials
-  private let plan: FaultPlan
-  private let ledger: Ledger
-  private let listeners: [Listener]
-
-  /// Starts a simulator; it serves until `shutdown()`.
+  /// Binds both ports, and writes the `Keys` folder if the configuration names one.
   ///
-  /// - Parameter directory: where an earlier simulator wrote its keys: the new one takes them over,
-  ///   so that a service running with them goes on to work. Nothing there: new keys, not written.
-  public static func start(
-    _ configuration: Configuration = .init(), reusing directory: String? = nil
-  ) async throws -> ProviderSimulator {
-    let kept = try directory.flatMap { try SimulatorCredentials.read(from: URL(filePath: $0)) }
-    return try await ProviderSimulator(configuration, try kept ?? .make(project: configuration.project))
-  }
-
-  private init(_ configuration: Configuration, _ credentials: SimulatorCredentials) async throws {
-    let plan = FaultPlan()
-    let ledger = Ledger()
-    let apns = APNsService(
-      credentials: credentials, topics: configuration.topics, interval: configuration.providerTokenInterval,
-      plan: plan, ledger: ledger)
-    let fcm = FCMService(
-      project: configuration.project,
-      tokens: GoogleTokens(credentials: credentials, lifetime: configuration.accessTokenLifetime), plan: plan,
-      ledger: ledger)
-    let control = ControlService(plan: plan, ledger: ledger)
-    let apnsTLS = try credentials.tlsContext(protocols: ["h2"])
-    let fcmTLS = try credentials.tlsContext(protocols: ["h2", "http/1.1"])
-    let first = try await Listener.bind(host: configuration.host, port: configuration.apnsPort) { channel in
-      try Self.serveAPNs(channel, apns, apnsTLS)
-    }
-    let second: Listener
+  /// Throws what binding or writing throws; a folder with files that are not the simulator's is refused.
+  public static func start(_ configuration: Configuration = .init()) async throws -> ProviderSimulator {
+    let directory = configuration.keysDirectory.map { URL(filePath: $0, directoryHint: .isDirectory) }
+    let credentials =
+      try directory.flatMap(Credentials.init(directory:)) ?? Credentials(projectID: configuration.projectID)
+    let simulation = Simulation(configuration: configuration, credentials: credentials)
+    let apns = try await Listener.start(
+      port: configuration.apnsPort, kind: .http2(initialStreams: 1),
+      tls: credentials.authority.serverContext(applicationProtocols: ["h2"]), service: APNsService(simulation)
+    )
+    let fcmService = FCMService(
+      simulation,
+      control: ControlService(simulation: simulation) { faults in
+        if faults.apns.outage { await apns.closeConnections() }
+      })
     do {
-      second = try await Listener.bind(host: configuration.host, port: configuration.fcmPort) { channel in
-        try Self.serveFCM(channel, fcm, control, fcmTLS)
+      let fcm = try await Listener.start(
+        port: configuration.fcmPort, kind: .any,
+        tls: credentials.authority.serverContext(applicationProtocols: ["h2", "http/1.1"]),
+        service: fcmService)
+      let simulator = ProviderSimulator(
+        simulation, apns: apns, fcm: fcm, accessTokens: fcmService.accessTokens)
+      do {
+        if let directory { try simulator.writeKeys(to: directory) }
+      } catch {
+        await fcm.close()
+        throw error
       }
+      return simulator
     } catch {
-      await first.shutdown()
+      await apns.close()
       throw error
     }
-    apnsPort = first.port
-    fcmPort = second.port
-    listeners = [first, second]
-    self.configuration = configuration
-    self.credentials = credentials
-    self.plan = plan
-    self.ledger = ledger
   }
 
-  /// Writes a `Keys` folder that matches this simulator, `ca.pem` and what a restart needs; what else
-  /// is in the folder stays.
-  public func writeKeys(to directory: String) throws {
-    try credentials.write(
-      to: URL(filePath: directory, directoryHint: .isDirectory), topics: configuration.topics,
-      project: configuration.project, tokenURI: "https://127.0.0.1:\(fcmPort)/token")
+  private init(_ simulation: Simulation, apns: Listener, fcm: Listener, accessTokens: AccessTokens) {
+    self.simulation = simulation
+    self.apns = apns
+    self.fcm = fcm
+    self.accessTokens = accessTokens
   }
 
-  /// Serves until the service group shuts down.
+  /// Serves until graceful shutdown, then closes the ports.
   public func run() async throws {
     try? await gracefulShutdown()
-    await shutdown()
+    await stop()
   }
 
-  /// Stops listening and closes all connections.
-  public func shutdown() async {
-    for listener in listeners { await listener.shutdown() }
+  /// Closes both ports and every connection.
+  public func stop() async {
+    await apns.close()
+    await fcm.close()
   }
 
-  /// What is wrong on purpose.
-  public var faults: SimulatorFaults {
-    get { plan.faults }
-    set { plan.faults = newValue }
+  /// Writes the `Keys` folder that goes with this simulator: `apns/simulator.json` with its `.p8`, `fcm/default.json`,
+  /// a bouncer key pair if there is none, and beside them `ca.pem` for `providers.ca_file` (and `ca-key.pem`, with
+  /// which a later run stays trusted). Refuses a folder in whose places another's files stand.
+  public func writeKeys(to directory: URL) throws {
+    try simulation.credentials.write(
+      to: directory, topics: simulation.configuration.topics,
+      environment: simulation.configuration.environment,
+      tokenURI: fcmEndpoint + "/token")
   }
 
-  /// What has been seen since the start or `reset()`.
-  public var counts: SimulatorCounts { ledger.counts }
-
-  /// What was accepted after the delivery with this sequence, in order.
-  public func deliveries(since sequence: Int = 0) -> [Delivery] {
-    ledger.deliveries(since: sequence).deliveries
+  /// What clients have to trust, in PEM.
+  public var certificateAuthorityPEM: String {
+    get throws { try simulation.credentials.authority.certificatePEM }
   }
 
-  /// What becomes of pushes to a device token; nil for the usual.
-  public func setToken(_ token: String, _ rule: TokenRule?) {
-    plan.set(rule, for: token)
-  }
-
-  /// Forgets deliveries, counts, faults and token rules.
-  public func reset() {
-    plan.reset()
-    ledger.reset()
-  }
-
-  /// Waits until that many were accepted since the start or `reset()`; false if the time is up first.
-  public func waitForDeliveries(_ count: Int, timeout: Duration) async -> Bool {
-    await ledger.wait(for: count, timeout: timeout)
+  /// The `kid` that provider tokens need.
+  public var apnsKeyID: String { simulation.credentials.keyID }
+  /// The `iss` that provider tokens need.
+  public var apnsTeamID: String { simulation.credentials.teamID }
+  /// The private key of provider tokens, PKCS#8 PEM.
+  public var apnsPrivateKeyPEM: String { simulation.credentials.apnsKey.pemRepresentation }
+  /// The Firebase project; in a folder of an earlier run, that run's.
+  public var projectID: String { simulation.credentials.projectID }
+  /// The service account: the `iss` of its assertions.
+  public var serviceAccountEmail: String { simulation.credentials.clientEmail }
+  /// The service account's private key, PKCS#8 PEM.
+  public var serviceAccountPrivateKeyPEM: String {
+    simulation.credentials.serviceAccountKey.pkcs8PEMRepresentation
   }
 }

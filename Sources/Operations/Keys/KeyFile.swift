@@ -14,9 +14,7 @@ struct KeyFile {
   /// What tells that a file has changed.
   struct Signature: Sendable, Hashable {
     let name: String
-    let inode: Int
-    let size: Int
-    let changed: Date
+    let attributes: FileAttributes
   }
 
   /// Larger files are none of ours.
@@ -57,18 +55,14 @@ struct KeyFile {
   private init?(_ name: String, in root: URL) {
     self.name = name
     url = root.appending(path: name)
-    guard let attributes = PrivateFile.attributes(url.path),
-      attributes[.type] as? FileAttributeType == .typeRegular,
-      let inode = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
-      let changed = attributes[.modificationDate] as? Date
-    else { return nil }
-    signature = Signature(name: name, inode: inode, size: size, changed: changed)
+    guard let attributes = FileAttributes(of: url) else { return nil }
+    signature = Signature(name: name, attributes: attributes)
   }
 
   /// What it holds; nil for one that only another file needs.
   func read() throws -> Content? {
     guard name.hasSuffix(".json") else { return nil }
-    guard signature.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
+    guard signature.attributes.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
     let data = try Data(contentsOf: url)
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {

@@ -47,12 +47,25 @@ enum PrivateFile {
 
   /// Whether group or others may read it.
   static func isExposed(_ path: String) -> Bool {
-    (attributes(path)?[.posixPermissions] as? Int).map { $0 & 0o077 != 0 } ?? false
+    FileAttributes(of: URL(fileURLWithPath: path)).map { $0.permissions & 0o077 != 0 } ?? false
   }
+}
 
-  /// What the system says of a file, or of the one that a link leads to; nil if there is none.
-  static func attributes(_ path: String) -> [FileAttributeKey: Any]? {
-    let path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
-    return try? FileManager.default.attributesOfItem(atPath: path)
+/// What a file's entry says of it, links followed: a secret that a container mounts is a link.
+struct FileAttributes: Sendable, Hashable {
+  let number: Int
+  let size: Int
+  let modified: Date
+  let permissions: Int
+
+  /// nil if there is no regular file.
+  init?(of url: URL) {
+    let path = url.resolvingSymlinksInPath().path
+    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+      attributes[.type] as? FileAttributeType == .typeRegular,
+      let number = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
+      let modified = attributes[.modificationDate] as? Date, let permissions = attributes[.posixPermissions] as? Int
+    else { return nil }
+    (self.number, self.size, self.modified, self.permissions) = (number, size, modified, permissions)
   }
 }

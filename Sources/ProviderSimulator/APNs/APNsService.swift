@@ -1,121 +1,121 @@
 import Foundation
 import NIOCore
-import NIOFoundationCompat
 import NIOHPACK
 
-/// APNs' rules: what becomes of a notification.
-final class APNsService: Sendable {
-  /// A connection's provider token. Belongs to the connection's event loop.
-  final class Session {
-    fileprivate var authorization: String?
-    fileprivate var issuedAt = 0
-    fileprivate var changedAt = NIODeadline.distantPast
-
-    var isAuthenticated: Bool { authorization != nil }
-  }
-
-  private struct Body: Decodable {
-    private enum Key: CodingKey { case aps }
-
-    init(from decoder: any Decoder) throws {
-      _ = try decoder.container(keyedBy: Key.self).nestedContainer(keyedBy: Key.self, forKey: .aps)
-    }
-  }
-
-  let plan: FaultPlan
-  let ledger: Ledger
-  private let tokens: ProviderTokenChecker
+/// Apple's side of `POST /3/device/{token}`.
+final class APNsService: Responder {
+  private let simulation: Simulation
+  private let tokens: ProviderTokens
   private let topics: Set<String>
-  private let interval: TimeAmount
 
-  init(
-    credentials: SimulatorCredentials, topics: [String], interval: Duration, plan: FaultPlan, ledger: Ledger
-  ) {
-    tokens = ProviderTokenChecker(credentials)
-    self.topics = Set(topics + topics.map { $0 + ".voip" })
-    self.interval = TimeAmount(interval)
-    self.plan = plan
-    self.ledger = ledger
+  init(_ simulation: Simulation) {
+    self.simulation = simulation
+    tokens = ProviderTokens(simulation.credentials)
+    topics = Set(simulation.configuration.topics)
   }
 
-  /// The answer to a notification.
-  func answer(_ request: HPACKHeaders, body: ByteBuffer, fate: FaultPlan.Fate, session: Session) -> Answer {
-    let headers = APNsHeaders(request)
-    let id = headers.id.flatMap { UUID(uuidString: $0) == nil ? nil : $0 } ?? UUID().uuidString
+  func opened(_ connection: Connection) {
+    simulation.count { $0.connections += 1 }
+    if simulation.faults.apns.outage { SocketEnd.close(connection.channel) }
+  }
+
+  func respond(to request: Request, on connection: Connection) -> Action {
+    let fate = simulation.fate(of: .apns)
+    if let action = fate.action { return action }
+    if let every = fate.faults.goAwayEvery, connection.requests.isMultiple(of: every) { connection.goAway() }
+
+    let now = simulation.configuration.now()
+    var token = ""
+    var delay = fate.faults.latencyMilliseconds
     var answer: Answer
-    do throws(APNsRefusal) {
-      answer = try judge(headers, request, body: body, id: id, fate: fate, session: session)
+    do throws(APNsFailure) {
+      guard request.method == "POST" else { throw .init(.methodNotAllowed) }
+      token = try APNsRequest.token(in: request.pathOnly)
+      try authenticate(request, on: connection, now: now)
+      let push = try APNsRequest(
+        request, token: token, topics: topics, isRegistered: simulation.hasRule(for:))
+      if let rule = simulation.takeRule(for: token) {
+        delay += rule.delayMilliseconds
+        answer = Answer(rule, id: push.id, now: now)
+      } else {
+        answer = Answer(status: 200, id: push.id)
+      }
     } catch {
-      answer = refuse(status: error.status, reason: error.reason)
+      answer = Answer(
+        error.reason, id: request.headers.first(name: "apns-id") ?? UUID().uuidString.lowercased())
     }
-    answer.headers.append(("apns-id", id))
-    answer.delayMilliseconds += fate.latencyMilliseconds
-    return answer
+    if let status = fate.status {
+      answer = Answer(
+        status: status, reason: fate.faults.reason ?? APNsReason.usual(for: status).rawValue, id: answer.id)
+      answer.retryAfter = fate.faults.retryAfter
+    }
+    simulation.record(
+      Delivery(
+        provider: .apns, token: token, target: request.headers.first(name: "apns-topic") ?? "",
+        headers: request.headers.kept, receivedAt: now, status: answer.status, reason: answer.reason,
+        id: answer.id,
+        body: request.body))
+    if answer.status == 200, fate.hits(fate.faults.loseAnswerEvery) { return .dropConnection }
+    return .answer(answer.reply(html: fate.faults.html), after: .milliseconds(Int64(delay)))
   }
 
-  private func judge(
-    _ headers: APNsHeaders, _ request: HPACKHeaders, body: ByteBuffer, id: String, fate: FaultPlan.Fate,
-    session: Session
-  ) throws(APNsRefusal) -> Answer {
-    guard headers.method == "POST" else { throw .methodNotAllowed }
-    let token = try headers.token()
-    guard !headers.hasDuplicates else { throw .duplicateHeaders }
-    try authenticate(headers.authorization, session)
-    if let failure = fate.failure {
-      var answer =
-        failure.isHTML
-        ? Answer.html(failure.status)
-        : refuse(status: failure.status, reason: failure.reason ?? APNsRefusal.usualReason(failure.status))
-      if failure.isHTML { ledger.count { $0.refused += 1 } }
-      if let retryAfter = failure.retryAfter { answer.headers.append(("retry-after", retryAfter)) }
-      return answer
-    }
-    let topic = try headers.check(topics: topics)
-    guard body.readableBytes > 0 else { throw .payloadEmpty }
-    guard body.readableBytes <= (headers.pushType == "voip" ? 5120 : 4096) else { throw .payloadTooLarge }
-    guard (try? JSONDecoder().decode(Body.self, from: body)) != nil else { throw .payloadEmpty }
-
-    let rule = plan.rule(for: token)
-    if let rule, rule.status != 200 {
-      var refused = refuse(
-        status: rule.status, reason: rule.reason ?? APNsRefusal.usualReason(rule.status), timestamp: rule.timestamp)
-      refused.delayMilliseconds = rule.delayMilliseconds
-      return refused
-    }
-    ledger.accept(.apns) { sequence in
-      guard fate.isRecorded else { return nil }
-      var shown: [String: String] = [:]
-      for (name, value, _) in request where !name.hasPrefix(":") && name != "authorization" { shown[name] = value }
-      return Delivery(
-        sequence: sequence, provider: .apns, token: token, topic: topic, project: nil, headers: shown,
-        payload: Data(buffer: body), receivedAt: Date(), id: id)
-    }
-    return Answer(status: 200, delayMilliseconds: rule?.delayMilliseconds ?? 0)
-  }
-
-  private func authenticate(_ authorization: String?, _ session: Session) throws(APNsRefusal) {
-    guard let authorization else { throw .missingProviderToken }
-    let now = Int(Date().timeIntervalSince1970)
-    if authorization == session.authorization {
-      guard ProviderTokenChecker.isFresh(session.issuedAt, now: now) else { throw .expiredProviderToken }
+  /// Checks the provider token, binds the connection to it and, the first time, lifts the limit of one stream.
+  private func authenticate(_ request: Request, on connection: Connection, now: Date) throws(APNsFailure) {
+    let fields = request.headers["authorization"]
+    let token = try tokens.check(fields, now: now) { simulation.count { $0.jwts += 1 } }
+    guard let bound = connection.providerToken else {
+      connection.providerToken = (token, now)
+      connection.allowStreams(1000)
       return
     }
-    guard authorization.prefix(7).lowercased() == "bearer " else { throw .missingProviderToken }
-    let (issuedAt, isNew) = try tokens.check(String(authorization.dropFirst(7)), now: now).get()
-    guard session.authorization == nil || NIODeadline.now() - session.changedAt >= interval else {
-      throw .tooManyProviderTokenUpdates
+    guard bound.text != token else { return }
+    guard now.timeIntervalSince(bound.since) >= simulation.configuration.providerTokenInterval else {
+      throw .init(.tooManyProviderTokenUpdates)
     }
-    if isNew { ledger.count { $0.providerTokens += 1 } }
-    session.authorization = authorization
-    session.issuedAt = issuedAt
-    session.changedAt = .now()
+    connection.providerToken = (token, now)
   }
+}
 
-  private func refuse(status: Int, reason: String, timestamp: Int? = nil) -> Answer {
-    ledger.count { $0.refused += 1 }
-    var fields: [String: Any] = ["reason": reason]
-    if status == 410 { fields["timestamp"] = timestamp ?? Int(Date().timeIntervalSince1970 * 1000) }
-    let body = (try? JSONSerialization.data(withJSONObject: fields)) ?? Data()
-    return Answer(status: status, headers: [("content-type", "application/json")], body: ByteBuffer(data: body))
+extension APNsService {
+  /// What APNs says.
+  private struct Answer {
+    var status: Int
+    var reason: String?
+    var id: String
+    /// Milliseconds since 1970.
+    var timestamp: Int?
+    var retryAfter: String?
+
+    init(status: Int, reason: String? = nil, id: String) {
+      self.status = status
+      self.reason = reason
+      self.id = id
+    }
+
+    init(_ reason: APNsReason, id: String) {
+      self.init(status: reason.status, reason: reason.rawValue, id: id)
+    }
+
+    init(_ rule: TokenRule, id: String, now: Date) {
+      let reason = rule.reason ?? APNsReason.usual(for: rule.status).rawValue
+      self.init(status: rule.status, reason: rule.status == 200 ? nil : reason, id: id)
+      switch rule.timestamp {
+      case .at(let milliseconds): timestamp = milliseconds
+      case .now where rule.status == 410: timestamp = Int(now.timeIntervalSince1970 * 1000)
+      case .now, .none: break
+      }
+    }
+
+    func reply(html: Bool) -> Reply {
+      var reply = Reply(status: status)
+      if let reason {
+        var body = #"{"reason":\#(JSONText.string(reason))"#
+        if let timestamp { body += #","timestamp":\#(timestamp)"# }
+        reply = html ? .html(status) : .json(status, body + "}")
+      }
+      reply.headers.append(("apns-id", id))
+      if let retryAfter { reply.headers.append(("retry-after", retryAfter)) }
+      return reply
+    }
   }
 }

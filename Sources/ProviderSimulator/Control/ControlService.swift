@@ -1,64 +1,103 @@
 import Foundation
 import NIOCore
-import NIOHTTP1
 
-/// The control interface (`spec/interface.md` section 8).
+/// The control calls under `/_control` (`spec/interface.md` 8).
 struct ControlService: Sendable {
-  /// How many deliveries one answer holds at most.
-  private static let page = 10_000
+  let simulation: Simulation
+  /// What a change of the faults or a reset entails outside: connections to close, tokens to forget.
+  let apply: @Sendable (Faults) async -> Void
 
-  let plan: FaultPlan
-  let ledger: Ledger
-
-  func answer(_ request: FCMPortRequest) async -> Answer {
-    let path = String(request.path.dropFirst("/_control".count))
-    do {
-      switch (request.head.method, path) {
-      case (.GET, "/deliveries"): return try await deliveries(request)
-      case (.GET, "/counts"): return try Self.encoded(ledger.counts)
-      case (.GET, "/faults"): return try Self.encoded(plan.faults)
-      case (.PUT, "/faults"):
-        plan.faults = try JSONDecoder().decode(SimulatorFaults.self, from: request.body)
-        return .json(200, ["ok": true])
-      case (.PUT, _) where path.hasPrefix("/tokens/"):
-        guard let token = path.dropFirst("/tokens/".count).removingPercentEncoding, !token.isEmpty else { break }
-        plan.set(try JSONDecoder().decode(TokenRule.self, from: request.body), for: token)
-        return .json(200, ["ok": true])
-      case (.DELETE, ""), (.DELETE, "/"):
-        plan.reset()
-        ledger.reset()
-        return .json(200, ["ok": true])
-      default: break
+  func respond(to request: Request) -> Action {
+    .later {
+      do {
+        return try await answer(request)
+      } catch let error as ControlError {
+        return .json(error.status, #"{"error":\#(JSONText.string(error.message))}"#)
+      } catch {
+        return .json(400, #"{"error":"the body is not the JSON object that this call wants"}"#)
       }
-    } catch DecodingError.dataCorrupted(let context) {
-      return .json(400, ["error": context.debugDescription])
-    } catch {
-      return .json(400, ["error": "not the JSON that is wanted here"])
     }
-    return .json(404, ["error": "no such path or method"])
   }
 
-  private func deliveries(_ request: FCMPortRequest) async throws -> Answer {
-    let query = URLComponents(string: request.head.uri)?.queryItems ?? []
-    let since = query.first { $0.name == "since" }?.value.flatMap(Int.init) ?? 0
-    if let wait = query.first(where: { $0.name == "wait" })?.value.flatMap(Double.init), wait > 0, since < .max {
-      _ = await ledger.wait(for: since + 1, timeout: .seconds(min(wait, 300)))
+  private func answer(_ request: Request) async throws -> Reply {
+    let parts = request.pathOnly.split(separator: "/").dropFirst()
+    let query = Form.decode(String(request.path.drop { $0 != "?" }.dropFirst()))
+    switch (request.method, parts.first) {
+    case ("DELETE", nil):
+      simulation.reset()
+      await apply(Faults())
+      return .json(200, #"{"status":"reset"}"#)
+    case ("GET", "deliveries") where parts.count == 1:
+      return try await deliveries(query)
+    case ("GET", "counts") where parts.count == 1:
+      return .json(200, String(decoding: try JSONEncoder().encode(simulation.counts), as: UTF8.self))
+    case ("GET", "faults") where parts.count == 1:
+      return try show(simulation.faults)
+    case ("PUT", "faults") where parts.count == 1:
+      let faults = try ControlDecoding.faults(request.body)
+      simulation.faults = faults
+      await apply(faults)
+      return try show(faults)
+    case ("PUT", "tokens") where parts.count == 2:
+      simulation.setRule(try ControlDecoding.rule(request.body), for: try token(parts))
+      return .json(200, #"{"status":"set"}"#)
+    case ("DELETE", "tokens") where parts.count == 2:
+      simulation.setRule(nil, for: try token(parts))
+      return .json(200, #"{"status":"removed"}"#)
+    default:
+      throw ControlError(status: 404, message: "no such control call: \(request.method) \(request.pathOnly)")
     }
-    let (deliveries, next) = ledger.deliveries(since: since, limit: Self.page)
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    var body = ByteBuffer(string: "{\"next\":\(next),\"deliveries\":[")
+  }
+
+  private func token(_ parts: ArraySlice<Substring>) throws -> String {
+    guard let token = parts.last?.removingPercentEncoding else {
+      throw ControlError(message: "the token in the path is not percent-encoded UTF-8")
+    }
+    return token
+  }
+
+  private func show(_ faults: Faults) throws -> Reply {
+    .json(200, String(decoding: try ControlDecoding.encode(faults), as: UTF8.self))
+  }
+
+  private func deliveries(_ query: [String: String]) async throws -> Reply {
+    func number(_ name: String, _ fallback: Double) throws -> Double {
+      guard let text = query[name] else { return fallback }
+      guard let value = Double(text), value >= 0, value < 1e15 else {
+        throw ControlError(message: "\(name) must be a number from 0 on")
+      }
+      return value
+    }
+    for name in query.keys where !["since", "wait", "all", "limit"].contains(name) {
+      throw ControlError(message: "\(name) is not a parameter: since, wait, all, limit are")
+    }
+    let since = Int(try number("since", 0))
+    let wait = min(try number("wait", 0), 300)
+    let limit = Int(try number("limit", 100_000))
+    let all = query["all"] == "true"
+    if wait > 0 {
+      await simulation.log.wait(until: { ($0.lastShown(all: all)) > since }, timeout: .seconds(wait))
+    }
+    let (next, deliveries) = simulation.log.entries(after: since, refused: all, limit: limit)
+    var body = ByteBuffer()
+    body.writeString(#"{"next":\#(next),"deliveries":["#)
     for (index, delivery) in deliveries.enumerated() {
       if index > 0 { body.writeString(",") }
-      body.writeBytes(try delivery.json(encoder))
+      delivery.write(to: &body)
     }
     body.writeString("]}")
-    return Answer(status: 200, headers: [("content-type", "application/json")], body: body)
+    var reply = Reply.json(200, "")
+    reply.body = body
+    return reply
   }
+}
 
-  private static func encoded(_ value: some Encodable) throws -> Answer {
-    Answer(
-      status: 200, headers: [("content-type", "application/json")],
-      body: ByteBuffer(bytes: try JSONEncoder().encode(value)))
-  }
+extension DeliveryLog.Contents {
+  fileprivate func lastShown(all: Bool) -> Int { all ? last : lastAccepted }
+}
+
+/// A control call that cannot be done.
+struct ControlError: Error {
+  var status = 400
+  var message: String
 }

@@ -1,113 +1,138 @@
 import Foundation
 import NIOCore
-import NIOHTTP1
+import NIOHPACK
 
-/// A whole request to the FCM port.
-struct FCMPortRequest: Sendable {
-  let head: HTTPRequestHead
-  let body: Data
+/// What is served on the FCM port: `messages:send`, the OAuth endpoint and the control calls.
+final class FCMService: Responder {
+  private let simulation: Simulation
+  private let control: ControlService
+  let accessTokens: AccessTokens
 
-  /// The path, without the query.
-  var path: Substring { head.uri.prefix { $0 != "?" } }
+  init(_ simulation: Simulation, control: ControlService) {
+    self.simulation = simulation
+    self.control = control
+    accessTokens = AccessTokens(simulation)
+  }
+
+  /// Whether a connection pushes shows only with its first push.
+  func opened(_ connection: Connection) {}
+
+  func respond(to request: Request, on connection: Connection) -> Action {
+    let path = request.pathOnly
+    if path.hasPrefix("/_control") { return control.respond(to: request) }
+    if path == "/token" { return token(request, on: connection) }
+    return send(request, project: Self.project(in: path), on: connection)
+  }
+
+  /// `/v1/projects/{project}/messages:send`.
+  private static func project(in path: Substring) -> String? {
+    let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+    guard parts.count == 5, parts[1] == "v1", parts[2] == "projects", !parts[3].isEmpty,
+      parts[4] == "messages:send"
+    else { return nil }
+    return String(parts[3])
+  }
+
+  // MARK: OAuth
+
+  private func token(_ request: Request, on connection: Connection) -> Action {
+    let faults = simulation.faults
+    if faults.fcm.outage { return .dropConnection }
+    let delay = TimeAmount.milliseconds(Int64(faults.oauthLatencyMilliseconds))
+    if let status = faults.oauthStatus {
+      let failure = AccessTokens.Failure(
+        error: status == 400 ? "invalid_grant" : "internal_failure", description: "Simulated.")
+      return .answer(faults.fcm.html ? .html(status) : .json(status, failure.json), after: delay)
+    }
+    guard request.method == "POST" else { return .answer(.html(405)) }
+    do throws(AccessTokens.Failure) {
+      let body = try accessTokens.issue(
+        form: Form.decode(String(buffer: request.body)), port: connection.channel.localAddress?.port ?? 0,
+        now: simulation.configuration.now())
+      simulation.count { $0.oauthTokens += 1 }
+      return .answer(.json(200, body), after: delay)
+    } catch {
+      return .answer(.json(400, error.json), after: delay)
+    }
+  }
+
+  // MARK: messages:send
+
+  private func send(_ request: Request, project: String?, on connection: Connection) -> Action {
+    if !connection.counted {
+      connection.counted = true
+      simulation.count { $0.connections += 1 }
+    }
+    let fate = simulation.fate(of: .fcm)
+    if let action = fate.action { return action }
+    let closing = fate.faults.goAwayEvery.map { connection.requests.isMultiple(of: $0) } ?? false
+    if closing { connection.goAway() }
+    // Google's front end answers for paths it does not know, in HTML.
+    guard let project else { return .answer(.html(404)) }
+    guard request.method == "POST" else { return .answer(.html(405)) }
+
+    let now = simulation.configuration.now()
+    var delay = fate.faults.latencyMilliseconds
+    var token = ""
+    var id = ""
+    var validateOnly = false
+    var failure: FCMStatus?
+    do throws(FCMStatus) {
+      guard accessTokens.accepts(request.headers.first(name: "authorization"), now: now) else {
+        throw .unauthenticated
+      }
+      guard project == simulation.credentials.projectID else { throw .projectNotFound }
+      let message = try FCMRequest(request.body)
+      token = message.token
+      validateOnly = message.validateOnly
+      id = "projects/\(project)/messages/\(validateOnly ? "fake_message_id" : Self.messageID(now))"
+      if let rule = simulation.takeRule(for: token) {
+        delay += rule.delayMilliseconds
+        if rule.status != 200 { throw FCMStatus(code: rule.status, reason: rule.reason) }
+      }
+    } catch {
+      failure = error
+    }
+    var extra: [(name: String, value: String)] = []
+    if let status = fate.status {
+      failure = FCMStatus(code: status, reason: fate.faults.reason)
+      if let after = fate.faults.retryAfter { extra.append(("retry-after", after)) }
+    }
+    if !validateOnly || failure != nil {
+      simulation.record(
+        Delivery(
+          provider: .fcm, token: token, target: project, headers: request.headers.kept, receivedAt: now,
+          status: failure?.code ?? 200, reason: failure?.reason, id: failure == nil ? id : "",
+          body: request.body))
+    }
+    if failure == nil, fate.hits(fate.faults.loseAnswerEvery) { return .dropConnection }
+    var reply: Reply
+    if let failure {
+      reply = fate.faults.html ? .html(failure.code) : .json(failure.code, failure.json)
+    } else {
+      reply = .json(200, #"{"name":\#(JSONText.string(id))}"#)
+    }
+    reply.headers += extra
+    if closing, !connection.isHTTP2 { reply.headers.append(("connection", "close")) }
+    return .answer(reply, after: .milliseconds(Int64(delay)))
+  }
+
+  /// Looks like Google's: `0:microseconds%hex`.
+  private static func messageID(_ now: Date) -> String {
+    "0:\(Int(now.timeIntervalSince1970 * 1_000_000))%\(String(UInt64.random(in: 0 ... .max), radix: 16))"
+  }
 }
 
-/// FCM's rules: what becomes of a message or of a request for an access token.
-struct FCMService: Sendable {
-  let project: String
-  let tokens: GoogleTokens
-  let plan: FaultPlan
-  let ledger: Ledger
-
-  /// The OAuth endpoint.
-  func oauth(_ request: FCMPortRequest, port: Int) -> Answer {
-    let faults = plan.faults
-    var answer: Answer
-    if let status = faults.oauthStatus {
-      answer = status < 500
-        ? .json(status, ["error": "invalid_grant", "error_description": "Refused by a fault."])
-        : .html(status)
-    } else if request.head.method != .POST {
-      answer = .json(405, ["error": "method_not_allowed"])
-    } else {
-      let now = Int(Date().timeIntervalSince1970)
-      var audiences: Set = ["https://oauth2.googleapis.com/token"]
-      for scheme in ["http", "https"] {
-        for host in ["127.0.0.1", "localhost", "[::1]"] { audiences.insert("\(scheme)://\(host):\(port)/token") }
-      }
-      if let fault = tokens.fault(in: Self.form(request.body), audiences: audiences, now: now) {
-        answer = .json(400, ["error": "invalid_grant", "error_description": fault])
-      } else {
-        ledger.count { $0.accessTokens += 1 }
-        answer = .json(
-          200, ["access_token": tokens.issue(now: now), "expires_in": tokens.lifetime, "token_type": "Bearer"])
-      }
+/// `application/x-www-form-urlencoded`.
+enum Form {
+  /// The fields; of a repeated one the last.
+  static func decode(_ text: String) -> [String: String] {
+    var fields: [String: String] = [:]
+    for pair in text.split(separator: "&") {
+      let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      let decoded = parts.map { $0.replacing("+", with: " ").removingPercentEncoding ?? "" }
+      fields[decoded[0]] = decoded.count > 1 ? decoded[1] : ""
     }
-    answer.delayMilliseconds = faults.oauthLatencyMilliseconds
-    return answer
-  }
-
-  /// `messages:send`.
-  func send(_ request: FCMPortRequest, fate: FaultPlan.Fate) -> Answer {
-    var answer = judge(request, fate)
-    answer.delayMilliseconds += fate.latencyMilliseconds
-    if answer.status != 200 { ledger.count { $0.refused += 1 } }
-    return answer
-  }
-
-  private func judge(_ request: FCMPortRequest, _ fate: FaultPlan.Fate) -> Answer {
-    let authorization = request.head.headers.first(name: "authorization") ?? ""
-    guard authorization.prefix(7).lowercased() == "bearer ",
-      tokens.isGood(authorization.dropFirst(7), now: Int(Date().timeIntervalSince1970))
-    else { return .google(401, "UNAUTHENTICATED", "Request had invalid authentication credentials.") }
-    if let failure = fate.failure {
-      var answer: Answer = failure.isHTML ? .html(failure.status) : .fcm(failure.status, reason: failure.reason)
-      if let retryAfter = failure.retryAfter { answer.headers.append(("retry-after", retryAfter)) }
-      return answer
-    }
-    guard request.path == "/v1/projects/\(project)/messages:send", request.head.method == .POST else {
-      return .google(404, "NOT_FOUND", "Requested entity was not found.")
-    }
-    let message: FCMBody
-    do throws(FCMBody.Violation) {
-      message = try FCMBody(request.body)
-    } catch {
-      let violation = ["field": error.field, "description": error.description]
-      let detail: [String: Any] = ["@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]]
-      return .google(400, "INVALID_ARGUMENT", error.description, details: [detail])
-    }
-    let rule = plan.rule(for: message.token)
-    if let rule, rule.status != 200 {
-      var answer = Answer.fcm(rule.status, reason: rule.reason)
-      answer.delayMilliseconds = rule.delayMilliseconds
-      return answer
-    }
-    var name = "projects/\(project)/messages/0"
-    if !message.isOnlyValidated {
-      ledger.accept(.fcm) { sequence in
-        name = "projects/\(project)/messages/\(sequence)"
-        guard fate.isRecorded else { return nil }
-        var shown: [String: String] = [:]
-        for (name, value) in request.head.headers where name.lowercased() != "authorization" {
-          shown[name.lowercased()] = value
-        }
-        return Delivery(
-          sequence: sequence, provider: .fcm, token: message.token, topic: nil, project: project, headers: shown,
-          payload: request.body, receivedAt: Date(), id: name)
-      }
-    }
-    var answer = Answer.json(200, ["name": name])
-    answer.delayMilliseconds = rule?.delayMilliseconds ?? 0
-    return answer
-  }
-
-  private static func form(_ body: Data) -> [String: String] {
-    var form: [String: String] = [:]
-    for field in String(decoding: body, as: UTF8.self).split(separator: "&") {
-      let parts = field.split(separator: "=", maxSplits: 1).map {
-        $0.replacing("+", with: " ").removingPercentEncoding ?? ""
-      }
-      if parts.count == 2 { form[parts[0]] = parts[1] }
-    }
-    return form
+    return fields
   }
 }

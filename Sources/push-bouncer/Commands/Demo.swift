@@ -24,9 +24,12 @@ struct Demo: AsyncParsableCommand {
     defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
     let keys = folder.appending(path: "Keys").path
 
-    let simulator = try await ProviderSimulator.start(.init())
-    try simulator.writeKeys(to: keys)
-    let key = try BouncerKeyFiles(directory: keys).generate()
+    var settings = ProviderSimulator.Configuration()
+    settings.keysDirectory = keys
+    let simulator = try await ProviderSimulator.start(settings)
+    guard let key = try BouncerKeyFiles(directory: keys).list().first else {
+      throw CommandError("the simulator wrote no bouncer key")
+    }
     // Nothing of this machine's own configuration belongs into the story.
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:],

@@ -31,8 +31,8 @@ struct Simulate: AsyncParsableCommand {
     settings.apnsPort = apnsPort
     settings.fcmPort = fcmPort
     if !topic.isEmpty { settings.topics = topic }
-    let simulator = try await ProviderSimulator.start(settings, reusing: keysOut)
-    try simulator.writeKeys(to: keysOut)
+    settings.keysDirectory = keysOut
+    let simulator = try await ProviderSimulator.start(settings)
     options.show(
       [
         "apns_endpoint": .string("https://127.0.0.1:\(simulator.apnsPort)"),

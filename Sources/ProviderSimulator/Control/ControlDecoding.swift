@@ -1,0 +1,214 @@
+import Foundation
+import NIOCore
+import NIOFoundationCompat
+
+/// The JSON of the control calls; an unknown field or a value of the wrong type is an error that names it.
+enum ControlDecoding {
+  static func rule(_ body: ByteBuffer) throws -> TokenRule {
+    try JSONDecoder().decode(RuleBody.self, from: body).rule
+  }
+
+  static func faults(_ body: ByteBuffer) throws -> Faults {
+    try JSONDecoder().decode(FaultsBody.self, from: body).faults
+  }
+
+  /// Faults as `GET /_control/faults` shows them: what is off is left out.
+  static func encode(_ faults: Faults) throws -> Data {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .sortedKeys
+    return try encoder.encode(FaultsBody(faults: faults))
+  }
+}
+
+private struct RuleBody: Decodable {
+  let rule: TokenRule
+
+  init(from decoder: any Decoder) throws {
+    let fields = try Fields(decoder, at: "", allowed: ["status", "reason", "timestamp", "delay_ms", "times"])
+    var rule = TokenRule(status: try fields.number("status", 200...599) ?? 200)
+    rule.reason = try fields.text("reason")
+    if fields.isNull("timestamp") {
+      rule.timestamp = .none
+    } else if let timestamp = try fields.number("timestamp", 0...Int.max) {
+      rule.timestamp = .at(timestamp)
+    }
+    rule.delayMilliseconds = try fields.number("delay_ms", 0...600_000) ?? 0
+    rule.times = try fields.number("times", 1...Int.max)
+    self.rule = rule
+  }
+}
+
+private struct FaultsBody: Codable {
+  var faults = Faults()
+
+  private static let common: Set<String> = ["oauth_latency_ms", "oauth_status", "record"]
+
+  init(faults: Faults) {
+    self.faults = faults
+  }
+
+  init(from decoder: any Decoder) throws {
+    let fields = try Fields(
+      decoder, at: "", allowed: ProviderFaults.fields.union(Self.common).union(["apns", "fcm"]))
+    // Flat fields are for both providers; those under a provider's name are added to them.
+    let both = try ProviderFaults(fields, over: ProviderFaults())
+    faults.apns =
+      try fields.nested("apns", allowed: ProviderFaults.fields).map { try ProviderFaults($0, over: both) }
+      ?? both
+    faults.fcm =
+      try fields.nested("fcm", allowed: ProviderFaults.fields).map { try ProviderFaults($0, over: both) }
+      ?? both
+    faults.oauthLatencyMilliseconds = try fields.number("oauth_latency_ms", 0...600_000) ?? 0
+    faults.oauthStatus = try fields.number("oauth_status", 400...599)
+    faults.record = try fields.flag("record") ?? true
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: FieldName.self)
+    try container.encode(faults.record, forKey: "record")
+    if faults.oauthLatencyMilliseconds > 0 {
+      try container.encode(faults.oauthLatencyMilliseconds, forKey: "oauth_latency_ms")
+    }
+    try container.encodeIfPresent(faults.oauthStatus, forKey: "oauth_status")
+    for (name, provider) in [("apns", faults.apns), ("fcm", faults.fcm)] {
+      var nested = container.nestedContainer(keyedBy: FieldName.self, forKey: FieldName(name))
+      try provider.write(to: &nested)
+    }
+  }
+}
+
+extension ProviderFaults {
+  fileprivate static let fields: Set<String> = [
+    "outage", "latency_ms", "goaway_every", "rst_every", "rst_code", "drop_every", "lose_answer_every",
+    "never_answer_every", "freeze_every", "status", "reason", "every", "retry_after", "html",
+  ]
+
+  fileprivate init(_ fields: Fields, over base: ProviderFaults) throws {
+    self = base
+    outage = try fields.flag("outage") ?? outage
+    latencyMilliseconds = try fields.number("latency_ms", 0...600_000) ?? latencyMilliseconds
+    goAwayEvery = try fields.every("goaway_every") ?? goAwayEvery
+    resetEvery = try fields.every("rst_every") ?? resetEvery
+    if let code = try fields.text("rst_code") {
+      guard let known = ResetCode(rawValue: code) else {
+        throw ControlError(
+          message: "\(fields.name("rst_code")) must be one of "
+            + ResetCode.allCases.map(\.rawValue).joined(separator: ", "))
+      }
+      resetCode = known
+    }
+    dropEvery = try fields.every("drop_every") ?? dropEvery
+    loseAnswerEvery = try fields.every("lose_answer_every") ?? loseAnswerEvery
+    neverAnswerEvery = try fields.every("never_answer_every") ?? neverAnswerEvery
+    freezeEvery = try fields.every("freeze_every") ?? freezeEvery
+    status = try fields.number("status", 400...599) ?? status
+    reason = try fields.text("reason") ?? reason
+    every = try fields.number("every", 1...Int.max) ?? every
+    retryAfter = try fields.numberOrText("retry_after") ?? retryAfter
+    html = try fields.flag("html") ?? html
+    guard status != nil || html || (reason == nil && retryAfter == nil && every == 1) else {
+      throw ControlError(
+        message: "\(fields.name("status")) is missing: reason, every and retry_after belong to it")
+    }
+  }
+
+  fileprivate func write(to container: inout KeyedEncodingContainer<FieldName>) throws {
+    if outage { try container.encode(true, forKey: "outage") }
+    if latencyMilliseconds > 0 { try container.encode(latencyMilliseconds, forKey: "latency_ms") }
+    try container.encodeIfPresent(goAwayEvery, forKey: "goaway_every")
+    try container.encodeIfPresent(resetEvery, forKey: "rst_every")
+    if resetEvery != nil { try container.encode(resetCode.rawValue, forKey: "rst_code") }
+    try container.encodeIfPresent(dropEvery, forKey: "drop_every")
+    try container.encodeIfPresent(loseAnswerEvery, forKey: "lose_answer_every")
+    try container.encodeIfPresent(neverAnswerEvery, forKey: "never_answer_every")
+    try container.encodeIfPresent(freezeEvery, forKey: "freeze_every")
+    try container.encodeIfPresent(status, forKey: "status")
+    try container.encodeIfPresent(reason, forKey: "reason")
+    if every > 1 { try container.encode(every, forKey: "every") }
+    try container.encodeIfPresent(retryAfter, forKey: "retry_after")
+    if html { try container.encode(true, forKey: "html") }
+  }
+}
+
+/// Any field's name.
+private struct FieldName: CodingKey, ExpressibleByStringLiteral {
+  let stringValue: String
+  var intValue: Int? { nil }
+
+  init(_ name: String) { stringValue = name }
+  init(stringLiteral name: String) { stringValue = name }
+  init?(stringValue: String) { self.stringValue = stringValue }
+  init?(intValue: Int) { nil }
+}
+
+/// An object whose fields are read with errors that name them.
+private struct Fields {
+  private let container: KeyedDecodingContainer<FieldName>
+  private let prefix: String
+
+  init(_ decoder: any Decoder, at prefix: String, allowed: Set<String>) throws {
+    try self.init(decoder.container(keyedBy: FieldName.self), at: prefix, allowed: allowed)
+  }
+
+  private init(_ container: KeyedDecodingContainer<FieldName>, at prefix: String, allowed: Set<String>) throws
+  {
+    self.container = container
+    self.prefix = prefix
+    let unknown = container.allKeys.map(\.stringValue).filter { !allowed.contains($0) }.sorted()
+    guard unknown.isEmpty else {
+      throw ControlError(
+        message: "unknown: \(unknown.map(name).joined(separator: ", ")); known are "
+          + allowed.sorted().joined(separator: ", "))
+    }
+  }
+
+  func name(_ field: String) -> String { prefix.isEmpty ? field : "\(prefix).\(field)" }
+
+  func isNull(_ field: String) -> Bool {
+    let key = FieldName(field)
+    return container.contains(key) && (try? container.decodeNil(forKey: key)) == true
+  }
+
+  private func value<Value: Decodable>(_ field: String, _ wanted: String) throws -> Value? {
+    do {
+      return try container.decodeIfPresent(Value.self, forKey: FieldName(field))
+    } catch {
+      throw ControlError(message: "\(name(field)) must be \(wanted)")
+    }
+  }
+
+  func flag(_ field: String) throws -> Bool? { try value(field, "true or false") }
+
+  func text(_ field: String) throws -> String? { try value(field, "a string") }
+
+  func number(_ field: String, _ range: ClosedRange<Int>) throws -> Int? {
+    let wanted =
+      range.upperBound == .max
+      ? "a whole number from \(range.lowerBound) on"
+      : "a whole number from \(range.lowerBound) to \(range.upperBound)"
+    guard let number: Int = try value(field, wanted) else { return nil }
+    guard range.contains(number) else { throw ControlError(message: "\(name(field)) must be \(wanted)") }
+    return number
+  }
+
+  /// 0 is off, like leaving it out.
+  func every(_ field: String) throws -> Int? {
+    try number(field, 0...Int.max).flatMap { $0 == 0 ? nil : $0 }
+  }
+
+  func numberOrText(_ field: String) throws -> String? {
+    if let number = try? container.decodeIfPresent(Int.self, forKey: FieldName(field)) {
+      return String(number)
+    }
+    return try value(field, "seconds or an HTTP-date")
+  }
+
+  func nested(_ field: String, allowed: Set<String>) throws -> Fields? {
+    guard container.contains(FieldName(field)) else { return nil }
+    guard let nested = try? container.nestedContainer(keyedBy: FieldName.self, forKey: FieldName(field))
+    else {
+      throw ControlError(message: "\(name(field)) must be an object")
+    }
+    return try Fields(nested, at: name(field), allowed: allowed)
+  }
+}

@@ -1,0 +1,109 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import Synchronization
+
+/// Google's OAuth endpoint: a signed assertion in, an access token out (RFC 7523; Google: "Using OAuth 2.0 for Server
+/// to Server Applications").
+final class AccessTokens: Sendable {
+  /// RFC 6749 5.2.
+  struct Failure: Error {
+    let error: String
+    let description: String
+
+    var json: String {
+      #"{"error":\#(JSONText.string(error)),"error_description":\#(JSONText.string(description))}"#
+    }
+  }
+
+  private struct Claims: Decodable {
+    let iss: String
+    let scope: String
+    let aud: String
+    let iat: Int
+    let exp: Int
+  }
+
+  private static let scopes: Set<Substring> = [
+    "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",
+  ]
+
+  private let key: _RSA.Signing.PublicKey
+  private let keyID: String
+  private let clientEmail: String
+  private let lifetime: Int
+  /// When each token ends.
+  private let issued = Mutex<[String: Date]>([:])
+
+  init(_ simulation: Simulation) {
+    key = simulation.credentials.serviceAccountKey.publicKey
+    keyID = simulation.credentials.serviceAccountKeyID
+    clientEmail = simulation.credentials.clientEmail
+    lifetime = simulation.configuration.accessTokenLifetime
+  }
+
+  /// The JSON answer to a form.
+  func issue(form: [String: String], port: Int, now: Date) throws(Failure) -> String {
+    guard form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer" else {
+      throw Failure(
+        error: "unsupported_grant_type", description: "Invalid grant_type: \(form["grant_type"] ?? "")")
+    }
+    guard let text = form["assertion"], let jwt = CompactJWT(text), jwt.header.alg == "RS256",
+      let claims = try? JSONDecoder().decode(Claims.self, from: jwt.claims)
+    else { throw Failure(error: "invalid_grant", description: "Bad JWT.") }
+    guard claims.iss == clientEmail else {
+      throw Failure(error: "invalid_grant", description: "Invalid grant: account not found")
+    }
+    guard jwt.header.kid == nil || jwt.header.kid == keyID,
+      key.isValidSignature(
+        .init(rawRepresentation: jwt.signature), for: SHA256.hash(data: jwt.signedBytes),
+        padding: .insecurePKCS1v1_5)
+    else { throw Failure(error: "invalid_grant", description: "Invalid JWT Signature.") }
+    let own = ["https", "http"].flatMap { scheme in
+      ["127.0.0.1", "localhost"].map { "\(scheme)://\($0):\(port)/token" }
+    }
+    guard own.contains(claims.aud) || claims.aud == "https://oauth2.googleapis.com/token" else {
+      throw Failure(error: "invalid_grant", description: "Invalid JWT: Failed audience check.")
+    }
+    let seconds = now.timeIntervalSince1970
+    // Google forgives a clock that is a little fast, no more.
+    guard claims.exp > claims.iat, claims.exp - claims.iat <= 3600, Double(claims.iat) <= seconds + 300,
+      Double(claims.exp) > seconds
+    else {
+      throw Failure(
+        error: "invalid_grant",
+        description:
+          "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
+          + "Check your iat and exp values in the JWT claim.")
+    }
+    guard claims.scope.split(separator: " ").contains(where: Self.scopes.contains) else {
+      throw Failure(error: "invalid_scope", description: "Invalid OAuth scope or ID token audience provided.")
+    }
+    return issue(now: now)
+  }
+
+  private func issue(now: Date) -> String {
+    let token =
+      "ya29.simulator-"
+      + SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
+        bytes.map { String(format: "%02x", $0) }.joined()
+      }
+    issued.withLock { issued in
+      if issued.count >= 10_000 { issued = issued.filter { $0.value > now } }
+      issued[token] = now.addingTimeInterval(Double(lifetime))
+    }
+    return #"{"access_token":"\#(token)","expires_in":\#(lifetime),"token_type":"Bearer"}"#
+  }
+
+  /// Whether an `authorization` field carries one of ours that has not ended.
+  func accepts(_ authorization: String?, now: Date) -> Bool {
+    guard let authorization, authorization.prefix(7).lowercased() == "bearer " else { return false }
+    let token = String(authorization.dropFirst(7))
+    return issued.withLock { $0[token] }.map { $0 > now } ?? false
+  }
+
+  /// Makes every token issued so far worthless.
+  func revokeAll() {
+    issued.withLock { $0.removeAll() }
+  }
+}

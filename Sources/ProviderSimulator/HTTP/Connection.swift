@@ -1,0 +1,105 @@
+import Foundation
+import NIOCore
+import NIOHTTP2
+
+/// What a listener remembers of one connection. Lives on the connection's event loop.
+final class Connection {
+  let channel: any Channel
+  /// The largest request body that is read; more is 413.
+  static let bodyLimit = 1 << 20
+
+  /// Requests that came in whole, in all.
+  var requests = 0
+  /// Whether a GOAWAY can be said here.
+  var isHTTP2: Bool { raw != nil }
+  /// The provider token that the connection is bound to, and since when.
+  var providerToken: (text: String, since: Date)?
+  /// Whether it has been counted as one that pushes.
+  var counted = false
+
+  private var raw: ChannelHandlerContext?
+  private var open = 0
+  private var lastStream: Int?
+  private var newestStream = 0
+
+  init(channel: any Channel) {
+    self.channel = channel
+  }
+
+  /// HTTP/2: remembers where raw frames can be written, below the HTTP/2 handler.
+  func speaksHTTP2(at context: ChannelHandlerContext) {
+    raw = context
+  }
+
+  /// A stream has been opened. False: it is above what GOAWAY promised to serve, so it must not be looked at.
+  func opened(stream: Int) -> Bool {
+    guard stream <= lastStream ?? .max else { return false }
+    newestStream = max(newestStream, stream)
+    open += 1
+    return true
+  }
+
+  /// A stream for which `opened` said true has ended.
+  func closedStream() {
+    open -= 1
+    closeIfDrained()
+  }
+
+  /// Raises the number of concurrent streams, as APNs does after the first good token.
+  func allowStreams(_ count: Int) {
+    channel.writeAndFlush(
+      HTTP2Frame(
+        streamID: .rootStream,
+        payload: .settings(.settings([.init(parameter: .maxConcurrentStreams, value: count)]))),
+      promise: nil)
+  }
+
+  /// Promises to serve the streams opened so far, and closes once they are answered.
+  ///
+  /// The frame goes round swift-nio-http2's state machine: that one takes DATA of a stream it has refused for an
+  /// error of the connection and closes it, in-flight streams and all. Apple's servers keep their promise.
+  func goAway(reason: String? = nil) {
+    guard lastStream == nil, let raw else { return }
+    lastStream = newestStream
+    let debugData = reason.map { #"{"reason":"\#($0)"}"# } ?? ""
+    var frame = raw.channel.allocator.buffer(capacity: 17 + debugData.utf8.count)
+    // RFC 9113 6.8: length, type 7, no flags, stream 0; then last stream id, NO_ERROR and debug data.
+    frame.writeInteger(UInt32(8 + debugData.utf8.count) << 8 | 0x7)
+    frame.writeInteger(UInt8(0))
+    frame.writeInteger(UInt32(0))
+    frame.writeInteger(UInt32(newestStream))
+    frame.writeInteger(UInt32(0))
+    frame.writeString(debugData)
+    raw.writeAndFlush(NIOAny(frame), promise: nil)
+    closeIfDrained()
+  }
+
+  private func closeIfDrained() {
+    guard lastStream != nil, open == 0 else { return }
+    // Closing with unread bytes in the socket would make the kernel send RST, which may overtake the last answers.
+    channel.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(250)) { [channel] in
+      channel.close(promise: nil)
+    }
+  }
+
+  /// The peer vanishes: nothing is read or answered any more.
+  func freeze() {
+    channel.setOption(.autoRead, value: false).whenFailure { _ in }
+  }
+}
+
+/// Stands below the HTTP/2 handler only to give `Connection` a place to write from.
+final class RawFrames: ChannelOutboundHandler {
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private let connection: Connection
+
+  init(_ connection: Connection) {
+    self.connection = connection
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    connection.speaksHTTP2(at: context)
+  }
+}

@@ -1,0 +1,87 @@
+import Crypto
+import Foundation
+import NIOSSL
+import SwiftASN1
+import X509
+
+/// The simulator's own certificate authority: what clients trust instead of the system's roots.
+struct CertificateAuthority: Sendable {
+  let certificate: Certificate
+  private let key: P256.Signing.PrivateKey
+
+  /// A fresh authority.
+  init() throws {
+    key = P256.Signing.PrivateKey()
+    let publicKey = Certificate.PublicKey(key.publicKey)
+    let name = try DistinguishedName { CommonName("push-bouncer provider simulator") }
+    certificate = try Certificate(
+      version: .v3, serialNumber: .init(), publicKey: publicKey,
+      notValidBefore: Date(timeIntervalSinceNow: -86400),
+      notValidAfter: Date(timeIntervalSinceNow: 3650 * 86400),
+      issuer: name, subject: name, signatureAlgorithm: .ecdsaWithSHA256,
+      extensions: try Certificate.Extensions {
+        Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0))
+        Critical(KeyUsage(keyCertSign: true, cRLSign: true))
+        SubjectKeyIdentifier(hash: publicKey)
+      },
+      issuerPrivateKey: .init(key))
+  }
+
+  /// The authority of an earlier run.
+  init(certificatePEM: String, keyPEM: String) throws {
+    certificate = try Certificate(pemEncoded: certificatePEM)
+    key = try P256.Signing.PrivateKey(pemRepresentation: keyPEM)
+  }
+
+  /// The certificate, for `ca.pem`.
+  var certificatePEM: String {
+    get throws { try certificate.serializeAsPEM().pemString + "\n" }
+  }
+
+  /// The private key, so that a restarted simulator is trusted by whoever trusted the first.
+  var keyPEM: String { key.pemRepresentation + "\n" }
+
+  /// TLS for 127.0.0.1, ::1 and localhost with a fresh server certificate.
+  func serverContext(applicationProtocols: [String]) throws -> NIOSSLContext {
+    let serverKey = P256.Signing.PrivateKey()
+    let publicKey = Certificate.PublicKey(serverKey.publicKey)
+    let server = try Certificate(
+      version: .v3, serialNumber: .init(), publicKey: publicKey,
+      notValidBefore: Date(timeIntervalSinceNow: -86400),
+      notValidAfter: Date(timeIntervalSinceNow: 397 * 86400),
+      issuer: certificate.subject, subject: try DistinguishedName { CommonName("localhost") },
+      signatureAlgorithm: .ecdsaWithSHA256,
+      extensions: try Certificate.Extensions {
+        Critical(BasicConstraints.notCertificateAuthority)
+        Critical(KeyUsage(digitalSignature: true))
+        try ExtendedKeyUsage([.serverAuth])
+        SubjectAlternativeNames([
+          .dnsName("localhost"),
+          .ipAddress(ASN1OctetString(contentBytes: [127, 0, 0, 1])),
+          .ipAddress(ASN1OctetString(contentBytes: [UInt8](repeating: 0, count: 15) + [1])),
+        ])
+        SubjectKeyIdentifier(hash: publicKey)
+        // RFC 5280 4.2.1.1; OpenSSL's strict mode, Python's default since 3.13, insists on it.
+        AuthorityKeyIdentifier(
+          keyIdentifier: SubjectKeyIdentifier(hash: Certificate.PublicKey(key.publicKey)).keyIdentifier)
+      },
+      issuerPrivateKey: .init(key))
+    var configuration = TLSConfiguration.makeServerConfiguration(
+      certificateChain: [.certificate(try NIOSSLCertificate(bytes: server.derBytes, format: .der))],
+      privateKey: .privateKey(
+        try NIOSSLPrivateKey(bytes: Array(serverKey.derRepresentation), format: .der)))
+    configuration.applicationProtocols = applicationProtocols
+    configuration.minimumTLSVersion = .tlsv12
+    return try NIOSSLContext(configuration: configuration)
+  }
+}
+
+extension Certificate {
+  fileprivate var derBytes: [UInt8] {
+    get throws {
+      var serializer = DER.Serializer()
+      try serialize(into: &serializer)
+      return serializer.serializedBytes
+    }
+  }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import NIOHTTP1
+import NIOHTTP2
+import ProviderSimulator
+import Testing
+
+@Suite struct FaultsTests {
+  @Test func `keeps the promise of a GOAWAY: every stream it covers is answered, none beyond`() async throws {
+    try await Client.with { client in
+      var faults = Faults()
+      faults.apns.goAwayEvery = 3
+      await client.simulator.setFaults(faults)
+      let frames = try await FrameClient(client.simulator)
+      let bearer = "bearer \(try client.providerToken())"
+      frames.push(stream: 1, authorization: bearer)
+      #expect(await frames.nextStatus()?.status == "200")
+      for stream in stride(from: 3, to: 40, by: 2) { frames.push(stream: stream, authorization: bearer) }
+      let last = try #require(
+        await frames.next { frame -> Int? in
+          guard case .goAway(let last, .noError, _) = frame.payload else { return nil }
+          return Int(last)
+        })
+      var answered = 0
+      while let (stream, status) = await frames.nextStatus() {
+        #expect(stream <= last)
+        #expect(status == "200")
+        answered += 1
+      }
+      // The connection has ended, by the simulator.
+      #expect(client.simulator.counts.apns <= (last + 1) / 2)
+      #expect(client.simulator.counts.apns >= answered)
+      await frames.close()
+    }
+  }
+
+  @Test func `resets, drops and loses answers at the requests it was told`() async throws {
+    try await Client.with { client in
+      let bearer = "bearer \(try client.providerToken())"
+      func outcomes(_ change: (inout ProviderFaults) -> Void) async throws -> [Bool] {
+        client.simulator.reset()
+        var faults = Faults()
+        change(&faults.apns)
+        await client.simulator.setFaults(faults)
+        var answered: [Bool] = []
+        for _ in 0..<4 {
+          answered.append((try? await client.push(headers: ["authorization": bearer]))?.status == 200)
+        }
+        return answered
+      }
+      #expect(try await outcomes { $0.resetEvery = 2 } == [true, false, true, false])
+      #expect(client.simulator.counts.apns == 2)
+      #expect(try await outcomes { $0.dropEvery = 2 } == [true, false, true, false])
+      #expect(client.simulator.counts.apns == 2)
+      #expect(try await outcomes { $0.loseAnswerEvery = 2 } == [true, false, true, false])
+      #expect(client.simulator.counts.apns == 4)
+      #expect(try await outcomes { $0.outage = true } == [false, false, false, false])
+      #expect(client.simulator.counts.apns == 0)
+      #expect(try await outcomes { _ in } == [true, true, true, true])
+    }
+  }
+
+  @Test func `says which error a RST_STREAM has`() async throws {
+    try await Client.with { client in
+      var faults = Faults()
+      faults.apns.resetEvery = 1
+      faults.apns.resetCode = .internalError
+      await client.simulator.setFaults(faults)
+      let frames = try await FrameClient(client.simulator)
+      frames.push(stream: 1, authorization: "bearer \(try client.providerToken())")
+      let code = await frames.next { frame -> HTTP2ErrorCode? in
+        guard case .rstStream(let code) = frame.payload else { return nil }
+        return code
+      }
+      #expect(code == .internalError)
+      await frames.close()
+    }
+  }
+
+  @Test func `answers with the error it was told, with Retry-After and as HTML`() async throws {
+    try await Client.with { client in
+      let bearer = "bearer \(try client.providerToken())"
+      let date = "Fri, 31 Dec 2027 23:59:59 GMT"
+      var faults = Faults()
+      faults.apns.status = 429
+      faults.apns.every = 2
+      faults.apns.retryAfter = date
+      faults.fcm.status = 503
+      faults.fcm.retryAfter = "7"
+      faults.fcm.html = true
+      await client.simulator.setFaults(faults)
+      #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+      let refused = try await client.push(headers: ["authorization": bearer])
+      #expect(refused.status == 429)
+      #expect(refused.reason == "TooManyRequests")
+      #expect(refused.headers["retry-after"] == [date])
+      let fcm = try await client.message(#"{"message":{"token":"t"}}"#, bearer: client.accessToken())
+      #expect(fcm.status == 503)
+      #expect(fcm.headers["retry-after"] == ["7"])
+      #expect(fcm.body.hasPrefix("<!DOCTYPE html>"))
+    }
+  }
+
+  @Test func `delays answers and OAuth answers, and refuses OAuth`() async throws {
+    try await Client.with { client in
+      var faults = Faults()
+      faults.apns.latencyMilliseconds = 150
+      faults.oauthLatencyMilliseconds = 150
+      await client.simulator.setFaults(faults)
+      let clock = ContinuousClock()
+      let push = try await clock.measure { _ = try await client.push() }
+      #expect(push >= .milliseconds(150))
+      let token = try await clock.measure { _ = try await client.accessToken() }
+      #expect(token >= .milliseconds(150))
+      faults.oauthStatus = 500
+      await client.simulator.setFaults(faults)
+      let refused = try await client.oauth(client.assertion())
+      #expect(refused.status == 500)
+    }
+  }
+
+  @Test func `never answers, and goes silent on a whole connection, while the control calls go on`()
+    async throws
+  {
+    try await Client.with { client in
+      let bearer = "bearer \(try client.providerToken())"
+      var faults = Faults()
+      faults.apns.freezeEvery = 2
+      await client.simulator.setFaults(faults)
+      let frames = try await FrameClient(client.simulator)
+      frames.push(stream: 1, authorization: bearer)
+      #expect(await frames.nextStatus()?.status == "200")
+      frames.push(stream: 3, authorization: bearer)
+      // Nothing comes until the simulator is told to let go.
+      async let ended: Bool = frames.nextStatus() == nil
+      #expect(try await client.control(.GET, "/counts").status == 200)
+      await client.simulator.dropAPNsConnections()
+      #expect(await ended)
+      #expect(client.simulator.counts.apns == 1)
+    }
+  }
+}
