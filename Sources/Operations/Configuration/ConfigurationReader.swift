@@ -106,12 +106,15 @@ extension Configuration {
     return nil
   }
 
+  /// More than this is a slip of the keyboard.
+  private static let maximumSize = 1 << 40
+
   /// `1048576`, `512 KiB`, `16 MiB`, `1 GiB`.
   static func size(_ text: String) -> Int? {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)]
     for (suffix, bytes) in units where text.hasSuffix(suffix) {
       let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)
-      guard let value = Int(number), value > 0, value <= Int.max / bytes >> 8 else { return nil }
+      guard let value = Int(number), value > 0, value <= maximumSize / bytes else { return nil }
       return value * bytes
     }
     return nil

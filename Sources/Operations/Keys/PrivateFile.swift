@@ -64,7 +64,8 @@ struct FileAttributes: Sendable, Hashable {
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
       attributes[.type] as? FileAttributeType == .typeRegular,
       let number = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
-      let modified = attributes[.modificationDate] as? Date, let permissions = attributes[.posixPermissions] as? Int
+      let modified = attributes[.modificationDate] as? Date,
+      let permissions = attributes[.posixPermissions] as? Int
     else { return nil }
     (self.number, self.size, self.modified, self.permissions) = (number, size, modified, permissions)
   }
