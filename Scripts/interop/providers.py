@@ -8,11 +8,13 @@ exits 1 if one fails.
 import argparse
 import asyncio
 import json
+import logging
 import os
 import ssl
 import sys
 import tempfile
 import urllib.request
+import warnings
 from pathlib import Path
 
 failures = 0
@@ -195,6 +197,9 @@ def main():
     parser.add_argument("--apns-port", type=int, required=True)
     parser.add_argument("--fcm-port", type=int, required=True)
     arguments = parser.parse_args()
+    # Refusals are what is looked for here: no need to hear of each from the libraries too.
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore", DeprecationWarning)
     control = Control(arguments.fcm_port)
     asyncio.run(check_apns(arguments.keys, arguments.apns_port, control))
     check_fcm(arguments.keys, arguments.fcm_port, control)

@@ -5,94 +5,120 @@ import Testing
 @testable import Operations
 
 @Suite struct BouncerKeyFilesTests {
-  private let folder: Folder
-  private let files: BouncerKeyFiles
-
-  init() throws {
-    folder = try Folder()
-    files = BouncerKeyFiles(directory: folder.path)
+  private func files(in folder: TestFolder) throws -> [URL] {
+    let bouncer = folder.url.appending(path: "bouncer")
+    return try FileManager.default.contentsOfDirectory(atPath: bouncer.path).sorted().map {
+      bouncer.appending(path: $0)
+    }
   }
 
-  private func names() throws -> [String] {
-    try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/bouncer")
+  @Test func aKeyIsMadePrivateAndListed() async throws {
+    try await withKeyFolder { folder in
+      let keys = BouncerKeyFiles(directory: folder.path)
+      #expect(try keys.list().isEmpty)
+      let later = try keys.generate(now: Date(timeIntervalSince1970: 1_790_000_000))
+      let earlier = try keys.generate(now: Date(timeIntervalSince1970: 1_780_000_000))
+      let listed = try keys.list()
+      #expect(listed.map(\.publicKey) == [earlier.publicKey, later.publicKey])
+      #expect(listed.map(\.createdAt.timeIntervalSince1970) == [1_780_000_000, 1_790_000_000])
+      #expect(listed.allSatisfy { $0.state == .active })
+      #expect(listed[0].pair.privateKeyBase64 == earlier.pair.privateKeyBase64)
+      let paths = try files(in: folder)
+      #expect(paths.count == 2)
+      for path in paths { #expect(try mode(path) == 0o600) }
+      #expect(try mode(folder.url.appending(path: "bouncer")) == 0o700)
+    }
   }
 
-  @Test func `A new key is active, private and comes back as it was`() throws {
-    let created = Date(timeIntervalSince1970: 1_790_000_000)
-    let key = try files.generate(now: created)
-    let name = try #require(try names().first)
-    #expect(name.hasPrefix("2026-09-21-") && name.hasSuffix(".json"))
-    #expect(try folder.permissions(of: "bouncer/\(name)") == 0o600)
-    let listed = try #require(try files.list().first)
-    #expect(listed.publicKey == key.publicKey)
-    #expect(listed.pair.privateKeyBase64 == key.pair.privateKeyBase64)
-    #expect(listed.createdAt == created)
-    #expect(listed.state == .active)
+  @Test func aRetiredKeyStaysAndStillOpens() async throws {
+    try await withKeyFolder { folder in
+      let keys = BouncerKeyFiles(directory: folder.path)
+      let key = try keys.generate()
+      #expect(try keys.retire(key.publicKey).state == .retired)
+      #expect(try keys.list().map(\.state) == [.retired])
+      #expect(try files(in: folder).count == 1)
+      #expect(try mode(files(in: folder)[0]) == 0o600)
+      let loaded = KeyFolder(directory: folder.path, logger: Lines().logger()).load()
+      #expect(loaded.bouncer.contains(publicKey: key.publicKey))
+    }
   }
 
-  @Test func `Retiring changes the state and nothing else`() throws {
-    let key = try files.generate(now: Date(timeIntervalSince1970: 1_790_000_000))
-    let name = try names()
-    _ = try files.retire(key.publicKey)
-    #expect(try names() == name)
-    let listed = try #require(try files.list().first)
-    #expect(listed.state == .retired)
-    #expect(listed.createdAt == key.createdAt)
-    #expect(listed.pair.privateKeyBase64 == key.pair.privateKeyBase64)
+  @Test func aRemovedKeyIsGoneAndTheOthersAreNot() async throws {
+    try await withKeyFolder { folder in
+      let keys = BouncerKeyFiles(directory: folder.path)
+      let key = try keys.generate()
+      let other = try keys.generate()
+      _ = try keys.remove(key.publicKey)
+      #expect(try keys.list().map(\.publicKey) == [other.publicKey])
+      #expect(throws: BouncerKeyFiles.Failure.self) { try keys.remove(key.publicKey) }
+      #expect(throws: BouncerKeyFiles.Failure.self) { try keys.retire(key.publicKey) }
+      #expect(try keys.list().count == 1)
+    }
   }
 
-  @Test func `A key that is not there is neither retired nor removed`() throws {
-    _ = try files.generate()
-    let other = BouncerKeyPair().publicKeyBase64
-    #expect(throws: BouncerKeyFiles.Failure.self) { try files.retire(other) }
-    #expect(throws: BouncerKeyFiles.Failure.self) { try files.remove(other) }
-    #expect(try files.list().count == 1)
+  @Test func aBrokenFileIsNamedWithoutItsContent() async throws {
+    try await withKeyFolder { folder in
+      let keys = BouncerKeyFiles(directory: folder.path)
+      _ = try keys.generate()
+      let file = try files(in: folder)[0]
+      for text in ["hunter2", "{}", #"{"private_key": "hunter2"}"#] {
+        try folder.write("bouncer/\(file.lastPathComponent)", text)
+        let error = try #require(throws: BouncerKeyFiles.Failure.self) { try keys.list() }
+        #expect(error.description.contains(file.lastPathComponent))
+        #expect(!error.description.contains("hunter2"))
+      }
+    }
   }
 
-  @Test func `A file that is no key is named, and what it holds is not told`() throws {
-    try folder.write(#"{"private_key": "s3cret"}"#, to: "bouncer/bad.json")
-    let failure = #expect(throws: BouncerKeyFiles.Failure.self) { try files.list() }
-    #expect(failure?.description.contains("bad.json") == true)
-    #expect(failure?.description.contains("s3cret") == false)
-  }
+  @Test func aZulipBouncersKeysAreTakenOverOnce() async throws {
+    try await withKeyFolder { folder in
+      let (first, second) = (BouncerKeyPair(), BouncerKeyPair())
+      try folder.write(
+        "zulip-secrets.conf",
+        """
+        [secrets]
+        zulip_org_key = hunter2
+        push_registration_encryption_keys = \
+        {"\(first.publicKeyBase64)": "\(first.privateKeyBase64)", "\(second.publicKeyBase64)": "\(second.privateKeyBase64)"}
+        camo_key=x
 
-  @Test func `A public key that belongs to another is refused`() throws {
-    let pair = BouncerKeyPair()
-    try folder.write(
-      """
-      {"public_key": "\(BouncerKeyPair().publicKeyBase64)", "private_key": "\(pair.privateKeyBase64)", \
-      "created_at": "2026-01-01T00:00:00Z", "state": "active"}
-      """, to: "bouncer/mixed.json")
-    #expect(throws: BouncerKeyFiles.Failure.self) { try files.list() }
-  }
+        """)
+      let source = folder.url.appending(path: "zulip-secrets.conf").path
+      let keys = BouncerKeyFiles(directory: folder.path)
+      #expect(
+        try keys.importZulipSecrets(source).map(\.publicKey) == [
+          first.publicKeyBase64, second.publicKeyBase64,
+        ])
+      let found = try keys.list()
+      #expect(Set(found.map(\.pair.privateKeyBase64)) == [first.privateKeyBase64, second.privateKeyBase64])
 
-  @Test func `Keys of a Zulip bouncer are taken over, once`() throws {
-    let (first, second) = (BouncerKeyPair(), BouncerKeyPair())
-    let secrets = try folder.write(
-      """
-      [secrets]
-      secret_key = whatever
-      push_registration_encryption_keys = {"\(first.publicKeyBase64)": "\(first.privateKeyBase64)", "\(second.publicKeyBase64)": "\(second.privateKeyBase64)"}
-      """, to: "zulip-secrets.conf")
-    #expect(
-      try files.importZulipSecrets(secrets).map(\.publicKey) == [
-        first.publicKeyBase64, second.publicKeyBase64,
-      ])
-    _ = try files.retire(first.publicKeyBase64)
-    _ = try files.importZulipSecrets(secrets)
-    let listed = try files.list()
-    #expect(Set(listed.map(\.publicKey)) == [first.publicKeyBase64, second.publicKeyBase64])
-    #expect(listed.first { $0.publicKey == first.publicKeyBase64 }?.state == .retired)
-    #expect(listed.count == 2)
+      _ = try keys.retire(first.publicKeyBase64)
+      #expect(try keys.importZulipSecrets(source).map(\.state) == [.retired, .active])
+      #expect(try keys.list().count == 2)
+    }
   }
 
   @Test(arguments: [
-    "[secrets]\nother = 1", "push_registration_encryption_keys = nonsense",
-    #"push_registration_encryption_keys = {"mm4F/3WLqECY637NulC5j/ZeHkmpwmtlfIxwt8MfREM=": "AAAA"}"#,
+    "", "[secrets]\nother = 1\n", "#push_registration_encryption_keys = {}\n",
+    "push_registration_encryption_keys = [1]\n",
+    "push_registration_encryption_keys = {\n",
+    "push_registration_encryption_keys = {\"hunter\": \"hunter2\"}\n",
+    "push_registration_encryption_keys = {\"GOOD\": \"KEY\", \"OTHER\": \"KEY\"}\n",
   ])
-  func `Secrets that hold no pairs are refused and change nothing`(_ text: String) throws {
-    let secrets = try folder.write(text, to: "zulip-secrets.conf")
-    #expect(throws: BouncerKeyFiles.Failure.self) { try files.importZulipSecrets(secrets) }
-    #expect(try files.list().isEmpty)
+  func whatDoesNotFitIsRefusedAndChangesNothing(_ text: String) async throws {
+    try await withKeyFolder { folder in
+      let pair = BouncerKeyPair()
+      let text = text.replacing("GOOD", with: pair.publicKeyBase64).replacing(
+        "KEY", with: pair.privateKeyBase64)
+      try folder.write("zulip-secrets.conf", text)
+      let keys = BouncerKeyFiles(directory: folder.path)
+      let error = try #require(throws: BouncerKeyFiles.Failure.self) {
+        try keys.importZulipSecrets(folder.url.appending(path: "zulip-secrets.conf").path)
+      }
+      #expect(error.description.contains("zulip-secrets.conf"))
+      #expect(!error.description.contains("hunter2"))
+      #expect(!error.description.contains(pair.privateKeyBase64))
+      #expect(try keys.list().isEmpty)
+    }
   }
 }

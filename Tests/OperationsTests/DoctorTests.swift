@@ -9,149 +9,161 @@ import Testing
 
 @testable import Operations
 
-@Suite struct DoctorTests {
-  private let folder: Folder
-
-  init() throws {
-    folder = try Folder()
-  }
-
-  private func doctor(_ more: [String: String] = [:], theirTime: Date? = nil) throws -> Doctor {
+@Suite(.timeLimit(.minutes(1))) struct DoctorTests {
+  private func doctor(
+    _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil
+  ) throws -> Doctor {
     let overrides = [
-      "keys.directory": "\(folder.path)/Keys", "database.url": "sqlite:\(folder.path)/test.sqlite",
+      "keys.directory": folder.path, "database.url": "sqlite:\(folder.path)/test.sqlite",
     ].merging(more) { $1 }
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: overrides, workingDirectory: folder.path)
     return Doctor(configuration, providerTime: { theirTime })
   }
 
-  /// Runs `body` with a simulator whose credentials are in the folder.
-  private func withSimulator(_ body: ([String: String]) async throws -> Void) async throws {
-    let simulator = try await ProviderSimulator.start()
-    do {
-      try simulator.writeKeys(to: URL(filePath: "\(folder.path)/Keys"))
-      try await body([
-        "apns.endpoint": "https://127.0.0.1:\(simulator.apnsPort)",
-        "fcm.endpoint": "https://127.0.0.1:\(simulator.fcmPort)",
-        "providers.ca_file": "\(folder.path)/Keys/ca.pem",
-      ])
-    } catch {
+  /// Runs a test with a simulator whose credentials are in the folder.
+  private func withSimulator(
+    _ body: (_ folder: TestFolder, _ endpoints: [String: String]) async throws -> Void
+  ) async throws {
+    try await withKeyFolder { folder in
+      let simulator = try await ProviderSimulator.start()
+      do {
+        try simulator.writeKeys(to: folder.url)
+        try await body(
+          folder,
+          [
+            "apns.endpoint": simulator.apnsEndpoint, "fcm.endpoint": simulator.fcmEndpoint,
+            "providers.ca_file": "\(folder.path)/ca.pem",
+          ])
+      } catch {
+        await simulator.stop()
+        throw error
+      }
       await simulator.stop()
-      throw error
     }
-    await simulator.stop()
   }
 
   private func faults(_ findings: [Finding]) -> Set<String> {
     Set(findings.filter { !$0.isGood }.map(\.check))
   }
 
-  @Test(.timeLimit(.minutes(1))) func `A service in order has no fault, and nothing is changed by looking`()
-    async throws
-  {
-    try await withSimulator { endpoints in
-      try KeyFolder.prepare("\(folder.path)/Keys")
-      _ = try BouncerKeyFiles(directory: "\(folder.path)/Keys").generate()
-      let findings = try await doctor(endpoints, theirTime: Date()).examine()
+  private func exists(_ name: String, in folder: TestFolder) -> Bool {
+    FileManager.default.fileExists(atPath: folder.url.appending(path: name).path)
+  }
+
+  @Test func aServiceInOrderHasNoFaultAndLookingChangesNothing() async throws {
+    try await withSimulator { folder, endpoints in
+      _ = try KeyFolder.storageKey(in: folder.path)
+      try folder.writeBouncerKey()
+      let findings = try await doctor(folder, endpoints, theirTime: Date()).examine()
       #expect(faults(findings).isEmpty, "\(findings)")
       #expect(
         Set(findings.map(\.check)).isSuperset(of: [
-          "configuration", "keys", "permissions", "database", "clock", "apns:simulator", "fcm:default",
+          "configuration", "keys", "permissions", "database", "clock", "apns:simulator",
         ]))
-      #expect(!FileManager.default.fileExists(atPath: "\(folder.path)/test.sqlite"))
+      #expect(findings.contains { $0.check.hasPrefix("fcm:") })
+      #expect(!exists("test.sqlite", in: folder))
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `A wrong key is told from a provider that cannot be reached`()
-    async throws
-  {
-    try await withSimulator { endpoints in
-      let file = "\(folder.path)/Keys/apns/simulator.json"
-      var json = try #require(
-        try JSONSerialization.jsonObject(with: Data(contentsOf: URL(fileURLWithPath: file))) as? [String: Any]
-      )
-      json["team_id"] = "WRONGTEAM0"
-      try JSONSerialization.data(withJSONObject: json).write(to: URL(fileURLWithPath: file))
-      let findings = try await doctor(endpoints).examine()
-      let apns = try #require(findings.first { $0.check == "apns:simulator" })
-      #expect(!apns.isGood && apns.detail.contains("InvalidProviderToken"))
-      #expect(apns.advice?.contains("team_id") == true)
-      #expect(findings.contains { $0.check == "fcm:default" && $0.isGood })
+  @Test func aWrongKeyIsToldFromAProviderThatCannotBeReached() async throws {
+    try await withSimulator { folder, endpoints in
+      try folder.writeAPNs("stranger")
+      var findings = try await doctor(folder, endpoints).examine()
+      let stranger = try #require(findings.first { $0.check == "apns:stranger" })
+      #expect(!stranger.isGood && stranger.detail.contains("InvalidProviderToken"))
+      #expect(stranger.advice?.contains("team_id") == true)
+      #expect(findings.contains { $0.check == "apns:simulator" && $0.isGood })
+
+      // A port that nobody listens on.
+      let nowhere = endpoints.merging(["apns.endpoint": "https://127.0.0.1:1"]) { $1 }
+      findings = try await doctor(folder, nowhere).examine()
+      let unreached = try #require(findings.first { $0.check == "apns:simulator" })
+      #expect(!unreached.isGood && unreached.advice?.contains("reached") == true)
+      #expect(findings.contains { $0.check.hasPrefix("fcm:") && $0.isGood })
     }
   }
 
-  @Test func `An empty folder lacks a key and credentials`() async throws {
-    let findings = try await doctor().examine()
-    #expect(faults(findings) == ["keys", "providers"])
-    #expect(findings.allSatisfy { $0.isGood == ($0.advice == nil) })
-    #expect(!FileManager.default.fileExists(atPath: "\(folder.path)/Keys"))
+  @Test func anEmptyFolderLacksAKeyAndCredentials() async throws {
+    try await withKeyFolder { folder in
+      let directory = folder.url.appending(path: "Keys").path
+      let findings = try await doctor(folder, ["keys.directory": directory]).examine()
+      #expect(faults(findings) == ["keys", "providers"])
+      #expect(findings.filter { $0.isGood == ($0.advice != nil) }.isEmpty)
+      #expect(!exists("Keys", in: folder))
+    }
   }
 
-  @Test func `Keys that others can read, broken files and retired keys are faults`() async throws {
-    let files = BouncerKeyFiles(directory: "\(folder.path)/Keys")
-    _ = try files.retire(try files.generate().publicKey)
-    #expect(try await doctor().examine().contains { $0.detail == "every bouncer key is retired" })
-    try folder.write("{", to: "Keys/apns/broken.json")
-    try folder.setPermissions(0o644, of: "Keys/apns/broken.json")
-    let findings = try await doctor().examine()
-    #expect(findings.contains { $0.check == "keys" && $0.detail.contains("apns/broken.json") })
-    #expect(
-      findings.first { $0.check == "permissions" }?.advice == "chmod 600 \(folder.path)/Keys/apns/broken.json"
-    )
+  @Test func exposedBrokenAndRetiredKeysAreFaults() async throws {
+    try await withKeyFolder { folder in
+      _ = try BouncerKeyFiles(directory: folder.path).retire(try folder.writeBouncerKey())
+      #expect(try await doctor(folder).examine().contains { $0.detail == "every bouncer key is retired" })
+      try folder.write("apns/broken.json", "{", mode: 0o644)
+      let findings = try await doctor(folder).examine()
+      #expect(findings.contains { $0.check == "keys" && $0.detail.contains("apns/broken.json") })
+      #expect(
+        findings.first { $0.check == "permissions" }?.advice == "chmod 600 \(folder.path)/apns/broken.json")
+    }
   }
 
-  @Test func `A storage.key that is lost or another is found before it does harm`() async throws {
-    let key = try KeyFolder.storageKey(in: "\(folder.path)/Keys")
-    let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
-    try await Migrator.migrate(database, SQLiteMigrations.all)
-    try await StorageSeal.verify(key, of: database)
-    await database.close()
-    let good = try await doctor().databaseFinding()
-    #expect(good.isGood, "\(good)")
+  @Test func aStorageKeyThatIsLostOrAnotherIsFound() async throws {
+    try await withKeyFolder { folder in
+      let key = try KeyFolder.storageKey(in: folder.path)
+      let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
+      #expect(try await doctor(folder).databaseFinding().isGood)
+      try await Migrator.migrate(database, SQLiteMigrations.all)
+      try await StorageSeal.verify(key, of: database)
+      await database.close()
+      #expect(try await doctor(folder).databaseFinding().isGood)
 
-    try folder.remove("Keys/storage.key")
-    let lost = try await doctor().databaseFinding()
-    #expect(!lost.isGood && lost.detail.contains("storage.key is missing"))
-    #expect(!FileManager.default.fileExists(atPath: "\(folder.path)/Keys/storage.key"))
+      try folder.remove("storage.key")
+      let lost = try await doctor(folder).databaseFinding()
+      #expect(!lost.isGood && lost.detail.contains("storage.key is missing"))
+      #expect(!exists("storage.key", in: folder))
 
-    _ = try KeyFolder.storageKey(in: "\(folder.path)/Keys")
-    let other = try await doctor().databaseFinding()
-    #expect(!other.isGood && other.detail.contains("another storage.key"))
+      _ = try KeyFolder.storageKey(in: folder.path)
+      let other = try await doctor(folder).databaseFinding()
+      #expect(!other.isGood && other.detail.contains("another storage.key"))
+    }
   }
 
-  @Test func `A database of a newer program, and none at all, are told apart`() async throws {
-    #expect(
-      try await doctor(["database.url": "sqlite:\(folder.path)/no/such/x.sqlite"]).databaseFinding().isGood
-        == false)
-    try folder.write(
-      "this is no database, and long enough not to be taken for an empty one", to: "bad.sqlite")
-    #expect(
-      try await doctor(["database.url": "sqlite:\(folder.path)/bad.sqlite"]).databaseFinding().isGood == false
-    )
-    _ = try KeyFolder.storageKey(in: "\(folder.path)/Keys")
-    let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
-    try await Migrator.migrate(database, SQLiteMigrations.all + [Migration(9999, "future", sql: "SELECT 1")])
-    await database.close()
-    #expect(try await doctor().databaseFinding().detail.contains("newer push-bouncer"))
+  @Test func aDatabaseThatCannotBeUsedIsAFault() async throws {
+    try await withKeyFolder { folder in
+      _ = try KeyFolder.storageKey(in: folder.path)
+      for name in ["no/such/x.sqlite", "bad.sqlite"] {
+        try folder.write("bad.sqlite", String(repeating: "this is no database. ", count: 100))
+        let finding = try await doctor(folder, ["database.url": "sqlite:\(folder.path)/\(name)"]).databaseFinding()
+        #expect(!finding.isGood && finding.advice != nil)
+      }
+      let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
+      try await Migrator.migrate(database, SQLiteMigrations.all + [Migration(9999, "future", sql: "SELECT 1")])
+      await database.close()
+      #expect(try await doctor(folder).databaseFinding().detail.contains("newer push-bouncer"))
+    }
   }
 
-  @Test func `A clock that is wrong is a fault, one that cannot be compared is not`() async throws {
-    #expect(try await doctor().clockFinding().isGood)
-    #expect(try await doctor(theirTime: Date() - 30).clockFinding().isGood)
-    let ahead = try await doctor(theirTime: Date() - 300).clockFinding()
-    #expect(!ahead.isGood && ahead.detail == "is 300 seconds ahead")
-    #expect(try await doctor(theirTime: Date() + 300).clockFinding().detail == "is 300 seconds behind")
+  @Test func aClockThatIsWrongIsAFaultAndOneThatCannotBeComparedIsNone() async throws {
+    try await withKeyFolder { folder in
+      #expect(try await doctor(folder).clockFinding().isGood)
+      #expect(try await doctor(folder, theirTime: Date() - 30).clockFinding().isGood)
+      #expect(try await doctor(folder, theirTime: Date() - 300).clockFinding().detail == "is 300 seconds ahead")
+      let behind = try await doctor(folder, theirTime: Date() + 300).clockFinding()
+      #expect(!behind.isGood && behind.detail == "is 300 seconds behind")
+    }
   }
 
-  @Test func `A certificate that is none is a fault`() async throws {
-    try folder.write("nothing", to: "tls.pem")
-    let findings = try await doctor([
-      "http.tls.certificate_file": "\(folder.path)/tls.pem", "http.tls.key_file": "\(folder.path)/tls.pem",
-    ]).examine()
-    #expect(findings.first { $0.check == "tls" }?.detail.contains("http.tls.certificate_file") == true)
+  @Test func aCertificateThatIsNoneIsAFault() async throws {
+    try await withKeyFolder { folder in
+      try folder.write("tls.pem", "nothing")
+      let file = "\(folder.path)/tls.pem"
+      let findings = try await doctor(
+        folder, ["http.tls.certificate_file": file, "http.tls.key_file": file]
+      ).examine()
+      #expect(findings.first { $0.check == "tls" }?.detail.contains("http.tls.certificate_file") == true)
+    }
   }
 
-  @Test func `Only what a provider says of the token itself is good`() {
+  @Test func onlyWhatIsSaidOfTheTokenItselfIsGood() {
     let good: [Outcome] = [
       .delivered(id: "x"), .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
       .suspect(.fcmSenderIDMismatch),

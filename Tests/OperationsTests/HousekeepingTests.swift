@@ -16,8 +16,11 @@ import Testing
     func advance(days: Double) { time.withLock { $0 += days * 86_400 } }
   }
 
-  @Test func `Registrations are counted, and go when they have been expired for long enough`() async throws {
-    let folder = try Folder()
+  @Test func registrationsAreCountedAndGoWhenLongExpired() async throws {
+    try await withKeyFolder { folder in try await test(folder) }
+  }
+
+  private func test(_ folder: TestFolder) async throws {
     let clock = Clock()
     let key = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))

@@ -1,6 +1,5 @@
+import Crypto
 import Foundation
-import Logging
-import ProviderSimulator
 import Providers
 import Sealing
 import Synchronization
@@ -9,186 +8,228 @@ import Testing
 @testable import Operations
 
 @Suite struct KeyFolderTests {
-  private let folder: Folder
-  private let files: BouncerKeyFiles
-
-  init() throws {
-    folder = try Folder()
-    files = BouncerKeyFiles(directory: folder.path)
+  /// Gathers what a folder tells of its changes.
+  private final class Changes: Sendable {
+    private let changes = Mutex<[Set<String>]>([])
+    var all: [Set<String>] { changes.withLock { $0 } }
+    func append(_ names: Set<String>) { changes.withLock { $0.append(names) } }
   }
 
-  private func open(defaultProject: String? = nil) -> KeyFolder {
-    let keys = KeyFolder(
-      directory: folder.path, defaultProject: defaultProject,
-      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+  private func open(_ folder: TestFolder, defaultProject: String? = nil) -> (KeyFolder, Lines, Changes) {
+    let lines = Lines()
+    let changes = Changes()
+    let keys = KeyFolder(directory: folder.path, defaultProject: defaultProject, logger: lines.logger())
     keys.load()
-    return keys
+    _ = keys.watcher { _, names in changes.append(names) }
+    return (keys, lines, changes)
   }
 
-  /// Credentials of both providers, as they are in real folders.
-  private func writeCredentials() async throws {
-    let simulator = try await ProviderSimulator.start()
-    try simulator.writeKeys(to: URL(filePath: folder.path))
-    await simulator.stop()
-  }
-
-  /// What an editor, or whoever copies a file, does: the file is another one.
-  private func replace(_ name: String, _ change: (String) -> String) throws {
-    let text = try folder.read(name)
-    try folder.remove(name)
-    try folder.write(change(text), to: name)
-  }
-
-  @Test func `Everything in the folder is loaded`() async throws {
-    try await writeCredentials()
-    let active = try files.generate()
-    let retired = try files.retire(try files.generate().publicKey)
-    let snapshot = open().current
-    #expect(snapshot.problems.isEmpty)
-    let states = Dictionary(
-      uniqueKeysWithValues: snapshot.bouncer.all.map { ($0.pair.publicKeyBase64, $0.state) })
-    #expect(states[active.publicKey] == .active)
-    #expect(states[retired.publicKey] == .retired)
-    #expect(snapshot.credentials.apns.map(\.name) == ["simulator"])
-    #expect(snapshot.credentials.fcm.map(\.name) == ["default"])
-    #expect(snapshot.credentials.defaultProject == "push-bouncer-simulator")
-  }
-
-  @Test func `A folder that is not there is an empty one`() throws {
-    let keys = KeyFolder(
-      directory: "\(folder.path)/nowhere", logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-    #expect(keys.load().bouncer.isEmpty)
-    #expect(keys.current.problems.isEmpty)
-  }
-
-  @Test func `What is added counts, what is removed goes`() throws {
-    let first = try files.generate()
-    let keys = open()
-    let second = try files.generate()
-    #expect(keys.current.bouncer.all.count == 1)
-    keys.reload()
-    #expect(keys.current.bouncer.all.count == 2)
-    _ = try files.remove(first.publicKey)
-    keys.reload()
-    #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [second.publicKey])
-  }
-
-  @Test func `A broken file keeps what it held before and is reported until it is mended`() async throws {
-    try await writeCredentials()
-    _ = try files.generate()
-    let keys = open()
-    let before = keys.current
-    let good = try folder.read("fcm/default.json")
-
-    try replace("fcm/default.json") { _ in "{" }
-    keys.reload()
-    #expect(keys.current.credentials == before.credentials)
-    #expect(keys.current.problems.map(\.file) == ["fcm/default.json"])
-    #expect(keys.current.problems.allSatisfy { !$0.message.isEmpty && !$0.message.contains("PRIVATE KEY") })
-
-    try replace("fcm/default.json") { _ in good }
-    keys.reload()
-    #expect(keys.current.credentials == before.credentials)
-    #expect(keys.current.problems.isEmpty)
-  }
-
-  @Test func `A key file beside its description counts too`() async throws {
-    try await writeCredentials()
-    let keys = open()
-    let name = try #require(
-      try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/apns").first { $0.hasSuffix(".p8") }
-    )
-    try replace("apns/\(name)") { _ in "no key" }
-    keys.reload()
-    #expect(keys.current.credentials.apns.count == 1)
-    #expect(keys.current.problems.map(\.file) == ["apns/simulator.json"])
-  }
-
-  @Test func `A folder that cannot be looked into keeps what it held before`() throws {
-    let key = try files.generate()
-    let keys = open()
-    try FileManager.default.moveItem(atPath: "\(folder.path)/bouncer", toPath: "\(folder.path)/away")
-    try folder.write("no folder", to: "bouncer")
-    keys.reload()
-    #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [key.publicKey])
-    #expect(keys.current.problems.map(\.file) == ["bouncer"])
-    try folder.remove("bouncer")
-    keys.reload()
-    #expect(keys.current.bouncer.isEmpty)
-    #expect(keys.current.problems.isEmpty)
-  }
-
-  @Test func `Whoever watches hears of changes, and which credentials they concern`() async throws {
-    try await writeCredentials()
-    let keys = open()
-    let heard = Mutex<[Set<String>]>([])
-    _ = keys.watcher { _, names in heard.withLock { $0.append(names) } }
-    keys.reload()
-    #expect(heard.withLock { $0 }.isEmpty)
-    _ = try files.generate()
-    keys.reload()
-    #expect(heard.withLock { $0 } == [[]])
-    try replace("apns/simulator.json") { $0.replacing("org.example.chat", with: "org.example.other") }
-    keys.reload()
-    #expect(heard.withLock { $0 } == [[], ["simulator"]])
-  }
-
-  @Test func `The default project is the only one, default.json or the one that is named`() async throws {
-    try await writeCredentials()
-    let account = try folder.read("fcm/default.json")
-    try folder.remove("fcm/default.json")
-    try folder.write(account.replacing("push-bouncer-simulator", with: "project-a"), to: "fcm/a.json")
-    #expect(open().current.credentials.defaultProject == "project-a")
-    try folder.write(account.replacing("push-bouncer-simulator", with: "project-b"), to: "fcm/b.json")
-    #expect(open().current.credentials.defaultProject == nil)
-    #expect(open(defaultProject: "b").current.credentials.defaultProject == "project-b")
-    try folder.write(account, to: "fcm/default.json")
-    #expect(open().current.credentials.defaultProject == "push-bouncer-simulator")
-    #expect(open(defaultProject: "c").current.problems.map(\.file) == ["fcm/c.json"])
-  }
-
-  @Test func `storage.key is made once, private, by whoever comes first`() async throws {
-    let path = "\(folder.path)/new/Keys"
-    let prints = try await withThrowingTaskGroup(of: [UInt8].self) { tasks in
-      for _ in 0..<20 { tasks.addTask { try KeyFolder.storageKey(in: path).fingerprint } }
-      return try await tasks.reduce(into: Set()) { $0.insert($1) }
+  @Test func everythingThatIsThereIsReadAtFirst() async throws {
+    try await withKeyFolder { folder in
+      let publicKey = try folder.writeBouncerKey()
+      try folder.writeAPNs("main")
+      try folder.writeFCM("work", project: "demo")
+      let (keys, _, _) = open(folder)
+      #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
+      #expect(keys.current.credentials.apns.map(\.name) == ["main"])
+      #expect(keys.current.credentials.apns.first?.topics == ["org.example.chat"])
+      #expect(keys.current.credentials.fcm.map(\.projectID) == ["demo"])
+      #expect(keys.current.credentials.defaultProject == "demo")
+      #expect(keys.current.problems == [])
     }
-    #expect(prints.count == 1)
-    #expect(try folder.permissions(of: "new/Keys/storage.key") == 0o600)
-    #expect(try FileManager.default.contentsOfDirectory(atPath: path) == ["storage.key"])
-    #expect(try KeyFolder.existingStorageKey(in: path)?.fingerprint == prints.first)
   }
 
-  @Test func `A storage.key that is none is refused and left alone`() throws {
-    try folder.write("not a key", to: "storage.key")
-    #expect(throws: KeyFolder.InvalidStorageKey.self) { try KeyFolder.storageKey(in: folder.path) }
-    #expect(try folder.read("storage.key") == "not a key")
-    #expect(try KeyFolder.existingStorageKey(in: "\(folder.path)/nowhere") == nil)
+  @Test func aFolderThatIsNotThereHoldsNothing() async throws {
+    try await withKeyFolder { folder in
+      let (keys, _, _) = open(TestFolder(url: folder.url.appending(path: "none")))
+      #expect(keys.current.bouncer.isEmpty)
+      #expect(keys.current.problems == [])
+    }
   }
 
-  @Test func `Files that others may read are found`() throws {
-    _ = try files.generate()
-    try KeyFolder.prepare(folder.path)
-    #expect(KeyFolder.exposedFiles(in: folder.path).isEmpty)
-    try folder.setPermissions(0o640, of: "storage.key")
-    try folder.write("{}", to: "apns/open.json")
-    try folder.setPermissions(0o604, of: "apns/open.json")
-    #expect(KeyFolder.exposedFiles(in: folder.path) == ["apns/open.json", "storage.key"])
+  @Test func newChangedAndRemovedFilesAreNoticedAndNamed() async throws {
+    try await withKeyFolder { folder in
+      try folder.writeAPNs("main")
+      let (keys, _, changes) = open(folder)
+      keys.reload()
+      #expect(changes.all == [])
+
+      try folder.writeFCM("default", project: "demo")
+      keys.reload()
+      #expect(keys.current.credentials.fcm.map(\.name) == ["default"])
+      #expect(changes.all == [["default"]])
+
+      try folder.writeAPNs("main", topic: "org.example.other")
+      keys.reload()
+      #expect(keys.current.credentials.apns.map(\.topics) == [["org.example.other"]])
+      #expect(changes.all.last == ["main"])
+
+      try folder.remove("apns/main.json")
+      keys.reload()
+      #expect(keys.current.credentials.apns == [])
+      #expect(changes.all.last == ["main"])
+
+      try folder.writeBouncerKey()
+      keys.reload()
+      #expect(keys.current.bouncer.all.count == 1)
+      #expect(changes.all.last == [])
+      #expect(changes.all.count == 4)
+    }
   }
 
-  @Test func `Preparing a folder overwrites nothing`() throws {
-    try folder.write("mine", to: "README.md")
-    try KeyFolder.prepare(folder.path)
-    let key = try folder.read("storage.key")
-    try KeyFolder.prepare(folder.path)
-    #expect(try folder.read("README.md") == "mine")
-    #expect(try folder.read("storage.key") == key)
+  @Test func anAppleKeyThatChangesBesideItsFileIsNoticed() async throws {
+    try await withKeyFolder { folder in
+      try folder.writeAPNs("main")
+      let (keys, _, changes) = open(folder)
+      let key = P256.Signing.PrivateKey()
+      try folder.write("apns/AuthKey_main.p8", key.pemRepresentation)
+      keys.reload()
+      #expect(keys.current.credentials.apns.first?.privateKey == key.pemRepresentation)
+      #expect(changes.all == [["main"]])
+    }
   }
 
-  @Test func `The guide that is written is the one of this repository`() throws {
-    try KeyFolder.prepare(folder.path)
-    let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(
-      path: "../../Keys/README.md")
-    #expect(try folder.read("README.md") == String(contentsOf: root, encoding: .utf8))
+  @Test func aBrokenFileKeepsWhatItHeldAndIsReportedWithoutItsContent() async throws {
+    try await withKeyFolder { folder in
+      let publicKey = try folder.writeBouncerKey()
+      try folder.writeAPNs("main")
+      try folder.writeFCM("default", project: "demo")
+      let (keys, lines, changes) = open(folder)
+      let before = keys.current.credentials
+      let bouncerFile = try #require(
+        try FileManager.default.contentsOfDirectory(atPath: folder.url.appending(path: "bouncer").path).first)
+
+      for file in ["bouncer/\(bouncerFile)", "apns/main.json", "fcm/default.json"] {
+        try folder.write(file, #"{"private_key": "hunter2", "public_key": "hunter2""#)
+      }
+      try folder.write("apns/AuthKey_main.p8", "hunter2")
+      keys.reload()
+      #expect(keys.current.credentials == before)
+      #expect(keys.current.bouncer.all.map(\.pair.publicKeyBase64) == [publicKey])
+      #expect(
+        keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/\(bouncerFile)", "fcm/default.json"])
+      #expect(changes.all == [[]])
+      #expect(
+        lines.all.contains { $0.contains("error key file cannot be used") && $0.contains("apns/main.json") })
+      #expect(!"\(keys.current.problems) \(lines.all)".contains("hunter2"))
+
+      try folder.writeAPNs("main", topic: "org.example.mended")
+      keys.reload()
+      #expect(keys.current.credentials.apns.first?.topics == ["org.example.mended"])
+      #expect(keys.current.problems.map(\.file) == ["bouncer/\(bouncerFile)", "fcm/default.json"])
+    }
+  }
+
+  @Test func aKeyThatIsNoKeyIsAProblemThatDoesNotShowIt() async throws {
+    try await withKeyFolder { folder in
+      try folder.writeAPNs("main")
+      try folder.write(
+        "apns/AuthKey_main.p8", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n")
+      let pair = BouncerKeyPair()
+      try folder.write(
+        "bouncer/a.json",
+        """
+        {"public_key": "\(BouncerKeyPair().publicKeyBase64)", "private_key": "\(pair.privateKeyBase64)", \
+        "created_at": "2026-01-01T00:00:00Z", "state": "active"}
+        """)
+      let (keys, lines, _) = open(folder)
+      #expect(keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/a.json"])
+      let told = "\(keys.current.problems) \(lines.all)"
+      #expect(!told.contains("hunter2"))
+      #expect(!told.contains(pair.privateKeyBase64))
+      #expect(keys.current.bouncer.isEmpty)
+    }
+  }
+
+  @Test func aFolderThatCannotBeListedKeepsWhatItHeld() async throws {
+    try await withKeyFolder { folder in
+      try folder.writeBouncerKey()
+      let (keys, _, _) = open(folder)
+      try FileManager.default.moveItem(
+        at: folder.url.appending(path: "bouncer"), to: folder.url.appending(path: "moved"))
+      try folder.write("bouncer", "a file where the folder was")
+      keys.reload()
+      #expect(keys.current.bouncer.all.count == 1)
+      #expect(keys.current.problems.map(\.file) == ["bouncer"])
+    }
+  }
+
+  @Test func theDefaultProjectIsTheOnlyTheNamedOrTheConfiguredOne() async throws {
+    try await withKeyFolder { folder in
+      try folder.writeFCM("one", project: "first")
+      try folder.writeFCM("two", project: "second")
+      #expect(open(folder).0.current.credentials.defaultProject == nil)
+      #expect(open(folder, defaultProject: "two").0.current.credentials.defaultProject == "second")
+      let (missing, _, _) = open(folder, defaultProject: "three")
+      #expect(missing.current.problems.map(\.file) == ["fcm/three.json"])
+      try folder.writeFCM("default", project: "third")
+      #expect(open(folder).0.current.credentials.defaultProject == "third")
+    }
+  }
+
+  @Test func filesThatOthersCanReadAreAWarning() async throws {
+    try await withKeyFolder { folder in
+      try folder.writeAPNs("main")
+      try folder.write("storage.key", "\(StorageKey.generate())\n", mode: 0o640)
+      try folder.write("apns/AuthKey_main.p8", P256.Signing.PrivateKey().pemRepresentation, mode: 0o644)
+      let (_, lines, _) = open(folder)
+      let warnings = lines.all.filter { $0.hasPrefix("warning") }
+      #expect(warnings.count == 2)
+      #expect(warnings.contains { $0.contains("chmod 600 apns/AuthKey_main.p8") })
+      #expect(warnings.contains { $0.contains("chmod 600 storage.key") })
+    }
+  }
+
+  @Test func theStorageKeyIsMadeOnceAndPrivate() async throws {
+    try await withKeyFolder { folder in
+      let directory = folder.url.appending(path: "Keys")
+      let first = try KeyFolder.storageKey(in: directory.path)
+      #expect(try mode(directory.appending(path: "storage.key")) == 0o600)
+      #expect(try mode(directory) == 0o700)
+      let second = try KeyFolder.storageKey(in: directory.path)
+      #expect(first.fingerprint == second.fingerprint)
+    }
+  }
+
+  @Test(arguments: ["", "hunter2", "AAAA"]) func aBrokenStorageKeyIsRefusedAndLeftAlone(_ text: String)
+    async throws
+  {
+    try await withKeyFolder { folder in
+      try folder.write("storage.key", text)
+      let error = try #require(throws: KeyFolder.InvalidStorageKey.self) {
+        try KeyFolder.storageKey(in: folder.path)
+      }
+      #expect(error.description.contains("storage.key"))
+      #expect(!error.description.contains("hunter2"))
+      #expect(try String(contentsOf: folder.url.appending(path: "storage.key"), encoding: .utf8) == text)
+    }
+  }
+
+  @Test func firstStartsAtTheSameTimeAgreeOnTheStorageKey() async throws {
+    try await withKeyFolder { folder in
+      let directory = folder.path
+      let keys = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+        for _ in 0..<16 { group.addTask { try KeyFolder.storageKey(in: directory).fingerprint } }
+        return try await group.reduce(into: Set<[UInt8]>()) { $0.insert($1) }
+      }
+      #expect(keys.count == 1)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: directory) == ["storage.key"])
+    }
+  }
+
+  @Test func theReadmeIsTheOneOfTheRepository() throws {
+    let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Keys/README.md")
+    #expect(try String(contentsOf: file.standardizedFileURL, encoding: .utf8) == KeyFolder.readme)
+  }
+
+  @Test func theReadmeIsWrittenOnceAndNeverOverwritten() async throws {
+    try await withKeyFolder { folder in
+      let file = folder.url.appending(path: "README.md")
+      try KeyFolder.writeReadme(in: folder.path)
+      #expect(try String(contentsOf: file, encoding: .utf8) == KeyFolder.readme)
+      try folder.write("README.md", "mine")
+      try KeyFolder.writeReadme(in: folder.path)
+      #expect(try String(contentsOf: file, encoding: .utf8) == "mine")
+    }
   }
 }

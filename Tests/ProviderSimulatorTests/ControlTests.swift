@@ -51,6 +51,19 @@ import Testing
     }
   }
 
+  @Test func `shows what is not quite JSON as text, so that the rest can be read`() async throws {
+    try await Client.with { client in
+      let bearer = "bearer \(try client.providerToken())"
+      for payload in ["nothing\n", #"{"aps":{},"x":01}"#, #"{"aps":{},"x":"\q"}"#] {
+        _ = try await client.push(headers: ["authorization": bearer], payload: payload)
+      }
+      let all = try await client.control(.GET, "/deliveries?all=true").json
+      let deliveries = try #require(all["deliveries"] as? [[String: Any]])
+      #expect(deliveries.count == 3)
+      #expect(deliveries.first?["payload"] as? String == "nothing\n")
+    }
+  }
+
   @Test func `answers a waiting reader as soon as something arrives, and an idle one when its time is up`()
     async throws
   {

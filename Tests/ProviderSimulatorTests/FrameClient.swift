@@ -61,12 +61,31 @@ final class FrameClient: Sendable {
     }
   }
 
+  /// The last stream that the next GOAWAY promises to serve, if it is one without an error.
+  func nextGoAway() async -> Int? {
+    await next { frame in
+      guard case .goAway(let last, .noError, _) = frame.payload else { return nil }
+      return Int(last)
+    }
+  }
+
   /// The next `:status`, with its stream.
   func nextStatus() async -> (stream: Int, status: String)? {
     await next { frame in
       guard case .headers(let headers) = frame.payload else { return nil }
       return (Int(frame.streamID), headers.headers.first(name: ":status") ?? "")
     }
+  }
+
+  /// The next `:status`, or nil if a RST_STREAM or the end of the connection comes first.
+  func nextAnswer() async -> String? {
+    await next { frame -> String?? in
+      switch frame.payload {
+      case .headers(let headers): .some(headers.headers.first(name: ":status"))
+      case .rstStream: .some(nil)
+      default: nil
+      }
+    } ?? nil
   }
 
   func close() async {

@@ -71,10 +71,9 @@ struct ConfigurationReader {
     try required(key, wants: "a size like 1048576, 512 KiB or 16 MiB", Configuration.size)
   }
 
-  /// nil is no limit.
+  /// nil is no limit, which nobody gets by leaving the value empty.
   func rate(_ key: String) throws(ConfigurationError) -> RateLimit? {
-    let rate = try read(key, wants: "a rate like 1000/60s, or 0 for no limit", Configuration.rate)
-    return rate ?? nil
+    try required(key, wants: "a rate like 1000/60s, or 0 for no limit", Configuration.rate)
   }
 
   func url(_ key: String) throws(ConfigurationError) -> URL? {
@@ -101,20 +100,17 @@ extension Configuration {
     for (suffix, seconds) in units where text.hasSuffix(suffix) {
       let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)
       guard let value = Double(number), value.isFinite, value >= 0, value * seconds < 1e10 else { return nil }
-      return .milliseconds(Int64(value * seconds * 1000))
+      return .milliseconds(Int64((value * seconds * 1000).rounded()))
     }
     return nil
   }
-
-  /// More than this is a slip of the keyboard.
-  private static let maximumSize = 1 << 40
 
   /// `1048576`, `512 KiB`, `16 MiB`, `1 GiB`.
   static func size(_ text: String) -> Int? {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)]
     for (suffix, bytes) in units where text.hasSuffix(suffix) {
       let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)
-      guard let value = Int(number), value > 0, value <= maximumSize / bytes else { return nil }
+      guard let value = Int(number), value > 0, value <= Int.max / bytes else { return nil }
       return value * bytes
     }
     return nil

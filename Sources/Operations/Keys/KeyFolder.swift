@@ -189,8 +189,7 @@ extension KeyFolder {
 
   /// The key that secrets are sealed under in the database; made where there is none.
   public static func storageKey(in directory: String) throws -> StorageKey {
-    try FileManager.default.createDirectory(
-      atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    try makeFolder(directory)
     let path = "\(directory)/storage.key"
     if !FileManager.default.fileExists(atPath: path) {
       // Of two processes that come here at once, one makes it and both read it.

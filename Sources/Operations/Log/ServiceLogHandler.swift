@@ -57,14 +57,24 @@ struct ServiceLogHandler: LogHandler {
   private func text(
     _ time: String, _ event: LogEvent, _ fields: [(key: String, value: Logger.Metadata.Value)]
   ) -> String {
-    var line = "\(time) \(event.level.rawValue.uppercased()) \(event.message)"
+    var line = "\(time) \(event.level.rawValue.uppercased()) \(Self.oneLine("\(event.message)"))"
     for (key, value) in fields {
       let text = "\(value)"
-      let isPlain =
-        !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != UInt8(ascii: "\"") && $0 != 0x7F }
-      line += " \(key)=\(isPlain ? text : JSON.string(text).text)"
+      let isPlain = !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != UInt8(ascii: "\"") }
+      line += " \(key)=\(Self.oneLine(isPlain ? text : JSON.string(text).text))"
     }
     return line
+  }
+
+  /// Nothing in a text ends its line or steers a terminal.
+  private static func oneLine(_ text: String) -> String {
+    guard !text.unicodeScalars.allSatisfy({ (0x20..<0x7F).contains($0.value) }) else { return text }
+    return text.unicodeScalars.reduce(into: "") { line, scalar in
+      switch scalar.properties.generalCategory {
+      case .control, .lineSeparator, .paragraphSeparator: line += "\\u{\(String(scalar.value, radix: 16))}"
+      default: line.unicodeScalars.append(scalar)
+      }
+    }
   }
 
   private func json(

@@ -77,16 +77,14 @@ final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler
 enum PrometheusText {
   /// One line: name, labels, value.
   static func line(_ name: String, _ labels: [(String, String)], _ value: Double, to output: inout String) {
-    output += name
-    if !labels.isEmpty {
-      output += "{"
-      for (index, label) in labels.enumerated() {
-        if index > 0 { output += "," }
-        output += "\(self.name(label.0))=\"\(escape(label.1))\""
-      }
-      output += "}"
-    }
+    output += name + self.labels(labels)
     output += " \(number(value))\n"
+  }
+
+  /// `{name="value",...}`, or nothing.
+  static func labels(_ labels: [(String, String)]) -> String {
+    labels.isEmpty
+      ? "" : "{" + labels.map { "\(name($0))=\"\(escape($1))\"" }.joined(separator: ",") + "}"
   }
 
   /// A name of letters, digits and underscores that does not begin with a digit.

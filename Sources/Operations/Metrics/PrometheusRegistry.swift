@@ -14,7 +14,8 @@ public final class PrometheusRegistry: MetricsFactory {
 
   private struct Family {
     let kind: Kind
-    var series: [(labels: [(String, String)], metric: any PrometheusMetric)] = []
+    /// By their labels as they are written: a series more or less costs a lookup nothing.
+    var series: [String: (labels: [(String, String)], metric: any PrometheusMetric)] = [:]
   }
 
   private let families = Mutex<[String: Family]>([:])
@@ -59,7 +60,9 @@ public final class PrometheusRegistry: MetricsFactory {
     let families = families.withLock { $0 }.sorted { $0.key < $1.key }
     for (name, family) in families {
       Self.head(name, family.kind, &output)
-      for (labels, metric) in family.series { metric.write(name, labels, to: &output) }
+      for (_, series) in family.series.sorted(by: { $0.key < $1.key }) {
+        series.metric.write(name, series.labels, to: &output)
+      }
     }
     for collector in collectors.withLock({ $0 }) {
       Self.head(collector.name, .gauge, &output)
@@ -78,18 +81,15 @@ public final class PrometheusRegistry: MetricsFactory {
     _ label: String, _ dimensions: [(String, String)], _ kind: Kind, _ make: () -> Metric
   ) -> Metric {
     let name = PrometheusText.name(label)
+    let labels = dimensions.sorted { $0.0 < $1.0 }
+    let key = PrometheusText.labels(labels)
     return families.withLock { families in
-      var family = families[name] ?? Family(kind: kind)
-      if let known = family.series.first(where: { $0.labels.elementsEqual(dimensions, by: ==) })?.metric
-        as? Metric
-      {
-        return known
-      }
+      let known = families[name]?.series[key]?.metric
+      if let metric = known as? Metric { return metric }
       let metric = make()
       // A name that is already something else keeps being that; this one is not shown.
-      guard family.kind == kind else { return metric }
-      family.series.append((dimensions, metric))
-      families[name] = family
+      guard known == nil, families[name, default: Family(kind: kind)].kind == kind else { return metric }
+      families[name, default: Family(kind: kind)].series[key] = (labels, metric)
       return metric
     }
   }

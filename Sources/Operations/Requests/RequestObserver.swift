@@ -1,7 +1,7 @@
 internal import HTTPTypes
 public import Hummingbird
 public import Logging
-internal import Metrics
+public import Metrics
 internal import Synchronization
 public import Wire
 
@@ -11,12 +11,13 @@ public struct RequestObserver: RouterMiddleware {
   /// The context it reads.
   public typealias Context = WireContext
 
-  private let metrics = RequestMetrics()
+  private let metrics: RequestMetrics
   private let level: Logger.Level
 
-  /// Reports to swift-metrics and the request's logger, to that with a line of this level.
-  public init(level: Logger.Level = .info) {
+  /// Reports to the metrics and to the request's logger, to that with a line of this level.
+  public init(level: Logger.Level = .info, factory: any MetricsFactory = MetricsSystem.factory) {
     self.level = level
+    metrics = RequestMetrics(factory: factory)
   }
 
   /// Answers a request through the rest of the chain, whose errors have become answers.
@@ -54,7 +55,12 @@ private final class RequestMetrics: Sendable {
     let duration: Timer
   }
 
+  private let factory: any MetricsFactory
   private let handles = Mutex<[Labels: Handles]>([:])
+
+  init(factory: any MetricsFactory) {
+    self.factory = factory
+  }
 
   func record(
     _ method: HTTPRequest.Method, _ route: String, _ status: HTTPResponse.Status, _ duration: Duration
@@ -65,8 +71,11 @@ private final class RequestMetrics: Sendable {
       let made = Handles(
         count: Counter(
           label: "push_bouncer_http_requests_total",
-          dimensions: [("method", labels.method), ("route", route), ("status", "\(labels.status)")]),
-        duration: Timer(label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)]))
+          dimensions: [("method", labels.method), ("route", route), ("status", "\(labels.status)")],
+          factory: factory),
+        duration: Timer(
+          label: "push_bouncer_http_request_duration_seconds", dimensions: [("route", route)],
+          factory: factory))
       handles[labels] = made
       return made
     }

@@ -33,8 +33,8 @@ extension Delivery {
     }
     out.writeString(#"},"payload":"#)
     var payload = body
-    // What was refused may be anything; what was accepted is JSON.
-    if accepted || (try? JSONSerialization.jsonObject(with: self.payload)) != nil {
+    // What was refused may be anything, and the quick check at arrival does not look into every number and escape.
+    if (try? JSONSerialization.jsonObject(with: self.payload)) != nil {
       out.writeBuffer(&payload)
     } else {
       out.writeString(JSONText.string(String(buffer: payload)))

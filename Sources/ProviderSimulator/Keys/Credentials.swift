@@ -17,6 +17,9 @@ struct Credentials: Sendable {
 
   static func clientEmail(_ projectID: String) -> String { "simulator@\(projectID).iam.gserviceaccount.com" }
 
+  /// One for all simulators of a process: finding the primes takes longer than all the rest of a start.
+  private static let rsaKey = Result { try _RSA.Signing.PrivateKey(keySize: .bits2048) }
+
   /// Fresh ones.
   init(projectID: String) throws {
     authority = try CertificateAuthority()
@@ -25,7 +28,7 @@ struct Credentials: Sendable {
     func identifier() -> String { String((0..<10).map { _ in alphabet[Int.random(in: 0..<alphabet.count)] }) }
     keyID = identifier()
     teamID = identifier()
-    serviceAccountKey = try _RSA.Signing.PrivateKey(keySize: .bits2048)
+    serviceAccountKey = try Self.rsaKey.get()
     serviceAccountKeyID = (0..<20).map { _ in String(format: "%02x", UInt8.random(in: 0...255)) }.joined()
     self.projectID = projectID
   }

@@ -62,6 +62,14 @@ struct BouncerService {
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, routeStates: { deliverer.routeStates() })
+    metrics.gauges("push_bouncer_route_up") {
+      deliverer.routeStates().map { route, state in
+        let labels = [
+          ("provider", route.provider.rawValue), ("credential", route.credential), ("target", route.target),
+        ]
+        return if case .failing = state { .init(0, labels: labels) } else { .init(1, labels: labels) }
+      }
+    }
     let adminPort = Port()
     return BouncerService(
       services: [

@@ -24,7 +24,8 @@ struct Init: AsyncParsableCommand {
     options.config = file
     let configuration = try options.load()
     let directory = configuration.keys.directory
-    try KeyFolder.prepare(directory)
+    _ = try KeyFolder.storageKey(in: directory)
+    try KeyFolder.writeReadme(in: directory)
     let files = BouncerKeyFiles(directory: directory)
     let key = try files.list().first { $0.state == .active } ?? files.generate()
     let url = configuration.http.publicURL ?? "https://push.example.org"

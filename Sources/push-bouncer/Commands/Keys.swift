@@ -35,11 +35,9 @@ private struct KeyReport {
   }
 }
 
-extension GlobalOptions {
+extension Configuration {
   /// The key files of the configured folder.
-  fileprivate func keyFiles() throws -> BouncerKeyFiles {
-    BouncerKeyFiles(directory: try load().keys.directory)
-  }
+  fileprivate var keyFiles: BouncerKeyFiles { BouncerKeyFiles(directory: keys.directory) }
 
   /// What the registrations say of each key.
   fileprivate func usage() async throws -> [String: E2EERegistrations.KeyUsage] {
@@ -57,7 +55,7 @@ extension Keys {
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
-      let key = try options.keyFiles().generate()
+      let key = try options.load().keyFiles.generate()
       options.show(KeyReport(key: key, usage: nil).json, key.publicKey)
     }
   }
@@ -68,8 +66,9 @@ extension Keys {
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
-      let keys = try options.keyFiles().list()
-      let usage = try await options.usage()
+      let configuration = try options.load()
+      let keys = try configuration.keyFiles.list()
+      let usage = try await configuration.usage()
       let reports = keys.map { KeyReport(key: $0, usage: usage[$0.publicKey]) }
       options.show(
         ["keys": .array(reports.map(\.json))],
@@ -86,8 +85,9 @@ extension Keys {
     @Argument(help: "The public key.") var publicKey: String
 
     func run() async throws {
-      let key = try options.keyFiles().retire(publicKey)
-      let usage = try await options.usage()
+      let configuration = try options.load()
+      let key = try configuration.keyFiles.retire(publicKey)
+      let usage = try await configuration.usage()
       let report = KeyReport(key: key, usage: usage[publicKey])
       options.show(report.json, report.line)
     }
@@ -102,8 +102,9 @@ extension Keys {
     @Flag(help: "Even if it was used in the last 30 days.") var force = false
 
     func run() async throws {
-      let files = try options.keyFiles()
-      let usage = try await options.usage()[publicKey]
+      let configuration = try options.load()
+      let files = configuration.keyFiles
+      let usage = try await configuration.usage()[publicKey]
       if !force, let usage, usage.recentRegistrations > 0 {
         throw CommandError(
           """
@@ -124,7 +125,7 @@ extension Keys {
     @Option(help: "zulip-secrets.conf with push_registration_encryption_keys.") var zulipSecrets: String
 
     func run() async throws {
-      let keys = try options.keyFiles().importZulipSecrets(zulipSecrets)
+      let keys = try options.load().keyFiles.importZulipSecrets(zulipSecrets)
       options.show(
         ["keys": .array(keys.map { KeyReport(key: $0, usage: nil).json })],
         keys.map { "imported \($0.publicKey)" }.joined(separator: "\n"))

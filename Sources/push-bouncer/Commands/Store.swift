@@ -26,7 +26,13 @@ struct Store {
   static func with<Result>(
     _ options: GlobalOptions, _ body: (Store) async throws -> Result
   ) async throws -> Result {
-    let configuration = try options.load()
+    try await with(try options.load(), body)
+  }
+
+  /// Opens it for one command and closes it afterwards.
+  static func with<Result>(
+    _ configuration: Configuration, _ body: (Store) async throws -> Result
+  ) async throws -> Result {
     let store = try await open(
       configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory))
     do {

@@ -1,0 +1,69 @@
+internal import Foundation
+
+extension KeyFolder {
+  /// Explains the folder to whoever opens it.
+  public static let readme = """
+    # Keys
+
+    Everything that push-bouncer must keep secret lies in this folder. Files are read again within
+    seconds after they change, and at once on SIGHUP; nothing has to be restarted. A file that cannot be
+    read leaves in force what it held before, and is reported in the log and by `/readyz`.
+
+    Private files belong to the user that runs the service and are for nobody else: `chmod 600`.
+
+    ## bouncer/
+
+    The key pairs that phones seal their registrations to. `push-bouncer keys generate` makes one,
+    `push-bouncer keys list` shows how each is used, `push-bouncer keys retire` and `keys remove` end it.
+    Apps are shipped with the public key; a retired key still opens registrations.
+
+    ## apns/
+
+    One JSON file for each key of Apple's, beside the `.p8` file it names. Both come from the developer
+    site: Certificates, Identifiers & Profiles, Keys.
+
+        {
+          "key_file": "AuthKey_ABCDE12345.p8",
+          "key_id": "ABCDE12345",
+          "team_id": "TEAM123456",
+          "topics": ["org.example.chat"],
+          "environment": "production"
+        }
+
+    `topics` are the bundle ids of the apps; `environment` is `production` for the App Store and
+    TestFlight, `sandbox` for apps run from Xcode. The file's name is what `/readyz` and the metrics call it.
+
+    ## fcm/
+
+    One Google service-account file for each Firebase project, as Google gives it (Project settings,
+    Service accounts, Generate new private key). The only one serves everybody; of several, the one
+    named `default.json`, or the one that `fcm.default_project` names.
+
+    ## storage.key
+
+    Made at the first start. It seals the secrets in the database, which cannot be read without it: back
+    it up, and keep the copy apart from the database's. A service whose `storage.key` is not the one that
+    its database was sealed with does not start.
+
+    """
+
+  /// Puts the explanation into the folder, unless there is one.
+  ///
+  /// - Returns: whether it was written.
+  @discardableResult
+  public static func writeReadme(in directory: String) throws -> Bool {
+    try makeFolder(directory)
+    do {
+      try Data(readme.utf8).write(
+        to: URL(fileURLWithPath: directory).appending(path: "README.md"), options: .withoutOverwriting)
+      return true
+    } catch CocoaError.fileWriteFileExists {
+      return false
+    }
+  }
+
+  static func makeFolder(_ directory: String) throws {
+    try FileManager.default.createDirectory(
+      atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+  }
+}

@@ -1,0 +1,216 @@
+import CoreMetrics
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import Operations
+import Providers
+import SQL
+import SQLiteMigrations
+import Sealing
+import Synchronization
+import Testing
+import Wire
+
+/// The operator's listener over a database and a key folder of its own.
+private struct Operator: Sendable {
+  /// How the routes to the providers fare, as the test sets it.
+  final class Routes: Sendable {
+    private let states = Mutex<[Route: PushProviders.RouteState]>([:])
+    var all: [Route: PushProviders.RouteState] { states.withLock { $0 } }
+    func set(
+      _ provider: Route.Provider, _ credential: String, _ target: String, _ state: PushProviders.RouteState
+    ) {
+      states.withLock { $0[Route(provider: provider, credential: credential, target: target)] = state }
+    }
+  }
+
+  let folder: TestFolder
+  let keys: KeyFolder
+  let database: any Database
+  let readiness: Readiness
+  let metrics: PrometheusRegistry
+  let routes: Routes
+  let client: any TestClientProtocol
+
+  static func test(
+    token: String? = nil, prepare: (TestFolder) throws -> Void = { try $0.writeBouncerKey() },
+    _ test: @escaping @Sendable (Operator) async throws -> Void
+  ) async throws {
+    try await withKeyFolder { folder in
+      try prepare(folder)
+      let keys = KeyFolder(directory: folder.path, logger: Lines().logger())
+      keys.load()
+      let database = try await openDatabase(
+        url: DatabaseURL(sqlitePath: folder.url.appending(path: "store.sqlite").path))
+      try await Migrator.migrate(database, SQLiteMigrations.all)
+      let routes = Routes()
+      let readiness = Readiness(database: database, keyFolder: keys, routeStates: { routes.all })
+      let metrics = PrometheusRegistry()
+      let router = Router(context: WireContext.self)
+      router.add(middleware: EnvelopeMiddleware())
+      OperatorRoutes(readiness: readiness, metrics: metrics, token: token).add(to: router)
+      var logger = Logger(label: "test")
+      logger.logLevel = .critical
+      try await Application(router: router, logger: logger).test(.router) { client in
+        try await test(
+          Operator(
+            folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,
+            routes: routes,
+            client: client))
+      }
+      await database.close()
+    }
+  }
+
+  func get(
+    _ path: String, authorization: String? = nil
+  ) async throws -> (status: Int, headers: HTTPFields, text: String) {
+    var headers: HTTPFields = [:]
+    headers[.authorization] = authorization
+    return try await client.execute(uri: path, method: .get, headers: headers) { response in
+      (response.status.code, response.headers, String(buffer: response.body))
+    }
+  }
+
+  /// `/readyz`: the answer's status code and document.
+  func ready() async throws -> (status: Int, document: JSON) {
+    let answer = try await get("/readyz")
+    return (answer.status, try JSON.parse(answer.text))
+  }
+}
+
+@Suite struct OperatorRoutesTests {
+  @Test func aServiceThatWorksIsReady() async throws {
+    try await Operator.test { service in
+      let (status, document) = try await service.ready()
+      #expect(status == 200)
+      #expect(document["status"]?.string == "ready")
+      for check in ["database", "keys", "outbox"] {
+        #expect(document["checks"]?[check]?["status"]?.string == "ok")
+      }
+      #expect(document["checks"]?["service"] == nil)
+    }
+  }
+
+  @Test func aRouteIsUnknownThenOkThenFailing() async throws {
+    try await Operator.test(
+      prepare: { folder in
+        try folder.writeBouncerKey()
+        try folder.writeAPNs("main")
+        try folder.writeFCM("work", project: "demo")
+      }
+    ) { service in
+      var (status, document) = try await service.ready()
+      #expect(document["status"]?.string == "ready")
+      #expect(document["checks"]?["apns:main"]?["status"]?.string == "unknown")
+      #expect(document["checks"]?["fcm:work"]?["status"]?.string == "unknown")
+
+      service.routes.set(.apns, "main", "org.example.chat", .ok)
+      document = try await service.ready().document
+      #expect(document["checks"]?["apns:main"]?["status"]?.string == "ok")
+
+      let since = Date(timeIntervalSince1970: 1_790_000_000)
+      service.routes.set(.apns, "main", "org.example.chat.voip", .failing(.badTopic, since: since))
+      (status, document) = try await service.ready()
+      #expect(status == 200)
+      #expect(document["status"]?.string == "degraded")
+      let check = document["checks"]?["apns:main"]
+      #expect(check?["status"]?.string == "failing")
+      #expect(check?["reason"]?.string == "BadTopic")
+      #expect(check?["route"]?.string == "org.example.chat.voip")
+      #expect(check?["since"]?.string == since.formatted(.iso8601))
+      #expect(document["checks"]?["fcm:work"]?["status"]?.string == "unknown")
+    }
+  }
+
+  @Test func aBrokenKeyFileDegrades() async throws {
+    try await Operator.test { service in
+      try service.folder.write("apns/main.json", "hunter2")
+      service.keys.reload()
+      let (status, document) = try await service.ready()
+      #expect(status == 200)
+      #expect(document["status"]?.string == "degraded")
+      #expect(document["checks"]?["keys"]?["status"]?.string == "failing")
+      #expect(document.text.contains("apns/main.json"))
+      #expect(!document.text.contains("hunter2"))
+    }
+  }
+
+  @Test func withoutABouncerKeyNothingCanBeTaken() async throws {
+    try await Operator.test(prepare: { _ in }) { service in
+      let (status, document) = try await service.ready()
+      #expect(status == 503)
+      #expect(document["status"]?.string == "unavailable")
+      #expect(document["checks"]?["keys"]?["reason"]?.string?.contains("push-bouncer keys generate") == true)
+      #expect(try await service.get("/healthz").status == 200)
+    }
+  }
+
+  @Test func withoutADatabaseNothingCanBeTaken() async throws {
+    try await Operator.test { service in
+      await service.database.close()
+      let (status, document) = try await service.ready()
+      #expect(status == 503)
+      #expect(document["status"]?.string == "unavailable")
+      #expect(document["checks"]?["database"]?["status"]?.string == "failing")
+      #expect(try await service.get("/healthz").text == #"{"status":"ok"}"# + "\n")
+    }
+  }
+
+  @Test func whoShutsDownIsNotReady() async throws {
+    try await Operator.test { service in
+      service.readiness.drain()
+      let (status, document) = try await service.ready()
+      #expect(status == 503)
+      #expect(document["status"]?.string == "unavailable")
+      #expect(document["checks"]?["service"]?["status"]?.string == "draining")
+      #expect(try await service.get("/healthz").status == 200)
+    }
+  }
+
+  @Test func metricsAreTextForPrometheus() async throws {
+    try await Operator.test { service in
+      service.metrics.makeCounter(label: "c", dimensions: []).increment(by: 1)
+      let answer = try await service.get("/metrics")
+      #expect(answer.status == 200)
+      #expect(answer.headers[.contentType] == "text/plain; version=0.0.4; charset=utf-8")
+      #expect(answer.text == "# HELP c c\n# TYPE c counter\nc 1\n")
+    }
+  }
+
+  @Test(arguments: [
+    nil, "", "hunter2", "Basic hunter2", "Bearer", "Bearer ", "Bearer hunter", "Bearer hunter22",
+  ])
+  func withATokenSetMetricsAreForWhoShowsIt(_ authorization: String?) async throws {
+    try await Operator.test(token: "hunter2") { service in
+      let answer = try await service.get("/metrics", authorization: authorization)
+      #expect(answer.status == 401)
+      #expect(answer.headers[.wwwAuthenticate] == "Bearer")
+      #expect(!answer.text.contains("TYPE"))
+      #expect(!answer.text.contains("hunter2"))
+    }
+  }
+
+  @Test(arguments: ["Bearer hunter2", "bearer hunter2"])
+  func theTokenOpensTheMetricsAndHealthNeedsNone(_ authorization: String) async throws {
+    try await Operator.test(token: "hunter2") { service in
+      let metrics = try await service.get("/metrics", authorization: authorization)
+      #expect(metrics.status == 200)
+      for path in ["/healthz", "/readyz"] {
+        let answer = try await service.get(path)
+        #expect(answer.status == 200)
+      }
+    }
+  }
+
+  @Test func everyAnswerHasAnID() async throws {
+    try await Operator.test { service in
+      for path in ["/healthz", "/readyz", "/metrics", "/nothing"] {
+        let answer = try await service.get(path)
+        #expect(answer.headers[.xRequestID]?.isEmpty == false)
+      }
+    }
+  }
+}

@@ -1,0 +1,138 @@
+import CoreMetrics
+import Testing
+
+@testable import Operations
+
+@Suite struct PrometheusRegistryTests {
+  private let registry = PrometheusRegistry()
+
+  private func lines() async -> [String] {
+    await registry.text().split(separator: "\n").map(String.init)
+  }
+
+  @Test func nothingIsWrittenOfNothing() async {
+    #expect(await registry.text() == "")
+  }
+
+  @Test func aCounterHasHelpTypeAndOneLinePerLabels() async {
+    registry.makeCounter(label: "push_bouncer_calls_total", dimensions: [("route", "b")]).increment(by: 2)
+    registry.makeCounter(label: "push_bouncer_calls_total", dimensions: [("route", "a")]).increment(by: 40)
+    registry.makeCounter(label: "push_bouncer_calls_total", dimensions: [("route", "a")]).increment(by: 1)
+    #expect(
+      await registry.text() == """
+        # HELP push_bouncer_calls_total calls
+        # TYPE push_bouncer_calls_total counter
+        push_bouncer_calls_total{route="a"} 41
+        push_bouncer_calls_total{route="b"} 2
+
+        """)
+  }
+
+  @Test func theOrderOfLabelsMakesNoOtherSeries() async {
+    registry.makeCounter(label: "c", dimensions: [("x", "1"), ("y", "2")]).increment(by: 1)
+    registry.makeCounter(label: "c", dimensions: [("y", "2"), ("x", "1")]).increment(by: 1)
+    #expect(await lines().last == #"c{x="1",y="2"} 2"#)
+  }
+
+  @Test func labelsAreEscapedAndNamesCleaned() async {
+    registry.makeCounter(label: "9.of-them", dimensions: [("a.b", "x\"y\\z\nü")]).increment(by: 1)
+    #expect(await lines().last == #"_9_of_them{a_b="x\"y\\z\nü"} 1"#)
+  }
+
+  @Test func labelsThatLookAlikeAreNotTheSame() async {
+    registry.makeCounter(label: "c", dimensions: [("a", "1\",b=\"2")]).increment(by: 1)
+    registry.makeCounter(label: "c", dimensions: [("a", "1"), ("b", "2")]).increment(by: 5)
+    #expect(Set(await lines().suffix(2)) == [#"c{a="1\",b=\"2"} 1"#, #"c{a="1",b="2"} 5"#])
+  }
+
+  @Test func aHistogramsBucketsAddUp() async {
+    let timer = registry.makeTimer(label: "seconds", dimensions: [("route", "a")])
+    timer.recordNanoseconds(500_000)
+    timer.recordNanoseconds(3_000_000)
+    timer.recordNanoseconds(2_000_000_000)
+    timer.recordNanoseconds(120_000_000_000)
+    let lines = await lines()
+    #expect(lines[1] == "# TYPE seconds histogram")
+    #expect(lines.contains(#"seconds_bucket{route="a",le="0.0005"} 1"#))
+    #expect(lines.contains(#"seconds_bucket{route="a",le="0.0025"} 1"#))
+    #expect(lines.contains(#"seconds_bucket{route="a",le="0.005"} 2"#))
+    #expect(lines.contains(#"seconds_bucket{route="a",le="2.5"} 3"#))
+    #expect(lines.contains(#"seconds_bucket{route="a",le="60"} 3"#))
+    #expect(lines.contains(#"seconds_bucket{route="a",le="+Inf"} 4"#))
+    #expect(lines.contains(#"seconds_sum{route="a"} 122.0035"#))
+    #expect(lines.contains(#"seconds_count{route="a"} 4"#))
+    #expect(lines.count == 2 + PrometheusHistogram.bounds.count + 1 + 2)
+  }
+
+  @Test func recordersAreDistributionsOnlyWhenAggregated() async {
+    registry.makeRecorder(label: "last", dimensions: [], aggregate: false).record(2.5)
+    registry.makeRecorder(label: "all", dimensions: [], aggregate: true).record(Int64(2))
+    let lines = await lines()
+    #expect(lines.contains("last 2.5"))
+    #expect(lines.contains("# TYPE last gauge"))
+    #expect(lines.contains("# TYPE all histogram"))
+    #expect(lines.contains("all_count 1"))
+  }
+
+  @Test func metersGoUpAndDown() async {
+    let meter = registry.makeMeter(label: "depth", dimensions: [])
+    meter.increment(by: 5)
+    meter.decrement(by: 2)
+    #expect(await lines().last == "depth 3")
+    meter.set(Double.infinity)
+    #expect(await lines().last == "depth +Inf")
+    meter.set(-Double.infinity)
+    #expect(await lines().last == "depth -Inf")
+    meter.set(Double.nan)
+    #expect(await lines().last == "depth NaN")
+  }
+
+  @Test func fractionsAreCounted() async {
+    let counter = registry.makeFloatingPointCounter(label: "sum_total", dimensions: [])
+    counter.increment(by: 0.5)
+    counter.increment(by: 0.25)
+    #expect(await lines() == ["# HELP sum_total sum", "# TYPE sum_total counter", "sum_total 0.75"])
+  }
+
+  @Test func aNameStaysWhatItWasFirst() async {
+    registry.makeCounter(label: "name", dimensions: []).increment(by: 1)
+    registry.makeMeter(label: "name", dimensions: []).set(Int64(9))
+    registry.makeFloatingPointCounter(label: "name", dimensions: []).increment(by: 9)
+    #expect(await lines() == ["# HELP name name", "# TYPE name counter", "name 1"])
+  }
+
+  @Test func gaugesAreReadWhenSomebodyLooks() async {
+    let depth = PrometheusGauge()
+    depth.set(Int64(1))
+    registry.gauges("push_bouncer_depth") { [.init(depth.now, labels: [("kind", "a")]), .init(0)] }
+    #expect(await lines().suffix(2) == [#"push_bouncer_depth{kind="a"} 1"#, "push_bouncer_depth 0"])
+    depth.set(Int64(7))
+    #expect(await lines().contains(#"push_bouncer_depth{kind="a"} 7"#))
+    #expect(await lines().contains("# TYPE push_bouncer_depth gauge"))
+  }
+
+  @Test func manySeriesAndThreadsLoseNoCount() async {
+    let registry = registry
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<4 {
+        group.addTask {
+          for number in 0..<5000 {
+            registry.makeCounter(label: "c", dimensions: [("n", "\(number)")]).increment(by: 1)
+          }
+        }
+      }
+    }
+    let lines = await lines()
+    #expect(lines.count == 5002)
+    #expect(lines.dropFirst(2).allSatisfy { $0.hasSuffix(" 4") })
+  }
+}
+
+extension PrometheusGauge {
+  /// What it stands at.
+  fileprivate var now: Double {
+    var text = ""
+    write("g", [], to: &text)
+    return Double(text.dropFirst(2).dropLast()) ?? .nan
+  }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Operations
+import Testing
+import Wire
+
+@Suite struct RequestObserverTests {
+  /// Calls a small service and gives back what was logged and what was measured.
+  private func observe(
+    _ calls: @escaping @Sendable (any TestClientProtocol) async throws -> Void
+  ) async throws -> (requests: [String], metrics: String) {
+    let registry = PrometheusRegistry()
+    let lines = Lines()
+    let router = Router(context: WireContext.self)
+    router.add(middleware: RequestObserver(factory: registry))
+    router.add(middleware: EnvelopeMiddleware())
+    router.endpoint("/things/:id", .get) { _, _ in Response(status: .ok) }
+    router.get("/broken") { _, _ -> Response in throw CocoaError(.fileNoSuchFile) }
+    try await Application(router: router, logger: lines.logger()).test(.router) { try await calls($0) }
+    return (lines.all.filter { $0.hasPrefix("info request ") }, await registry.text())
+  }
+
+  @Test func requestsAreCountedByRouteAndNeverByPath() async throws {
+    let (requests, metrics) = try await observe { client in
+      for id in ["secret-1", "secret-2"] {
+        try await client.execute(uri: "/things/\(id)?token=secret-3", method: .get) {
+          #expect($0.status == .ok)
+        }
+      }
+    }
+    #expect(
+      metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="/things/{id}",status="200"} 2"#)
+    )
+    #expect(metrics.contains(#"push_bouncer_http_request_duration_seconds_count{route="/things/{id}"} 2"#))
+    #expect(requests.count == 2)
+    #expect(!"\(requests) \(metrics)".contains("secret"))
+  }
+
+  @Test func unknownPathsAreOneRoute() async throws {
+    let (requests, metrics) = try await observe { client in
+      for path in ["/secret-1", "/secret-2/x", "/things/a/secret-3"] {
+        try await client.execute(uri: path, method: .get) { #expect($0.status == .notFound) }
+      }
+    }
+    #expect(
+      metrics.contains(#"push_bouncer_http_requests_total{method="GET",route="unmatched",status="404"} 3"#))
+    #expect(requests.count == 3)
+    #expect(!"\(requests) \(metrics)".contains("secret"))
+  }
+
+  @Test func unknownMethodsAreOneMethod() async throws {
+    let (requests, metrics) = try await observe { client in
+      for name in ["SECRET1", "SECRET2"] {
+        let method = try #require(HTTPRequest.Method(name))
+        try await client.execute(uri: "/things/1", method: method) { #expect($0.status.code >= 400) }
+      }
+    }
+    #expect(metrics.contains(#"method="other""#))
+    #expect(requests.count == 2)
+    #expect(!"\(requests) \(metrics)".contains("SECRET"))
+  }
+
+  @Test func errorsAreCountedAsTheAnswersTheyBecome() async throws {
+    let (requests, metrics) = try await observe { client in
+      try await client.execute(uri: "/broken", method: .get, headers: [.xRequestID: "r-1"]) {
+        #expect($0.status == .internalServerError)
+      }
+      try await client.execute(uri: "/things/1", method: .post) { #expect($0.status == .methodNotAllowed) }
+    }
+    #expect(metrics.contains(#"{method="GET",route="/broken",status="500"} 1"#))
+    #expect(metrics.contains(#"{method="POST",route="/things/{id}",status="405"} 1"#))
+    #expect(requests.first?.contains("r-1") == true)
+  }
+}

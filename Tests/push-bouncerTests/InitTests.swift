@@ -1,0 +1,73 @@
+import Foundation
+import Operations
+import Testing
+import Wire
+
+@Suite struct InitTests {
+  private func mode(_ url: URL) throws -> Int {
+    (try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? NSNumber)?.intValue
+      ?? -1
+  }
+
+  @Test func theFirstRunWritesEverythingThatIsNeeded() async throws {
+    try await Workplace.test { place in
+      let result = try await place.run("init", "--json")
+      #expect(result.status == 0)
+      let key = try #require(try result.json["public_key"]?.string)
+      #expect(try place.text(of: "push-bouncer.yaml") == Configuration.sampleYAML())
+      #expect(try place.text(of: "Keys/README.md") == KeyFolder.readme)
+      #expect(try mode(place.folder.appending(path: "Keys/storage.key")) == 0o600)
+      let files = try FileManager.default.contentsOfDirectory(
+        atPath: place.folder.appending(path: "Keys/bouncer").path)
+      #expect(files.count == 1)
+      #expect(try place.text(of: "Keys/bouncer/\(files[0])").contains(key))
+      #expect(try mode(place.folder.appending(path: "Keys/bouncer/\(files[0])")) == 0o600)
+    }
+  }
+
+  @Test func asTextItSaysWhatToPutWhere() async throws {
+    try await Workplace.test { place in
+      let result = try await place.run("init")
+      #expect(result.status == 0)
+      for text in [
+        "bouncerPublicKey = '", "ZULIP_SERVICES_URL = ", "server add --hostname", "storage.key",
+        "Keys/README.md",
+      ] {
+        #expect(result.output.contains(text))
+      }
+    }
+  }
+
+  @Test func theSecondRunOverwritesNothing() async throws {
+    try await Workplace.test { place in
+      try place.write("push-bouncer.yaml", "http.public_url: https://push.example.net\n")
+      let first = try await place.run("init", "--json")
+      try place.write("Keys/README.md", "mine")
+      let storageKey = try place.text(of: "Keys/storage.key")
+      let second = try await place.run("init")
+      #expect(second.status == 0)
+      let key = try #require(try first.json["public_key"]?.string)
+      #expect(second.output.contains(key))
+      #expect(second.output.contains("was there already"))
+      #expect(second.output.contains("https://push.example.net"))
+      #expect(try place.text(of: "push-bouncer.yaml") == "http.public_url: https://push.example.net\n")
+      #expect(try place.text(of: "Keys/README.md") == "mine")
+      #expect(try place.text(of: "Keys/storage.key") == storageKey)
+      #expect(
+        try FileManager.default.contentsOfDirectory(atPath: place.folder.appending(path: "Keys/bouncer").path)
+          .count
+          == 1)
+    }
+  }
+
+  @Test func aNamedFileIsWrittenWhereItIsNamed() async throws {
+    try await Workplace.test { place in
+      let result = try await place.run("init", "--config", "my.yaml", "--keys.directory", "Secrets")
+      #expect(result.status == 0)
+      #expect(place.exists("my.yaml"))
+      #expect(place.exists("Secrets/storage.key"))
+      #expect(!place.exists("Keys"))
+      #expect(!place.exists("push-bouncer.yaml"))
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import AsyncHTTPClient
+import Foundation
+import Sealing
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+@Suite struct KeysCommandTests {
+  private func list(_ place: Workplace) async throws -> [JSON] {
+    let result = try await place.run("keys", "list", "--json")
+    #expect(result.status == 0)
+    guard case .array(let keys)? = try result.json["keys"] else {
+      Issue.record("no keys in \(result.output)")
+      return []
+    }
+    return keys
+  }
+
+  @Test func aKeyIsMadeListedRetiredAndRemoved() async throws {
+    try await Workplace.test { place in
+      #expect(try await list(place) == [])
+      let made = try await place.run("keys", "generate", "--json")
+      #expect(made.status == 0)
+      let key = try #require(try made.json["public_key"]?.string)
+      #expect(try made.json["state"]?.string == "active")
+      let other = try #require(try await place.run("keys", "generate", "--json").json["public_key"]?.string)
+
+      let keys = try await list(place)
+      #expect(Set(keys.compactMap { $0["public_key"]?.string }) == [key, other])
+      for key in keys {
+        #expect(key["registrations"]?.integer == 0)
+        #expect(key["registrations_30d"]?.integer == 0)
+        #expect(key["last_used_at"] == .null)
+        let created = try #require(key["created_at"]?.string)
+        #expect(created.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/) != nil)
+      }
+
+      let retired = try await place.run("keys", "retire", key, "--json")
+      #expect(try retired.json["state"]?.string == "retired")
+      #expect(try await list(place).first { $0["public_key"]?.string == key }?["state"]?.string == "retired")
+
+      #expect(try await place.run("keys", "remove", key).status == 0)
+      #expect(try await list(place).compactMap { $0["public_key"]?.string } == [other])
+      for command in ["retire", "remove"] {
+        let missing = try await place.run("keys", command, key)
+        #expect(missing.status == 1)
+        #expect(missing.errors.contains(key))
+      }
+    }
+  }
+
+  @Test func noCommandShowsAPrivateKey() async throws {
+    try await Workplace.test { place in
+      let key = try #require(try await place.run("keys", "generate", "--json").json["public_key"]?.string)
+      let folder = place.folder.appending(path: "Keys/bouncer")
+      let file = try #require(try FileManager.default.contentsOfDirectory(atPath: folder.path).first)
+      let secret = try #require(try JSON.parse(place.text(of: "Keys/bouncer/\(file)"))["private_key"]?.string)
+      for arguments in [
+        ["keys", "list"], ["keys", "list", "--json"], ["keys", "retire", key], ["keys", "remove", key],
+      ] {
+        let result = try await place.run(arguments)
+        #expect(result.status == 0)
+        #expect(!(result.output + result.errors).contains(secret))
+      }
+    }
+  }
+
+  @Test func aZulipBouncersKeysAreImported() async throws {
+    try await Workplace.test { place in
+      let pair = BouncerKeyPair()
+      try place.write(
+        "zulip-secrets.conf",
+        """
+        [secrets]
+        push_registration_encryption_keys = {"\(pair.publicKeyBase64)": "\(pair.privateKeyBase64)"}
+
+        """)
+      let result = try await place.run("keys", "import", "--zulip-secrets", "zulip-secrets.conf", "--json")
+      #expect(result.status == 0)
+      #expect(!result.output.contains(pair.privateKeyBase64))
+      #expect(try await list(place).compactMap { $0["public_key"]?.string } == [pair.publicKeyBase64])
+
+      try place.write("zulip-secrets.conf", "[secrets]\n")
+      let bad = try await place.run("keys", "import", "--zulip-secrets", "zulip-secrets.conf")
+      #expect(bad.status == 1)
+      #expect(bad.errors.contains("push_registration_encryption_keys"))
+      let missing = try await place.run("keys", "import", "--zulip-secrets", "nowhere.conf")
+      #expect(missing.status == 1)
+      #expect(missing.errors.contains("nowhere.conf"))
+    }
+  }
+
+  @Test func aKeyInUseIsRemovedOnlyByForce() async throws {
+    try await Workplace.test { place in
+      let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
+      let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
+      try await place.serve { running in
+        try await running.register(VirtualPhone(.fcm, appID: nil), of: server, bouncerKey: key)
+        running.send(SIGTERM)
+        #expect(await running.status() == 0)
+      }
+      let used = try #require(try await list(place).first)
+      #expect(used["registrations"]?.integer == 1)
+      #expect(used["registrations_30d"]?.integer == 1)
+      #expect(used["last_used_at"]?.string != nil)
+
+      let refused = try await place.run("keys", "remove", key)
+      #expect(refused.status == 1)
+      #expect(refused.errors.contains("30 days"))
+      #expect(refused.errors.contains("--force"))
+      #expect(try await list(place).count == 1)
+      #expect(try await place.run("keys", "remove", key, "--force").status == 0)
+      #expect(try await list(place).isEmpty)
+    }
+  }
+}
+
+extension Running {
+  /// Brings a phone in as its chat server does.
+  func register(_ phone: VirtualPhone, of server: JSON, bouncerKey: String) async throws {
+    let chat = ChatServer(
+      bouncer: url("public"), id: server["org_id"]?.string ?? "", key: server["org_key"]?.string ?? "",
+      realm: UUID().uuidString.lowercased(), client: .shared)
+    _ = try await chat.uploadRealm(hostname: "chat.example.org")
+    let sealed = try #require(phone.sealedRegistration(to: bouncerKey, at: Date()))
+    _ = try await chat.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: bouncerKey)
+  }
+}

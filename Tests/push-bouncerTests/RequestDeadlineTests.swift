@@ -1,0 +1,104 @@
+import HTTPTypes
+import NIOCore
+import NIOEmbedded
+import NIOHTTPTypes
+import Testing
+
+@testable import push_bouncer
+
+@Suite struct RequestDeadlineTests {
+  /// A connection with a deadline of 30 seconds, in a time of its own.
+  private struct Connection {
+    let loop = EmbeddedEventLoop()
+    let channel: EmbeddedChannel
+
+    init() throws {
+      channel = EmbeddedChannel(handler: RequestDeadline(timeout: .seconds(30)), loop: loop)
+      try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    }
+
+    var isOpen: Bool { channel.isActive }
+
+    func wait(_ seconds: Int64) { loop.advanceTime(by: .seconds(seconds)) }
+
+    func receive(_ parts: HTTPRequestPart...) throws {
+      for part in parts { try channel.writeInbound(part) }
+    }
+
+    func answer() throws {
+      try channel.writeOutbound(HTTPResponsePart.head(HTTPResponse(status: .ok)))
+      try channel.writeOutbound(HTTPResponsePart.end(nil))
+    }
+  }
+
+  private let head = HTTPRequestPart.head(
+    HTTPRequest(method: .post, scheme: "http", authority: "a", path: "/"))
+
+  @Test func whoSaysNothingIsHungUpOn() throws {
+    let connection = try Connection()
+    connection.wait(29)
+    #expect(connection.isOpen)
+    connection.wait(1)
+    #expect(!connection.isOpen)
+  }
+
+  @Test func aByteNowAndThenGainsNoTime() throws {
+    let connection = try Connection()
+    connection.wait(10)
+    try connection.receive(head)
+    for _ in 0..<19 {
+      connection.wait(1)
+      try connection.receive(.body(ByteBuffer(string: "x")))
+    }
+    #expect(connection.isOpen)
+    connection.wait(1)
+    #expect(!connection.isOpen)
+  }
+
+  @Test func anAnswerMayTakeItsTime() throws {
+    let connection = try Connection()
+    try connection.receive(head, .end(nil))
+    connection.wait(3600)
+    #expect(connection.isOpen)
+    try connection.answer()
+    connection.wait(29)
+    #expect(connection.isOpen)
+    connection.wait(1)
+    #expect(!connection.isOpen)
+  }
+
+  @Test func everyRequestHasTheWholeTime() throws {
+    let connection = try Connection()
+    for _ in 0..<3 {
+      connection.wait(20)
+      try connection.receive(head, .end(nil))
+      try connection.answer()
+    }
+    #expect(connection.isOpen)
+  }
+
+  @Test func anAnswerBeforeTheRequestsEndStopsNoClock() throws {
+    let connection = try Connection()
+    try connection.receive(head)
+    try connection.answer()
+    connection.wait(29)
+    #expect(connection.isOpen)
+    try connection.receive(.end(nil))
+    connection.wait(29)
+    #expect(connection.isOpen)
+    connection.wait(1)
+    #expect(!connection.isOpen)
+  }
+
+  @Test func everythingIsPassedOn() throws {
+    let connection = try Connection()
+    try connection.receive(head, .body(ByteBuffer(string: "x")), .end(nil))
+    #expect(try connection.channel.readInbound(as: HTTPRequestPart.self) == head)
+    #expect(try connection.channel.readInbound(as: HTTPRequestPart.self) == .body(ByteBuffer(string: "x")))
+    #expect(try connection.channel.readInbound(as: HTTPRequestPart.self) == .end(nil))
+    try connection.answer()
+    #expect(
+      try connection.channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .ok)))
+    #expect(try connection.channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
+  }
+}

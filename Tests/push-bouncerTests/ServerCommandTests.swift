@@ -1,0 +1,84 @@
+import Foundation
+import Testing
+import Wire
+
+@Suite struct ServerCommandTests {
+  @Test func aServerIsAddedListedAndShown() async throws {
+    try await Workplace.test { place in
+      let added = try await place.run(
+        "server", "add", "--hostname", "Chat.Example.org", "--email", "a@example.org", "--json")
+      #expect(added.status == 0)
+      let id = try #require(try added.json["org_id"]?.string)
+      #expect(UUID(uuidString: id) != nil)
+      #expect(try added.json["org_key"]?.string?.count == 64)
+      let hostname = try #require(try added.json["hostname"]?.string)
+      #expect(hostname.lowercased() == "chat.example.org")
+
+      let list = try await place.run("server", "list", "--json")
+      guard case .array(let servers)? = try list.json["servers"] else { return #expect(Bool(false)) }
+      #expect(servers.count == 1)
+      let key = try #require(try added.json["org_key"]?.string)
+      #expect(!list.output.contains(key))
+      for server in [servers[0], try await place.run("server", "show", id, "--json").json] {
+        #expect(server["org_id"]?.string == id)
+        #expect(server["hostname"]?.string == hostname)
+        #expect(server["contact_email"]?.string == "a@example.org")
+        #expect(server["deactivated"] == false)
+        #expect(server["last_request_at"] == .null)
+        for count in ["realms", "registrations", "legacy_registrations"] {
+          #expect(server[count]?.integer == 0)
+        }
+      }
+      #expect(try await place.run("server", "show", hostname).output.contains(id))
+      #expect(try await place.run("server", "show", "other.example.org").status == 1)
+    }
+  }
+
+  @Test func ownCredentialsAreKept() async throws {
+    try await Workplace.test { place in
+      let id = UUID().uuidString.lowercased()
+      let key = String(repeating: "k", count: 64)
+      let added = try await place.run(
+        "server", "add", "--hostname", "a.example.org", "--org-id", id, "--org-key", key, "--json")
+      #expect(try added.json["org_id"]?.string == id)
+      #expect(try added.json["org_key"]?.string == key)
+      let again = try await place.run("server", "add", "--hostname", "b.example.org", "--org-id", id)
+      #expect(again.status == 1)
+      #expect(again.errors.contains(id))
+    }
+  }
+
+  @Test func aHostnameIsTakenOnce() async throws {
+    try await Workplace.test { place in
+      #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
+      let again = try await place.run("server", "add", "--hostname", "a.example.org", "--json")
+      #expect(again.status == 1)
+      #expect(again.output == "")
+      #expect(again.errors.contains("a.example.org already exists"))
+    }
+  }
+
+  @Test func aServerIsSwitchedOffAndOn() async throws {
+    try await Workplace.test { place in
+      #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
+      let off = try await place.run("server", "deactivate", "a.example.org", "--json")
+      #expect(try off.json["deactivated"] == true)
+      #expect(try await place.run("server", "show", "a.example.org", "--json").json["deactivated"] == true)
+      #expect(try await place.run("server", "reactivate", "a.example.org").status == 0)
+      #expect(try await place.run("server", "show", "a.example.org", "--json").json["deactivated"] == false)
+      #expect(try await place.run("server", "deactivate", "b.example.org").status == 1)
+    }
+  }
+
+  @Test func aKeyIsRotated() async throws {
+    try await Workplace.test { place in
+      let added = try await place.run("server", "add", "--hostname", "a.example.org", "--json").json
+      let rotated = try await place.run("server", "rotate-key", "a.example.org", "--json")
+      #expect(rotated.status == 0)
+      #expect(try rotated.json["org_id"] == added["org_id"])
+      #expect(try rotated.json["hostname"] == added["hostname"])
+      #expect(try rotated.json["org_key"]?.string?.count == 64)
+      #expect(try rotated.json["org_key"] != added["org_key"])
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Testing
+import Wire
+
+/// The service as another process.
+struct Running {
+  let process: Process
+  let log: URL
+
+  /// Everything that it has logged.
+  var logged: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
+
+  /// Its log lines, those that are whole.
+  var lines: [JSON] {
+    logged.split(separator: "\n").compactMap { try? JSON.parse(String($0)) }
+  }
+
+  func port(of listener: String) -> Int? {
+    lines.first { $0["listener"]?.string == listener }?["port"]?.string.flatMap { Int($0) }
+  }
+
+  func url(_ listener: String) -> String { "http://127.0.0.1:\(port(of: listener) ?? 0)" }
+
+  func send(_ signal: Int32) {
+    kill(process.processIdentifier, signal)
+  }
+
+  /// Waits for its end.
+  func status() async -> Int32 {
+    await eventually("the end") { !process.isRunning }
+    return process.isRunning ? -1 : process.terminationStatus
+  }
+
+  struct Answer {
+    let status: Int
+    let type: String?
+    let requestID: String?
+    let text: String
+
+    var json: JSON { (try? JSON.parse(text)) ?? .null }
+  }
+
+  func call(
+    _ listener: String = "public", path: String, method: String = "GET", headers: [(String, String)] = [],
+    user: (String, String)? = nil, body: [UInt8]? = nil
+  ) async throws -> Answer {
+    var request = HTTPClientRequest(url: url(listener) + path)
+    request.method = .init(rawValue: method)
+    for (name, value) in headers { request.headers.add(name: name, value: value) }
+    if let user { request.setBasicAuth(username: user.0, password: user.1) }
+    if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
+    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
+    return Answer(
+      status: Int(response.status.code), type: response.headers.first(name: "Content-Type"),
+      requestID: response.headers.first(name: "X-Request-Id"),
+      text: String(buffer: try await response.body.collect(upTo: 1 << 22)))
+  }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import Testing
+import Wire
+
+/// A working folder of its own, in which the program runs.
+struct Workplace {
+  let folder: URL
+
+  /// Runs a test in a new folder, which goes afterwards.
+  static func test(_ body: (Workplace) async throws -> Void) async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "program-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    try await body(Workplace(folder: folder))
+  }
+
+  /// What a command came to.
+  struct Result {
+    let status: Int32
+    let output: String
+    let errors: String
+
+    /// The document of `--json`.
+    var json: JSON {
+      get throws { try JSON.parse(output) }
+    }
+  }
+
+  /// Runs a command to its end.
+  func run(_ arguments: String..., environment: [String: String] = [:]) async throws -> Result {
+    try await run(arguments, environment: environment)
+  }
+
+  func run(_ arguments: [String], environment: [String: String] = [:]) async throws -> Result {
+    let files = try makeFiles()
+    let process = prepare(arguments, environment, files)
+    try await withCheckedThrowingContinuation { continuation in
+      process.terminationHandler = { _ in continuation.resume() }
+      do { try process.run() } catch { continuation.resume(throwing: error) }
+    }
+    return Result(
+      status: process.terminationStatus, output: try String(contentsOf: files.output, encoding: .utf8),
+      errors: try String(contentsOf: files.errors, encoding: .utf8))
+  }
+
+  /// Starts the service and waits until both listeners listen; ends it after the test.
+  func serve(_ arguments: String..., test: (Running) async throws -> Void) async throws {
+    let files = try makeFiles()
+    let ports = ["--http.port", "0", "--admin.port", "0", "--log.format", "json"]
+    let process = prepare(["serve"] + ports + arguments, [:], files)
+    try process.run()
+    let running = Running(process: process, log: files.errors)
+    defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+    await eventually("listening") { running.port(of: "public") != nil && running.port(of: "admin") != nil }
+    try await test(running)
+  }
+
+  func text(of file: String) throws -> String {
+    try String(contentsOf: folder.appending(path: file), encoding: .utf8)
+  }
+
+  func write(_ file: String, _ text: String) throws {
+    let url = folder.appending(path: file)
+    try FileManager.default.createDirectory(
+      at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try Data(text.utf8).write(to: url)
+  }
+
+  func exists(_ file: String) -> Bool {
+    FileManager.default.fileExists(atPath: folder.appending(path: file).path)
+  }
+
+  private typealias Files = (output: URL, errors: URL)
+
+  /// Files take whatever is written; a pipe that nobody reads would stop the writer.
+  private func makeFiles() throws -> Files {
+    let logs = folder.appending(path: ".logs")
+    try FileManager.default.createDirectory(at: logs, withIntermediateDirectories: true)
+    let name = UUID().uuidString
+    let files = (logs.appending(path: "\(name).out"), logs.appending(path: "\(name).err"))
+    try Data().write(to: files.0)
+    try Data().write(to: files.1)
+    return files
+  }
+
+  private func prepare(_ arguments: [String], _ environment: [String: String], _ files: Files) -> Process {
+    let process = Process()
+    process.executableURL = Self.executable
+    process.arguments = arguments
+    process.currentDirectoryURL = folder
+    process.environment = environment.merging(["PATH": "/usr/bin:/bin", "HOME": folder.path]) { mine, _ in
+      mine
+    }
+    process.standardInput = FileHandle.nullDevice
+    process.standardOutput = try? FileHandle(forWritingTo: files.output)
+    process.standardError = try? FileHandle(forWritingTo: files.errors)
+    return process
+  }
+
+  /// It is built beside the tests.
+  private static let executable = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+    .appending(path: "push-bouncer")
+}
+
+/// Waits until the condition holds; fails the test after a generous time.
+func eventually(
+  _ what: String, within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
+  _ condition: () async throws -> Bool
+) async rethrows {
+  let end = ContinuousClock.now + limit
+  while ContinuousClock.now < end {
+    if try await condition() { return }
+    try? await Task.sleep(for: .milliseconds(20))
+  }
+  Issue.record("\(what): did not happen in time", sourceLocation: sourceLocation)
+}

@@ -1,0 +1,91 @@
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+@Suite struct UsageTests {
+  @Test(arguments: [
+    ["nonsense"], ["server", "nonsense"], ["server", "add"], ["server", "list", "--nonsense"],
+    ["server", "add", "--hostname", "not a host"],
+    ["server", "add", "--hostname", "a.example", "--org-id", "1"],
+    ["server", "add", "--hostname", "a.example", "--org-key", "short"],
+    ["keys", "list", "--set", "http.port"],
+    ["keys", "remove"], ["serve", "--http.port"], ["serve", "--clock-offset", "soon", "--http.port", "0"],
+  ])
+  func wrongUsageIs64(_ arguments: [String]) async throws {
+    try await Workplace.test { place in
+      let result = try await place.run(arguments)
+      #expect(result.status == 64)
+      #expect(result.output == "")
+      #expect(result.errors.contains("Error:"))
+      #expect(!place.exists("push-bouncer.sqlite"))
+    }
+  }
+
+  @Test(arguments: [["serve"], ["keys", "list"], ["server", "list"], ["init"]])
+  func aWrongConfigurationIsOneAndNamesKeyAndFile(_ arguments: [String]) async throws {
+    try await Workplace.test { place in
+      try place.write("push-bouncer.yaml", "http:\n  prot: 1\n")
+      let result = try await place.run(arguments)
+      #expect(result.status == 1)
+      #expect(result.errors.contains("http.prot"))
+      #expect(result.errors.contains("push-bouncer.yaml"))
+      #expect(!place.exists("push-bouncer.sqlite"))
+      #expect(!place.exists("Keys"))
+    }
+  }
+
+  @Test func aFileThatIsNotThereIsOneAndNamed() async throws {
+    try await Workplace.test { place in
+      let result = try await place.run("keys", "list", "--config", "missing.yaml")
+      #expect(result.status == 1)
+      #expect(result.errors.contains("missing.yaml"))
+    }
+  }
+
+  @Test(arguments: [
+    ["keys", "list"], ["keys", "generate"], ["server", "list"],
+  ])
+  func aWarningIsGivenOnce(_ arguments: [String]) async throws {
+    try await Workplace.test { place in
+      let result = try await place.run(arguments, environment: ["PUSH_BOUNCER_NONSENSE": "1"])
+      #expect(result.status == 0)
+      #expect(result.errors.split(separator: "\n").count == 1)
+      #expect(result.errors.contains("PUSH_BOUNCER_NONSENSE"))
+      #expect(!result.output.contains("NONSENSE"))
+    }
+  }
+
+  @Test func everyCommandExplainsItself() async throws {
+    try await Workplace.test { place in
+      for command in [[], ["serve"], ["init"], ["keys"], ["keys", "remove"], ["server"], ["server", "add"]] {
+        let result = try await place.run(command + ["--help"])
+        #expect(result.status == 0)
+        #expect(result.output.contains("USAGE"))
+        #expect(!result.output.contains("clock-offset"))
+      }
+    }
+  }
+
+  @Test func keysOfTheConfigurationBecomeSettings() {
+    let rewrite = SettingArguments.rewrite
+    #expect(rewrite(["serve", "--http.port", "1"]) == ["serve", "--set", "http.port=1"])
+    #expect(rewrite(["serve", "--http-port=1"]) == ["serve", "--set", "http.port=1"])
+    #expect(
+      rewrite(["--http.rate_limit.per_address", "0", "--http-rate-limit-per-address=1/1s"])
+        == ["--set", "http.rate_limit.per_address=0", "--set", "http.rate_limit.per_address=1/1s"])
+    #expect(rewrite(["--admin.token=a=b"]) == ["--set", "admin.token=a=b"])
+    #expect(rewrite(["--admin.token="]) == ["--set", "admin.token="])
+    #expect(rewrite(["--admin.token", "--odd"]) == ["--set", "admin.token=--odd"])
+  }
+
+  @Test func whatIsNoKeyIsLeftAsItIs() {
+    for arguments in [
+      [], ["serve", "--config", "a.yaml"], ["--json"], ["--http.prot", "1"], ["http.port", "1"],
+      ["--http.port"],
+      ["--", "--http.port", "1"], ["--set", "http.port=1"], ["--hostname=a", ""],
+    ] {
+      #expect(SettingArguments.rewrite(arguments) == arguments)
+    }
+  }
+}
