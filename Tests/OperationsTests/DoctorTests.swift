@@ -132,11 +132,13 @@ import Testing
       _ = try KeyFolder.storageKey(in: folder.path)
       for name in ["no/such/x.sqlite", "bad.sqlite"] {
         try folder.write("bad.sqlite", String(repeating: "this is no database. ", count: 100))
-        let finding = try await doctor(folder, ["database.url": "sqlite:\(folder.path)/\(name)"]).databaseFinding()
+        let finding = try await doctor(folder, ["database.url": "sqlite:\(folder.path)/\(name)"])
+          .databaseFinding()
         #expect(!finding.isGood && finding.advice != nil)
       }
       let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
-      try await Migrator.migrate(database, SQLiteMigrations.all + [Migration(9999, "future", sql: "SELECT 1")])
+      try await Migrator.migrate(
+        database, SQLiteMigrations.all + [Migration(9999, "future", sql: "SELECT 1")])
       await database.close()
       #expect(try await doctor(folder).databaseFinding().detail.contains("newer push-bouncer"))
     }
@@ -146,7 +148,8 @@ import Testing
     try await withKeyFolder { folder in
       #expect(try await doctor(folder).clockFinding().isGood)
       #expect(try await doctor(folder, theirTime: Date() - 30).clockFinding().isGood)
-      #expect(try await doctor(folder, theirTime: Date() - 300).clockFinding().detail == "is 300 seconds ahead")
+      #expect(
+        try await doctor(folder, theirTime: Date() - 300).clockFinding().detail == "is 300 seconds ahead")
       let behind = try await doctor(folder, theirTime: Date() + 300).clockFinding()
       #expect(!behind.isGood && behind.detail == "is 300 seconds behind")
     }
