@@ -6,7 +6,7 @@ extension SQLiteDatabase {
   /// How an SQLite database is run.
   public struct Options: Sendable {
     /// How many reads run beside each other.
-    public var readers = 3
+    public var readers = 2
     /// How many reads share a snapshot at most.
     public var maximumReadGroup = 32
     /// How many writes share a commit at most.

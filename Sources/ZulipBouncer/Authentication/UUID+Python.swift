@@ -5,6 +5,11 @@ extension UUID {
   /// Reads a UUID in every spelling that Python's `uuid.UUID` takes: `urn:uuid:` in front, braces
   /// around, hyphens anywhere or nowhere, either case.
   init?(pythonText text: String) {
+    if text.utf8.count == 36, let uuid = UUID(uuidString: text) {
+      // As nearly everybody spells it.
+      self = uuid
+      return
+    }
     guard text.utf8.count <= 128 else { return nil }
     var digits = text.replacing("urn:", with: "").replacing("uuid:", with: "")[...]
     while let first = digits.first, "{}".contains(first) { digits.removeFirst() }
