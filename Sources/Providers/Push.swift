@@ -68,11 +68,13 @@ public struct FCMMessage: Sendable {
   public var timeToLive: Int?
   /// `android.collapse_key`.
   public var collapseKey: String?
+  /// `validate_only`: whether FCM only says what it would do, and sends nothing.
+  public var isOnlyValidated: Bool
 
   /// A data message.
   public init(
     token: String, project: String? = nil, data: [String: String], priority: Priority? = nil,
-    timeToLive: Int? = nil, collapseKey: String? = nil
+    timeToLive: Int? = nil, collapseKey: String? = nil, isOnlyValidated: Bool = false
   ) {
     self.token = token
     self.project = project
@@ -80,5 +82,6 @@ public struct FCMMessage: Sendable {
     self.priority = priority
     self.timeToLive = timeToLive
     self.collapseKey = collapseKey
+    self.isOnlyValidated = isOnlyValidated
   }
 }

@@ -168,6 +168,18 @@ import Wire
     #expect(!error.description.contains("hunter2"))
   }
 
+  @Test(arguments: ["admin.token: \"hunter2\n  x: 1", "admin.token: {hunter2", "hunter2", "[hunter2]"])
+  func aFileThatIsNoConfigurationIsRefusedWithoutShowingItsLines(_ yaml: String) throws {
+    let error = try fault(yaml: yaml)
+    #expect(!error.description.contains("hunter2"))
+  }
+
+  @Test(arguments: ["http.host: [a, b]", "http.port: [1]", "admin.token: [a]"])
+  func aListWhereThereIsOneValueIsRefused(_ yaml: String) throws {
+    let error = try fault(yaml: yaml)
+    #expect(error.problem == "wants one value, not a list")
+  }
+
   @Test func everyKeyIsLoggedOnce() throws {
     let keys = try load().0.effective.map(\.key)
     #expect(keys == Configuration.keys)

@@ -58,7 +58,12 @@ import Wire
 
   @Test func everyCommandExplainsItself() async throws {
     try await Workplace.test { place in
-      for command in [[], ["serve"], ["init"], ["keys"], ["keys", "remove"], ["server"], ["server", "add"]] {
+      let commands = [
+        [], ["serve"], ["init"], ["doctor"], ["demo"], ["device"], ["simulate"], ["keys"],
+        ["keys", "remove"],
+        ["server"], ["server", "add"],
+      ]
+      for command in commands {
         let result = try await place.run(command + ["--help"])
         #expect(result.status == 0)
         #expect(result.output.contains("USAGE"))

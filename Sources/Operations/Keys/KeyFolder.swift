@@ -195,6 +195,16 @@ extension KeyFolder {
       // Of two processes that come here at once, one makes it and both read it.
       try PrivateFile.write(Array("\(StorageKey.generate())\n".utf8), to: path, replacing: false)
     }
+    return try readStorageKey(path)
+  }
+
+  /// The key that secrets are sealed under in the database, if there is one already.
+  public static func existingStorageKey(in directory: String) throws -> StorageKey? {
+    let path = "\(directory)/storage.key"
+    return FileManager.default.fileExists(atPath: path) ? try readStorageKey(path) : nil
+  }
+
+  private static func readStorageKey(_ path: String) throws -> StorageKey {
     guard let key = StorageKey(base64: try String(contentsOfFile: path, encoding: .utf8)) else {
       throw InvalidStorageKey(path: path)
     }

@@ -1,6 +1,6 @@
 public import Foundation
 public import Logging
-internal import Metrics
+public import Metrics
 public import Registrations
 internal import Sealing
 
@@ -13,16 +13,18 @@ public struct Housekeeping: Sendable {
   private let retention: TimeInterval
   private let now: @Sendable () -> Date
   private let logger: Logger
+  private let metrics: any MetricsFactory
 
   /// Prepares the work.
   public init(
     registrations: E2EERegistrations, _ configuration: Configuration, now: @escaping @Sendable () -> Date,
-    logger: Logger
+    logger: Logger, metrics: any MetricsFactory = MetricsSystem.factory
   ) {
     self.registrations = registrations
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
     self.now = now
     self.logger = logger
+    self.metrics = metrics
   }
 
   /// Works once a minute until its task is cancelled.
@@ -47,14 +49,14 @@ public struct Housekeeping: Sendable {
       if removed > 0 { logger.info("expired registrations removed", metadata: ["count": "\(removed)"]) }
     } while removed == limit && !Task.isCancelled
     for count in try await registrations.counts() {
-      Self.gauge(count.kind, "live").record(count.live)
-      Self.gauge(count.kind, "expired").record(count.expired)
+      gauge(count.kind, "live").record(count.live)
+      gauge(count.kind, "expired").record(count.expired)
     }
   }
 
-  private static func gauge(_ kind: PushToken.Kind, _ state: String) -> Gauge {
+  private func gauge(_ kind: PushToken.Kind, _ state: String) -> Gauge {
     Gauge(
       label: "push_bouncer_registrations",
-      dimensions: [("kind", "e2ee"), ("provider", kind.rawValue), ("state", state)])
+      dimensions: [("kind", "e2ee"), ("provider", kind.rawValue), ("state", state)], factory: metrics)
   }
 }

@@ -24,6 +24,13 @@ enum FCMRequest {
     }
 
     var message: Message
+    /// Left out unless true: FCM takes that for false.
+    var validateOnly: Bool?
+
+    enum CodingKeys: String, CodingKey {
+      case message
+      case validateOnly = "validate_only"
+    }
   }
 
   private static let encoder: JSONEncoder = {
@@ -40,7 +47,9 @@ enum FCMRequest {
         priority: message.priority?.rawValue, ttl: message.timeToLive.map { "\(max(0, $0))s" },
         collapseKey: message.collapseKey)
     }
-    let body = Body(message: .init(token: message.token, data: message.data, android: android))
+    let body = Body(
+      message: .init(token: message.token, data: message.data, android: android),
+      validateOnly: message.isOnlyValidated ? true : nil)
     return ByteBuffer(data: try encoder.encode(body))
   }
 

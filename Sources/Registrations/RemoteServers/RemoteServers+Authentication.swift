@@ -17,8 +17,17 @@ extension RemoteServers {
 
   /// Checks a server's key.
   public func authenticate(uuid: UUID, key: String) async throws -> Authentication {
+    if let row = cache.row(uuid), case .authenticated(let server) = try check(key, against: row) {
+      return .authenticated(server)
+    }
     let statement = Self.selectWithKeys(uuid)
+    let readAt = ContinuousClock.now
     guard let row = try await database.read({ try $0.query(statement).first }) else { return .unknown }
+    cache.keep(row, for: uuid, readAt: readAt)
+    return try check(key, against: row)
+  }
+
+  private func check(_ key: String, against row: Row) throws -> Authentication {
     guard try keyHash(of: key, in: row) != nil else { return .wrongKey }
     let server = try RemoteServer(row: row)
     return server.isDeactivated ? .deactivated : .authenticated(server)
@@ -62,6 +71,7 @@ extension RemoteServers {
       .integer(id), .bytes(storageKey.hash(key, for: Self.keyPurpose)), .flag(graceForPrevious),
       .integer(until),
       .integer(now.milliseconds))
+    defer { cache.clear() }
     let changed = try await database.write { connection in
       let changed = try connection.run(rotation)
       if changed > 0, !graceForPrevious {

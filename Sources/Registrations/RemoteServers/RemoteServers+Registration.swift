@@ -80,6 +80,7 @@ extension RemoteServers {
   private func write<Result: Sendable>(
     hostname: Hostname, _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
+    defer { cache.clear() }
     do {
       return try await database.write(body)
     } catch let error as DatabaseError where error.code == .uniqueViolation {

@@ -16,6 +16,10 @@ public struct RemoteServers: Sendable {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
+  let cache = CredentialCache()
+
+  /// After so long a change made in another process is known in every other.
+  public static let propagation = CredentialCache.lifetime
 
   /// The servers in `database`, whose keys are hashed under `storageKey`.
   public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
@@ -73,6 +77,7 @@ public struct RemoteServers: Sendable {
   /// Switches a server off or on again.
   public func setDeactivated(_ id: Int64, _ isDeactivated: Bool) async throws {
     let now = Value.integer(now().milliseconds)
+    defer { cache.clear() }
     try await database.write { connection in
       let changed = try connection.run(
         isDeactivated

@@ -25,4 +25,11 @@ public enum StorageSeal {
         """, .bytes(fingerprint)))
     guard try rows.first?.bytes(0) == fingerprint else { throw WrongKey() }
   }
+
+  /// Whether `database` was sealed with `storageKey`; nil if nothing has been sealed yet. Changes nothing.
+  public static func matches(_ storageKey: StorageKey, in database: any Database) async throws -> Bool? {
+    let statement = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
+    let rows = try await database.read { try $0.query(statement) }
+    return try rows.first?.bytes(0).elementsEqual(storageKey.fingerprint)
+  }
 }

@@ -42,13 +42,28 @@ extension SQLiteDatabase {
     let path = URL(fileURLWithPath: path).path
     try createPrivately(path)
     do {
-      let pool = try DatabasePool(path: path, configuration: Self.configuration(options))
+      let pool = try Self.pool(path, options)
       // Only now: GRDB sets NORMAL whenever it has opened a pool, which would let a power cut
       // take back the last commits.
       try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
       self.init(pool, options, observer: observer)
     } catch {
       throw DatabaseError(error)
+    }
+  }
+
+  /// Of two programs that open a new database at once, SQLite tells one that it is busy without
+  /// waiting: while the log is set up, the busy timeout does not count.
+  private static func pool(_ path: String, _ options: Options) throws -> DatabasePool {
+    let deadline = ContinuousClock.now + .seconds(options.busyTimeout)
+    while true {
+      do {
+        return try DatabasePool(path: path, configuration: configuration(options))
+      } catch let error as GRDB.DatabaseError
+        where error.resultCode == .SQLITE_BUSY && ContinuousClock.now < deadline
+      {
+        usleep(10_000)
+      }
     }
   }
 

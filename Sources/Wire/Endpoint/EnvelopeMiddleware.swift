@@ -2,6 +2,7 @@ public import HTTPTypes
 public import Hummingbird
 internal import Logging
 import NIOCore
+import NIOHTTP1
 
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
 /// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
@@ -43,6 +44,10 @@ public struct EnvelopeMiddleware: RouterMiddleware {
       return APIError(.contentTooLarge, code: "PAYLOAD_TOO_LARGE", "Payload too large").response
     case let error as HTTPError where error.status == .notFound:
       return APIError(.notFound, "Not found").response
+    case is HTTPParserError:
+      return APIError(.badRequest, "Malformed request").response
+    case is CancellationError:
+      return APIError.unavailable("Shutting down", retryAfter: 5).response
     case let error as any HTTPResponseError:
       return APIError(error.status, error.status.reasonPhrase).response
     default:

@@ -5,7 +5,6 @@ import HummingbirdCore
 import HummingbirdTLS
 import Logging
 import NIOCore
-import NIOSSL
 import Operations
 import Providers
 import Registrations
@@ -99,11 +98,11 @@ struct BouncerService {
         Bounded(
           listener: adminListener(
             configuration, readiness: readiness, metrics: metrics, port: adminPort, logger: logger),
-          limit: .seconds(1)),
+          address: "admin.host and admin.port", limit: .seconds(1)),
         // What has been taken waits for the providers as long as it may, and then has a moment to be answered.
         Bounded(
           listener: try publicListener(configuration, bouncer: bouncer, port: publicPort, logger: logger),
-          limit: configuration.delivery.deadline + .seconds(1)),
+          address: "http.host and http.port", limit: configuration.delivery.deadline + .seconds(1)),
         Draining { readiness.drain() },
       ],
       publicPort: publicPort, adminPort: adminPort, keyFolder: keyFolder, logger: logger)
@@ -163,21 +162,7 @@ extension HTTPServerBuilder {
   fileprivate static func `public`(_ tls: Configuration.TLS?) throws -> HTTPServerBuilder {
     let http = HTTPServerBuilder.http1(configuration: .guarded)
     guard let tls else { return http }
-    let certificates = try NIOSSLCertificate.fromPEMFile(tls.certificateFile).map(
-      NIOSSLCertificateSource.certificate)
-    let key = try NIOSSLPrivateKey(file: tls.keyFile, format: .pem)
-    return try .tls(
-      http,
-      tlsConfiguration: .makeServerConfiguration(certificateChain: certificates, privateKey: .privateKey(key))
-    )
-  }
-}
-
-extension PushProviders.Configuration {
-  fileprivate init(_ configuration: Configuration) {
-    self.init(
-      apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
-      caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)
+    return try .tls(http, tlsConfiguration: tls.serverConfiguration())
   }
 }
 

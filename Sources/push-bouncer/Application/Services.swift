@@ -24,14 +24,27 @@ struct Draining: Service {
   }
 }
 
+/// A listener could not be put where the configuration wants it.
+struct ListenFailure: Error, CustomStringConvertible {
+  let description: String
+}
+
 /// A listener that gets so much time, once the shutdown has come to it, to finish what it has begun.
 struct Bounded<Listener: Service>: Service {
   let listener: Listener
+  /// The keys of the configuration that say where it listens, for whoever has to mend them.
+  let address: String
   let limit: Duration
 
   func run() async throws {
     try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask { try await listener.run() }
+      tasks.addTask {
+        do {
+          try await listener.run()
+        } catch let error as IOError {
+          throw ListenFailure(description: "\(address): cannot listen there: \(error.localizedDescription)")
+        }
+      }
       tasks.addTask {
         try? await gracefulShutdown()
         try? await Task.sleep(for: limit)
@@ -76,15 +89,15 @@ final class Port: Sendable {
 
   /// Makes it known, in the log too.
   func announce(_ listener: String, scheme: String, _ channel: any Channel, logger: Logger) {
-    let address = channel.localAddress
-    let number = address?.port ?? 0
+    // A listener that is closed again already has no address.
+    guard let address = channel.localAddress, let number = address.port else { return }
     let waiting = state.withLock { state in
       state.number = number
       defer { state.waiting = [] }
       return state.waiting
     }
     for continuation in waiting { continuation.resume(returning: number) }
-    let host = address?.ipAddress ?? ""
+    let host = address.ipAddress ?? ""
     logger.notice(
       "listening on \(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(number)",
       metadata: ["listener": "\(listener)", "host": "\(host)", "port": "\(number)"])

@@ -125,6 +125,8 @@ extension Server {
       try await store.servers.setDeactivated(found.id, deactivated)
       return found
     }
+    // When the command returns, a running service acts on it.
+    try await Task.sleep(for: RemoteServers.propagation)
     let document: JSON = [
       "org_id": .string(found.uuid.uuidString.lowercased()), "hostname": .string(found.hostname),
       "deactivated": .bool(deactivated),

@@ -5,10 +5,14 @@ import NIOHTTP1
 import Testing
 import Wire
 
-/// The service as another process.
+/// The service, or another command that goes on, as another process.
 struct Running {
   let process: Process
+  let output: URL
   let log: URL
+
+  /// What it has printed, if that is one document.
+  var printed: JSON? { (try? String(contentsOf: output, encoding: .utf8)).flatMap { try? JSON.parse($0) } }
 
   /// Everything that it has logged.
   var logged: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }

@@ -45,14 +45,20 @@ struct Workplace {
 
   /// Starts the service and waits until both listeners listen; ends it after the test.
   func serve(_ arguments: String..., test: (Running) async throws -> Void) async throws {
-    let files = try makeFiles()
     let ports = ["--http.port", "0", "--admin.port", "0", "--log.format", "json"]
-    let process = prepare(["serve"] + ports + arguments, [:], files)
+    try await start(["serve"] + ports + arguments) { running in
+      await eventually("listening") { running.port(of: "public") != nil && running.port(of: "admin") != nil }
+      try await test(running)
+    }
+  }
+
+  /// Starts a command that goes on; ends it after the test.
+  func start(_ arguments: [String], test: (Running) async throws -> Void) async throws {
+    let files = try makeFiles()
+    let process = prepare(arguments, [:], files)
     try process.run()
-    let running = Running(process: process, log: files.errors)
     defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
-    await eventually("listening") { running.port(of: "public") != nil && running.port(of: "admin") != nil }
-    try await test(running)
+    try await test(Running(process: process, output: files.output, log: files.errors))
   }
 
   func text(of file: String) throws -> String {

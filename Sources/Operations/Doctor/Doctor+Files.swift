@@ -1,0 +1,106 @@
+internal import Foundation
+internal import Registrations
+internal import SQL
+internal import SQLiteMigrations
+internal import Sealing
+
+extension Doctor {
+  func keyFindings(_ snapshot: KeyFolder.Snapshot) -> [Finding] {
+    let directory = configuration.keys.directory
+    var findings = snapshot.problems.map { problem in
+      Finding.bad(
+        "keys", "\(directory)/\(problem.file): \(problem.message)", advice: "mend or remove that file")
+    }
+    let keys = snapshot.bouncer.all
+    if keys.isEmpty {
+      findings.append(
+        .bad("keys", "no bouncer key in \(directory)", advice: "make one: push-bouncer keys generate"))
+    } else if !keys.contains(where: { $0.state == .active }) {
+      findings.append(
+        .bad("keys", "every bouncer key is retired", advice: "make a new one: push-bouncer keys generate"))
+    } else if findings.isEmpty {
+      findings.append(.good("keys", "\(keys.count) bouncer key\(keys.count == 1 ? "" : "s")"))
+    }
+    return findings
+  }
+
+  func permissionFinding() -> Finding {
+    let directory = configuration.keys.directory
+    let exposed = KeyFolder.exposedFiles(in: directory).map { "\(directory)/\($0)" }
+    guard !exposed.isEmpty else { return .good("permissions", "nobody else can read the keys") }
+    return .bad(
+      "permissions", "others can read \(exposed.joined(separator: ", "))",
+      advice: "chmod 600 \(exposed.joined(separator: " "))")
+  }
+
+  /// The database is looked at only if it is there, and not migrated: a service of another version may run on it.
+  func databaseFinding() async -> Finding {
+    let url = configuration.database.url
+    if let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
+      let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+      return FileManager.default.isWritableFile(atPath: folder)
+        ? .good("database", "\(url) is not there yet; serve makes it")
+        : .bad(
+          "database", "\(url) cannot be made", advice: "make the folder \(folder), writable for this user")
+    }
+    do {
+      let database = try await openDatabase(url: url)
+      let finding = await databaseFinding(database)
+      await database.close()
+      return finding
+    } catch {
+      return Self.fault(error, of: url)
+    }
+  }
+
+  private func databaseFinding(_ database: any Database) async -> Finding {
+    let url = configuration.database.url
+    let tables = Statement(
+      "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('metadata', 'schema_migrations')")
+    let applied = Statement("SELECT COUNT(*) FROM schema_migrations")
+    do {
+      guard try await database.read({ try $0.query(tables) }).first?.int64(0) == 2 else {
+        return .good("database", "\(url) is empty; serve fills it")
+      }
+      guard let key = try KeyFolder.existingStorageKey(in: configuration.keys.directory) else {
+        return .bad(
+          "database", "\(configuration.keys.directory)/storage.key is missing, and \(url) was sealed with it",
+          advice: "put the file back from a backup before anything else")
+      }
+      guard try await StorageSeal.matches(key, in: database) ?? true else {
+        return .bad(
+          "database", "\(url) was sealed with another storage.key",
+          advice: "put that file back: look at keys.directory and database.url")
+      }
+      let count = try await database.read { try $0.query(applied) }.first?.int64(0) ?? 0
+      let known = Int64(SQLiteMigrations.all.count)
+      return count > known
+        ? .bad("database", "\(url) belongs to a newer push-bouncer", advice: "use that one")
+        : .good("database", "\(url)\(count < known ? " is older; serve brings it up to date" : "")")
+    } catch {
+      return Self.fault(error, of: url)
+    }
+  }
+
+  private static func fault(_ error: any Error, of url: DatabaseURL) -> Finding {
+    // Other errors could hold a value.
+    let detail =
+      (error as? DatabaseError)?.description ?? (error as? KeyFolder.InvalidStorageKey)?.description
+    return .bad(
+      "database", "\(url): \(detail ?? "\(type(of: error))")",
+      advice: "look at database.url, the file's owner and the space on the disk")
+  }
+
+  func tlsFinding(_ tls: Configuration.TLS) -> Finding {
+    do {
+      _ = try tls.serverConfiguration()
+      let end = try tls.end()
+      let left = end.timeIntervalSince(now()) / 86_400
+      let detail =
+        "the certificate \(left < 0 ? "ended" : "ends") on \(end.formatted(.iso8601.year().month().day()))"
+      return left < 14 ? .bad("tls", detail, advice: "renew it and restart") : .good("tls", detail)
+    } catch {
+      return .bad("tls", "\(error)", advice: "mend that key of the configuration")
+    }
+  }
+}

@@ -1,0 +1,105 @@
+internal import Foundation
+internal import NIOCore
+public import Providers
+
+extension Doctor {
+  private static let patience = Duration.seconds(10)
+  /// Of the right form, so that the key is looked at too, whichever Apple looks at first.
+  private static let deviceToken = String(repeating: "0", count: 64)
+
+  /// A push to a token that cannot exist, by each way there is: it must be refused for the token.
+  func providerFindings(_ credentials: Credentials) async -> [Finding] {
+    guard !credentials.apns.isEmpty || !credentials.fcm.isEmpty else {
+      let directory = configuration.keys.directory
+      return [
+        .bad(
+          "providers", "no credential in \(directory)/apns or \(directory)/fcm: nothing can be delivered",
+          advice: "put your Apple key or your Google service account there; \(directory)/README.md says how")
+      ]
+    }
+    return await withTaskGroup { tasks in
+      // Each credential on its own: of two that serve a topic, only the first is ever used.
+      for credential in credentials.apns {
+        for topic in credential.topics where !topic.hasSuffix(".voip") {
+          let push = Push.apns(
+            APNsNotification(
+              token: Self.deviceToken, topic: topic,
+              payload: ByteBuffer(string: #"{"aps":{"content-available":1}}"#),
+              pushType: .background, priority: 5, expiration: Date(timeIntervalSince1970: 0)))
+          tasks.addTask {
+            await finding("apns:\(credential.name)", topic, push, Credentials(apns: [credential]))
+          }
+        }
+      }
+      for credential in credentials.fcm {
+        let push = Push.fcm(
+          FCMMessage(token: "doctor", project: credential.projectID, data: [:], isOnlyValidated: true))
+        tasks.addTask {
+          await finding("fcm:\(credential.name)", credential.projectID, push, Credentials(fcm: [credential]))
+        }
+      }
+      var findings: [Finding] = []
+      for await finding in tasks { findings.append(finding) }
+      return findings.sorted { ($0.check, $0.detail) < ($1.check, $1.detail) }
+    }
+  }
+
+  private func finding(
+    _ check: String, _ target: String, _ push: Push, _ credentials: Credentials
+  ) async -> Finding {
+    do {
+      let providers = try PushProviders(configuration: .init(configuration))
+      providers.use(credentials)
+      let outcome = await providers.send(push, deadline: .now + Self.patience)
+      await providers.shutdown()
+      return Self.finding(check, target, outcome)
+    } catch {
+      return .bad(check, "\(error)", advice: "mend that key of the configuration")
+    }
+  }
+
+  /// What an answer to such a push says of the way it took.
+  static func finding(_ check: String, _ target: String, _ outcome: Outcome) -> Finding {
+    switch outcome {
+    case .delivered, .dead, .suspect:
+      return .good(check, "serves \(target)")
+    case .retry(let reason, _):
+      return .bad(
+        check, "\(target): \(reason)",
+        advice: "see whether the provider can be reached from here: network, firewall, providers.proxy, clock"
+      )
+    case .misconfigured(let reason):
+      return .bad(
+        check, "\(target): \(reason)",
+        advice: check.hasPrefix("apns")
+          ? "compare key_id, team_id, topics and environment with Apple's developer account"
+          : "see that the service account belongs to this project and may send messages, and that FCM is enabled"
+      )
+    case .rejected(let reason):
+      return .bad(
+        check, "\(target): \(reason)",
+        advice: "the provider does not understand us: is there a newer version?")
+    }
+  }
+
+  /// Compares the clock with FCM's: Apple and Google refuse tokens of a clock that is wrong.
+  func clockFinding() async -> Finding {
+    guard let theirs = await providerTime() else {
+      return .good("clock", "could not be compared: nobody told the time")
+    }
+    let seconds = Int(now().timeIntervalSince(theirs).rounded())
+    guard abs(seconds) > 60 else { return .good("clock", "is right") }
+    return .bad(
+      "clock", "is \(abs(seconds)) seconds \(seconds > 0 ? "ahead" : "behind")",
+      advice: "synchronise it, with systemd-timesyncd or chrony for example")
+  }
+}
+
+extension PushProviders.Configuration {
+  /// Where the providers are, by the configuration.
+  public init(_ configuration: Configuration) {
+    self.init(
+      apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
+      caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)
+  }
+}

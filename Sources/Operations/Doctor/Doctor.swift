@@ -1,0 +1,46 @@
+public import Foundation
+internal import Logging
+internal import Providers
+
+/// Looks at everything that the service depends on, changes nothing, and says for each fault what to do.
+public struct Doctor: Sendable {
+  let configuration: Configuration
+  let now: @Sendable () -> Date
+  let providerTime: @Sendable () async -> Date?
+
+  /// A doctor for the service with this configuration.
+  ///
+  /// - Parameter providerTime: asks FCM for the time; nil if it does not tell.
+  public init(
+    _ configuration: Configuration, now: @escaping @Sendable () -> Date = { Date() },
+    providerTime: @escaping @Sendable () async -> Date?
+  ) {
+    self.configuration = configuration
+    self.now = now
+    self.providerTime = providerTime
+  }
+
+  /// What there is to say when the configuration itself cannot be read.
+  public static func finding(_ error: ConfigurationError) -> Finding {
+    .bad(
+      "configuration", "\(error)", advice: "mend that key; push-bouncer init writes a file with all of them")
+  }
+
+  /// Looks at everything; takes as long as the providers take to answer, at most some seconds.
+  public func examine() async -> [Finding] {
+    let folder = KeyFolder(
+      directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
+      logger: Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() })
+    let snapshot = folder.load()
+    async let clock = clockFinding()
+    async let routes = providerFindings(snapshot.credentials)
+    var findings = [Finding.good("configuration", "can be read")]
+    findings += keyFindings(snapshot)
+    findings.append(permissionFinding())
+    findings.append(await databaseFinding())
+    if let tls = configuration.http.tls { findings.append(tlsFinding(tls)) }
+    findings.append(await clock)
+    findings += await routes
+    return findings
+  }
+}

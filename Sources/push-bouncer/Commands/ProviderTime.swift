@@ -1,0 +1,39 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import Operations
+
+/// Asks FCM, by the way that pushes take, for the time.
+enum ProviderTime {
+  /// By the answer's `Date` (RFC 9110 section 6.6.1), whatever else it says; nil if there is none.
+  static func ask(_ configuration: Configuration) async -> Date? {
+    guard let url = configuration.fcm.endpoint else { return nil }
+    var settings = HTTPClient.Configuration()
+    if let file = configuration.providers.caFile {
+      var tls = TLSConfiguration.makeClientConfiguration()
+      tls.additionalTrustRoots = [.file(file)]
+      settings.tlsConfiguration = tls
+    }
+    if let proxy = configuration.providers.proxy, let host = proxy.host() {
+      let user = proxy.user().map {
+        HTTPClient.Authorization.basic(username: $0, password: proxy.password() ?? "")
+      }
+      settings.proxy = .server(host: host, port: proxy.port ?? 80, authorization: user)
+    }
+    let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
+    let answer = try? await client.execute(HTTPClientRequest(url: url.absoluteString), timeout: .seconds(10))
+    try? await client.shutdown()
+    return answer?.headers.first(name: "date").flatMap(parse)
+  }
+
+  /// `Sun, 06 Nov 1994 08:49:37 GMT`
+  static func parse(_ text: String) -> Date? {
+    let formatter = DateFormatter()
+    formatter.locale = Locale(identifier: "en_US_POSIX")
+    formatter.timeZone = .gmt
+    formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+    return formatter.date(from: text)
+  }
+}

@@ -1,0 +1,180 @@
+import Foundation
+import ProviderSimulator
+import Providers
+import Registrations
+import SQL
+import SQLiteMigrations
+import Sealing
+import Testing
+
+@testable import Operations
+
+@Suite(.timeLimit(.minutes(1))) struct DoctorTests {
+  private func doctor(
+    _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil
+  ) throws -> Doctor {
+    let overrides = [
+      "keys.directory": folder.path, "database.url": "sqlite:\(folder.path)/test.sqlite",
+    ].merging(more) { $1 }
+    let (configuration, _) = try Configuration.load(
+      file: nil, environment: [:], overrides: overrides, workingDirectory: folder.path)
+    return Doctor(configuration, providerTime: { theirTime })
+  }
+
+  /// Runs a test with a simulator whose credentials are in the folder.
+  private func withSimulator(
+    _ body: (_ folder: TestFolder, _ endpoints: [String: String]) async throws -> Void
+  ) async throws {
+    try await withKeyFolder { folder in
+      let simulator = try await ProviderSimulator.start()
+      do {
+        try simulator.writeKeys(to: folder.url)
+        try await body(
+          folder,
+          [
+            "apns.endpoint": simulator.apnsEndpoint, "fcm.endpoint": simulator.fcmEndpoint,
+            "providers.ca_file": "\(folder.path)/ca.pem",
+          ])
+      } catch {
+        await simulator.stop()
+        throw error
+      }
+      await simulator.stop()
+    }
+  }
+
+  private func faults(_ findings: [Finding]) -> Set<String> {
+    Set(findings.filter { !$0.isGood }.map(\.check))
+  }
+
+  private func exists(_ name: String, in folder: TestFolder) -> Bool {
+    FileManager.default.fileExists(atPath: folder.url.appending(path: name).path)
+  }
+
+  @Test func aServiceInOrderHasNoFaultAndLookingChangesNothing() async throws {
+    try await withSimulator { folder, endpoints in
+      _ = try KeyFolder.storageKey(in: folder.path)
+      try folder.writeBouncerKey()
+      let findings = try await doctor(folder, endpoints, theirTime: Date()).examine()
+      #expect(faults(findings).isEmpty, "\(findings)")
+      #expect(
+        Set(findings.map(\.check)).isSuperset(of: [
+          "configuration", "keys", "permissions", "database", "clock", "apns:simulator",
+        ]))
+      #expect(findings.contains { $0.check.hasPrefix("fcm:") })
+      #expect(!exists("test.sqlite", in: folder))
+    }
+  }
+
+  @Test func aWrongKeyIsToldFromAProviderThatCannotBeReached() async throws {
+    try await withSimulator { folder, endpoints in
+      try folder.writeAPNs("stranger")
+      var findings = try await doctor(folder, endpoints).examine()
+      let stranger = try #require(findings.first { $0.check == "apns:stranger" })
+      #expect(!stranger.isGood && stranger.detail.contains("InvalidProviderToken"))
+      #expect(stranger.advice?.contains("team_id") == true)
+      #expect(findings.contains { $0.check == "apns:simulator" && $0.isGood })
+
+      // A port that nobody listens on.
+      let nowhere = endpoints.merging(["apns.endpoint": "https://127.0.0.1:1"]) { $1 }
+      findings = try await doctor(folder, nowhere).examine()
+      let unreached = try #require(findings.first { $0.check == "apns:simulator" })
+      #expect(!unreached.isGood && unreached.advice?.contains("reached") == true)
+      #expect(findings.contains { $0.check.hasPrefix("fcm:") && $0.isGood })
+    }
+  }
+
+  @Test func anEmptyFolderLacksAKeyAndCredentials() async throws {
+    try await withKeyFolder { folder in
+      let directory = folder.url.appending(path: "Keys").path
+      let findings = try await doctor(folder, ["keys.directory": directory]).examine()
+      #expect(faults(findings) == ["keys", "providers"])
+      #expect(findings.filter { $0.isGood == ($0.advice != nil) }.isEmpty)
+      #expect(!exists("Keys", in: folder))
+    }
+  }
+
+  @Test func exposedBrokenAndRetiredKeysAreFaults() async throws {
+    try await withKeyFolder { folder in
+      _ = try BouncerKeyFiles(directory: folder.path).retire(try folder.writeBouncerKey())
+      #expect(try await doctor(folder).examine().contains { $0.detail == "every bouncer key is retired" })
+      try folder.write("apns/broken.json", "{", mode: 0o644)
+      let findings = try await doctor(folder).examine()
+      #expect(findings.contains { $0.check == "keys" && $0.detail.contains("apns/broken.json") })
+      #expect(
+        findings.first { $0.check == "permissions" }?.advice == "chmod 600 \(folder.path)/apns/broken.json")
+    }
+  }
+
+  @Test func aStorageKeyThatIsLostOrAnotherIsFound() async throws {
+    try await withKeyFolder { folder in
+      let key = try KeyFolder.storageKey(in: folder.path)
+      let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
+      #expect(try await doctor(folder).databaseFinding().isGood)
+      try await Migrator.migrate(database, SQLiteMigrations.all)
+      try await StorageSeal.verify(key, of: database)
+      await database.close()
+      #expect(try await doctor(folder).databaseFinding().isGood)
+
+      try folder.remove("storage.key")
+      let lost = try await doctor(folder).databaseFinding()
+      #expect(!lost.isGood && lost.detail.contains("storage.key is missing"))
+      #expect(!exists("storage.key", in: folder))
+
+      _ = try KeyFolder.storageKey(in: folder.path)
+      let other = try await doctor(folder).databaseFinding()
+      #expect(!other.isGood && other.detail.contains("another storage.key"))
+    }
+  }
+
+  @Test func aDatabaseThatCannotBeUsedIsAFault() async throws {
+    try await withKeyFolder { folder in
+      _ = try KeyFolder.storageKey(in: folder.path)
+      for name in ["no/such/x.sqlite", "bad.sqlite"] {
+        try folder.write("bad.sqlite", String(repeating: "this is no database. ", count: 100))
+        let finding = try await doctor(folder, ["database.url": "sqlite:\(folder.path)/\(name)"])
+          .databaseFinding()
+        #expect(!finding.isGood && finding.advice != nil)
+      }
+      let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
+      try await Migrator.migrate(
+        database, SQLiteMigrations.all + [Migration(9999, "future", sql: "SELECT 1")])
+      await database.close()
+      #expect(try await doctor(folder).databaseFinding().detail.contains("newer push-bouncer"))
+    }
+  }
+
+  @Test func aClockThatIsWrongIsAFaultAndOneThatCannotBeComparedIsNone() async throws {
+    try await withKeyFolder { folder in
+      #expect(try await doctor(folder).clockFinding().isGood)
+      #expect(try await doctor(folder, theirTime: Date() - 30).clockFinding().isGood)
+      #expect(
+        try await doctor(folder, theirTime: Date() - 300).clockFinding().detail == "is 300 seconds ahead")
+      let behind = try await doctor(folder, theirTime: Date() + 300).clockFinding()
+      #expect(!behind.isGood && behind.detail == "is 300 seconds behind")
+    }
+  }
+
+  @Test func aCertificateThatIsNoneIsAFault() async throws {
+    try await withKeyFolder { folder in
+      try folder.write("tls.pem", "nothing")
+      let file = "\(folder.path)/tls.pem"
+      let findings = try await doctor(
+        folder, ["http.tls.certificate_file": file, "http.tls.key_file": file]
+      ).examine()
+      #expect(findings.first { $0.check == "tls" }?.detail.contains("http.tls.certificate_file") == true)
+    }
+  }
+
+  @Test func onlyWhatIsSaidOfTheTokenItselfIsGood() {
+    let good: [Outcome] = [
+      .delivered(id: "x"), .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
+      .suspect(.fcmSenderIDMismatch),
+    ]
+    let bad: [Outcome] = [
+      .retry(.connectFailed, notBefore: nil), .misconfigured(.invalidProviderToken), .rejected(.badPath),
+    ]
+    for outcome in good { #expect(Doctor.finding("apns:x", "topic", outcome).isGood) }
+    for outcome in bad { #expect(!Doctor.finding("apns:x", "topic", outcome).isGood) }
+  }
+}

@@ -1,0 +1,78 @@
+import Foundation
+import Logging
+import Registrations
+import SQL
+import SQLiteMigrations
+import Sealing
+import Synchronization
+import Testing
+
+@testable import Operations
+
+@Suite struct HousekeepingTests {
+  private final class Clock: Sendable {
+    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
+    var now: Date { time.withLock { $0 } }
+    func advance(days: Double) { time.withLock { $0 += days * 86_400 } }
+  }
+
+  @Test func registrationsAreCountedAndGoWhenLongExpired() async throws {
+    try await withKeyFolder { folder in try await test(folder) }
+  }
+
+  private func test(_ folder: TestFolder) async throws {
+    let clock = Clock()
+    let key = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
+    let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
+    try await Migrator.migrate(database, SQLiteMigrations.all)
+    let servers = RemoteServers(database: database, storageKey: key, now: { clock.now })
+    let (server, _) = try await servers.add(hostname: try Hostname("chat.example.org"), contactEmail: "")
+    let uuid = UUID()
+    try await Analytics(database: database, storageKey: key, now: { clock.now }).store(
+      AnalyticsUpload(
+        version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
+        auditEvents: nil,
+        realms: [
+          RealmDescription(
+            realmID: 2, uuid: uuid, ownerSecret: "secret", host: "chat.example.org", name: "Example",
+            orgType: 10,
+            dateCreated: clock.now, isDeactivated: false, isSystemBotRealm: false, authenticationMethods: "{}"
+          )
+        ]), server: server.id)
+    let realm = try #require(try await RemoteRealms(database: database).find(uuid: uuid))
+    let registrations = E2EERegistrations(database: database, storageKey: key, now: { clock.now })
+    let tokens = try ["dead", "alive"].map { try PushToken("\($0)-token", kind: .fcm) }
+    for token in tokens {
+      try await registrations.register(
+        token, iosAppID: nil, realm: realm.id, bouncerKey: BouncerKeyPair().publicKeyBase64)
+    }
+    let dead = try #require(
+      try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).first)
+    #expect(
+      try await registrations.expire([
+        .init(id: dead.id, registeredAt: dead.registeredAt, reason: "UNREGISTERED")
+      ])
+        == [dead.id])
+
+    let registry = PrometheusRegistry()
+    let (configuration, _) = try Configuration.load(
+      file: nil, environment: [:], overrides: ["retention.expired_days": "30"], workingDirectory: folder.path)
+    let housekeeping = Housekeeping(
+      registrations: registrations, configuration, now: { clock.now },
+      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
+    let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
+    let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
+
+    clock.advance(days: 29)
+    try await housekeeping.work()
+    #expect(await registry.text().contains("\(expired) 1\n"))
+    #expect(await registry.text().contains("\(live) 1\n"))
+
+    clock.advance(days: 2)
+    try await housekeeping.work()
+    #expect(await registry.text().contains("\(expired) 0\n"))
+    #expect(await registry.text().contains("\(live) 1\n"))
+    #expect(await registry.text().contains(#"{kind="e2ee",provider="apns",state="live"} 0"#))
+    await database.close()
+  }
+}

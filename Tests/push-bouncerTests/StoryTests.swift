@@ -1,0 +1,126 @@
+import Foundation
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+/// The commands that play: on this machine, as whoever tries the program does it.
+@Suite(.timeLimit(.minutes(3))) struct StoryTests {
+  @Test func theDemoPlaysToItsEnd() async throws {
+    try await Workplace.test { place in
+      let result = try await place.run(
+        "demo", environment: ["PUSH_BOUNCER_HTTP_PORT": "1", "TMPDIR": place.folder.path])
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(result.output.hasSuffix("Every step happened.\n"))
+      #expect(result.output.contains("decrypts") && result.output.contains("encrypted_data"))
+      #expect(result.errors == "")
+      // What it made is gone.
+      #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path) == [".logs"])
+    }
+  }
+
+  @Test func theDemoCanBeKept() async throws {
+    try await Workplace.test { place in
+      try await place.start(["demo", "--keep"]) { running in
+        await eventually("the invitation") {
+          (try? String(contentsOf: running.output, encoding: .utf8).contains("until Ctrl-C")) == true
+        }
+        running.send(SIGINT)
+        #expect(await running.status() == 0)
+      }
+    }
+  }
+
+  @Test func simulatorServiceAndPhoneFitTogether() async throws {
+    try await Workplace.test { place in
+      try await place.start([
+        "simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", "Keys", "--json",
+      ]) {
+        simulator in
+        await eventually("the simulator") { simulator.printed != nil }
+        let endpoints = try #require(simulator.printed)
+        let apns = try #require(endpoints["apns_endpoint"]?.string)
+        let fcm = try #require(endpoints["fcm_endpoint"]?.string)
+        let providers = [
+          "--apns.endpoint", apns, "--fcm.endpoint", fcm, "--providers.ca_file", "Keys/ca.pem",
+        ]
+        let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
+
+        let doctor = try await place.run(["doctor", "--json"] + providers)
+        #expect(doctor.status == 0, "\(doctor.output)")
+        guard case .array(let findings)? = try doctor.json["findings"] else {
+          Issue.record("no findings")
+          return
+        }
+        #expect(findings.allSatisfy { $0["ok"] == true && $0["advice"] == .null })
+        #expect(findings.contains { $0["check"] == "apns:simulator" })
+
+        let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
+        try await place.serve(
+          "--apns.endpoint", apns, "--fcm.endpoint", fcm, "--providers.ca_file", "Keys/ca.pem"
+        ) { running in
+          for kind in ["apns", "fcm"] {
+            let phone = try await place.run(
+              "device", "--bouncer", running.url("public"), "--org-id", server["org_id"]?.string ?? "",
+              "--org-key",
+              server["org_key"]?.string ?? "", "--realm", "0b1f1bb4-6a5c-4e36-93d0-0f2a9d7a0c11",
+              "--hostname",
+              "chat.example.org", "--public-key", key, "--kind", kind, "--simulator", fcm, "--ca",
+              "Keys/ca.pem",
+              "--send", "Lunch?", "--rotate", "--count", "1", "--json")
+            #expect(phone.status == 0, "\(phone.errors)")
+            #expect(try phone.json["plaintext"]?.string?.contains("Lunch?") == true)
+          }
+          let ready = try await running.call("admin", path: "/readyz").json
+          #expect(ready["status"] == "ready")
+          #expect(ready["checks"]?["apns:simulator"] == ["status": "ok"])
+          // A minute's housekeeping begins at the start.
+          try await eventually("the count of registrations") {
+            try await running.call("admin", path: "/metrics").text.contains("push_bouncer_registrations{")
+          }
+          running.send(SIGTERM)
+          #expect(await running.status() == 0)
+        }
+        simulator.send(SIGTERM)
+        #expect(await simulator.status() == 0)
+      }
+    }
+  }
+
+  @Test func theDoctorSaysWhatIsWrong() async throws {
+    try await Workplace.test { place in
+      let text = try await place.run("doctor")
+      #expect(text.status == 1)
+      #expect(text.output.contains("FAULT keys:") && text.output.contains("push-bouncer keys generate"))
+      #expect(text.errors == "")
+      #expect(!place.exists("Keys") && !place.exists("push-bouncer.sqlite"))
+
+      let json = try await place.run("doctor", "--json", "--http.port", "x")
+      #expect(json.status == 1)
+      guard case .array(let findings)? = try json.json["findings"] else {
+        Issue.record("no findings")
+        return
+      }
+      #expect(findings.count == 1)
+      #expect(findings[0]["check"] == "configuration")
+      #expect(findings[0]["ok"] == false)
+      #expect(findings[0]["detail"]?.string?.contains("http.port") == true)
+    }
+  }
+
+  @Test func aListenerThatCannotListenNamesTheKeysToMend() async throws {
+    try await Workplace.test { place in
+      try await place.serve { running in
+        let port = "\(running.port(of: "public") ?? 0)"
+        let second = try await place.run("serve", "--http.port", port, "--admin.port", "0")
+        #expect(second.status == 1)
+        #expect(second.errors.contains("http.host and http.port"))
+        let tls = try await place.run(
+          "serve", "--http.port", "0", "--admin.port", "0", "--http.tls.certificate_file", "none.pem",
+          "--http.tls.key_file", "none.pem")
+        #expect(tls.status == 1)
+        #expect(tls.errors.contains("http.tls.certificate_file"))
+      }
+    }
+  }
+}
