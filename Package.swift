@@ -206,6 +206,8 @@ let package = Package(
       dependencies: [
         "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
         "SQLiteMigrations",
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
       ],
       swiftSettings: swiftSettings),
     .testTarget(

@@ -71,12 +71,16 @@ public final class Deliverer: Sendable {
     return results
   }
 
-  /// Tries each delivery once; nil stands for one that is done, well or badly.
-  func attempt(_ deliveries: [Delivery], within timeout: Duration) async -> [Leftover?] {
+  /// Tries each delivery of the outbox's `route` once; nil stands for one that is done, well or badly.
+  /// One that no credential serves any more was promised all the same: the key may come back.
+  func attempt(_ deliveries: [Delivery], on route: Route, within timeout: Duration) async -> [Leftover?] {
     let endings = await send(deliveries, within: timeout, schedule: nil)
     var results: [DeliveryResult] = []
     let leftovers = endings.map { ending -> Leftover? in
       switch ending {
+      case .result(.unconfigured):
+        results.append(.queued)
+        return Leftover(reason: .unconfigured, route: route, notBefore: nil, concernsRoute: true)
       case .result(let result):
         results.append(result)
         return nil

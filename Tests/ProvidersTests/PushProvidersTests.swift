@@ -98,7 +98,7 @@ struct PushProvidersTests {
       clock.advance(by: 10)
     }
     let since = Date(timeIntervalSince1970: 1_800_000_000)
-    #expect(providers.routeStates() == [good: .ok, bad: .failing(.invalidProviderToken, since: since)])
+    #expect(providers.routeStates() == [good: .ok, bad: .open(.invalidProviderToken, since: since)])
     await providers.shutdown()
     try await server.stop()
   }

@@ -28,6 +28,11 @@ public final class Outbox: Sendable {
   /// How many entries there are, by the rows of `outbox_routes`. Counted once, then kept along.
   private struct Depth {
     var routes: [Int64: Int] = [:]
+    /// Reserved by insertions under way.
+    var arriving: [Int64: Int] = [:]
+    /// What a count that is under way may have missed. One too many is put right by the next count; one
+    /// too few would leave an entry waiting for it.
+    var sinceCount: [Int64: Int] = [:]
     var total: Int { routes.values.reduce(0, +) }
   }
 
@@ -56,22 +61,23 @@ public final class Outbox: Sendable {
 
   /// Counts what is there, of a run before this one or of another node. Reads the index.
   public func recount() async throws {
+    depth.withLock { $0.sinceCount = $0.arriving }
     let statement = Statement(
       """
       SELECT r.id, r.provider, r.credential, r.target, (SELECT COUNT(*) FROM outbox o WHERE o.route_id = r.id)
       FROM outbox_routes r
       """)
     let rows = try await database.read { try $0.query(statement) }
-    var counted = Depth()
+    var counted: [Int64: Int] = [:]
     var known: [Route: Int64] = [:]
     for row in rows {
       guard let provider = Route.Provider(rawValue: try row.text(1)) else { continue }
       let route = Route(provider: provider, credential: try row.text(2), target: try row.text(3))
       known[route] = try row.int64(0)
-      counted.routes[try row.int64(0)] = Int(try row.int64(4))
+      counted[try row.int64(0)] = Int(try row.int64(4))
     }
     routeIDs.withLock { $0.merge(known) { $1 } }
-    depth.withLock { $0 = counted }
+    depth.withLock { $0.routes = counted.merging($0.sinceCount, uniquingKeysWith: +) }
   }
 
   /// The routes that have entries.
@@ -103,11 +109,14 @@ public final class Outbox: Sendable {
         ))
     }
     try reserve(statements.map(\.route))
+    defer { arrived(statements.map(\.route)) }
     do {
-      let inserted = statements.map(\.statement)
-      try await database.write { connection in
-        for statement in inserted { try connection.run(statement) }
+      let insertions = statements
+      let replacing = try await database.write { connection in
+        // More than one attempt: the place of an older entry with the same collapse id was taken.
+        try insertions.filter { try (connection.query($0.statement).first?.int64(0) ?? 1) > 1 }.map(\.route)
       }
+      release(replacing)
     } catch {
       release(statements.map(\.route))
       throw error
@@ -124,9 +133,19 @@ public final class Outbox: Sendable {
         routes.allSatisfy({ routesThen[$0, default: 0] <= limits.perRoute })
       else { return false }
       depth.routes = routesThen
+      for route in routes {
+        depth.arriving[route, default: 0] += 1
+        depth.sinceCount[route, default: 0] += 1
+      }
       return true
     }
     if !fits { throw Full() }
+  }
+
+  private func arrived(_ routes: [Int64]) {
+    depth.withLock { depth in
+      for route in routes { depth.arriving[route, default: 0] -= 1 }
+    }
   }
 
   private func release(_ routes: some Sequence<Int64>) {
@@ -235,6 +254,7 @@ private let insertion = """
     route_id = excluded.route_id, registration_id = excluded.registration_id, registered_at = excluded.registered_at,
     push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at, expires_at = excluded.expires_at,
     attempts = outbox.attempts + 1
+  RETURNING attempts
   """
 
 extension Push {

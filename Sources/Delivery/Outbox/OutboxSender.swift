@@ -43,8 +43,7 @@ public final class OutboxSender: Sendable {
         }
         ticks += 1
         for route in outbox.routesWithEntries() where begin(route) {
-          // Not cancelled with the loop: a try that has begun is ended and written down.
-          group.addTask { await Task { await self.work(on: route) }.value }
+          group.addTask { await self.work(on: route) }
         }
         try? await Task.sleep(for: Self.interval)
       }
@@ -63,11 +62,12 @@ public final class OutboxSender: Sendable {
     }
   }
 
-  /// Rounds until nothing is due or something goes wrong.
+  /// Rounds until nothing is due, something goes wrong or the task is cancelled. A round that has begun
+  /// is not cancelled with it: its tries are ended and written down.
   private func work(on route: Route) async {
     defer { routes.withLock { $0[route]?.isBusy = false } }
     do {
-      while !Task.isCancelled, try await round(on: route) {}
+      while !Task.isCancelled, try await Task(operation: { try await round(on: route) }).value {}
     } catch {
       report(error)
       routes.withLock { $0[route]?.pace.ended(worked: false, notBefore: nil, now: now()) }
@@ -82,7 +82,7 @@ public final class OutboxSender: Sendable {
     let now = now()
     let living = try await deliverer.living(entries.map(\.delivery))
     let current = entries.filter { $0.expiresAt > now && living.contains($0.delivery.registration) }
-    let outcomes = await deliverer.attempt(current.map(\.delivery), within: Self.timeout)
+    let outcomes = await deliverer.attempt(current.map(\.delivery), on: route, within: Self.timeout)
     var fates: [(id: Int64, attempts: Int, fate: Outbox.Fate)] = []
     var notBefore: Date?
     var worked = true

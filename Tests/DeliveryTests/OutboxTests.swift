@@ -1,0 +1,204 @@
+import Foundation
+import Providers
+import SQL
+import Testing
+
+@testable import Delivery
+
+@Suite struct OutboxTests {
+  private let route = OutboxStore.route
+
+  @Test func `What was kept comes back as it was`() async throws {
+    let store = try await OutboxStore()
+    let apns = Delivery.sample(
+      "{}", registration: 5, expiration: Date(timeIntervalSince1970: 1_790_003_000), collapseID: "c")
+    let message = FCMMessage(
+      token: "t:1", project: "demo", data: ["text": "é", "b": "2"], priority: .high, timeToLive: 60,
+      collapseKey: "k")
+    let fcm = Delivery(
+      push: .fcm(message), registration: 6, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.123))
+    try await store.keep(apns)
+    try await store.keep(fcm, on: OutboxStore.otherRoute)
+    let first = try #require(try await store.outbox.lease(route, limit: 9, for: 30).first)
+    #expect(first.delivery.registration == 5)
+    #expect(first.delivery.registeredAt == apns.registeredAt)
+    guard case .apns(let was) = apns.push, case .apns(let push) = first.delivery.push else {
+      Issue.record("not for APNs any more")
+      return
+    }
+    #expect(push.token == was.token && push.topic == was.topic && push.payload == was.payload)
+    #expect(push.pushType == was.pushType && push.priority == was.priority && push.id == was.id)
+    #expect(push.expiration == was.expiration && push.collapseID == was.collapseID)
+    let second = try #require(
+      try await store.outbox.lease(OutboxStore.otherRoute, limit: 9, for: 30).first)
+    #expect(second.delivery.registeredAt == fcm.registeredAt)
+    guard case .fcm(let push) = second.delivery.push else {
+      Issue.record("not for FCM any more")
+      return
+    }
+    #expect(push.token == message.token && push.project == message.project && push.data == message.data)
+    #expect(push.priority == message.priority && push.timeToLive == message.timeToLive)
+    #expect(push.collapseKey == message.collapseKey)
+  }
+
+  @Test func `Entries are taken in the order of their due times, and none before`() async throws {
+    let store = try await OutboxStore()
+    for (text, due) in [("late", 30.0), ("first", 1), ("second", 2), ("third", 3)] {
+      try await store.keep(.sample(text), due: due)
+    }
+    #expect(try await store.outbox.lease(route, limit: 9, for: 30).isEmpty)
+    store.clock.advance(3)
+    var taken: [String] = []
+    for _ in 0..<4 { taken += try await store.outbox.lease(route, limit: 1, for: 60).map(\.delivery.text) }
+    #expect(taken == ["first", "second", "third"])
+    #expect(try await store.outbox.lease(OutboxStore.otherRoute, limit: 9, for: 30).isEmpty)
+  }
+
+  @Test func `An entry is leased once until the lease ends, and then taken over`() async throws {
+    let store = try await OutboxStore()
+    try await store.keep(.sample("one"))
+    let first = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    store.clock.advance(29.9)
+    #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
+    store.clock.advance(0.1)
+    let second = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    #expect(second.id == first.id && second.attempts == first.attempts + 1)
+    // Whoever held it before has nothing to say any more.
+    try await store.outbox.settle([(first.id, first.attempts, .remove)], on: route)
+    try await store.outbox.settle([(first.id, first.attempts, .retry(at: store.clock.now))], on: route)
+    #expect(try await store.rows() == 1)
+    #expect(store.outbox.count == 1)
+    #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
+    try await store.outbox.settle([(second.id, second.attempts, .remove)], on: route)
+    #expect(try await store.rows() == 0)
+    #expect(store.outbox.count == 0)
+  }
+
+  @Test func `An entry that is to be tried again is due when it was told`() async throws {
+    let store = try await OutboxStore()
+    try await store.keep(.sample("one"))
+    let entry = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    try await store.outbox.settle(
+      [(entry.id, entry.attempts, .retry(at: store.clock.now + 5))], on: route)
+    store.clock.advance(4.9)
+    #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
+    store.clock.advance(0.1)
+    let again = try await store.outbox.lease(route, limit: 1, for: 30)
+    #expect(again.map(\.attempts) == [entry.attempts + 1])
+    #expect(store.outbox.count == 1)
+  }
+
+  @Test func `A batch that does not fit is refused whole`() async throws {
+    var limits = Outbox.Limits()
+    limits.perRoute = 3
+    limits.total = 5
+    let store = try await OutboxStore(limits: limits)
+    let (now, other) = (store.clock.now, OutboxStore.otherRoute)
+    func entries(_ count: Int, _ route: Route) -> [(delivery: Delivery, route: Route, dueAt: Date)] {
+      (0..<count).map { (.sample("\($0)"), route, now) }
+    }
+    try await store.outbox.keep(entries(2, route))
+    // One route's limit holds back the whole batch, and what it had is not counted twice.
+    await #expect(throws: Outbox.Full.self) { try await store.outbox.keep(entries(1, other) + entries(2, route)) }
+    #expect(try await store.rows() == 2)
+    #expect(store.outbox.count == 2)
+    try await store.outbox.keep(entries(3, other))
+    await #expect(throws: Outbox.Full.self) { try await store.outbox.keep(entries(1, route)) }
+    #expect(try await store.rows() == 5)
+    let taken = try await store.outbox.lease(other, limit: 1, for: 30)
+    try await store.outbox.settle(taken.map { ($0.id, $0.attempts, .remove) }, on: other)
+    try await store.outbox.keep(entries(1, route))
+    #expect(store.outbox.count == 5)
+  }
+
+  @Test func `A database that fails keeps nothing and counts nothing`() async throws {
+    let store = try await OutboxStore()
+    try await store.keep(.sample("one"))
+    try await store.database.write { try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN push TO gone")) }
+    await #expect(throws: DatabaseError.self) { try await store.keep(.sample("two")) }
+    #expect(store.outbox.count == 1)
+    #expect(try await store.rows() == 1)
+  }
+
+  @Test func `A newer notification with the same collapse id takes the older one's place`() async throws {
+    let store = try await OutboxStore()
+    try await store.keep(.sample("old", collapseID: "c"))
+    try await store.keep(.sample("new", collapseID: "c"))
+    try await store.keep(.sample("of another device", registration: 2, collapseID: "c"))
+    try await store.keep(.sample("another", collapseID: "d"))
+    try await store.keep(.sample("on its own"))
+    let texts = try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text)
+    #expect(Set(texts) == ["new", "of another device", "another", "on its own"])
+    #expect(texts.count == 4)
+    #expect(store.outbox.count == 4)
+  }
+
+  @Test func `Replacing an entry that is being sent leaves the newer one to be sent`() async throws {
+    let store = try await OutboxStore()
+    try await store.keep(.sample("old", collapseID: "c"))
+    let old = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    try await store.keep(.sample("new", collapseID: "c"))
+    try await store.outbox.settle([(old.id, old.attempts, .remove)], on: route)
+    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["new"])
+    #expect(store.outbox.count == 1)
+  }
+
+  @Test func `An entry ends with the notification's own expiration or the greatest age`() async throws {
+    let store = try await OutboxStore(maxAge: 600)
+    let now = store.clock.now
+    for (text, expiration) in [("never", nil), ("soon", now + 60), ("later", now + 6000)] {
+      try await store.keep(.sample(text, expiration: expiration))
+    }
+    let entries = try await store.outbox.lease(route, limit: 9, for: 30)
+    let ends = Dictionary(uniqueKeysWithValues: entries.map { ($0.delivery.text, $0.expiresAt) })
+    #expect(ends == ["never": now + 600, "soon": now + 60, "later": now + 600])
+  }
+
+  @Test func `What was kept before a restart is counted after it`() async throws {
+    let store = try await OutboxStore()
+    for text in ["one", "two"] { try await store.keep(.sample(text)) }
+    try await store.keep(.sample("three"), on: OutboxStore.otherRoute)
+    let outbox = store.reopened()
+    #expect(outbox.count == 0)
+    try await outbox.recount()
+    #expect(outbox.count == 3)
+    #expect(Set(outbox.routesWithEntries()) == [route, OutboxStore.otherRoute])
+    #expect(try await Set(outbox.lease(route, limit: 9, for: 30).map(\.delivery.text)) == ["one", "two"])
+  }
+
+  @Test func `Counting while entries arrive misses none`() async throws {
+    let store = try await OutboxStore()
+    try await withThrowingTaskGroup { group in
+      for index in 0..<200 {
+        group.addTask { try await store.keep(.sample("\(index)")) }
+        if index.isMultiple(of: 10) { group.addTask { try await store.outbox.recount() } }
+      }
+      try await group.waitForAll()
+    }
+    #expect(store.outbox.count >= 200)
+    try await store.outbox.recount()
+    #expect(store.outbox.count == 200)
+  }
+
+  @Test func `No token and no payload stands in a file of the database`() async throws {
+    let store = try await OutboxStore()
+    let token = String(repeating: "5ec2e7", count: 10)
+    try await store.keep(.sample("a payload of its own", token: token, collapseID: "collapse-it"))
+    #expect(try store.files(contain: "org.example.chat"))
+    for secret in [token, "a payload of its own", "collapse-it"] {
+      #expect(try !store.files(contain: secret))
+      #expect(try !store.files(contain: Data(secret.utf8).base64EncodedString()))
+    }
+  }
+
+  @Test func `An entry sealed under another key goes, and the others do not wait for it`() async throws {
+    let store = try await OutboxStore()
+    try await store.keep(.sample("old"))
+    let outbox = store.reopened(key: 8)
+    try await outbox.recount()
+    try await outbox.keep([(.sample("new"), route, store.clock.now)])
+    #expect(try await outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["new"])
+    #expect(try await store.rows() == 1)
+    #expect(outbox.count == 1)
+  }
+}

@@ -1,0 +1,54 @@
+import Foundation
+import Testing
+
+@testable import Delivery
+
+@Suite struct ScheduleTests {
+  private let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+  @Test func `The bound of a pause doubles with each try up to the longest`() {
+    let schedule = RetrySchedule(first: 2, longest: 300)
+    #expect((1...10).map { schedule.pause(after: $0, random: 1) } == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
+    #expect(schedule.pause(after: .max, random: 1) == 300)
+  }
+
+  @Test func `A pause is anything between nothing and its bound`() {
+    let schedule = RetrySchedule(first: 2, longest: 300)
+    #expect(schedule.pause(after: 3, random: 0) == 0)
+    #expect(schedule.pause(after: 3, random: 0.25) == 2)
+    #expect(schedule.next(after: 3, now: now, notBefore: nil, random: 0.5) == now + 4)
+  }
+
+  @Test func `Nothing is tried before the provider allows it, and not by all at that very moment`() {
+    let schedule = RetrySchedule(first: 2, longest: 300)
+    for random in [0, 0.3, 1] {
+      #expect(schedule.next(after: 1, now: now, notBefore: now + 60, random: random) == now + 60 + 2 * random)
+      #expect(schedule.next(after: 9, now: now, notBefore: now + 600, random: random) <= now + 602)
+    }
+    // What the provider allowed long ago does not shorten the pause.
+    #expect(schedule.next(after: 5, now: now, notBefore: now - 60, random: 1) == now + 32)
+  }
+
+  @Test func `A pace doubles while it goes well, to its largest, and falls to one`() {
+    var pace = Pace()
+    var windows: [Int] = []
+    for _ in 0..<8 {
+      windows.append(pace.window)
+      pace.ended(worked: true, notBefore: nil, now: now)
+    }
+    #expect(windows == [1, 2, 4, 8, 16, 32, 64, 64])
+    #expect(pace.pausedUntil < now)
+    pace.ended(worked: false, notBefore: nil, now: now)
+    #expect(pace.window == 1)
+  }
+
+  @Test func `A failure pauses a route for as long as its provider asks, and for a moment at least`() {
+    var pace = Pace()
+    pace.ended(worked: false, notBefore: nil, now: now)
+    #expect(pace.pausedUntil == now + 0.5)
+    pace.ended(worked: false, notBefore: now - 5, now: now)
+    #expect(pace.pausedUntil == now + 0.5)
+    pace.ended(worked: false, notBefore: now + 30, now: now)
+    #expect(pace.pausedUntil == now + 30)
+  }
+}

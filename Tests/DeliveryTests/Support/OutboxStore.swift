@@ -1,0 +1,92 @@
+import Foundation
+import NIOCore
+import Providers
+import SQL
+import SQLiteMigrations
+import Sealing
+import Synchronization
+
+@testable import Delivery
+
+/// A clock that stands still until it is moved.
+final class TestClock: Sendable {
+  private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
+  var now: Date { time.withLock { $0 } }
+  func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+}
+
+/// An outbox in a database of its own.
+final class OutboxStore: Sendable {
+  static let route = Route(provider: .apns, credential: "main", target: "org.example.chat")
+  static let otherRoute = Route(provider: .fcm, credential: "default", target: "demo")
+
+  let clock = TestClock()
+  let folder: URL
+  let database: any Database
+  let outbox: Outbox
+
+  init(maxAge: TimeInterval = 3600, limits: Outbox.Limits = .init()) async throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: "outbox-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    database = try await openDatabase(
+      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
+    try await Migrator.migrate(database, SQLiteMigrations.all)
+    outbox = Self.outbox(database, clock, maxAge: maxAge, limits: limits)
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(at: folder)
+  }
+
+  /// Another outbox on the same database, as after a restart or on another node.
+  func reopened(key: UInt8 = 7) -> Outbox { Self.outbox(database, clock, key: key) }
+
+  private static func outbox(
+    _ database: any Database, _ clock: TestClock, maxAge: TimeInterval = 3600,
+    limits: Outbox.Limits = .init(), key: UInt8 = 7
+  ) -> Outbox {
+    Outbox(
+      database: database, storageKey: StorageKey(bytes: [UInt8](repeating: key, count: 32)), maxAge: maxAge,
+      limits: limits, now: { clock.now })
+  }
+
+  /// Keeps one entry, due after so many seconds.
+  func keep(_ delivery: Delivery, on route: Route = route, due: TimeInterval = 0) async throws {
+    try await outbox.keep([(delivery, route, clock.now + due)])
+  }
+
+  /// How many rows there are.
+  func rows() async throws -> Int64 {
+    try await database.read { try $0.query(Statement("SELECT COUNT(*) FROM outbox")).first?.int64(0) ?? -1 }
+  }
+
+  /// Whether a file of the database contains this text.
+  func files(contain text: String) throws -> Bool {
+    try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil).contains {
+      try Data(contentsOf: $0).range(of: Data(text.utf8)) != nil
+    }
+  }
+}
+
+extension Delivery {
+  /// A delivery to be told by its text.
+  static func sample(
+    _ text: String, registration: Int64 = 1, token: String = String(repeating: "ab", count: 32),
+    expiration: Date? = nil, collapseID: String? = nil
+  ) -> Delivery {
+    Delivery(
+      push: .apns(
+        APNsNotification(
+          token: token, topic: "org.example.chat", payload: ByteBuffer(string: text), pushType: .alert,
+          priority: 10, expiration: expiration, collapseID: collapseID)),
+      registration: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25))
+  }
+
+  /// What it says.
+  var text: String {
+    switch push {
+    case .apns(let push): String(buffer: push.payload)
+    case .fcm(let push): push.data["text"] ?? ""
+    }
+  }
+}
