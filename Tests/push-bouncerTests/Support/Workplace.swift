@@ -45,6 +45,10 @@ struct Workplace {
 
   /// Starts the service and waits until both listeners listen; ends it after the test.
   func serve(_ arguments: String..., test: (Running) async throws -> Void) async throws {
+    try await serve(arguments, test: test)
+  }
+
+  func serve(_ arguments: [String], test: (Running) async throws -> Void) async throws {
     let ports = ["--http.port", "0", "--admin.port", "0", "--log.format", "json"]
     try await start(["serve"] + ports + arguments) { running in
       await eventually("listening") { running.port(of: "public") != nil && running.port(of: "admin") != nil }
