@@ -114,7 +114,7 @@ import Testing
   @Test func `A database that fails keeps nothing and counts nothing`() async throws {
     let store = try await OutboxStore()
     try await store.keep(.sample("one"))
-    try await store.database.write { try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN push TO gone")) }
+    _ = try await store.database.write { try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN push TO gone")) }
     await #expect(throws: DatabaseError.self) { try await store.keep(.sample("two")) }
     #expect(store.outbox.count == 1)
     #expect(try await store.rows() == 1)
