@@ -1,0 +1,133 @@
+import Foundation
+import ProviderSimulator
+import Providers
+import Registrations
+import Sealing
+import Testing
+
+@testable import Delivery
+
+/// What becomes of a notification and its registration, answer by answer.
+@Suite struct OutcomeTests {
+  @Test func `What a provider accepts is delivered, once and in the order asked for`() async throws {
+    try await DeliveryBench.test { bench in
+      let devices = try await bench.devices(.apns, 3) + bench.devices(.fcm, 3)
+      let results = try await bench.deliverer.deliver(devices.enumerated().map { bench.push("\($0)", to: $1) })
+      #expect(results == [DeliveryResult](repeating: .delivered, count: 6))
+      #expect(bench.accepted().mapValues(\.count) == ["0": 1, "1": 1, "2": 1, "3": 1, "4": 1, "5": 1])
+      #expect(bench.outbox.count == 0)
+      #expect(bench.state(bench.apnsRoute) == .ok)
+      #expect(bench.state(bench.fcmRoute) == .ok)
+    }
+  }
+
+  @Test func `A dead token ends its registration, and no other`() async throws {
+    try await DeliveryBench.test { bench in
+      for kind in PushToken.Kind.allCases {
+        let devices = try await bench.devices(kind, 2)
+        bench.simulator.setToken(devices[0].token, TokenRule(status: kind == .apns ? 410 : 404))
+        let reason: Reason = kind == .apns ? .unregistered : .fcmUnregistered
+        let results = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
+        #expect(results == [.ended(reason), .delivered])
+        #expect(try await !bench.lives(devices[0]))
+        #expect(try await bench.lives(devices[1]))
+      }
+    }
+  }
+
+  @Test func `A token that died before it was registered stays`() async throws {
+    try await DeliveryBench.test { bench in
+      let device = try await bench.devices(.apns)[0]
+      let registered = Int((device.registeredAt.timeIntervalSince1970 * 1000).rounded())
+      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .at(registered - 1)))
+      #expect(try await bench.deliver("n", to: device) == .refused(.unregistered))
+      #expect(try await bench.lives(device))
+      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .at(registered + 1)))
+      #expect(try await bench.deliver("n", to: device) == .ended(.unregistered))
+      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .none))
+      let other = try await bench.devices(.apns)[0]
+      bench.simulator.setToken(other.token, TokenRule(status: 410, timestamp: .none))
+      #expect(try await bench.deliver("n", to: other) == .ended(.unregistered))
+    }
+  }
+
+  @Test func `A token that was registered again while its notification was under way stays`() async throws {
+    try await DeliveryBench.test { bench in
+      let device = try await bench.devices(.apns)[0]
+      bench.advance(1)
+      try await bench.register(PushToken(device.token, kind: .apns))
+      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .none))
+      #expect(try await bench.deliver("n", to: device) == .refused(.unregistered))
+      #expect(try await bench.lives(device))
+    }
+  }
+
+  @Test func `A refused token stays on a route that has not delivered, and ends on one that has`() async throws {
+    try await DeliveryBench.test { bench in
+      for (kind, status, reason, route) in [
+        (PushToken.Kind.apns, 400, Reason.badDeviceToken, bench.apnsRoute),
+        (.fcm, 403, .fcmSenderIDMismatch, bench.fcmRoute),
+      ] {
+        let devices = try await bench.devices(kind, 3)
+        let good = try await bench.devices(kind, 3)
+        for device in devices { bench.simulator.setToken(device.token, TokenRule(status: status)) }
+        #expect(try await bench.deliver("n", to: devices[0]) == .refused(reason))
+        #expect(try await bench.lives(devices[0]))
+        guard case .failing(reason, since: _) = bench.state(route) else {
+          Issue.record("the route is \(String(describing: bench.state(route)))")
+          return
+        }
+        for device in good { #expect(try await bench.deliver("n", to: device) == .delivered) }
+        #expect(bench.state(route) == .ok)
+        // With this one, two of five.
+        #expect(try await bench.deliver("n", to: devices[0]) == .ended(reason))
+        #expect(try await bench.deliver("n", to: devices[1]) == .ended(reason))
+        // Four of seven are too many.
+        #expect(try await bench.deliver("n", to: devices[2]) == .refused(reason))
+        #expect(try await bench.lives(devices[2]))
+        guard case .failing(reason, since: _) = bench.state(route) else {
+          Issue.record("the route is \(String(describing: bench.state(route)))")
+          return
+        }
+      }
+    }
+  }
+
+  @Test func `An access or provider token that has run out is replaced, and the notification goes`() async throws {
+    try await DeliveryBench.test { bench in
+      let devices = try await bench.devices(.apns) + bench.devices(.fcm)
+      for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }
+      // For the provider they are too old by now, for us half as old as we let them get.
+      bench.simulatorClock.advance(61 * 60)
+      bench.clock.advance(30 * 60)
+      for device in devices { #expect(try await bench.deliver("after", to: device) == .delivered) }
+      #expect(bench.accepted()["after"]?.count == 2)
+      #expect(bench.simulator.counts.jwts == 2)
+      #expect(bench.simulator.counts.oauthTokens == 2)
+    }
+  }
+
+  @Test func `A notification that is wrong itself is refused for good, and its token stays`() async throws {
+    try await DeliveryBench.test { bench in
+      for kind in PushToken.Kind.allCases {
+        let device = try await bench.devices(kind)[0]
+        guard case .refused = try await bench.deliver(String(repeating: "x", count: 5000), to: device) else {
+          Issue.record("not refused")
+          continue
+        }
+        #expect(try await bench.lives(device))
+        #expect(try await bench.deliver("small", to: device) == .delivered)
+      }
+      #expect(bench.outbox.count == 0)
+    }
+  }
+
+  @Test func `What no credential serves is told so`() async throws {
+    try await DeliveryBench.test { bench in
+      let device = try await bench.devices(.apns)[0]
+      let push = bench.push("n", to: device, topic: "org.example.unknown")
+      #expect(try await bench.deliverer.deliver([push]) == [.unconfigured])
+      #expect(try await bench.lives(device))
+    }
+  }
+}

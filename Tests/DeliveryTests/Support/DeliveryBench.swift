@@ -1,0 +1,230 @@
+import Delivery
+import Foundation
+import Logging
+import NIOCore
+import ProviderSimulator
+import Registrations
+import SQL
+import SQLiteMigrations
+import Sealing
+import Synchronization
+import Testing
+
+@testable import Delivery
+@testable import Providers
+
+/// All that a delivery goes through: registrations and outbox in SQLite, providers over TLS and HTTP/2,
+/// and the simulator at the other end.
+final class DeliveryBench: Sendable {
+  /// The time of day, shifted.
+  final class Clock: Sendable {
+    private let shift = Mutex<TimeInterval>(0)
+    var now: Date { Date() + shift.withLock { $0 } }
+    func advance(_ seconds: TimeInterval) { shift.withLock { $0 += seconds } }
+  }
+
+  struct Device: Sendable {
+    let kind: PushToken.Kind
+    let token: String
+    let registration: Int64
+    let registeredAt: Date
+  }
+
+  static let topic = "org.example.chat"
+
+  let clock = Clock()
+  /// Apple's and Google's.
+  let simulatorClock: Clock
+  let simulator: ProviderSimulator
+  let providers: PushProviders
+  let database: any Database
+  let registrations: E2EERegistrations
+  let outbox: Outbox
+  let deliverer: Deliverer
+  private let sender: OutboxSender
+  private let realm: Int64
+  private let folder: URL
+
+  private init(deadline: Duration) async throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: "delivery-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    simulatorClock = Clock()
+    var configuration = ProviderSimulator.Configuration()
+    configuration.now = { [simulatorClock] in simulatorClock.now }
+    simulator = try await ProviderSimulator.start(configuration)
+    try simulator.writeKeys(to: folder.appending(path: "Keys"))
+    let caFile = folder.appending(path: "Keys/ca.pem")
+    let now: @Sendable () -> Date = { [clock] in clock.now }
+    providers = try PushProviders(
+      configuration: .init(
+        apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
+        caFile: caFile.path), now: now)
+    database = try await openDatabase(
+      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
+    try await Migrator.migrate(database, SQLiteMigrations.all)
+    let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
+    realm = try await Self.realm(in: database, storageKey, now)
+    registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
+    outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
+    var logger = Logger(label: "test")
+    logger.logLevel = .critical
+    deliverer = Deliverer(
+      providers: providers, registrations: registrations, outbox: outbox, deadline: deadline, now: now,
+      logger: logger)
+    sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
+    providers.use(try credentials())
+  }
+
+  private static func realm(
+    in database: any Database, _ storageKey: StorageKey, _ now: @escaping @Sendable () -> Date
+  ) async throws -> Int64 {
+    let (server, _) = try await RemoteServers(database: database, storageKey: storageKey, now: now).add(
+      hostname: try Hostname("chat.example.org"), contactEmail: "admin@example.org")
+    let uuid = UUID()
+    let realm = RealmDescription(
+      realmID: 2, uuid: uuid, ownerSecret: "zuliprealm_secret", host: "chat.example.org", name: "Example",
+      orgType: 10, dateCreated: Date(timeIntervalSince1970: 1_600_000_000), isDeactivated: false,
+      isSystemBotRealm: false, authenticationMethods: "{}")
+    try await Analytics(database: database, storageKey: storageKey, now: now).store(
+      AnalyticsUpload(
+        version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
+        auditEvents: nil, realms: [realm]), server: server.id)
+    return try #require(try await RemoteRealms(database: database).find(uuid: uuid)).id
+  }
+
+  /// Runs a test on a bench whose outbox is being sent.
+  static func test(
+    deadline: Duration = .seconds(5), _ test: @escaping @Sendable (DeliveryBench) async throws -> Void
+  ) async throws {
+    let bench = try await DeliveryBench(deadline: deadline)
+    let sending = Task { await bench.sender.run() }
+    let result: Result<Void, any Error>
+    do { result = .success(try await test(bench)) } catch { result = .failure(error) }
+    sending.cancel()
+    await sending.value
+    await bench.providers.shutdown()
+    await bench.simulator.stop()
+    await bench.database.close()
+    try? FileManager.default.removeItem(at: bench.folder)
+    try result.get()
+  }
+
+  /// The simulator's credentials, but for what is told.
+  func credentials(keyID: String? = nil, topics: [String] = [topic], project: String? = nil) throws
+    -> Credentials
+  {
+    let file = folder.appending(path: "Keys/fcm/default.json")
+    var fcm = try FCMCredential(name: "default", json: Data(contentsOf: file))
+    if let project { fcm.projectID = project }
+    let apns = APNsCredential(
+      name: "main", keyID: keyID ?? simulator.apnsKeyID, teamID: simulator.apnsTeamID,
+      privateKey: simulator.apnsPrivateKeyPEM, topics: topics, environment: .production)
+    return Credentials(apns: [apns], fcm: [fcm])
+  }
+
+  var apnsRoute: Route { Route(provider: .apns, credential: "main", target: Self.topic) }
+  var fcmRoute: Route { Route(provider: .fcm, credential: "default", target: simulator.projectID) }
+  func state(_ route: Route) -> PushProviders.RouteState? { deliverer.routeStates()[route] }
+
+  /// Time passes for everybody.
+  func advance(_ seconds: TimeInterval) {
+    clock.advance(seconds)
+    simulatorClock.advance(seconds)
+  }
+
+  /// Registers devices.
+  func devices(_ kind: PushToken.Kind, _ count: Int = 1) async throws -> [Device] {
+    var tokens: [PushToken] = []
+    for index in 0..<count {
+      let name = UUID().uuidString.replacing("-", with: "").lowercased()
+      tokens.append(try PushToken(kind == .apns ? name + name : "fcm-\(index):\(name)", kind: kind))
+    }
+    for token in tokens { try await register(token) }
+    let found = try await registrations.lookup(realm: realm, tokenIDs: tokens.map(\.id))
+    return found.map {
+      Device(kind: kind, token: $0.token.text, registration: $0.id, registeredAt: $0.registeredAt)
+    }
+  }
+
+  /// Registers one, or registers it again.
+  func register(_ token: PushToken) async throws {
+    try await registrations.register(
+      token, iosAppID: token.kind == .apns ? Self.topic : nil, realm: realm, bouncerKey: "key")
+  }
+
+  func lives(_ device: Device) async throws -> Bool {
+    try await registrations.living([device.registration]).contains(device.registration)
+  }
+
+  /// A notification to be told by its name.
+  func push(_ name: String, to device: Device, expiration: Date? = nil, topic: String = topic) -> Outgoing {
+    let push: Push =
+      switch device.kind {
+      case .apns:
+        .apns(
+          APNsNotification(
+            token: device.token, topic: topic,
+            payload: ByteBuffer(string: #"{"aps":{"alert":"a"},"name":"\#(name)"}"#), pushType: .alert,
+            expiration: expiration))
+      case .fcm: .fcm(FCMMessage(token: device.token, data: ["name": name]))
+      }
+    return Outgoing(push: push, registration: device.registration, registeredAt: device.registeredAt)
+  }
+
+  /// Delivers one notification.
+  func deliver(_ name: String, to device: Device) async throws -> DeliveryResult {
+    try #require(try await deliverer.deliver([push(name, to: device)]).first)
+  }
+
+  func faults(_ change: (inout Faults) -> Void) async {
+    var faults = Faults()
+    change(&faults)
+    await simulator.setFaults(faults)
+  }
+
+  /// The number of a query.
+  func number(_ sql: String) async throws -> Int64 {
+    try await database.read { try $0.query(Statement(sql)).first?.optionalInt64(0) ?? 0 }
+  }
+
+  /// Waits until nothing is in the outbox.
+  func drained(within limit: Duration = .seconds(60), sourceLocation: SourceLocation = #_sourceLocation)
+    async throws
+  {
+    try await eventually(within: limit, sourceLocation: sourceLocation) {
+      try await self.number("SELECT COUNT(*) FROM outbox") == 0
+    }
+  }
+
+  /// The names that were accepted, each with the `apns-id` (or FCM's message name) of every time.
+  func accepted() -> [String: [String]] {
+    var accepted: [String: [String]] = [:]
+    for arrival in simulator.deliveries() {
+      accepted[Self.name(arrival.payload), default: []].append(arrival.id)
+    }
+    return accepted
+  }
+
+  static func name(_ payload: Data) -> String {
+    struct Payload: Decodable {
+      struct Message: Decodable { let data: [String: String] }
+      let name: String?
+      let message: Message?
+    }
+    let payload = try? JSONDecoder().decode(Payload.self, from: payload)
+    return payload?.name ?? payload?.message?.data["name"] ?? ""
+  }
+}
+
+/// Waits until the condition holds; fails the test after a generous time.
+func eventually(
+  within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
+  _ condition: () async throws -> Bool
+) async throws {
+  let end = ContinuousClock.now + limit
+  while ContinuousClock.now < end {
+    if try await condition() { return }
+    try await Task.sleep(for: .milliseconds(10))
+  }
+  Issue.record("did not happen in time", sourceLocation: sourceLocation)
+}
