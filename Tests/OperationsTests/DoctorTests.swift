@@ -9,7 +9,7 @@ import Testing
 
 @testable import Operations
 
-@Suite(.timeLimit(.minutes(1))) struct DoctorTests {
+@Suite(.serialized, .timeLimit(.minutes(1))) struct DoctorTests {
   private func doctor(
     _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil
   ) throws -> Doctor {

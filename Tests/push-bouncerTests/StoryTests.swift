@@ -5,7 +5,7 @@ import Wire
 @testable import push_bouncer
 
 /// The commands that play: on this machine, as whoever tries the program does it.
-@Suite(.timeLimit(.minutes(3))) struct StoryTests {
+@Suite(.serialized, .timeLimit(.minutes(3))) struct StoryTests {
   @Test func theDemoPlaysToItsEnd() async throws {
     try await Workplace.test { place in
       let result = try await place.run(
