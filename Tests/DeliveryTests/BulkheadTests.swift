@@ -40,7 +40,8 @@ import Testing
         try await group.waitForAll()
         return times.sorted()[50]
       }
-      #expect(median < .milliseconds(300))
+      // Those for FCM take three seconds, or four.
+      #expect(median < .seconds(1))
       #expect(bench.state(bench.apnsRoute) == .ok)
       await bench.faults { _ in }
       try await bench.drained()
