@@ -34,6 +34,7 @@ struct FaultRun {
     let next = Mutex(0)
     let queued = Mutex(0)
     let done = Mutex(0)
+    let batches = Mutex(0)
   }
 
   /// Sends, with the faults of the test, and waits until all is done. Expects that each notification was
@@ -73,8 +74,12 @@ struct FaultRun {
             }
             guard !range.isEmpty else { return }
             var batch = range.map { bench.push("\($0)", to: devices[$0 % devices.count]) }
-            let isForDead = range.lowerBound.isMultiple(of: 7)
-            if isForDead { batch.append(bench.push("dead", to: dead[range.lowerBound % dead.count])) }
+            let number = progress.batches.withLock { batches in
+              batches += 1
+              return batches
+            }
+            let isForDead = number.isMultiple(of: 7)
+            if isForDead { batch.append(bench.push("dead", to: dead[number % dead.count])) }
             var results = try await bench.deliverer.deliver(batch)
             if isForDead { results.removeLast() }
             #expect(results.allSatisfy { $0 == .delivered || $0 == .queued })
