@@ -99,7 +99,9 @@ import Testing
     }
     try await store.outbox.keep(entries(2, route))
     // One route's limit holds back the whole batch, and what it had is not counted twice.
-    await #expect(throws: Outbox.Full.self) { try await store.outbox.keep(entries(1, other) + entries(2, route)) }
+    await #expect(throws: Outbox.Full.self) {
+      try await store.outbox.keep(entries(1, other) + entries(2, route))
+    }
     #expect(try await store.rows() == 2)
     #expect(store.outbox.count == 2)
     try await store.outbox.keep(entries(3, other))
@@ -114,7 +116,9 @@ import Testing
   @Test func `A database that fails keeps nothing and counts nothing`() async throws {
     let store = try await OutboxStore()
     try await store.keep(.sample("one"))
-    _ = try await store.database.write { try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN push TO gone")) }
+    _ = try await store.database.write {
+      try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN push TO gone"))
+    }
     await #expect(throws: DatabaseError.self) { try await store.keep(.sample("two")) }
     #expect(store.outbox.count == 1)
     #expect(try await store.rows() == 1)

@@ -12,7 +12,8 @@ import Testing
   @Test func `What a provider accepts is delivered, once and in the order asked for`() async throws {
     try await DeliveryBench.test { bench in
       let devices = try await bench.devices(.apns, 3) + bench.devices(.fcm, 3)
-      let results = try await bench.deliverer.deliver(devices.enumerated().map { bench.push("\($0)", to: $1) })
+      let results = try await bench.deliverer.deliver(
+        devices.enumerated().map { bench.push("\($0)", to: $1) })
       #expect(results == [DeliveryResult](repeating: .delivered, count: 6))
       #expect(bench.accepted().mapValues(\.count) == ["0": 1, "1": 1, "2": 1, "3": 1, "4": 1, "5": 1])
       #expect(bench.outbox.count == 0)
@@ -62,7 +63,9 @@ import Testing
     }
   }
 
-  @Test func `A refused token stays on a route that has not delivered, and ends on one that has`() async throws {
+  @Test func `A refused token stays on a route that has not delivered, and ends on one that has`()
+    async throws
+  {
     try await DeliveryBench.test { bench in
       for (kind, status, reason, route) in [
         (PushToken.Kind.apns, 400, Reason.badDeviceToken, bench.apnsRoute),
@@ -93,7 +96,9 @@ import Testing
     }
   }
 
-  @Test func `An access or provider token that has run out is replaced, and the notification goes`() async throws {
+  @Test func `An access or provider token that has run out is replaced, and the notification goes`()
+    async throws
+  {
     try await DeliveryBench.test { bench in
       let devices = try await bench.devices(.apns) + bench.devices(.fcm)
       for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }

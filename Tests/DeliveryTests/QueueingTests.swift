@@ -75,7 +75,8 @@ import Testing
           $0.fcm.html = true
         }
         #expect(try await bench.deliver("\(kind)", to: device) == .queued)
-        #expect(bench.simulator.deliveries(includingRefused: true).filter { $0.token == device.token }.count >= 3)
+        #expect(
+          bench.simulator.deliveries(includingRefused: true).filter { $0.token == device.token }.count >= 3)
         await bench.faults { _ in }
         try await bench.drained()
         #expect(bench.accepted()["\(kind)"]?.count == 1)

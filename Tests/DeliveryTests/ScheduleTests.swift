@@ -8,7 +8,8 @@ import Testing
 
   @Test func `The bound of a pause doubles with each try up to the longest`() {
     let schedule = RetrySchedule(first: 2, longest: 300)
-    #expect((1...10).map { schedule.pause(after: $0, random: 1) } == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
+    #expect(
+      (1...10).map { schedule.pause(after: $0, random: 1) } == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
     #expect(schedule.pause(after: .max, random: 1) == 300)
   }
 

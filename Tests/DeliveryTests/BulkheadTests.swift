@@ -1,0 +1,52 @@
+import Foundation
+import ProviderSimulator
+import Providers
+import Sealing
+import Testing
+
+@testable import Delivery
+
+/// What ails one route is no other's business.
+@Suite struct BulkheadTests {
+  @Test(arguments: ["slow", "down", "refusing"])
+  func `A provider in trouble does not slow the other`(trouble: String) async throws {
+    try await DeliveryBench.test(deadline: .seconds(4)) { bench in
+      let apns = try await bench.devices(.apns, 10)
+      let fcm = try await bench.devices(.fcm, 10)
+      // The connections and tokens are there.
+      for device in [apns[0], fcm[0]] { #expect(try await bench.deliver("first", to: device) == .delivered) }
+      await bench.faults {
+        switch trouble {
+        case "slow": $0.fcm.latencyMilliseconds = 3000
+        case "down": $0.fcm.outage = true
+        default: $0.fcm.status = 503
+        }
+      }
+      let median = try await withThrowingTaskGroup(of: Void.self) { group in
+        for index in 0..<300 {
+          group.addTask { _ = try await bench.deliver("fcm \(index)", to: fcm[index % 10]) }
+        }
+        if trouble == "slow" {
+          // All of them are at the provider or on their way, none has been answered.
+          try await eventually { bench.simulator.deliveries().count { $0.token != apns[0].token } >= 200 }
+        }
+        var times: [Duration] = []
+        for index in 0..<100 {
+          let began = ContinuousClock.now
+          #expect(try await bench.deliver("apns \(index)", to: apns[index % 10]) == .delivered)
+          times.append(.now - began)
+        }
+        // Whatever became of those for FCM, they are within their deadline.
+        try await group.waitForAll()
+        return times.sorted()[50]
+      }
+      // Those for FCM take three seconds, or four.
+      #expect(median < .seconds(1))
+      #expect(bench.state(bench.apnsRoute) == .ok)
+      await bench.faults { _ in }
+      try await bench.drained()
+      let accepted = bench.accepted()
+      #expect((0..<300).allSatisfy { accepted["fcm \($0)"] != nil })
+    }
+  }
+}
