@@ -265,7 +265,7 @@ let package = Package(
     .testTarget(
       name: "push-bouncerTests",
       dependencies: [
-        "push-bouncer", "Operations", "ProviderSimulator", "Sealing", "Wire",
+        "push-bouncer", "Operations", "ProviderSimulator", "SQL", "Sealing", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -12,6 +12,9 @@ public final class Readiness: Sendable {
   private let outboxDepth: @Sendable () -> Int
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let isDraining = Mutex(false)
+  /// What the last write came to, and when; whoever asks often must not cost a commit each time.
+  private let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: DatabaseError.Code?)?>(nil)
+  private static let writeInterval = Duration.seconds(2)
 
   /// - Parameters:
   ///   - outboxDepth: how many notifications wait for a provider.
@@ -70,11 +73,33 @@ public final class Readiness: Sendable {
   private func databaseCheck() async -> (Status, JSON) {
     do {
       _ = try await database.read { try $0.query(Statement("SELECT 1")) }
+      if let failure = await writeFailure() { throw DatabaseError(failure, "") }
       return (.ready, ["status": "ok"])
     } catch {
       let reason = (error as? DatabaseError)?.code.description ?? "unknown"
       return (.unavailable, ["status": "failing", "reason": .string(reason)])
     }
+  }
+
+  /// Why nothing can be written, as on a full disk: reads go on there, but nothing can be promised.
+  private func writeFailure() async -> DatabaseError.Code? {
+    let start = ContinuousClock.now
+    if let last = lastWrite.withLock({ $0 }), start - last.at < Self.writeInterval { return last.failure }
+    var failure: DatabaseError.Code?
+    do {
+      // A value that changes: SQLite writes nothing where the same stands already.
+      let time = withUnsafeBytes(of: Date().timeIntervalSince1970.bitPattern.bigEndian) { Array($0) }
+      _ = try await database.execute(
+        Statement(
+          """
+          INSERT INTO metadata (name, value) VALUES ('write_check', $1)
+          ON CONFLICT (name) DO UPDATE SET value = excluded.value
+          """, .bytes(time)))
+    } catch {
+      failure = (error as? DatabaseError)?.code ?? .other
+    }
+    lastWrite.withLock { [failure] in $0 = (start, failure) }
+    return failure
   }
 
   private func keysCheck() -> (Status, JSON) {

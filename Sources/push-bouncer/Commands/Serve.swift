@@ -28,6 +28,8 @@ struct Serve: AsyncParsableCommand {
       metadata: Dictionary(
         configuration.effective.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first }))
 
+    // A limit on the size of files is a full disk like any other: an error, and no end of the process.
+    signal(SIGXFSZ, SIG_IGN)
     let service = try await BouncerService.build(configuration, clockOffset: offset, logger: logger)
     let group = ServiceGroup(
       configuration: .init(

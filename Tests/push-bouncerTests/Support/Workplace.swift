@@ -45,6 +45,10 @@ struct Workplace {
 
   /// Starts the service and waits until both listeners listen; ends it after the test.
   func serve(_ arguments: String..., test: (Running) async throws -> Void) async throws {
+    try await serve(arguments, test: test)
+  }
+
+  func serve(_ arguments: [String], test: (Running) async throws -> Void) async throws {
     let files = try makeFiles()
     let ports = ["--http.port", "0", "--admin.port", "0", "--log.format", "json"]
     let process = prepare(["serve"] + ports + arguments, [:], files)

@@ -1,0 +1,148 @@
+import Foundation
+import ProviderSimulator
+import Synchronization
+import Testing
+
+@testable import push_bouncer
+
+extension Chaos {
+  /// SIGTERM: what has begun is answered, what is promised is kept.
+  @Suite struct DrainTests {
+    @Test func whatIsUnderWayIsAnswered() async throws {
+      try await Stage.test { stage in
+        try await stage.serve { running, server in
+          let phones = try await stage.phones(6, at: server)
+          var faults = Faults()
+          (faults.apns.latencyMilliseconds, faults.fcm.latencyMilliseconds) = (2000, 2000)
+          await stage.simulator.setFaults(faults)
+          try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
+            for phone in phones { group.addTask { try await server.mark([phone]) } }
+            // It has reached the providers, which take their time to answer.
+            try await stage.simulator.waitForDeliveries(count: 2)
+            running.send(SIGTERM)
+            await eventually("new connections refused", within: .seconds(2)) { !accepts(running) }
+            #expect(running.process.isRunning)
+            for try await promise in group { #expect(promise.sent == 1 && promise.deleted.isEmpty) }
+          }
+          #expect(await running.status() == 0)
+        }
+      }
+    }
+
+    @Test func whatNoProviderAnswersIsKept() async throws {
+      try await Stage.test { stage in
+        var promised: Set<String> = []
+        try await stage.serve("--delivery.deadline", "3s") { running, server in
+          let phones = try await stage.phones(6, at: server)
+          hold(phones, at: stage.simulator)
+          let start = ContinuousClock.now
+          try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
+            for phone in phones { group.addTask { try await server.mark([phone]) } }
+            try await stage.simulator.waitForDeliveries(count: 2)
+            running.send(SIGTERM)
+            for try await promise in group {
+              #expect(promise.sent == 0 && promise.deleted.isEmpty)
+              promised.formUnion(promise.marks)
+            }
+          }
+          #expect(.now - start < .seconds(5))
+          #expect(await running.status() == 0)
+        }
+        #expect(promised.count == 6)
+        // The simulator counts what it has taken without an answer; from here on only what comes anew.
+        stage.simulator.reset()
+        try await stage.serve { _, _ in await stage.expectArrival(of: promised) }
+      }
+    }
+
+    @Test func theSecondSignalEndsItAtOnce() async throws {
+      try await Stage.test { stage in
+        var promised: Set<String> = []
+        try await stage.serve("--delivery.deadline", "20s") { running, server in
+          let phones = try await stage.phones(4, at: server)
+          var faults = Faults()
+          (faults.apns.status, faults.fcm.status) = (503, 503)
+          await stage.simulator.setFaults(faults)
+          promised.formUnion(try await server.mark(phones).marks)
+          await stage.simulator.setFaults(Faults())
+          hold(phones, at: stage.simulator)
+          let unanswered = Task { try await server.mark(phones) }
+          try await stage.simulator.waitForDeliveries(count: 1)
+          running.send(SIGTERM)
+          await eventually("the drain") { !accepts(running) }
+          #expect(running.process.isRunning)
+          let start = ContinuousClock.now
+          running.send(SIGTERM)
+          #expect(await running.status() == 1)
+          #expect(.now - start < .seconds(2))
+          await #expect(throws: (any Error).self) { try await unanswered.value }
+        }
+        stage.simulator.reset()
+        try await stage.serve { _, _ in await stage.expectArrival(of: promised) }
+      }
+    }
+
+    /// A connection that comes at the very moment at which the listener ends must not end the process.
+    @Test func connectionsThatComeMeanwhileDoNoHarm() async throws {
+      let times = Int(ProcessInfo.processInfo.environment["CHAOS_TERMS"] ?? "") ?? 5
+      try await Stage.test { stage in
+        for _ in 0..<times {
+          try await stage.place.serve("--log.level", "notice") { running in
+            let port = try #require(running.port(of: "public"))
+            let connections = Connections()
+            await withTaskGroup(of: Void.self) { group in
+              for _ in 0..<4 {
+                group.addTask { await connections.hammer(port) }
+              }
+              await eventually("many connections") { connections.count > 200 }
+              running.send(SIGTERM)
+              #expect(await running.status() == 0, "\(running.logged.suffix(500))")
+            }
+          }
+        }
+      }
+    }
+
+    /// The providers take what is for these phones and do not answer.
+    private func hold(_ phones: [VirtualPhone], at simulator: ProviderSimulator) {
+      for phone in phones {
+        simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 60_000))
+      }
+    }
+  }
+}
+
+/// Connections that come as fast as they can.
+private final class Connections: Sendable {
+  private let made = Mutex(0)
+
+  var count: Int { made.withLock { $0 } }
+
+  /// Connects until it is refused.
+  func hammer(_ port: Int) async {
+    await withCheckedContinuation { done in
+      Thread.detachNewThread {
+        while connect(to: port) { self.made.withLock { $0 += 1 } }
+        done.resume()
+      }
+    }
+  }
+}
+
+/// Whether the public listener takes a connection.
+private func accepts(_ running: Running) -> Bool { connect(to: running.port(of: "public") ?? 0) }
+
+/// Connects and closes.
+private func connect(to port: Int) -> Bool {
+  let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+  defer { close(socket) }
+  var address = sockaddr_in()
+  address.sin_family = sa_family_t(AF_INET)
+  address.sin_port = in_port_t(port).bigEndian
+  address.sin_addr.s_addr = inet_addr("127.0.0.1")
+  return withUnsafePointer(to: &address) { pointer in
+    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+      connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import Foundation
+import ProviderSimulator
+import SQL
+import Sealing
+import Synchronization
+import Testing
+
+@testable import push_bouncer
+
+extension Chaos {
+  /// `spec/decisions.md` 22: `kill -9` at any moment loses nothing that was answered 200.
+  @Suite struct KillTests {
+    /// `CHAOS_KILLS` and `CHAOS_SEED` make it longer, or repeat a run's moments.
+    static let kills = Int(ProcessInfo.processInfo.environment["CHAOS_KILLS"] ?? "") ?? 8
+
+    @Test func nothingThatWasAnsweredIsLost() async throws {
+      let seed =
+        ProcessInfo.processInfo.environment["CHAOS_SEED"].flatMap { UInt64($0) } ?? .random(in: 0 ... .max)
+      print("CHAOS_SEED=\(seed)")
+      var random = SplitMix64(state: seed)
+      let ledger = Ledger()
+      try await Stage.test { stage in
+        for _ in 0..<Self.kills {
+          let moment = Duration.milliseconds(.random(in: 50...1500, using: &random))
+          let outages = (0..<16).map { _ in (Bool.random(using: &random), Bool.random(using: &random)) }
+          try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
+            await withTaskGroup(of: Void.self) { group in
+              for _ in 0..<6 { group.addTask { await Self.load(stage, server, ledger) } }
+              group.addTask {
+                for (apns, fcm) in outages where !Task.isCancelled {
+                  var faults = Faults()
+                  (faults.apns.outage, faults.fcm.outage) = (apns, fcm)
+                  await stage.simulator.setFaults(faults)
+                  try? await Task.sleep(for: .milliseconds(150))
+                }
+              }
+              try? await Task.sleep(for: moment)
+              running.send(SIGKILL)
+              #expect(await running.status() == SIGKILL)
+              group.cancelAll()
+            }
+          }
+        }
+        await stage.simulator.setFaults(Faults())
+        let promised = ledger.now
+        let before = stage.arrived()
+        print(
+          """
+          \(Self.kills) kills: \(promised.phones.count) registrations and \(promised.marks.count) notifications \
+          promised, \(promised.marks.subtracting(before.keys).count) of them in the outbox; \
+          \(promised.refusals) calls without an answer
+          """)
+        #expect(!promised.phones.isEmpty && !promised.marks.isEmpty)
+        #expect(promised.deletions == 0)
+        try await stage.serve { running, server in
+          for start in stride(from: 0, to: promised.phones.count, by: 50) {
+            let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
+            ledger.add(try await server.mark(some))
+          }
+          #expect(ledger.now.deletions == 0)
+          await stage.expectArrival(of: ledger.now.marks)
+          running.send(SIGTERM)
+          #expect(await running.status() == 0)
+        }
+        let twice = stage.arrived().values.filter { $0 > 1 }.count
+        print("sent more than once: \(twice)")
+        let database = try await SQLiteDatabase.open(
+          path: stage.place.folder.appending(path: "push-bouncer.sqlite").path)
+        let integrity = try await database.read {
+          try $0.query(Statement("PRAGMA integrity_check")).map { try $0.text(0) }
+        }
+        await database.close()
+        #expect(integrity == ["ok"])
+      }
+    }
+
+    /// Registers and notifies until the service is gone.
+    private static func load(_ stage: Stage, _ server: ChatServer, _ ledger: Ledger) async {
+      while !Task.isCancelled {
+        do {
+          let phones = ledger.phones(.random(in: 1...4))
+          if phones.isEmpty || Int.random(in: 0..<4) == 0 {
+            let phone = Stage.phone(.random() ? .apns : .fcm)
+            try await stage.register(phone, at: server)
+            ledger.add(phone)
+          } else {
+            ledger.add(try await server.mark(phones))
+          }
+        } catch is ChatServer.Refusal {
+          ledger.addRefusal()
+        } catch {
+          ledger.addRefusal()
+          return
+        }
+      }
+    }
+  }
+}
+
+/// What brings the whole program into trouble: one at a time, it takes all that the machine has.
+@Suite(.serialized) enum Chaos {}
+
+/// Random numbers that a seed brings back.
+struct SplitMix64: RandomNumberGenerator {
+  var state: UInt64
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9e37_79b9_7f4a_7c15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+    return mixed ^ (mixed >> 31)
+  }
+}

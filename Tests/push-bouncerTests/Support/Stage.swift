@@ -1,0 +1,192 @@
+import AsyncHTTPClient
+import Foundation
+import ProviderSimulator
+import Sealing
+import Synchronization
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+/// The service in a folder of its own, between a chat server and providers that can be made to fail.
+struct Stage {
+  let place: Workplace
+  let simulator: ProviderSimulator
+  let bouncerKey: String
+  private let credentials: JSON
+  private let realm = UUID().uuidString.lowercased()
+
+  static func test(_ body: (Stage) async throws -> Void) async throws {
+    try await Workplace.test { place in
+      var configuration = ProviderSimulator.Configuration()
+      configuration.clear = true
+      configuration.keysDirectory = place.folder.appending(path: "Keys").path
+      let simulator = try await ProviderSimulator.start(configuration)
+      do {
+        guard case .array(let keys)? = try await place.run("keys", "list", "--json").json["keys"] else {
+          throw CommandError("the simulator wrote no bouncer key")
+        }
+        let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
+        try await body(
+          Stage(
+            place: place, simulator: simulator, bouncerKey: try #require(keys.first?["public_key"]?.string),
+            credentials: server))
+      } catch {
+        await simulator.stop()
+        throw error
+      }
+      await simulator.stop()
+    }
+  }
+
+  /// Runs the service for as long as `test` lasts; a service that is still there then is killed.
+  func serve(_ arguments: String..., test: (Running, ChatServer) async throws -> Void) async throws {
+    let providers = [
+      "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint", simulator.apnsEndpoint, "--fcm.endpoint",
+      simulator.fcmEndpoint, "--bouncer.rate_limit.per_server", "0",
+    ]
+    try await place.serve(providers + arguments) { running in
+      // A client of its own: connections to a service that was killed are no use to the next.
+      try await withClient { client in
+        let server = ChatServer(
+          bouncer: running.url("public"), id: credentials["org_id"]?.string ?? "",
+          key: credentials["org_key"]?.string ?? "", realm: realm, client: client)
+        _ = try await server.uploadRealm(hostname: "chat.example.org")
+        try await test(running, server)
+      }
+    }
+  }
+
+  private func withClient(_ body: (HTTPClient) async throws -> Void) async throws {
+    var configuration = HTTPClient.Configuration()
+    configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
+    let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    let result: Result<Void, any Error>
+    do { result = .success(try await body(client)) } catch { result = .failure(error) }
+    try await client.shutdown()
+    try result.get()
+  }
+
+  /// Brings a phone in, as its chat server does.
+  func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
+    let sealed = try #require(phone.sealedRegistration(to: bouncerKey, at: Date()))
+    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: bouncerKey)
+  }
+
+  /// Brings in so many phones, every other one an iPhone.
+  func phones(_ count: Int, at server: ChatServer) async throws -> [VirtualPhone] {
+    var phones: [VirtualPhone] = []
+    for index in 0..<count {
+      let phone = Self.phone(index.isMultiple(of: 2) ? .apns : .fcm)
+      try await register(phone, at: server)
+      phones.append(phone)
+    }
+    return phones
+  }
+
+  static func phone(_ kind: PushToken.Kind) -> VirtualPhone { VirtualPhone(kind, appID: "org.example.chat") }
+
+  /// What has reached the providers and was taken, by ``ChatServer/marked(_:)``'s marks: how often.
+  func arrived() -> [String: Int] {
+    var marks: [String: Int] = [:]
+    for delivery in simulator.deliveries() {
+      guard let payload = try? JSON.parse(Array(delivery.payload)),
+        let mark = (payload["message"]?["data"] ?? payload)["encrypted_data"]?.string
+      else { continue }
+      marks[mark, default: 0] += 1
+    }
+    return marks
+  }
+
+  /// Waits until everything promised is there.
+  func expectArrival(
+    of marks: Set<String>, within limit: Duration = .seconds(90),
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) async {
+    let end = ContinuousClock.now + limit
+    var missing = marks
+    while !missing.isEmpty, ContinuousClock.now < end {
+      missing.subtract(arrived().keys)
+      try? await Task.sleep(for: .milliseconds(100))
+    }
+    #expect(
+      missing.isEmpty, "\(missing.count) of \(marks.count) never arrived", sourceLocation: sourceLocation)
+  }
+}
+
+extension ChatServer {
+  /// What a notify call was answered with.
+  struct Promise {
+    /// A mark per phone, all different: the sealed data that its provider gets.
+    let marks: [String]
+    let answer: JSON
+
+    /// The phones that the bouncer calls dead.
+    var deleted: [JSON] {
+      guard case .array(let ids)? = answer["delete_token_ids"] else { return [] }
+      return ids
+    }
+
+    var sent: Int64 {
+      (answer["apple_successfully_sent_count"]?.integer ?? 0)
+        + (answer["android_successfully_sent_count"]?.integer ?? 0)
+    }
+  }
+
+  /// Sends every phone a notification that can be told from every other.
+  func mark(_ phones: [VirtualPhone]) async throws -> Promise {
+    let marks = phones.map { _ in Base64.encode(Array(UUID().uuidString.utf8)) }
+    let requests = zip(phones, marks).map { phone, mark -> JSON in
+      var payload: JSON.Object = [
+        "push_key_id": .integer(Int64(phone.keyID)), "encrypted_data": .string(mark),
+      ]
+      var request: JSON.Object = ["token_id": .string(phone.tokenID.base64)]
+      switch phone.kind {
+      case .apns:
+        payload["aps"] = ["mutable-content": 1, "alert": ["title": "New notification"]]
+        request["http_headers"] = ["apns_priority": 10, "apns_push_type": "alert"]
+      case .fcm:
+        request["fcm_priority"] = "high"
+      }
+      request["payload"] = .object(payload)
+      return .object(request)
+    }
+    let answer = try await post(
+      "push/e2ee/notify", json: ["realm_uuid": .string(realm), "push_requests": .array(requests)])
+    return Promise(marks: marks, answer: answer)
+  }
+}
+
+/// Everything that was answered with 200.
+final class Ledger: Sendable {
+  struct Contents {
+    var phones: [VirtualPhone] = []
+    var marks: Set<String> = []
+    /// Answers that called a registered phone dead.
+    var deletions = 0
+    var refusals = 0
+  }
+
+  private let contents = Mutex(Contents())
+
+  var now: Contents { contents.withLock { $0 } }
+
+  func add(_ phone: VirtualPhone) {
+    contents.withLock { $0.phones.append(phone) }
+  }
+
+  func add(_ promise: ChatServer.Promise) {
+    contents.withLock {
+      $0.marks.formUnion(promise.marks)
+      $0.deletions += promise.deleted.count
+    }
+  }
+
+  func addRefusal() {
+    contents.withLock { $0.refusals += 1 }
+  }
+
+  func phones(_ count: Int) -> [VirtualPhone] {
+    contents.withLock { contents in (0..<count).compactMap { _ in contents.phones.randomElement() } }
+  }
+}
