@@ -1,9 +1,7 @@
 import Foundation
 import ProviderSimulator
-import Sealing
 import Synchronization
 import Testing
-import Wire
 
 @testable import push_bouncer
 
@@ -107,7 +105,9 @@ extension Chaos {
 
     /// The providers take what is for these phones and do not answer.
     private func hold(_ phones: [VirtualPhone], at simulator: ProviderSimulator) {
-      for phone in phones { simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 60_000)) }
+      for phone in phones {
+        simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 60_000))
+      }
     }
   }
 }

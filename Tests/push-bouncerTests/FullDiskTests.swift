@@ -14,7 +14,7 @@ extension Chaos {
 
     @Test func aFullDiskRefusesForNowAndRecovers() async throws {
       try await Stage.test { stage in
-        try await stage.serve("--delivery.deadline", "1s", "--log.level", "error") { running, server in
+        try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
           let phones = try await stage.phones(4, at: server)
           #expect(try await server.mark(phones).sent == 4)
           #expect(try await running.call("admin", path: "/readyz").status == 200)

@@ -23,7 +23,7 @@ extension Chaos {
         for _ in 0..<Self.kills {
           let moment = Duration.milliseconds(.random(in: 50...1500, using: &random))
           let outages = (0..<16).map { _ in (Bool.random(using: &random), Bool.random(using: &random)) }
-          try await stage.serve("--delivery.deadline", "1s", "--log.level", "warning") { running, server in
+          try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
             await withTaskGroup(of: Void.self) { group in
               for _ in 0..<6 { group.addTask { await Self.load(stage, server, ledger) } }
               group.addTask {

@@ -109,7 +109,8 @@ struct Stage {
       missing.subtract(arrived().keys)
       try? await Task.sleep(for: .milliseconds(100))
     }
-    #expect(missing.isEmpty, "\(missing.count) of \(marks.count) never arrived", sourceLocation: sourceLocation)
+    #expect(
+      missing.isEmpty, "\(missing.count) of \(marks.count) never arrived", sourceLocation: sourceLocation)
   }
 }
 
@@ -136,7 +137,9 @@ extension ChatServer {
   func mark(_ phones: [VirtualPhone]) async throws -> Promise {
     let marks = phones.map { _ in Base64.encode(Array(UUID().uuidString.utf8)) }
     let requests = zip(phones, marks).map { phone, mark -> JSON in
-      var payload: JSON.Object = ["push_key_id": .integer(Int64(phone.keyID)), "encrypted_data": .string(mark)]
+      var payload: JSON.Object = [
+        "push_key_id": .integer(Int64(phone.keyID)), "encrypted_data": .string(mark),
+      ]
       var request: JSON.Object = ["token_id": .string(phone.tokenID.base64)]
       switch phone.kind {
       case .apns:

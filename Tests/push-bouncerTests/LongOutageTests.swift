@@ -1,0 +1,54 @@
+import Foundation
+import ProviderSimulator
+import Testing
+
+@testable import push_bouncer
+
+extension Chaos {
+  /// A long outage gathers on the disk, not in memory. `CHAOS_ENTRIES` says how many notifications;
+  /// it takes minutes, so it runs only where that is set.
+  @Suite struct LongOutageTests {
+    private static let entries = Int(ProcessInfo.processInfo.environment["CHAOS_ENTRIES"] ?? "") ?? 0
+
+    @Test(.enabled(if: entries > 0)) func memoryStaysFlatWhileTheOutboxGrows() async throws {
+      try await Stage.test { stage in
+        try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
+          let phones = try await stage.phones(100, at: server)
+          var faults = Faults()
+          (faults.apns.outage, faults.fcm.outage) = (true, true)
+          await stage.simulator.setFaults(faults)
+          let batches = Self.entries / 100
+          let warm = max(1, batches / 10)
+          var memory: [Int] = []
+          for (first, last) in [(0, warm), (warm, batches)] {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+              for sender in 0..<4 {
+                group.addTask {
+                  for _ in stride(from: first + sender, to: last, by: 4) { _ = try await server.mark(phones) }
+                }
+              }
+              try await group.waitForAll()
+            }
+            memory.append(try residentMemory(of: running))
+          }
+          print(
+            "resident memory with \(warm * 100) entries: \(memory[0]) kB, with \(Self.entries): \(memory[1]) kB"
+          )
+          let metrics = try await running.call("admin", path: "/metrics").text
+          let depth = metrics.split(separator: "\n").first { $0.hasPrefix("push_bouncer_outbox_entries") }
+          print(depth ?? "")
+          // Caches may fill; 50,000 sealed pushes in memory would be more.
+          #expect(memory[1] - memory[0] < 8 << 10)
+        }
+      }
+    }
+
+    /// In kB.
+    private func residentMemory(of running: Running) throws -> Int {
+      let status = try String(
+        contentsOfFile: "/proc/\(running.process.processIdentifier)/status", encoding: .utf8)
+      let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
+      return try #require(Int(line.filter(\.isNumber)))
+    }
+  }
+}
