@@ -54,7 +54,8 @@ let package = Package(
       swiftSettings: swiftSettings),
     .target(
       name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
-      resources: [.embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql")], swiftSettings: swiftSettings),
+      resources: [.embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql")],
+      swiftSettings: swiftSettings),
     .target(
       name: "Providers",
       dependencies: [

@@ -98,7 +98,12 @@ extension Chaos {
 }
 
 /// What brings the whole program into trouble: one at a time, it takes all that the machine has.
-@Suite(.serialized) enum Chaos {}
+@Suite(
+  .serialized,
+  .enabled(
+    if: ProcessInfo.processInfo.environment["FAULTS"] != nil,
+    "takes minutes of both cores: FAULTS=1 Scripts/test"))
+enum Chaos {}
 
 /// Random numbers that a seed brings back.
 struct SplitMix64: RandomNumberGenerator {
