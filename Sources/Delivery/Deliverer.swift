@@ -12,6 +12,27 @@ public final class Deliverer: Sendable {
     var deletionGuard = DeletionGuard()
     /// Set while the guard holds suspect answers back.
     var doubt: (reason: Reason, since: Date)?
+
+    enum Change {
+      case doubted(Reason)
+      case trusted
+    }
+
+    mutating func judge(
+      _ outcome: Outcome, _ delivery: Delivery, _ now: Date
+    ) -> (DeletionGuard.Verdict, Change?) {
+      let verdict = deletionGuard.judge(outcome, registeredAt: delivery.registeredAt)
+      switch (verdict, outcome) {
+      case (.doubtRoute, .suspect(let reason)) where doubt == nil:
+        doubt = (reason, now)
+        return (verdict, .doubted(reason))
+      case (_, .delivered) where doubt != nil:
+        doubt = nil
+        return (verdict, .trusted)
+      default:
+        return (verdict, nil)
+      }
+    }
   }
 
   /// What is not done yet: nobody has taken it, and it may still be taken.
@@ -172,22 +193,23 @@ extension Deliverer {
 
   /// What an outcome means for the notification and its registration.
   private func judge(_ outcome: Outcome, of delivery: Delivery, on route: Route) -> Ending {
-    let verdict = records.withLock { records in
-      let verdict = records[route, default: RouteRecord()].deletionGuard.judge(
-        outcome, registeredAt: delivery.registeredAt)
-      switch (verdict, outcome) {
-      case (.doubtRoute, .suspect(let reason)):
-        if records[route]?.doubt == nil { records[route]?.doubt = (reason, now()) }
-      case (_, .delivered):
-        records[route]?.doubt = nil
-      default: break
-      }
-      return verdict
+    let (verdict, change) = records.withLock {
+      $0[route, default: RouteRecord()].judge(outcome, delivery, now())
+    }
+    switch change {
+    case .doubted(let reason):
+      logger.warning(
+        "the provider refuses too many tokens: their registrations stay",
+        metadata: ["route": "\(route)", "reason": "\(reason)"])
+    case .trusted:
+      logger.notice("the provider takes tokens again", metadata: ["route": "\(route)"])
+    case nil: break
     }
     switch outcome {
     case .delivered:
       return .result(.delivered)
     case .dead(let reason, _), .suspect(let reason):
+      metrics.count(verdict, reason, on: route)
       return .result(verdict == .end ? .ended(reason) : .refused(reason))
     case .rejected(let reason):
       return .result(.refused(reason))

@@ -2,35 +2,47 @@ import Metrics
 import Providers
 import Synchronization
 
-/// Counts deliveries by provider, outcome and reason. Handles are made once per label set: making
+/// Counts what providers answer and what follows from it. Handles are made once per label set: making
 /// one costs as much as a thousand increments.
 final class DeliveryMetrics: Sendable {
-  private struct Labels: Hashable {
+  private struct Series: Hashable {
+    let name: String
     let provider: Route.Provider
-    let outcome: String
+    let result: String
     let reason: String
   }
 
-  private let counters = Mutex<[Labels: Counter]>([:])
+  private let counters = Mutex<[Series: Counter]>([:])
 
-  /// Counts one; nil stands for a push that no credential serves.
+  /// Counts a try; nil stands for a push that no credential serves.
   func count(_ push: Push, _ outcome: Outcome?) {
     let provider: Route.Provider =
       switch push {
       case .apns: .apns
       case .fcm: .fcm
       }
-    let (name, reason) = outcome?.labels ?? ("unconfigured", "")
-    let labels = Labels(provider: provider, outcome: name, reason: reason)
-    let counter = counters.withLock { counters in
-      if let counter = counters[labels] { return counter }
+    let (result, reason) = outcome?.labels ?? ("unconfigured", "")
+    counter("push_bouncer_deliveries_total", provider, "outcome", result, reason).increment()
+  }
+
+  /// Counts what the deletion guard made of an answer about a token.
+  func count(_ verdict: DeletionGuard.Verdict, _ reason: Reason, on route: Route) {
+    counter(
+      "push_bouncer_deletion_verdicts_total", route.provider, "verdict", verdict.rawValue, reason.description
+    ).increment()
+  }
+
+  private func counter(
+    _ name: String, _ provider: Route.Provider, _ label: String, _ result: String, _ reason: String
+  ) -> Counter {
+    let series = Series(name: name, provider: provider, result: result, reason: reason)
+    return counters.withLock { counters in
+      if let counter = counters[series] { return counter }
       let counter = Counter(
-        label: "push_bouncer_deliveries_total",
-        dimensions: [("provider", provider.rawValue), ("outcome", name), ("reason", reason)])
-      counters[labels] = counter
+        label: name, dimensions: [("provider", provider.rawValue), (label, result), ("reason", reason)])
+      counters[series] = counter
       return counter
     }
-    counter.increment()
   }
 }
 

@@ -6,12 +6,7 @@ import Testing
 @testable import Delivery
 
 /// Nothing is lost whatever the providers do, and nothing comes twice without a reason.
-@Suite(
-  .serialized,
-  .enabled(
-    if: ProcessInfo.processInfo.environment["FAULTS"] != nil,
-    "takes minutes of both cores: FAULTS=1 Scripts/test"))
-struct FaultTests {
+@Suite(.serialized) struct FaultTests {
   @Test func `Providers that are down for a while get everything afterwards, each once`() async throws {
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       let account = try await FaultRun.run("down for \(Int(FaultRun.outageSeconds)) s", bench) {

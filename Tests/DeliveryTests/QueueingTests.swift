@@ -187,4 +187,42 @@ import Testing
       #expect(bench.accepted().mapValues(\.count) == ["n": 1])
     }
   }
+
+  @Test func `A project whose one device is refused for going too fast serves the others meanwhile`()
+    async throws
+  {
+    try await DeliveryBench.test { bench in
+      let devices = try await bench.devices(.fcm, 40)
+      await bench.faults { $0.fcm.outage = true }
+      let pushes = devices.map { bench.push($0.token, to: $0) }
+      #expect(try await Set(bench.deliverer.deliver(pushes)) == [.queued])
+      for device in devices.prefix(4) {
+        bench.simulator.setToken(device.token, TokenRule(status: 429))
+      }
+      await bench.faults { _ in }
+      try await eventually { bench.accepted().count == 36 }
+      for device in devices.prefix(4) { bench.simulator.setToken(device.token, nil) }
+      bench.advance(600)
+      try await bench.drained()
+      #expect(bench.accepted().count == 40)
+      #expect(bench.accepted().values.allSatisfy { $0.count == 1 })
+    }
+  }
+
+  @Test func `A sender that is told to stop ends what it has begun`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let devices = try await bench.devices(.apns, 2)
+      await bench.faults { $0.apns.outage = true }
+      for device in devices { #expect(try await bench.deliver(device.token, to: device) == .queued) }
+      await bench.faults { $0.apns.latencyMilliseconds = 1000 }
+      bench.advance(60)
+      let sending = Task { await bench.sender.run() }
+      // It has reached the provider, which takes its time to answer.
+      try await eventually { !bench.simulator.deliveries().isEmpty }
+      sending.cancel()
+      await sending.value
+      let arrived = bench.simulator.deliveries().count
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == Int64(2 - arrived))
+    }
+  }
 }

@@ -35,21 +35,27 @@ import Testing
     var windows: [Int] = []
     for _ in 0..<8 {
       windows.append(pace.window)
-      pace.ended(worked: true, notBefore: nil, now: now)
+      pace.ended(tries: pace.window, failures: 0, notBefore: nil, now: now)
     }
     #expect(windows == [1, 2, 4, 8, 16, 32, 64, 64])
     #expect(pace.pausedUntil < now)
-    pace.ended(worked: false, notBefore: nil, now: now)
+    pace.ended(tries: 64, failures: 33, notBefore: nil, now: now)
     #expect(pace.window == 1)
   }
 
-  @Test func `A failure pauses a route for as long as its provider asks, and for a moment at least`() {
+  @Test func `Failures that are not more than half hold up only their own`() {
     var pace = Pace()
-    pace.ended(worked: false, notBefore: nil, now: now)
-    #expect(pace.pausedUntil == now + 0.5)
-    pace.ended(worked: false, notBefore: now - 5, now: now)
-    #expect(pace.pausedUntil == now + 0.5)
-    pace.ended(worked: false, notBefore: now + 30, now: now)
-    #expect(pace.pausedUntil == now + 30)
+    for _ in 0..<4 { pace.ended(tries: pace.window, failures: 0, notBefore: nil, now: now) }
+    pace.ended(tries: 16, failures: 8, notBefore: now + 60, now: now)
+    #expect(pace.window == 16)
+    #expect(pace.pausedUntil < now)
+  }
+
+  @Test func `Failures pause a route for as long as its provider asks, and for a moment at least`() {
+    var pace = Pace()
+    for (notBefore, pausedUntil) in [(nil, now + 0.5), (now - 5, now + 0.5), (now + 30, now + 30)] {
+      pace.ended(tries: 1, failures: 1, notBefore: notBefore, now: now)
+      #expect(pace.pausedUntil == pausedUntil)
+    }
   }
 }

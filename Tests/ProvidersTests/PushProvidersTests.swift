@@ -103,6 +103,19 @@ struct PushProvidersTests {
     try await server.stop()
   }
 
+  @Test func `A route that has lost its only answer is still unknown`() async throws {
+    let server = try await TestServer.start { _ in [.drop] }
+    let providers = try APNsTests.providers(
+      server, clock: TestClock(), credentials: Credentials(apns: [TestKeys.apnsCredential("a")]))
+    guard case .retry(.connectionLost, _) = await APNsTests.send(APNsTests.push(), providers) else {
+      Issue.record("the connection was to be lost")
+      return
+    }
+    #expect(Array(providers.routeStates().values) == [.unknown])
+    await providers.shutdown()
+    try await server.stop()
+  }
+
   @Test(arguments: [
     (PushProviders.Configuration(apnsEndpoint: URL(string: "http://127.0.0.1:1")), "apns.endpoint"),
     (.init(fcmEndpoint: URL(string: "ftp://127.0.0.1")), "fcm.endpoint"),

@@ -7,19 +7,24 @@ import Wire
 @testable import push_bouncer
 
 extension Chaos {
-  /// A disk without room: nothing is promised that cannot be kept, and nothing is lost.
+  /// A disk that takes no more: nothing is promised that cannot be kept, and nothing is lost.
   @Suite struct FullDiskTests {
-    /// What a file may hold; the log of requests stays below it, the database's does not.
-    private static let limit = 65536
-
-    @Test func aFullDiskRefusesForNowAndRecovers() async throws {
+    @Test(arguments: DiskTrouble.possible) func aDiskThatTakesNothingRefusesForNowAndRecovers(
+      trouble: DiskTrouble
+    ) async throws {
       try await Stage.test { stage in
-        try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
+        let folder = stage.place.folder
+        // A file system that one command leaves must not keep the folder from going.
+        defer { trouble.clean(folder) }
+        try await stage.serve(
+          "--delivery.deadline", "1s", "--log.level", "notice", "--database.url", trouble.databaseURL,
+          through: trouble.launcher(folder)
+        ) { running, server in
           let phones = try await stage.phones(4, at: server)
           #expect(try await server.mark(phones).sent == 4)
           #expect(try await running.call("admin", path: "/readyz").status == 200)
 
-          try await limitFiles(of: running, to: "\(Self.limit)")
+          try await trouble.begin(running, folder)
           try await eventually("unavailable") {
             let ready = try await running.call("admin", path: "/readyz")
             return ready.status == 503 && ready.json["status"]?.string == "unavailable"
@@ -45,7 +50,7 @@ extension Chaos {
           }
           #expect(try await running.call("admin", path: "/healthz").status == 200)
 
-          try await limitFiles(of: running, to: "unlimited")
+          try await trouble.end(running, folder)
           stage.simulator.setToken(phones[0].token, nil)
           try await eventually("ready again") {
             try await running.call("admin", path: "/readyz").json["checks"]?["database"]?["status"]?.string
@@ -63,16 +68,6 @@ extension Chaos {
       }
     }
 
-    /// From outside, so that the same process meets a full disk and then room.
-    private func limitFiles(of running: Running, to size: String) async throws {
-      let process = Process()
-      process.executableURL = URL(filePath: "/usr/bin/prlimit")
-      process.arguments = ["--pid", "\(running.process.processIdentifier)", "--fsize=\(size):unlimited"]
-      try process.run()
-      await eventually("the limit") { !process.isRunning }
-      try #require(process.terminationStatus == 0)
-    }
-
     private func refused(
       _ status: Int, sourceLocation: SourceLocation = #_sourceLocation, _ call: () async throws -> Void
     ) async {
@@ -83,5 +78,103 @@ extension Chaos {
         #expect("\(error)".contains(": \(status)"), "\(error)", sourceLocation: sourceLocation)
       }
     }
+  }
+}
+
+/// Ways in which a disk takes nothing any more while the service runs, and takes it again.
+enum DiskTrouble: String, CaseIterable, Sendable {
+  /// Files may not grow (EFBIG).
+  case fileLimit
+  /// The file system is full (ENOSPC).
+  case full
+  /// The file system lets nothing be written (EPERM; a file system that became read-only is the same
+  /// to the program, with another number).
+  case readOnly
+
+  /// Those that this machine lets a test bring about: the latter two take privileges.
+  static var possible: [DiskTrouble] {
+    allCases.filter { trouble in
+      switch trouble {
+      case .fileLimit: return true
+      case .full: return run("/usr/bin/unshare", ["--mount", "true"])
+      case .readOnly:
+        let probe = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        defer { try? FileManager.default.removeItem(at: probe) }
+        return FileManager.default.createFile(atPath: probe.path, contents: Data())
+          && run("/usr/bin/chattr", ["+i", probe.path]) && run("/usr/bin/chattr", ["-i", probe.path])
+      }
+    }
+  }
+
+  /// What a file may hold; the log stays below it, the database's does not.
+  private static let limit = 65536
+
+  private static let mount = "small"
+
+  var databaseURL: String {
+    "sqlite:" + (self == .full ? "\(Self.mount)/" : "") + "push-bouncer.sqlite"
+  }
+
+  /// What the service is started with, before its own command: a small file system that nobody else sees
+  /// and that goes when it does.
+  func launcher(_ folder: URL) -> [String] {
+    guard self == .full else { return [] }
+    let script = """
+      mkdir \(Self.mount) && mount -t tmpfs -o size=2m tmpfs \(Self.mount) \
+        && cp push-bouncer.sqlite* \(Self.mount)/ && exec "$@"
+      """
+    return ["/usr/bin/unshare", "--mount", "sh", "-c", script, "sh"]
+  }
+
+  /// From outside, so that the same process meets the trouble and then its end.
+  func begin(_ running: Running, _ folder: URL) async throws {
+    switch self {
+    case .fileLimit: try await limitFiles(of: running, to: "\(Self.limit)")
+    case .full:
+      FileManager.default.createFile(atPath: filler(running, folder).path, contents: nil)
+      let handle = try FileHandle(forWritingTo: filler(running, folder))
+      while (try? handle.write(contentsOf: Data(count: 4096))) != nil {}
+      try handle.close()
+    case .readOnly:
+      for file in files(folder) { try #require(Self.run("/usr/bin/chattr", ["+i", file])) }
+    }
+  }
+
+  func end(_ running: Running, _ folder: URL) async throws {
+    switch self {
+    case .fileLimit: try await limitFiles(of: running, to: "unlimited")
+    case .full: try FileManager.default.removeItem(at: filler(running, folder))
+    case .readOnly: clean(folder)
+    }
+  }
+
+  /// Lets the folder be removed.
+  func clean(_ folder: URL) {
+    guard self == .readOnly else { return }
+    for file in files(folder) { _ = Self.run("/usr/bin/chattr", ["-i", file]) }
+  }
+
+  private func files(_ folder: URL) -> [String] {
+    ["push-bouncer.sqlite", "push-bouncer.sqlite-wal"].map { folder.appending(path: $0).path }
+  }
+
+  /// Seen through the service's eyes: the file system is its own.
+  private func filler(_ running: Running, _ folder: URL) -> URL {
+    URL(filePath: "/proc/\(running.process.processIdentifier)/root\(folder.path)/\(Self.mount)/filler")
+  }
+
+  private func limitFiles(of running: Running, to size: String) async throws {
+    let pid = "\(running.process.processIdentifier)"
+    try #require(Self.run("/usr/bin/prlimit", ["--pid", pid, "--fsize=\(size):unlimited"]))
+  }
+
+  private static func run(_ command: String, _ arguments: [String]) -> Bool {
+    let process = Process()
+    process.executableURL = URL(filePath: command)
+    process.arguments = arguments
+    process.standardError = FileHandle.nullDevice
+    guard (try? process.run()) != nil else { return false }
+    process.waitUntilExit()
+    return process.terminationStatus == 0
   }
 }

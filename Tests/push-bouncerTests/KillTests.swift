@@ -98,12 +98,7 @@ extension Chaos {
 }
 
 /// What brings the whole program into trouble: one at a time, it takes all that the machine has.
-@Suite(
-  .serialized,
-  .enabled(
-    if: ProcessInfo.processInfo.environment["FAULTS"] != nil,
-    "takes minutes of both cores: FAULTS=1 Scripts/test"))
-enum Chaos {}
+@Suite(.serialized) enum Chaos {}
 
 /// Random numbers that a seed brings back.
 struct SplitMix64: RandomNumberGenerator {

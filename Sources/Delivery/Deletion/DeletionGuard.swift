@@ -8,7 +8,7 @@ public import Providers
 /// believes such answers only on a route that has worked, and only while they are the exception.
 public struct DeletionGuard: Sendable {
   /// What an answer means for the registration.
-  public enum Verdict: Sendable, Hashable {
+  public enum Verdict: String, Sendable, Hashable {
     /// It stays.
     case keep
     /// It ends, unless it was made again meanwhile.

@@ -59,6 +59,13 @@ public final class Outbox: Sendable {
   /// How many entries there are.
   public var count: Int { depth.withLock { $0.total } }
 
+  /// Since when the entry that came first has been there; nil where there is none. One that a newer
+  /// notification has replaced counts from then.
+  public func oldest() async throws -> Date? {
+    let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
+    return try await database.read { try $0.query(statement).first?.int64(0) }.map(Date.init(milliseconds:))
+  }
+
   /// Counts what is there, of a run before this one or of another node. Reads the index.
   public func recount() async throws {
     depth.withLock { $0.sinceCount = $0.arriving }

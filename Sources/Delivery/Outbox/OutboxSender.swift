@@ -70,7 +70,7 @@ public final class OutboxSender: Sendable {
       while !Task.isCancelled, try await Task(operation: { try await round(on: route) }).value {}
     } catch {
       report(error)
-      routes.withLock { $0[route]?.pace.ended(worked: false, notBefore: nil, now: now()) }
+      routes.withLock { $0[route]?.pace.ended(tries: 1, failures: 1, notBefore: nil, now: now()) }
     }
   }
 
@@ -85,7 +85,7 @@ public final class OutboxSender: Sendable {
     let outcomes = await deliverer.attempt(current.map(\.delivery), on: route, within: Self.timeout)
     var fates: [(id: Int64, attempts: Int, fate: Outbox.Fate)] = []
     var notBefore: Date?
-    var worked = true
+    var failures = 0
     for (entry, leftover) in zip(current, outcomes) {
       guard let leftover else {
         fates.append((entry.id, entry.attempts, .remove))
@@ -95,7 +95,7 @@ public final class OutboxSender: Sendable {
         after: entry.attempts, now: self.now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
       fates.append((entry.id, entry.attempts, .retry(at: next)))
       if leftover.concernsRoute {
-        worked = false
+        failures += 1
         notBefore = leftover.notBefore ?? notBefore
       }
     }
@@ -105,8 +105,12 @@ public final class OutboxSender: Sendable {
       fates.append((entry.id, entry.attempts, .remove))
     }
     try await outbox.settle(fates, on: route)
-    routes.withLock { $0[route]?.pace.ended(worked: worked, notBefore: notBefore, now: self.now()) }
-    return worked && entries.count == window
+    let isPaused = routes.withLock { routes in
+      routes[route]?.pace.ended(
+        tries: current.count, failures: failures, notBefore: notBefore, now: self.now())
+      return routes[route].map { $0.pace.pausedUntil > now } ?? true
+    }
+    return !isPaused && entries.count == window
   }
 
   private func report(_ error: any Error) {

@@ -1,8 +1,8 @@
 import Foundation
 
-/// How many entries of one route are sent at a time: one after a failure, then twice as many after
-/// each round that went well. A provider that has just come back is not met with all that has
-/// gathered, and fresh notifications always find room beside it.
+/// How many entries of one route are sent at a time: one after a round of failures, then twice as
+/// many after each round that went well. A provider that has just come back is not met with all that
+/// has gathered, and fresh notifications always find room beside it.
 struct Pace: Sendable {
   static let largest = 64
 
@@ -11,11 +11,16 @@ struct Pace: Sendable {
   /// Nothing goes before.
   private(set) var pausedUntil = Date.distantPast
 
-  /// A round ended; `worked` if every answer was one about a notification.
-  mutating func ended(worked: Bool, notBefore: Date?, now: Date) {
-    if worked {
+  /// A round ended. Failures that are the exception hold up only their own entries: a provider refuses
+  /// for going too fast on account of one device, too.
+  ///
+  /// - Parameters:
+  ///   - failures: how many of `tries` ended without an answer about their notification.
+  ///   - notBefore: when the provider wants to hear of the failed ones again.
+  mutating func ended(tries: Int, failures: Int, notBefore: Date?, now: Date) {
+    if failures == 0 {
       window = min(Self.largest, window * 2)
-    } else {
+    } else if failures * 2 > tries {
       window = 1
       pausedUntil = max(now + 0.5, notBefore ?? now)
     }

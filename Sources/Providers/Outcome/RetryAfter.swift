@@ -2,8 +2,8 @@ import Foundation
 
 /// The `Retry-After` header, in both of its forms (RFC 9110 section 10.2.3).
 enum RetryAfter {
-  /// Further off than this is not believed: a day.
-  static let limit: TimeInterval = 86_400
+  /// Further off than this is not believed: an hour. A notification is worth nothing after a day.
+  static let limit: TimeInterval = 3600
 
   /// The three forms of a date that a recipient must understand (RFC 9110 section 5.6.7).
   private static let forms = [

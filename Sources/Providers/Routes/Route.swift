@@ -1,6 +1,6 @@
 /// The way a push takes: one credential, one topic or project, one environment. Routes are kept
 /// apart, so that a bad key or a slow provider concerns only its own.
-public struct Route: Sendable, Hashable {
+public struct Route: Sendable, Hashable, CustomStringConvertible {
   /// Whose service.
   public enum Provider: String, Sendable, Hashable {
     case apns, fcm
@@ -19,4 +19,7 @@ public struct Route: Sendable, Hashable {
     self.credential = credential
     self.target = target
   }
+
+  /// As it appears in logs: `apns:simulator org.example.chat`.
+  public var description: String { "\(provider.rawValue):\(credential) \(target)" }
 }

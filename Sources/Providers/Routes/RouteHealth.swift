@@ -5,7 +5,8 @@ import Synchronization
 final class RouteHealth: Sendable {
   private struct State {
     var breaker = Breaker()
-    var isUsed = false
+    /// It has answered.
+    var isProven = false
     var failure: (reason: Reason, since: Date)?
   }
 
@@ -13,7 +14,7 @@ final class RouteHealth: Sendable {
 
   var state: PushProviders.RouteState {
     mutex.withLock { state in
-      guard let failure = state.failure else { return state.isUsed ? .ok : .unknown }
+      guard let failure = state.failure else { return state.isProven ? .ok : .unknown }
       return state.breaker.isOpen
         ? .open(failure.reason, since: failure.since) : .failing(failure.reason, since: failure.since)
     }
@@ -27,9 +28,9 @@ final class RouteHealth: Sendable {
   /// Takes an outcome into account.
   func record(_ outcome: Outcome, isProbe: Bool, now: Date) {
     mutex.withLock { state in
-      state.isUsed = true
       switch outcome {
       case .delivered, .dead, .suspect, .rejected, .retry(.tooManyRequests, _):
+        state.isProven = true
         state.failure = nil
         state.breaker.succeeded()
       case .retry(.cancelled, _), .retry(.overloaded, _), .retry(.shuttingDown, _):

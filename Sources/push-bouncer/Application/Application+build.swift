@@ -67,18 +67,7 @@ struct BouncerService {
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
       routeStates: { deliverer.routeStates() })
-    metrics.gauges("push_bouncer_route_up") {
-      deliverer.routeStates().map { route, state in
-        let labels = [
-          ("provider", route.provider.rawValue), ("credential", route.credential), ("target", route.target),
-        ]
-        return switch state {
-        case .unknown, .ok: .init(1, labels: labels)
-        case .failing, .open: .init(0, labels: labels)
-        }
-      }
-    }
-    metrics.gauges("push_bouncer_outbox_entries") { [.init(Double(outbox.count))] }
+    metrics.watch(deliverer, outbox, now: now)
     let adminPort = Port()
     return BouncerService(
       services: [

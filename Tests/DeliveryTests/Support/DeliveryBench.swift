@@ -41,7 +41,7 @@ final class DeliveryBench: Sendable {
   let registrations: E2EERegistrations
   let outbox: Outbox
   let deliverer: Deliverer
-  private let sender: OutboxSender
+  let sender: OutboxSender
   private let realm: Int64
   private let folder: URL
 
@@ -92,12 +92,13 @@ final class DeliveryBench: Sendable {
     return try #require(try await RemoteRealms(database: database).find(uuid: uuid)).id
   }
 
-  /// Runs a test on a bench whose outbox is being sent.
+  /// Runs a test on a bench whose outbox is being sent, unless the test does that itself.
   static func test(
-    deadline: Duration = .seconds(5), _ test: @escaping @Sendable (DeliveryBench) async throws -> Void
+    deadline: Duration = .seconds(5), isSending: Bool = true,
+    _ test: @escaping @Sendable (DeliveryBench) async throws -> Void
   ) async throws {
     let bench = try await DeliveryBench(deadline: deadline)
-    let sending = Task { await bench.sender.run() }
+    let sending = Task { if isSending { await bench.sender.run() } }
     let result: Result<Void, any Error>
     do { result = .success(try await test(bench)) } catch { result = .failure(error) }
     sending.cancel()

@@ -40,12 +40,15 @@ struct Stage {
   }
 
   /// Runs the service for as long as `test` lasts; a service that is still there then is killed.
-  func serve(_ arguments: String..., test: (Running, ChatServer) async throws -> Void) async throws {
+  func serve(
+    _ arguments: String..., through launcher: [String] = [],
+    test: (Running, ChatServer) async throws -> Void
+  ) async throws {
     let providers = [
       "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint", simulator.apnsEndpoint, "--fcm.endpoint",
       simulator.fcmEndpoint, "--bouncer.rate_limit.per_server", "0",
     ]
-    try await place.serve(providers + arguments) { running in
+    try await place.serve(providers + arguments, through: launcher) { running in
       // A client of its own: connections to a service that was killed are no use to the next.
       try await withClient { client in
         let server = ChatServer(

@@ -48,18 +48,23 @@ struct Workplace {
     try await serve(arguments, test: test)
   }
 
-  func serve(_ arguments: [String], test: (Running) async throws -> Void) async throws {
+  /// - Parameter launcher: a command that runs the one that follows it.
+  func serve(
+    _ arguments: [String], through launcher: [String] = [], test: (Running) async throws -> Void
+  ) async throws {
     let ports = ["--http.port", "0", "--admin.port", "0", "--log.format", "json"]
-    try await start(["serve"] + ports + arguments) { running in
+    try await start(["serve"] + ports + arguments, through: launcher) { running in
       await eventually("listening") { running.port(of: "public") != nil && running.port(of: "admin") != nil }
       try await test(running)
     }
   }
 
   /// Starts a command that goes on; ends it after the test.
-  func start(_ arguments: [String], test: (Running) async throws -> Void) async throws {
+  func start(
+    _ arguments: [String], through launcher: [String] = [], test: (Running) async throws -> Void
+  ) async throws {
     let files = try makeFiles()
-    let process = prepare(arguments, [:], files)
+    let process = prepare(arguments, [:], files, launcher)
     try process.run()
     defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
     try await test(Running(process: process, output: files.output, log: files.errors))
@@ -93,10 +98,13 @@ struct Workplace {
     return files
   }
 
-  private func prepare(_ arguments: [String], _ environment: [String: String], _ files: Files) -> Process {
+  private func prepare(
+    _ arguments: [String], _ environment: [String: String], _ files: Files, _ launcher: [String] = []
+  ) -> Process {
     let process = Process()
-    process.executableURL = Self.executable
-    process.arguments = arguments
+    let command = launcher + [Self.executable.path] + arguments
+    process.executableURL = URL(filePath: command[0])
+    process.arguments = Array(command.dropFirst())
     process.currentDirectoryURL = folder
     process.environment = environment.merging(["PATH": "/usr/bin:/bin", "HOME": folder.path]) { mine, _ in
       mine
@@ -107,8 +115,10 @@ struct Workplace {
     return process
   }
 
-  /// It is built beside the tests.
-  private static let executable = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+  /// It is built beside the tests, unless the environment names another: a release build, say.
+  private static let executable =
+    ProcessInfo.processInfo.environment["PUSH_BOUNCER_EXECUTABLE"].map { URL(filePath: $0) }
+    ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
     .appending(path: "push-bouncer")
 }
 
