@@ -54,7 +54,9 @@ let package = Package(
       swiftSettings: swiftSettings),
     .target(
       name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
-      resources: [.embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql")],
+      resources: [
+        .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
+      ],
       swiftSettings: swiftSettings),
     .target(
       name: "Providers",
@@ -116,7 +118,30 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
-    // Floor 5: what the operator sees.
+    .target(
+      name: "ZulipServer",
+      dependencies: [
+        "Delivery", "Registrations", "SQL", "Sealing", "Wire",
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOFoundationCompat", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Floor 5: what the operator sees, and what the host application calls.
+    .target(
+      name: "Backend",
+      dependencies: [
+        "Registrations", "SQL", "Wire", "ZulipServer",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
     .target(
       name: "Operations",
       dependencies: [
@@ -139,8 +164,8 @@ let package = Package(
     .executableTarget(
       name: "push-bouncer",
       dependencies: [
-        "Delivery", "Operations", "ProviderSimulator", "Providers", "Registrations", "Sealing",
-        "SQL", "SQLiteMigrations", "Wire", "ZulipBouncer",
+        "Backend", "Delivery", "Operations", "ProviderSimulator", "Providers", "Registrations",
+        "Sealing", "SQL", "SQLiteMigrations", "Wire", "ZulipBouncer", "ZulipServer",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -239,6 +264,17 @@ let package = Package(
         .product(name: "SwiftASN1", package: "swift-asn1"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "ZulipServerTests",
+      dependencies: [
+        "Backend", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire", "ZulipServer",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTesting", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
       ],
       swiftSettings: swiftSettings),
     .testTarget(

@@ -11,5 +11,6 @@ public enum SQLiteMigrations {
   public static let all = [
     Migration(1, "bouncer", PackageResources._001_bouncer_sql),
     Migration(2, "outbox", PackageResources._002_outbox_sql),
+    Migration(3, "server", PackageResources._003_server_sql),
   ]
 }

@@ -1,3 +1,5 @@
+internal import CSodium
+
 /// The key under which a chat server seals notifications for one device: a first byte that names
 /// the cryptosystem, then the key (`spec/zulip.md` D.4). There is one cryptosystem so far, 0x31:
 /// libsodium's SecretBox.
@@ -43,9 +45,27 @@ public struct PushKey: Sendable {
     withKey { SecretBox.open(sealed, key: $0) }
   }
 
+  /// The 33 bytes, for keeping them sealed.
+  package func withBytes<Result>(_ body: ([UInt8]) -> Result) -> Result {
+    var bytes = secret.withBytes { Array($0) }
+    defer { bytes.wipe() }
+    return body(bytes)
+  }
+
   private func withKey<Result>(_ body: ([UInt8]) -> Result) -> Result {
     var key = secret.withBytes { Array($0.dropFirst()) }
     defer { key.wipe() }
     return body(key)
+  }
+}
+
+extension PushKey: Equatable {
+  /// Takes the same time wherever they differ.
+  public static func == (left: PushKey, right: PushKey) -> Bool {
+    left.secret.withBytes { left in
+      right.secret.withBytes { right in
+        left.count == right.count && sodium_memcmp(left.baseAddress, right.baseAddress, left.count) == 0
+      }
+    }
   }
 }

@@ -1,0 +1,49 @@
+public import Foundation
+internal import SQL
+internal import Sealing
+
+extension Accounts {
+  /// Adds a realm, or makes the one that is there as told.
+  ///
+  /// - Parameter requiresE2EE: nil leaves it as it is, which is false for a new one.
+  /// - Returns: the realm, and whether it is new.
+  public func put(realm uuid: UUID, name: String, url: String, requiresE2EE: Bool?) async throws -> (
+    realm: ChatRealm, isNew: Bool
+  ) {
+    let secret = storageKey.seal(RandomText.alphanumeric(64), for: Self.ownerSecretPurpose)
+    let requirement = requiresE2EE.map { Value.flag($0) } ?? .null
+    let now = now()
+    return try await database.write { connection in
+      let key = Value.text(uuid.canonical)
+      let before = try connection.query(Statement("SELECT id FROM realms WHERE uuid = $1", key)).first
+      let rows = try connection.query(
+        Statement(
+          """
+          INSERT INTO realms (uuid, name, url, require_e2ee, owner_secret, created_at)
+          VALUES ($1, $2, $3, COALESCE($4, 0), $5, $6)
+          ON CONFLICT (uuid) DO UPDATE SET
+            name = excluded.name, url = excluded.url, require_e2ee = COALESCE($4, realms.require_e2ee)
+          RETURNING \(ChatRealm.columns)
+          """, key, .text(name), .text(url), requirement, .bytes(secret), .integer(now.milliseconds)))
+      guard let realm = try rows.first.map({ try ChatRealm(row: $0) }) else {
+        throw DatabaseError(.other, "an insertion returned no row")
+      }
+      return (realm, before == nil)
+    }
+  }
+
+  /// Every realm, the oldest first.
+  public func realms() async throws -> [ChatRealm] {
+    let statement = Statement("SELECT \(ChatRealm.columns) FROM realms ORDER BY id")
+    return try await database.read { try $0.query(statement).map { try ChatRealm(row: $0) } }
+  }
+
+  /// What proves to a bouncer that the realm is ours.
+  public func ownerSecret(of realm: ChatRealm) async throws -> String {
+    let statement = Statement("SELECT owner_secret FROM realms WHERE id = $1", .integer(realm.id))
+    guard let sealed = try await database.read({ try $0.query(statement).first?.bytes(0) }),
+      let secret = storageKey.openText(sealed, for: Self.ownerSecretPurpose)
+    else { throw DatabaseError(.corrupt, "the owner secret of realm \(realm.id) does not open") }
+    return secret
+  }
+}

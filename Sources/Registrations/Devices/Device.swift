@@ -1,0 +1,134 @@
+public import Foundation
+public import Sealing
+
+/// A client of a user that wants notifications (`spec/zulip.md` C.1 to C.4). A pure state machine: what
+/// it is told changes it, and says which of its ``Fields`` its user's clients have to hear of.
+public struct Device: Sendable {
+  /// What a user's clients see of a device.
+  public struct State: Sendable, Hashable {
+    /// The id of the key that notifications are sealed with.
+    public var pushKeyID: UInt32?
+    /// The token that gets notifications.
+    public var tokenID: TokenID?
+    /// The token that the bouncer has yet to accept, or has refused.
+    public var pendingTokenID: TokenID?
+    /// When the client last sent a token, in whole seconds.
+    public var tokenUpdatedAt: Date?
+    /// Why the bouncer refused the pending token.
+    public var error: RegistrationError?
+
+    /// A device that has sent nothing yet.
+    public init() {}
+  }
+
+  /// Parts of a state.
+  public struct Fields: OptionSet, Sendable, Hashable {
+    /// A bit for each.
+    public let rawValue: Int64
+
+    /// By its bits.
+    public init(rawValue: Int64) { self.rawValue = rawValue }
+
+    /// ``State/pushKeyID``
+    public static let pushKeyID = Fields(rawValue: 1)
+    /// ``State/tokenID``
+    public static let tokenID = Fields(rawValue: 2)
+    /// ``State/pendingTokenID``
+    public static let pendingTokenID = Fields(rawValue: 4)
+    /// ``State/tokenUpdatedAt``
+    public static let tokenUpdatedAt = Fields(rawValue: 8)
+    /// ``State/error``
+    public static let error = Fields(rawValue: 16)
+  }
+
+  /// Why a bouncer will never take a registration, under the names that clients know.
+  public enum RegistrationError: String, Sendable, Hashable {
+    /// The client sealed it to a key that the bouncer does not have.
+    case invalidBouncerPublicKey = "INVALID_BOUNCER_PUBLIC_KEY"
+    /// It did not reach the bouncer within a day.
+    case requestExpired = "REQUEST_EXPIRED"
+    /// Anything else that trying again would not change.
+    case badRequest = "BAD_REQUEST"
+  }
+
+  /// Its id; never given twice.
+  public let id: Int64
+  /// The row of its user.
+  public let user: Int64
+  /// What clients see.
+  public internal(set) var state: State
+  /// The key that notifications are sealed with.
+  public internal(set) var pushKey: PushKey?
+  /// Whose tokens it has.
+  public internal(set) var kind: PushToken.Kind?
+
+  /// A token that has been in use for so long is registered again when its client sends it
+  /// (`spec/decisions.md` 11).
+  static let refreshAge: TimeInterval = 30 * 86_400
+}
+
+/// What a client wants of its device (`POST mobile_push/register`); one of both at least.
+public struct DeviceRegistration: Sendable {
+  /// The key to seal notifications with.
+  public struct Key: Sendable {
+    /// The client's name for it.
+    public var id: UInt32
+    /// nil is one that cannot be understood.
+    public var key: PushKey?
+
+    /// A key with its name.
+    public init(id: UInt32, key: PushKey?) {
+      self.id = id
+      self.key = key
+    }
+  }
+
+  /// The token to send to, which only the bouncer can read.
+  public struct Token: Sendable {
+    /// Whose.
+    public var kind: PushToken.Kind
+    /// nil is one that cannot be understood.
+    public var id: TokenID?
+    /// The bouncer's public key, as the client spelled it.
+    public var bouncerPublicKey: String
+    /// What is sealed to it, in base64.
+    public var sealed: String
+
+    /// A token by its parts.
+    public init(kind: PushToken.Kind, id: TokenID?, bouncerPublicKey: String, sealed: String) {
+      self.kind = kind
+      self.id = id
+      self.bouncerPublicKey = bouncerPublicKey
+      self.sealed = sealed
+    }
+  }
+
+  /// nil leaves the key as it is.
+  public var key: Key?
+  /// nil leaves the token as it is.
+  public var token: Token?
+
+  /// What a client wants.
+  public init(key: Key?, token: Token?) {
+    self.key = key
+    self.token = token
+  }
+}
+
+/// Why a device does not do what its client wants.
+public enum DeviceError: Error, Sendable, Hashable {
+  /// The user has no such device.
+  case unknownDevice
+  /// There is no key yet that could be replaced.
+  case noKeyToRotate
+  /// There is no key yet to go with a token.
+  case noKeyForToken
+  /// The push key is not one.
+  case invalidPushKey
+  /// The token id is not 8 bytes in base64.
+  case invalidTokenID
+  /// The bouncer has not answered yet about another token.
+  case inProgress
+  /// The user has as many devices as one may have.
+  case tooMany
+}

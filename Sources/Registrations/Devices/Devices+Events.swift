@@ -1,0 +1,116 @@
+public import Foundation
+internal import SQL
+internal import Sealing
+
+extension DeviceEvent.Operation {
+  var values: [Value] {
+    switch self {
+    case .added: [.integer(1), .integer(0)] + Device.State().values
+    case .removed: [.integer(2), .integer(0)] + Device.State().values
+    case .updated(let fields, let state): [.integer(3), .integer(fields.rawValue)] + state.values
+    }
+  }
+
+  fileprivate init(row: Row, from first: Int) throws {
+    switch try row.int64(first) {
+    case 1: self = .added
+    case 2: self = .removed
+    default:
+      self = .updated(
+        Device.Fields(rawValue: try row.int64(first + 1)), try Device.State(row: row, from: first + 2))
+    }
+  }
+}
+
+extension Devices {
+  /// How many queues a user may have; the one that was longest not asked for goes first.
+  static let maximumQueues = 100
+  /// A queue that nobody has asked for so long is gone, as upstream's.
+  public static let queueLifetime: TimeInterval = 600
+  /// Events older than this are gone: every queue that lives has seen them.
+  static let eventLifetime: TimeInterval = 86_400
+  /// How many events an answer has at most.
+  static let eventsAtOnce = 1000
+
+  /// Opens a queue of events for one of a user's clients: its id, and all there is at this moment.
+  public func openQueue(user: Int64) async throws -> (id: String, devices: [Device], lastEvent: Int64) {
+    let id = UUID().canonical
+    let now = now()
+    // The queue comes first: an event between the two is then in both, and not in neither.
+    try await database.write { connection in
+      try connection.run(
+        Statement(
+          "INSERT INTO event_queues (id, user_id, seen_at) VALUES ($1, $2, $3)", .text(id), .integer(user),
+          .integer(now.milliseconds)))
+      try connection.run(
+        Statement(
+          """
+          DELETE FROM event_queues WHERE id IN (
+            SELECT id FROM event_queues WHERE user_id = $1 ORDER BY seen_at DESC LIMIT 1000 OFFSET $2)
+          """, .integer(user), .integer(Int64(Self.maximumQueues))))
+    }
+    let (devices, lastEvent) = try await snapshot(user: user)
+    return (id, devices, lastEvent)
+  }
+
+  /// Closes a queue; false if the user has no such queue.
+  public func closeQueue(_ id: String, user: Int64) async throws -> Bool {
+    let statement = Statement(
+      "DELETE FROM event_queues WHERE id = $1 AND user_id = $2", .text(id), .integer(user))
+    let isClosed = try await database.write { try $0.run(statement) } > 0
+    if isClosed { changed(user) }
+    return isClosed
+  }
+
+  /// A user's events after a number, in order; nil if there is no such queue (any more).
+  public func events(queue id: String, user: Int64, after number: Int64) async throws -> [DeviceEvent]? {
+    let now = now()
+    let found = try await database.read { connection -> (seenAt: Date, rows: [Row])? in
+      guard
+        let seenAt = try connection.query(
+          Statement(
+            "SELECT seen_at FROM event_queues WHERE id = $1 AND user_id = $2 AND seen_at > $3", .text(id),
+            .integer(user), .integer((now - Self.queueLifetime).milliseconds))
+        ).first?.date(0)
+      else { return nil }
+      let rows = try connection.query(
+        Statement(
+          """
+          SELECT number, device_id, operation, changed, \(Device.State.columns) FROM device_events
+          WHERE user_id = $1 AND number > $2 ORDER BY number LIMIT $3
+          """, .integer(user), .integer(number), .integer(Int64(Self.eventsAtOnce))))
+      return (seenAt, rows)
+    }
+    guard let (seenAt, rows) = found else { return nil }
+    // A queue that is asked for every minute need not be written every time.
+    if now.timeIntervalSince(seenAt) > Self.queueLifetime / 10 {
+      _ = try await database.execute(
+        Statement("UPDATE event_queues SET seen_at = $2 WHERE id = $1", .text(id), .integer(now.milliseconds))
+      )
+    }
+    return try rows.map { row in
+      DeviceEvent(
+        number: try row.int64(0), device: try row.int64(1),
+        operation: try DeviceEvent.Operation(row: row, from: 2))
+    }
+  }
+
+  /// Removes events and queues that nobody needs any more, a bounded number at once.
+  ///
+  /// - Returns: how many events; fewer than `limit` means that none are left.
+  public func removeOldEvents(limit: Int = 1000) async throws -> Int {
+    let now = now()
+    return try await database.write { connection in
+      try connection.run(
+        Statement(
+          "DELETE FROM event_queues WHERE seen_at < $1",
+          .integer((now - Self.queueLifetime).milliseconds)))
+      return try connection.run(
+        Statement(
+          """
+          DELETE FROM device_events WHERE (user_id, number) IN (
+            SELECT user_id, number FROM device_events WHERE created_at < $1 LIMIT $2)
+          """, .integer((now - Self.eventLifetime).milliseconds), .integer(Int64(limit))))
+    }
+  }
+}

@@ -1,0 +1,290 @@
+public import Foundation
+public import SQL
+public import Sealing
+
+/// The devices of users, what happens to them, and their registrations on the way to the bouncer.
+///
+/// Every change locks the user's row, writes the device, its events and its job in one transaction, and
+/// tells those who wait for events afterwards.
+public final class Devices: Sendable {
+  /// How many devices a user may have.
+  public static let maximumPerUser = 500
+
+  static let pushKeyPurpose = StorageKey.Purpose("devices.push_key")
+
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+  /// As whom this program registers with its own bouncer; nil if it uses another's.
+  let localServer: Int64?
+  /// Called after a change of a user's devices, with the user's row.
+  private let changed: @Sendable (Int64) -> Void
+
+  /// The devices in `database`, whose keys are sealed under `storageKey`.
+  ///
+  /// - Parameters:
+  ///   - localServer: the row of the remote server as whom this program registers with its own bouncer;
+  ///     what no device has any more then goes there too (`spec/decisions.md` 12). nil if it uses another's.
+  ///   - changed: called after a change of a user's devices, with the user's row.
+  public init(
+    database: any Database, storageKey: StorageKey, localServer: Int64?,
+    now: @escaping @Sendable () -> Date, changed: @escaping @Sendable (Int64) -> Void
+  ) {
+    self.database = database
+    self.storageKey = storageKey
+    self.localServer = localServer
+    self.now = now
+    self.changed = changed
+  }
+
+  /// Adds a device to a user; returns its id.
+  ///
+  /// - Throws: ``DeviceError/tooMany``, ``DeviceError/unknownDevice`` if the user is gone, or the
+  ///   database's own error.
+  public func add(user: Int64) async throws -> Int64 {
+    let now = now().milliseconds
+    let id = try await database.write { connection in
+      guard try connection.lock(user: user) else { throw DeviceError.unknownDevice }
+      let count = try connection.query(
+        Statement("SELECT COUNT(*) FROM devices WHERE user_id = $1", .integer(user))
+      ).first?.int64(0)
+      guard let count, count < Self.maximumPerUser else { throw DeviceError.tooMany }
+      let rows = try connection.query(
+        Statement(
+          "INSERT INTO devices (user_id, created_at) VALUES ($1, $2) RETURNING id", .integer(user),
+          .integer(now)))
+      guard let id = try rows.first?.int64(0) else {
+        throw DatabaseError(.other, "an insertion returned no row")
+      }
+      try connection.emit(.added, device: id, user: user, now: now)
+      return id
+    }
+    changed(user)
+    return id
+  }
+
+  /// Removes a device with everything about it.
+  public func remove(_ id: Int64, user: Int64) async throws {
+    let now = now().milliseconds
+    try await database.write { [self] connection in
+      guard try connection.lock(user: user), let device = try device(id, user: user, on: connection)
+      else { throw DeviceError.unknownDevice }
+      try connection.run(Statement("DELETE FROM devices WHERE id = $1", .integer(id)))
+      try connection.emit(.removed, device: id, user: user, now: now)
+      try connection.forget(device.tokens, realmOf: user, at: localServer)
+    }
+    changed(user)
+  }
+
+  /// Removes a user with everything about it.
+  public func remove(user: Int64) async throws {
+    try await database.write { [self] connection in
+      guard try connection.lock(user: user) else { return }
+      let devices = try devices(of: user, on: connection)
+      try connection.run(Statement("DELETE FROM devices WHERE user_id = $1", .integer(user)))
+      try connection.forget(devices.flatMap(\.tokens), realmOf: user, at: localServer)
+      try connection.run(Statement("DELETE FROM users WHERE id = $1", .integer(user)))
+    }
+    changed(user)
+  }
+
+  /// A user's devices as they are, and the number of the newest event that has led there.
+  public func snapshot(user: Int64) async throws -> (devices: [Device], lastEvent: Int64) {
+    try await database.read { connection in
+      let last = try connection.query(
+        Statement("SELECT last_event FROM users WHERE id = $1", .integer(user))
+      ).first?.int64(0)
+      return (try self.devices(of: user, on: connection), last ?? 0)
+    }
+  }
+
+  /// A user's devices that get notifications: one query, each with the key and the token of one moment.
+  public func active(user: Int64) async throws -> [Device] {
+    let statement = Statement(
+      "SELECT \(Device.columns) FROM devices WHERE user_id = $1 AND token_id IS NOT NULL", .integer(user))
+    return try await database.read { try $0.query(statement) }.map(device)
+  }
+
+  /// Takes what a client sent. With a new token there is a job for the bouncer when this returns.
+  ///
+  /// - Returns: whether there is one.
+  /// - Throws: ``DeviceError``, or the database's own error.
+  public func register(_ registration: DeviceRegistration, device id: Int64, user: Int64) async throws -> Bool
+  {
+    let now = now()
+    let fields = try await change(id, user: user) { device, connection in
+      let fields = try device.register(registration, now: now)
+      if fields.contains(.pendingTokenID), let token = registration.token, let tokenID = token.id {
+        try connection.run(
+          Statement(
+            """
+            INSERT INTO device_registrations
+              (device_id, token_id, bouncer_public_key, encrypted_push_registration, requested_at, due_at, attempts)
+            VALUES ($1, $2, $3, $4, $5, $5, 0)
+            ON CONFLICT (device_id) DO UPDATE SET
+              token_id = excluded.token_id, bouncer_public_key = excluded.bouncer_public_key,
+              encrypted_push_registration = excluded.encrypted_push_registration,
+              requested_at = excluded.requested_at, due_at = excluded.due_at,
+              attempts = device_registrations.attempts + 1
+            """,
+            .integer(id), .integer(tokenID.storage), .text(token.bouncerPublicKey), .text(token.sealed),
+            .integer(now.milliseconds)))
+      }
+      return fields
+    }
+    return fields.contains(.pendingTokenID)
+  }
+
+  /// Forgets tokens that the bouncer no longer knows.
+  public func lose(_ tokens: [TokenID], user: Int64) async throws {
+    guard !tokens.isEmpty else { return }
+    let now = now().milliseconds
+    let hasChanged = try await database.write { connection in
+      guard try connection.lock(user: user) else { return false }
+      var hasChanged = false
+      for var device in try self.devices(of: user, on: connection) {
+        guard let token = device.state.tokenID, tokens.contains(token) else { continue }
+        let fields = device.lost(token)
+        try self.save(device, fields, now: now, on: connection)
+        hasChanged = hasChanged || !fields.isEmpty
+      }
+      return hasChanged
+    }
+    if hasChanged { changed(user) }
+  }
+
+  /// Changes a device of a user.
+  func change(
+    _ id: Int64, user: Int64,
+    _ body: @escaping @Sendable (inout Device, any Connection) throws -> Device.Fields
+  ) async throws -> Device.Fields {
+    let now = now().milliseconds
+    let fields = try await database.write { connection in
+      guard try connection.lock(user: user), var device = try self.device(id, user: user, on: connection)
+      else { throw DeviceError.unknownDevice }
+      let fields = try body(&device, connection)
+      try self.save(device, fields, now: now, on: connection)
+      return fields
+    }
+    if !fields.isEmpty { changed(user) }
+    return fields
+  }
+}
+
+extension Devices {
+  private func devices(of user: Int64, on connection: any Connection) throws -> [Device] {
+    try connection.query(
+      Statement("SELECT \(Device.columns) FROM devices WHERE user_id = $1 ORDER BY id", .integer(user))
+    ).map(device)
+  }
+
+  private func device(_ id: Int64, user: Int64, on connection: any Connection) throws -> Device? {
+    try connection.query(
+      Statement(
+        "SELECT \(Device.columns) FROM devices WHERE id = $1 AND user_id = $2", .integer(id), .integer(user))
+    ).first.map(device)
+  }
+
+  private func save(_ device: Device, _ fields: Device.Fields, now: Int64, on connection: any Connection)
+    throws
+  {
+    guard !fields.isEmpty else { return }
+    let key = device.pushKey.map { key in key.withBytes { storageKey.seal($0, for: Self.pushKeyPurpose) } }
+    try connection.run(
+      Statement(
+        """
+        UPDATE devices SET push_key = $2, push_key_id = $3, token_id = $4, pending_token_id = $5,
+          token_updated_at = $6, error_code = $7, kind = $8
+        WHERE id = $1
+        """,
+        arguments: [.integer(device.id), .bytes(key)] + device.state.values
+          + [.integer(device.kind?.storage)]))
+    try connection.emit(.updated(fields, device.state), device: device.id, user: device.user, now: now)
+  }
+
+  private func device(_ row: Row) throws -> Device {
+    let key = try row.optionalBytes(7).map { sealed in
+      guard let bytes = storageKey.open(sealed, for: Self.pushKeyPurpose), let key = PushKey(bytes: bytes)
+      else { throw DatabaseError(.corrupt, "the push key of device \(try row.int64(0)) does not open") }
+      return key
+    }
+    return Device(
+      id: try row.int64(0), user: try row.int64(1), state: try Device.State(row: row, from: 2), pushKey: key,
+      kind: try row.optionalInt64(8).flatMap(PushToken.Kind.init(storage:)))
+  }
+}
+
+extension Device {
+  /// That it has or wants.
+  fileprivate var tokens: [TokenID] { [state.tokenID, state.pendingTokenID].compactMap(\.self) }
+
+  fileprivate static let columns = """
+    id, user_id, push_key_id, token_id, pending_token_id, token_updated_at, error_code, push_key, kind
+    """
+}
+
+extension Device.State {
+  /// Columns in which a state is kept, in the order of ``values``.
+  static let columns = "push_key_id, token_id, pending_token_id, token_updated_at, error_code"
+
+  init(row: Row, from first: Int) throws {
+    self.init()
+    pushKeyID = try row.optionalInt64(first).map(UInt32.init(truncatingIfNeeded:))
+    tokenID = try row.optionalInt64(first + 1).map(TokenID.init(storage:))
+    pendingTokenID = try row.optionalInt64(first + 2).map(TokenID.init(storage:))
+    tokenUpdatedAt = try row.optionalDate(first + 3)
+    error = try row.optionalText(first + 4).map { Device.RegistrationError(rawValue: $0) ?? .badRequest }
+  }
+
+  var values: [Value] {
+    [
+      .integer(pushKeyID.map(Int64.init)), .integer(tokenID?.storage), .integer(pendingTokenID?.storage),
+      .integer(tokenUpdatedAt?.milliseconds), .text(error?.rawValue),
+    ]
+  }
+}
+
+extension Connection {
+  /// Keeps other changes of the user's devices waiting until this transaction ends; false if there is no
+  /// such user.
+  fileprivate func lock(user: Int64) throws -> Bool {
+    try run(Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))) > 0
+  }
+
+  /// Numbers an event and keeps it; the user's row is locked.
+  fileprivate func emit(_ operation: DeviceEvent.Operation, device: Int64, user: Int64, now: Int64) throws {
+    let number = try query(
+      Statement(
+        "UPDATE users SET last_event = last_event + 1 WHERE id = $1 RETURNING last_event", .integer(user))
+    ).first?.int64(0)
+    guard let number else { throw DatabaseError(.other, "an update returned no row") }
+    try run(
+      Statement(
+        """
+        INSERT INTO device_events
+          (user_id, number, device_id, operation, changed, \(Device.State.columns), created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        """,
+        arguments: [.integer(user), .integer(number), .integer(device)] + operation.values + [.integer(now)]))
+  }
+
+  /// Ends the registrations of tokens at this program's own bouncer, but for those that another device of
+  /// the realm has.
+  func forget(_ tokens: [TokenID], realmOf user: Int64, at server: Int64?) throws {
+    guard let server, !tokens.isEmpty else { return }
+    try run(
+      Statement(
+        """
+        DELETE FROM e2ee_registrations
+        WHERE token_id IN ($list)
+          AND realm_id = (
+            SELECT m.id FROM users u JOIN realms r ON r.id = u.realm_id JOIN remote_realms m ON m.uuid = r.uuid
+            WHERE u.id = $1 AND m.server_id = $2)
+          AND NOT EXISTS (
+            SELECT 1 FROM devices d JOIN users u ON u.id = d.user_id
+            WHERE u.realm_id = (SELECT realm_id FROM users WHERE id = $1)
+              AND (d.token_id = e2ee_registrations.token_id
+                OR d.pending_token_id = e2ee_registrations.token_id))
+        """, .integer(user), .integer(server), list: tokens.map { .integer($0.storage) }))
+  }
+}
