@@ -18,7 +18,7 @@ public final class Devices: Sendable {
   /// As whom this program registers with its own bouncer; nil if it uses another's.
   let localServer: Int64?
   /// Called after a change of a user's devices, with the user's row.
-  private let changed: @Sendable (Int64) -> Void
+  let changed: @Sendable (Int64) -> Void
 
   /// The devices in `database`, whose keys are sealed under `storageKey`.
   ///
