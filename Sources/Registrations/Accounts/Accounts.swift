@@ -32,6 +32,8 @@ public struct Accounts: Sendable {
 
   /// Checks a user's API key, by email without regard to case.
   public func authenticate(email: String, apiKey: String) async throws -> Authentication {
+    // No email has U+0000, and a database would not even compare it.
+    guard !email.utf8.contains(0) else { return .invalid }
     let statement = Statement(
       "\(Self.select), u.api_key_hash \(Self.from) WHERE u.email_key = $1", .text(email.lowercased()))
     let row = try await database.read { try $0.query(statement).first }
