@@ -96,6 +96,7 @@ let package = Package(
     .target(
       name: "Wire",
       dependencies: [
+        "SQL",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),

@@ -87,6 +87,7 @@ CREATE INDEX device_events_by_age ON device_events (created_at);
 CREATE TABLE event_queues (
   id TEXT PRIMARY KEY,
   user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  follows_devices INTEGER NOT NULL,           -- whether its client wants those events
   seen_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

@@ -1,17 +1,19 @@
-import Foundation
+public import Foundation
 
 /// How long to wait before the next try: a random time between nothing and a bound that doubles with
 /// each try ("full jitter"), so that what failed together does not come back together.
-struct RetrySchedule: Sendable {
+public struct RetrySchedule: Sendable {
   /// The bound before the second try, in seconds.
   let first: TimeInterval
   /// The largest bound, in seconds.
   let longest: TimeInterval
 
   /// Within a request, whose caller waits.
-  static let inRequest = RetrySchedule(first: 0.1, longest: 1)
+  public static let inRequest = RetrySchedule(first: 0.1, longest: 1)
   /// From the outbox.
-  static let outbox = RetrySchedule(first: 2, longest: 300)
+  public static let outbox = RetrySchedule(first: 2, longest: 300)
+  /// Of a chat server's registrations with its bouncer, which go on for a day.
+  public static let registration = RetrySchedule(first: 2, longest: 900)
 
   /// Seconds to wait after so many tries, of which there has been one at least.
   ///
@@ -21,7 +23,7 @@ struct RetrySchedule: Sendable {
   }
 
   /// When to try again: not before the provider allows it.
-  func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
+  public func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
     let pause = pause(after: tries, random: random)
     return max(now + pause, (notBefore ?? now) + min(pause, first))
   }

@@ -7,7 +7,7 @@ extension Device {
   /// - Returns: what changed. With ``Fields/pendingTokenID`` among it the token goes to the bouncer.
   mutating func register(_ registration: DeviceRegistration, now: Date) throws(DeviceError) -> Fields {
     if let token = registration.token { return try take(token, registration.key, now: now) }
-    guard let key = registration.key else { return [] }
+    guard let key = registration.key else { throw .nothingToDo }
     guard state.pushKeyID != nil else { throw .noKeyToRotate }
     return try take(key)
   }

@@ -119,6 +119,8 @@ public struct DeviceRegistration: Sendable {
 public enum DeviceError: Error, Sendable, Hashable {
   /// The user has no such device.
   case unknownDevice
+  /// Neither a key nor a token, each complete, was sent.
+  case nothingToDo
   /// There is no key yet that could be replaced.
   case noKeyToRotate
   /// There is no key yet to go with a token.

@@ -33,15 +33,19 @@ extension Devices {
   static let eventsAtOnce = 1000
 
   /// Opens a queue of events for one of a user's clients: its id, and all there is at this moment.
-  public func openQueue(user: Int64) async throws -> (id: String, devices: [Device], lastEvent: Int64) {
+  ///
+  /// - Parameter followsDevices: whether the client wants to hear of its user's devices.
+  public func openQueue(user: Int64, followsDevices: Bool) async throws -> (
+    id: String, devices: [Device], lastEvent: Int64
+  ) {
     let id = UUID().canonical
     let now = now()
     // The queue comes first: an event between the two is then in both, and not in neither.
     try await database.write { connection in
       try connection.run(
         Statement(
-          "INSERT INTO event_queues (id, user_id, seen_at) VALUES ($1, $2, $3)", .text(id), .integer(user),
-          .integer(now.milliseconds)))
+          "INSERT INTO event_queues (id, user_id, follows_devices, seen_at) VALUES ($1, $2, $3, $4)",
+          .text(id), .integer(user), .flag(followsDevices), .integer(now.milliseconds)))
       try connection.run(
         Statement(
           """
@@ -67,12 +71,15 @@ extension Devices {
     let now = now()
     let found = try await database.read { connection -> (seenAt: Date, rows: [Row])? in
       guard
-        let seenAt = try connection.query(
+        let queue = try connection.query(
           Statement(
-            "SELECT seen_at FROM event_queues WHERE id = $1 AND user_id = $2 AND seen_at > $3", .text(id),
+            "SELECT seen_at, follows_devices FROM event_queues WHERE id = $1 AND user_id = $2 AND seen_at > $3",
+            .text(id),
             .integer(user), .integer((now - Self.queueLifetime).milliseconds))
-        ).first?.date(0)
+        ).first
       else { return nil }
+      let seenAt = try queue.date(0)
+      guard try queue.flag(1) else { return (seenAt, []) }
       let rows = try connection.query(
         Statement(
           """

@@ -50,6 +50,14 @@ public struct APIError: Error, HTTPResponseError, Sendable {
       .serviceUnavailable, code: "SERVICE_UNAVAILABLE", message, headers: [.retryAfter: String(seconds)])
   }
 
+  /// 503 for what will pass.
+  public static var tryAgainLater: APIError { .unavailable("Service temporarily unavailable", retryAfter: 5) }
+
+  /// 500: a fault of ours, of which the caller learns nothing.
+  static var internalError: APIError {
+    APIError(.internalServerError, code: "INTERNAL_SERVER_ERROR", "Internal server error")
+  }
+
   /// The answer.
   public var response: Response {
     Envelope.response(

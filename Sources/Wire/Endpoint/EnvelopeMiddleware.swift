@@ -3,6 +3,7 @@ public import Hummingbird
 internal import Logging
 import NIOCore
 import NIOHTTP1
+import SQL
 
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
 /// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
@@ -46,6 +47,10 @@ public struct EnvelopeMiddleware: RouterMiddleware {
       return APIError(.notFound, "Not found").response
     case is HTTPParserError:
       return APIError(.badRequest, "Malformed request").response
+    case let error as DatabaseError:
+      // Its text names tables and constraints, never values.
+      logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
+      return error.isTransient ? APIError.tryAgainLater.response : APIError.internalError.response
     case is CancellationError:
       return APIError.unavailable("Shutting down", retryAfter: 5).response
     case let error as any HTTPResponseError:
@@ -53,7 +58,7 @@ public struct EnvelopeMiddleware: RouterMiddleware {
     default:
       // The type names the fault; the text could hold a value.
       logger.error("request failed", metadata: ["error": "\(type(of: error))"])
-      return APIError(.internalServerError, code: "INTERNAL_SERVER_ERROR", "Internal server error").response
+      return APIError.internalError.response
     }
   }
 

@@ -20,6 +20,30 @@ public enum Form {
     return fields
   }
 
+  /// Fields as a form, everything but ASCII letters and digits escaped.
+  public static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
+    var bytes: [UInt8] = []
+    for (name, value) in fields {
+      if !bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }
+      encode(name, into: &bytes)
+      bytes.append(UInt8(ascii: "="))
+      encode(value, into: &bytes)
+    }
+    return bytes
+  }
+
+  private static func encode(_ text: String, into bytes: inout [UInt8]) {
+    let digits = Array("0123456789ABCDEF".utf8)
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "a")...UInt8(ascii: "z"):
+        bytes.append(byte)
+      default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      }
+    }
+  }
+
   private static func decode(_ bytes: some Collection<UInt8>) -> String {
     var decoded: [UInt8] = []
     decoded.reserveCapacity(bytes.count)

@@ -38,6 +38,11 @@ public struct Parameters: Sendable {
     return fields.last { $0.name == name }?.value
   }
 
+  /// Declares parameters that may be sent and change nothing.
+  public mutating func ignore(_ names: Set<String>) {
+    declared.formUnion(names)
+  }
+
   /// The value of a parameter that must be there.
   public mutating func required(_ name: String) throws(APIError) -> String {
     guard let value = optional(name) else { throw .missing(name) }

@@ -13,21 +13,19 @@ extension ZulipBouncer {
   func open(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       try perAddress.check(context.clientAddress)
-      return try await mindingDatabase(context) { try await handler(request, context) }
+      return try await handler(request, context)
     }
   }
 
   /// For calls of a registered server: so many per server (`spec/zulip.md` A.5, A.7).
   func authenticated(_ handler: @escaping ServerHandler) -> Router<WireContext>.Handler {
     { request, context in
-      try await mindingDatabase(context) {
-        let server = try await authenticate(request)
-        let standing = try perServer.check(server.uuid.uuidString)
-        dependencies.requestTimes.note(server: server.id)
-        var response = try await handler(server, request, context)
-        response.headers.append(contentsOf: standing)
-        return response
-      }
+      let server = try await authenticate(request)
+      let standing = try perServer.check(server.uuid.uuidString)
+      dependencies.requestTimes.note(server: server.id)
+      var response = try await handler(server, request, context)
+      response.headers.append(contentsOf: standing)
+      return response
     }
   }
 
@@ -44,20 +42,6 @@ extension ZulipBouncer {
     }
   }
 
-  /// Logs what the database could not do; where it may be able to in a moment, the caller is told to
-  /// come again.
-  private func mindingDatabase(
-    _ context: WireContext, _ body: () async throws -> Response
-  ) async throws -> Response {
-    do {
-      return try await body()
-    } catch let error as DatabaseError {
-      context.logger.error(
-        "database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
-      throw error.isTransient ? APIError.tryAgainLater : error
-    }
-  }
-
   /// Where any 4xx ends a registration for good on the chat server's side (`spec/zulip.md` 0.6),
   /// whatever may pass by itself is 503 (`spec/decisions.md` 3).
   func neverFinalByAccident(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
@@ -67,7 +51,9 @@ extension ZulipBouncer {
       } catch let error as APIError where error.status == .tooManyRequests {
         let seconds = error.headers[.retryAfter].flatMap(Double.init) ?? 1
         throw APIError.unavailable(error.message, retryAfter: max(1, Int(seconds.rounded(.up))))
-      } catch is DatabaseError {
+      } catch let error as DatabaseError {
+        context.logger.error(
+          "database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
         throw APIError.tryAgainLater
       }
     }
@@ -86,6 +72,4 @@ extension APIError {
     .unauthorized(
       "Zulip server auth failure: \(role) is not registered -- did you run `manage.py register_server`?")
   }
-
-  static var tryAgainLater: APIError { .unavailable("Service temporarily unavailable", retryAfter: 5) }
 }

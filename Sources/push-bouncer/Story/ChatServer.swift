@@ -25,8 +25,8 @@ struct ChatServer {
 
   /// A form as a stock server posts it.
   func post(_ endpoint: String, form: [(String, String)], authenticated: Bool = true) async throws -> JSON {
-    let body = form.map { "\(Self.escape($0.0))=\(Self.escape($0.1))" }.joined(separator: "&")
-    return try await call(endpoint, "application/x-www-form-urlencoded", Array(body.utf8), authenticated)
+    try await call(
+      endpoint, "application/x-www-form-urlencoded", Form.encode(form.map { ($0, $1) }), authenticated)
   }
 
   /// A JSON document.
@@ -51,10 +51,6 @@ struct ChatServer {
       throw Refusal(description: "\(endpoint): \(response.status.code) \(json["msg"]?.string ?? "")")
     }
     return json
-  }
-
-  private static func escape(_ text: String) -> String {
-    text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
   }
 }
 

@@ -1,0 +1,33 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+internal import Wire
+
+extension ZulipServer {
+  typealias UserHandler = @Sendable (User, Request, WireContext) async throws -> Response
+
+  /// For calls of a signed-in user: so many per user (`spec/zulip.md` A.6, A.7).
+  func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
+    { request, context in
+      let user = try await authenticate(request)
+      let standing = try perUser.check("\(user.id)")
+      var response = try await handler(user, request, context)
+      response.headers.append(contentsOf: standing)
+      return response
+    }
+  }
+
+  private func authenticate(_ request: Request) async throws -> User {
+    guard request.headers[.authorization] != nil else {
+      throw APIError.unauthorized("Not logged in: API authentication or user session required")
+    }
+    let credentials = try BasicCredentials(of: request)
+    let key = credentials.password.strippingWhitespace()
+    guard Accounts.isAPIKey(key) else { throw APIError.unauthorized("Malformed API key") }
+    let email = credentials.user.strippingWhitespace()
+    switch try await dependencies.accounts.authenticate(email: email, apiKey: key) {
+    case .authenticated(let user): return user
+    case .invalid: throw APIError.unauthorized("Invalid API key")
+    }
+  }
+}

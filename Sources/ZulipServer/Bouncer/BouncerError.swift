@@ -1,0 +1,30 @@
+internal import Registrations
+
+/// Why a bouncer did not do what was asked, in the classes of `spec/zulip.md` 0.6.
+public enum BouncerError: Error, Sendable, Hashable {
+  /// No answer: it cannot be reached, or takes too long.
+  case unreachable
+  /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429).
+  case failed(status: Int)
+  /// It refuses: its code and what it says.
+  case refused(code: String, message: String)
+
+  /// Whether the realm is one that it has not been told of.
+  var isMissingRealm: Bool {
+    if case .refused("MISSING_REMOTE_REALM", _) = self { true } else { false }
+  }
+
+  /// Whether this ends a registration for good; nil if it is to be tried again: the bouncer is away, or its
+  /// operator has to let this server or realm in first.
+  var registrationError: Device.RegistrationError? {
+    guard case .refused(let code, _) = self else { return nil }
+    switch code {
+    case "INVALID_BOUNCER_PUBLIC_KEY": return .invalidBouncerPublicKey
+    case "REQUEST_EXPIRED": return .requestExpired
+    case "MISSING_REMOTE_REALM", "REMOTE_REALM_SERVER_MISMATCH_ERROR", "PUSH_NOTIFICATIONS_DISALLOWED",
+      "INVALID_ZULIP_SERVER", "UNAUTHORIZED":
+      return nil
+    default: return .badRequest
+    }
+  }
+}

@@ -1,0 +1,55 @@
+public import Logging
+public import Registrations
+internal import Synchronization
+
+/// Tells the bouncer of the realms: at the start, when they change, and when it says that it misses one.
+public final class RealmUpload: Sendable {
+  private let accounts: Accounts
+  private let bouncer: BouncerClient
+  private let logger: Logger
+  private let wakeUp = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+
+  /// Uploads the realms of `accounts`.
+  public init(accounts: Accounts, bouncer: BouncerClient, logger: Logger) {
+    self.accounts = accounts
+    self.bouncer = bouncer
+    self.logger = logger
+  }
+
+  /// Uploads them at the next opportunity.
+  public func request() {
+    wakeUp.continuation.yield()
+  }
+
+  /// Uploads them now.
+  func upload() async throws {
+    var realms: [(ChatRealm, String)] = []
+    for realm in try await accounts.realms() {
+      realms.append((realm, try await accounts.ownerSecret(of: realm)))
+    }
+    guard !realms.isEmpty else { return }
+    try await bouncer.upload(realms)
+  }
+
+  /// Uploads whenever it is asked to, until the task is cancelled; tries again where the bouncer is away.
+  public func run() async {
+    request()
+    for await _ in wakeUp.stream {
+      var pause = Duration.seconds(1)
+      while !Task.isCancelled {
+        do {
+          try await upload()
+          break
+        } catch let error as BouncerError {
+          logger.warning("the bouncer does not take the realms", metadata: ["reason": "\(error)"])
+          // Its word is final until something changes; a call that finds a realm missing asks again.
+          if case .refused = error { break }
+        } catch {
+          logger.warning("realms could not be uploaded", metadata: ["error": "\(type(of: error))"])
+        }
+        try? await Task.sleep(for: pause)
+        pause = min(pause * 2, .seconds(300))
+      }
+    }
+  }
+}

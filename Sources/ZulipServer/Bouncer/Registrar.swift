@@ -1,0 +1,102 @@
+internal import Delivery
+public import Foundation
+public import Logging
+public import Registrations
+
+/// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
+/// (`spec/decisions.md` 10).
+public final class Registrar: Sendable {
+  /// After so long without the bouncer's word a registration has expired.
+  static let maximumAge: TimeInterval = 86_400
+  /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
+  private static let lease: TimeInterval = 30
+  private static let atOnce = 64
+  private static let interval = Duration.milliseconds(500)
+
+  private let devices: Devices
+  private let bouncer: BouncerClient
+  private let realms: RealmUpload
+  private let now: @Sendable () -> Date
+  private let logger: Logger
+  private let wakeUp = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+
+  /// Registers the tokens of `devices`.
+  public init(
+    devices: Devices, bouncer: BouncerClient, realms: RealmUpload, now: @escaping @Sendable () -> Date,
+    logger: Logger
+  ) {
+    self.devices = devices
+    self.bouncer = bouncer
+    self.realms = realms
+    self.now = now
+    self.logger = logger
+  }
+
+  /// There is something new: need not wait for the next look.
+  func wake() {
+    wakeUp.continuation.yield()
+  }
+
+  /// Works until the task is cancelled; what is under way is then given back.
+  public func run() async {
+    await withTaskGroup { group in
+      group.addTask {
+        while !Task.isCancelled {
+          self.wake()
+          try? await Task.sleep(for: Self.interval)
+        }
+      }
+      for await _ in wakeUp.stream {
+        do {
+          while !Task.isCancelled, try await round() {}
+        } catch {
+          logger.error("registrations cannot be worked on", metadata: ["error": "\(type(of: error))"])
+        }
+      }
+    }
+  }
+
+  /// Takes as many as may go at once; whether there were so many.
+  private func round() async throws -> Bool {
+    let jobs = try await devices.leaseJobs(limit: Self.atOnce, for: Self.lease)
+    await withTaskGroup { group in
+      for job in jobs { group.addTask { await self.work(on: job) } }
+    }
+    return jobs.count == Self.atOnce
+  }
+
+  private func work(on job: RegistrationJob) async {
+    do {
+      guard now().timeIntervalSince(job.requestedAt) < Self.maximumAge else {
+        return try await fail(job, .requestExpired)
+      }
+      do {
+        try await bouncer.register(job)
+        try await devices.finish(job)
+      } catch let error as BouncerError {
+        if let failure = error.registrationError { return try await fail(job, failure) }
+        logger.warning(
+          "push device registration failed, to be tried again",
+          metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.attempts)"])
+        if error.isMissingRealm { realms.request() }
+        let next = RetrySchedule.registration.next(
+          after: job.attempts, now: now(), notBefore: nil, random: .random(in: 0...1))
+        try await devices.postpone(job, until: min(next, job.requestedAt + Self.maximumAge))
+      } catch is CancellationError {
+        try await devices.postpone(job, until: now())
+      }
+    } catch {
+      // The lease runs out, and somebody tries again.
+      logger.error(
+        "push device registration could not be written down",
+        metadata: ["device_id": "\(job.device)", "error": "\(type(of: error))"])
+    }
+  }
+
+  private func fail(_ job: RegistrationJob, _ failure: Device.RegistrationError) async throws {
+    logger.error(
+      "push device registration refused",
+      metadata: ["device_id": "\(job.device)", "code": "\(failure.rawValue)"])
+    try await devices.finish(job, with: failure)
+  }
+}

@@ -1,0 +1,65 @@
+internal import Registrations
+internal import Sealing
+internal import Wire
+
+/// A notification as its users' phones will read it, before it is sealed for each
+/// (`spec/zulip.md` D.5, E.5, E.8).
+struct PlainNotification {
+  /// What a phone shows until its app has decrypted the rest.
+  private static let placeholder: JSON = ["mutable-content": 1, "alert": ["title": "New notification"]]
+  /// iOS hands a push that shows nothing to the app only in this shape; upstream's, an alert in a
+  /// background push, its extension does not take (E.6).
+  private static let silent: JSON = ["content-available": 1]
+  /// A removal tells of so many messages at most: the newest.
+  private static let maximumRemovals = 200
+  /// What a provider takes, less what surrounds the sealed text.
+  static let maximumBytes = (4096 - 256) / 4 * 3 - SecretBox.overhead
+
+  /// The text to seal.
+  let plaintext: [UInt8]
+  /// Whether it takes notifications away instead of showing one.
+  let isRemoval: Bool
+
+  /// - Throws: ``TooLarge``
+  init(_ payload: JSON.Object) throws(TooLarge) {
+    var payload = payload
+    isRemoval = payload["type"]?.string == "remove"
+    if isRemoval, case .array(let ids)? = payload["message_ids"], ids.count > Self.maximumRemovals {
+      let newest = ids.sorted { ($0.integer ?? 0) < ($1.integer ?? 0) }.suffix(Self.maximumRemovals)
+      payload["message_ids"] = .array(Array(newest))
+    }
+    plaintext = JSON.object(payload).bytes
+    guard plaintext.count <= Self.maximumBytes else { throw TooLarge(bytes: plaintext.count) }
+  }
+
+  /// More than a provider takes.
+  struct TooLarge: Error {
+    let bytes: Int
+  }
+
+  /// The item of `push/e2ee/notify` for a device; nil for one that cannot get any.
+  func request(for device: Device) -> JSON? {
+    guard let key = device.pushKey, let keyID = device.state.pushKeyID, let tokenID = device.state.tokenID,
+      let kind = device.kind
+    else { return nil }
+    var payload: JSON.Object = [
+      "push_key_id": .integer(Int64(keyID)), "encrypted_data": .string(Base64.encode(key.seal(plaintext))),
+    ]
+    switch kind {
+    case .apns:
+      payload["aps"] = isRemoval ? Self.silent : Self.placeholder
+      return [
+        "token_id": .string(tokenID.base64),
+        "http_headers": [
+          "apns_priority": isRemoval ? 5 : 10, "apns_push_type": isRemoval ? "background" : "alert",
+        ],
+        "payload": .object(payload),
+      ]
+    case .fcm:
+      return [
+        "token_id": .string(tokenID.base64), "fcm_priority": isRemoval ? "normal" : "high",
+        "payload": .object(payload),
+      ]
+    }
+  }
+}

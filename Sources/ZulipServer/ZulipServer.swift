@@ -1,0 +1,85 @@
+public import Foundation
+internal import HTTPTypes
+public import Hummingbird
+public import Registrations
+public import Wire
+
+/// The server endpoints that Zulip's apps register their devices with (`spec/zulip.md` A.6 and C), for
+/// chats that have no push code of their own.
+public struct ZulipServer: Sendable {
+  /// The version whose behaviour this is.
+  public static let version = "12.0"
+  /// Its API feature level.
+  public static let featureLevel: Int64 = 483
+  /// How long a client waits for events before it hears that it is still connected.
+  static let heartbeat = Duration.seconds(50)
+
+  /// How it is set up.
+  public struct Configuration: Sendable {
+    /// Calls per user; nil is no limit.
+    public var rateLimitPerUser: RateLimit?
+    /// Larger bodies are refused.
+    public var maximumBodyBytes: Int
+
+    /// A configuration by its parts.
+    public init(rateLimitPerUser: RateLimit?, maximumBodyBytes: Int) {
+      self.rateLimitPerUser = rateLimitPerUser
+      self.maximumBodyBytes = maximumBodyBytes
+    }
+  }
+
+  /// What it works with.
+  public struct Dependencies: Sendable {
+    /// Who signs in.
+    public var accounts: Accounts
+    /// Their devices.
+    public var devices: Devices
+    /// Wakes those who wait for events.
+    public var bell: EventBell
+    /// Brings tokens to the bouncer; nil if there is none.
+    public var registrar: Registrar?
+    /// Sends notifications.
+    public var notifier: Notifier
+    /// The service's clock.
+    public var now: @Sendable () -> Date
+
+    /// What it works with.
+    public init(
+      accounts: Accounts, devices: Devices, bell: EventBell, registrar: Registrar?, notifier: Notifier,
+      now: @escaping @Sendable () -> Date
+    ) {
+      self.accounts = accounts
+      self.devices = devices
+      self.bell = bell
+      self.registrar = registrar
+      self.notifier = notifier
+      self.now = now
+    }
+  }
+
+  let configuration: Configuration
+  let dependencies: Dependencies
+  let perUser: RateLimiter
+
+  /// A server by its parts.
+  public init(configuration: Configuration, dependencies: Dependencies) {
+    self.configuration = configuration
+    self.dependencies = dependencies
+    perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
+  }
+
+  /// Adds the routes.
+  public func addRoutes(to router: Router<WireContext>) {
+    func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/\(endpoint)") }
+
+    router.endpoint(path("register"), .post, use: authenticated(openQueue))
+    router.endpoint(
+      path("events"), [.get: authenticated(events), .delete: authenticated(closeQueue)])
+    router.endpoint(path("register_client_device"), .post, use: authenticated(addDevice))
+    router.endpoint(path("remove_client_device"), .post, use: authenticated(removeDevice))
+    router.endpoint(path("mobile_push/register"), .post, use: authenticated(registerDevice))
+    // As the published page of the endpoint spells it.
+    router.endpoint("/mobile_push/register", .post, use: authenticated(registerDevice))
+    router.endpoint(path("mobile_push/e2ee/test_notification"), .post, use: authenticated(sendTest))
+  }
+}
