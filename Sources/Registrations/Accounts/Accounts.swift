@@ -98,18 +98,3 @@ extension ChatRealm {
       createdAt: try row.date(first + 5))
   }
 }
-
-extension Accounts {
-  /// Whether the text can be an API key: 32 letters and digits.
-  public static func isAPIKey(_ text: String) -> Bool {
-    text.utf8.count == apiKeyLength
-      && text.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "a")...UInt8(ascii: "z"):
-          true
-        default: false
-        }
-      }
-  }
-}
