@@ -97,6 +97,7 @@ let package = Package(
       name: "Wire",
       dependencies: [
         "SQL",
+        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -137,17 +138,15 @@ let package = Package(
     .target(
       name: "Backend",
       dependencies: [
-        "Registrations", "SQL", "Wire", "ZulipServer",
+        "Registrations", "Wire",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
-        .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
     .target(
       name: "Operations",
       dependencies: [
         "Delivery", "Providers", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire",
-        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -271,6 +270,17 @@ let package = Package(
       name: "ZulipServerTests",
       dependencies: [
         "Backend", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire", "ZulipServer",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTesting", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "BackendTests",
+      dependencies: [
+        "Backend", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),

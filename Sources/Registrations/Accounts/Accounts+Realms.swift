@@ -6,16 +6,15 @@ extension Accounts {
   /// Adds a realm, or makes the one that is there as told.
   ///
   /// - Parameter requiresE2EE: nil leaves it as it is, which is false for a new one.
-  /// - Returns: the realm, and whether it is new.
+  /// - Returns: the realm, and what it was before; nil if it is new.
   public func put(realm uuid: UUID, name: String, url: String, requiresE2EE: Bool?) async throws -> (
-    realm: ChatRealm, isNew: Bool
+    realm: ChatRealm, before: ChatRealm?
   ) {
     let secret = storageKey.seal(RandomText.alphanumeric(64), for: Self.ownerSecretPurpose)
     let requirement = requiresE2EE.map { Value.flag($0) } ?? .null
     let now = now()
     return try await database.write { connection in
-      let key = Value.text(uuid.canonical)
-      let before = try connection.query(Statement("SELECT id FROM realms WHERE uuid = $1", key)).first
+      let before = try connection.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
       let rows = try connection.query(
         Statement(
           """
@@ -24,12 +23,22 @@ extension Accounts {
           ON CONFLICT (uuid) DO UPDATE SET
             name = excluded.name, url = excluded.url, require_e2ee = COALESCE($4, realms.require_e2ee)
           RETURNING \(ChatRealm.columns)
-          """, key, .text(name), .text(url), requirement, .bytes(secret), .integer(now.milliseconds)))
+          """, .text(uuid.canonical), .text(name), .text(url), requirement, .bytes(secret),
+          .integer(now.milliseconds)))
       guard let realm = try rows.first.map({ try ChatRealm(row: $0) }) else {
         throw DatabaseError(.other, "an insertion returned no row")
       }
-      return (realm, before == nil)
+      return (realm, before)
     }
+  }
+
+  /// The realm with this UUID.
+  public func find(realm uuid: UUID) async throws -> ChatRealm? {
+    try await database.read { try $0.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) } }
+  }
+
+  private static func selectRealm(_ uuid: UUID) -> Statement {
+    Statement("SELECT \(ChatRealm.columns) FROM realms WHERE uuid = $1", .text(uuid.canonical))
   }
 
   /// Every realm, the oldest first.

@@ -31,6 +31,10 @@ extension Accounts {
     case emailTaken
     /// Another user has this username.
     case usernameTaken
+    /// The realm has a user with this number (``add(_:userID:realm:)``).
+    case userIDTaken
+    /// The realm has no number left for a user that is given none.
+    case noUserIDLeft
   }
 
   /// Adds a user, or makes the one that is there as told.
@@ -41,80 +45,115 @@ extension Accounts {
     user: User, apiKey: String?, isNew: Bool
   ) {
     let newKey = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
-    do {
-      return try await database.write { [self] connection in
-        guard
-          let realmID = try connection.query(
-            Statement("SELECT id FROM realms WHERE uuid = $1", .text(realm.canonical))
-          ).first?.int64(0)
-        else { throw Refusal.unknownRealm }
-        let before = try connection.query(
-          Statement(
-            "SELECT id, username, uuid FROM users WHERE realm_id = $1 AND user_id = $2", .integer(realmID),
-            .integer(userID))
-        ).first
-        let username =
-          try description.username ?? before?.text(1)
-          ?? String(description.email.prefix { $0 != "@" })
-        let id = try before?.int64(0)
-        try connection.check(description.email, username, byOtherThan: id)
-        let keyHash = storageKey.hash(newKey, for: Self.apiKeyPurpose)
-        let values: [Value] = [
-          .text(description.email), .text(description.email.lowercased()), .text(username),
-          .text(username.lowercased()),
-        ]
-        if let before, let id {
-          let uuid = try description.uuid?.canonical ?? before.text(2)
-          try connection.run(
-            Statement(
-              """
-              UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
-                api_key_hash = COALESCE($6, api_key_hash)
-              WHERE id = $7
-              """,
-              arguments: values + [
-                .text(uuid), description.apiKey == nil ? .null : .bytes(keyHash), .integer(id),
-              ]))
-        } else {
-          try connection.run(
-            Statement(
-              """
-              INSERT INTO users
-                (email, email_key, username, username_key, uuid, api_key_hash, realm_id, user_id, last_event, created_at)
-              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
-              """,
-              arguments: values + [
-                .text((description.uuid ?? UUID()).canonical), .bytes(keyHash), .integer(realmID),
-                .integer(userID), .integer(now().milliseconds),
-              ]))
-        }
-        let rows = try connection.query(
-          Statement(
-            "\(Self.select) \(Self.from) WHERE u.realm_id = $1 AND u.user_id = $2", .integer(realmID),
-            .integer(userID)))
-        guard let user = try rows.first.map(User.init) else {
-          throw DatabaseError(.other, "an insertion left no row")
-        }
-        let isKeyNew = before == nil || description.apiKey != nil
-        return (user, isKeyNew ? newKey : nil, before == nil)
+    return try await write { [self] connection in
+      let realmID = try connection.realm(realm)
+      let before = try connection.user(userID, realm: realmID)
+      if let before {
+        try update(before, to: description, on: connection)
+      } else {
+        try insert(description, apiKey: newKey, userID: userID, realm: realmID, on: connection)
       }
-    } catch let error as DatabaseError where error.code == .uniqueViolation {
-      // Two nodes may both find it free: the constraint then decides.
-      throw error.constraint?.contains("username") == true ? Refusal.usernameTaken : Refusal.emailTaken
+      let isKeyNew = before == nil || description.apiKey != nil
+      return (try connection.present(userID, realm: realmID), isKeyNew ? newKey : nil, before == nil)
     }
   }
 
-  /// A number that no user of the realm has.
-  public func freeUserID(realm: UUID) async throws -> Int64 {
-    let statement = Statement(
-      """
-      SELECT COALESCE(MAX(u.user_id), 9) + 1 FROM users u JOIN realms r ON r.id = u.realm_id WHERE r.uuid = $1
-      """, .text(realm.canonical))
-    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 10
+  /// Adds a user; never changes one that is there.
+  ///
+  /// - Parameter userID: nil takes a number that no user of the realm has.
+  /// - Returns: the user with its API key.
+  /// - Throws: ``Refusal``, or the database's own error.
+  public func add(_ description: UserDescription, userID: Int64?, realm: UUID) async throws -> (
+    user: User, apiKey: String
+  ) {
+    let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
+    return try await write { [self] connection in
+      let realmID = try connection.realm(realm)
+      let number = try userID ?? connection.freeUserID(realm: realmID)
+      guard Self.isUserID(number) else { throw Refusal.noUserIDLeft }
+      guard try connection.user(number, realm: realmID) == nil else { throw Refusal.userIDTaken }
+      try insert(description, apiKey: key, userID: number, realm: realmID, on: connection)
+      return (try connection.present(number, realm: realmID), key)
+    }
+  }
+
+  /// Two nodes may both find a name free: the constraint then decides.
+  private func write<Result: Sendable>(
+    _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    do {
+      return try await database.write(body)
+    } catch let error as DatabaseError where error.code == .uniqueViolation {
+      let constraint = error.constraint ?? ""
+      if constraint.contains("username") { throw Refusal.usernameTaken }
+      throw constraint.contains("email") ? Refusal.emailTaken : Refusal.userIDTaken
+    }
+  }
+
+  private func insert(
+    _ description: UserDescription, apiKey: String, userID: Int64, realm: Int64, on connection: any Connection
+  ) throws {
+    let username = description.username ?? String(description.email.prefix { $0 != "@" })
+    try connection.check(description.email, username, byOtherThan: nil)
+    try connection.run(
+      Statement(
+        """
+        INSERT INTO users
+          (email, email_key, username, username_key, uuid, api_key_hash, realm_id, user_id, last_event, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
+        """,
+        .text(description.email), .text(description.email.lowercased()), .text(username),
+        .text(username.lowercased()), .text((description.uuid ?? UUID()).canonical),
+        .bytes(storageKey.hash(apiKey, for: Self.apiKeyPurpose)), .integer(realm), .integer(userID),
+        .integer(now().milliseconds)))
+  }
+
+  private func update(_ user: User, to description: UserDescription, on connection: any Connection) throws {
+    let username = description.username ?? user.username
+    try connection.check(description.email, username, byOtherThan: user.id)
+    let keyHash = description.apiKey.map { storageKey.hash($0, for: Self.apiKeyPurpose) }
+    try connection.run(
+      Statement(
+        """
+        UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
+          api_key_hash = COALESCE($6, api_key_hash)
+        WHERE id = $7
+        """,
+        .text(description.email), .text(description.email.lowercased()), .text(username),
+        .text(username.lowercased()), .text((description.uuid ?? user.uuid).canonical), .bytes(keyHash),
+        .integer(user.id)))
   }
 }
 
 extension Connection {
+  fileprivate func realm(_ uuid: UUID) throws -> Int64 {
+    let statement = Statement("SELECT id FROM realms WHERE uuid = $1", .text(uuid.canonical))
+    guard let id = try query(statement).first?.int64(0) else { throw Accounts.Refusal.unknownRealm }
+    return id
+  }
+
+  fileprivate func user(_ userID: Int64, realm: Int64) throws -> User? {
+    try query(
+      Statement(
+        "\(Accounts.select) \(Accounts.from) WHERE u.realm_id = $1 AND u.user_id = $2", .integer(realm),
+        .integer(userID))
+    ).first.map(User.init)
+  }
+
+  /// One that has just been written.
+  fileprivate func present(_ userID: Int64, realm: Int64) throws -> User {
+    guard let user = try user(userID, realm: realm) else {
+      throw DatabaseError(.other, "an insertion left no row")
+    }
+    return user
+  }
+
+  fileprivate func freeUserID(realm: Int64) throws -> Int64 {
+    let statement = Statement(
+      "SELECT COALESCE(MAX(user_id), 9) + 1 FROM users WHERE realm_id = $1", .integer(realm))
+    return try query(statement).first?.int64(0) ?? 10
+  }
+
   fileprivate func check(_ email: String, _ username: String, byOtherThan id: Int64?) throws {
     func isTaken(_ column: String, _ text: String) throws -> Bool {
       try query(Statement("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased())))

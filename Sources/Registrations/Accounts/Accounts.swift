@@ -32,6 +32,8 @@ public struct Accounts: Sendable {
 
   /// Checks a user's API key, by email without regard to case.
   public func authenticate(email: String, apiKey: String) async throws -> Authentication {
+    // No email has U+0000, and a database would not even compare it.
+    guard !email.utf8.contains(0) else { return .invalid }
     let statement = Statement(
       "\(Self.select), u.api_key_hash \(Self.from) WHERE u.email_key = $1", .text(email.lowercased()))
     let row = try await database.read { try $0.query(statement).first }
@@ -94,20 +96,5 @@ extension ChatRealm {
       id: try row.int64(first), uuid: try row.uuid(first + 1), name: try row.text(first + 2),
       url: try row.text(first + 3), requiresE2EE: try row.flag(first + 4),
       createdAt: try row.date(first + 5))
-  }
-}
-
-extension Accounts {
-  /// Whether the text can be an API key: 32 letters and digits.
-  public static func isAPIKey(_ text: String) -> Bool {
-    text.utf8.count == apiKeyLength
-      && text.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "a")...UInt8(ascii: "z"):
-          true
-        default: false
-        }
-      }
   }
 }

@@ -15,8 +15,8 @@ public enum Envelope {
     response(.ok, [.init("result", "success"), .init("msg", "")] + members)
   }
 
-  /// Any status with any members.
-  static func response(
+  /// Any status with any members and nothing else; not to be kept by anyone on the way.
+  public static func response(
     _ status: HTTPResponse.Status, _ members: [JSON.Object.Member], headers additional: HTTPFields = [:]
   ) -> Response {
     var bytes = JSON.object(JSON.Object(members)).bytes

@@ -1,0 +1,71 @@
+internal import HTTPTypes
+public import Hummingbird
+public import Registrations
+public import Wire
+
+/// What the host application calls: its realms and users, and notifications to them
+/// (`spec/interface.md` 6).
+///
+/// Answers are bare JSON objects, errors are in Zulip's envelope.
+public struct Backend: Sendable {
+  /// Bytes in a body.
+  static let maximumBodyBytes = 1 << 20
+
+  let accounts: Accounts
+  let devices: Devices
+  let notify: @Sendable (User, JSON.Object) async throws -> JSON
+  let realmsChanged: @Sendable () -> Void
+  private let token: BearerToken?
+
+  /// - Parameters:
+  ///   - token: what the host application shows; without one there are no such paths.
+  ///   - notify: sends a plaintext payload of Zulip to all devices of a user, and tells what became of it;
+  ///     it may refuse with an ``Wire/APIError``.
+  ///   - realmsChanged: called after a realm was added or is not as it was.
+  public init(
+    accounts: Accounts, devices: Devices, token: String?,
+    notify: @escaping @Sendable (User, JSON.Object) async throws -> JSON,
+    realmsChanged: @escaping @Sendable () -> Void
+  ) {
+    self.accounts = accounts
+    self.devices = devices
+    self.token = token.map { BearerToken($0, name: "backend.token") }
+    self.notify = notify
+    self.realmsChanged = realmsChanged
+  }
+
+  /// Adds the routes.
+  public func addRoutes(to router: Router<WireContext>) {
+    guard let token else { return }
+    let routes = router.group("/backend/v1/realms/{realm_uuid}").add(middleware: Guarded(token: token))
+    routes.endpoint("", .put, use: putRealm)
+    routes.endpoint("users/{user_id}", [.put: putUser, .delete: removeUser])
+    routes.endpoint("users/{user_id}/app-passwords", .post, use: addAppPassword)
+    routes.endpoint("users/{user_id}/app-passwords/{app_password_id}", .delete, use: removeAppPassword)
+    routes.endpoint("users/{user_id}/notifications", .post, use: sendNotification)
+  }
+
+  /// Looks at the token before anything else, the method too.
+  private struct Guarded: RouterMiddleware {
+    let token: BearerToken
+
+    func handle(
+      _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+    ) async throws -> Response {
+      try token.check(request)
+      return try await next(request, context)
+    }
+  }
+}
+
+extension Backend {
+  /// The body of a request, which has no members but these.
+  static func body(of request: Request, members: Set<String>) async throws -> Field {
+    let body = try await Field.body(of: request, limit: maximumBodyBytes)
+    try body.forbidMembers(except: members)
+    return body
+  }
+
+  /// The answer that there is nothing more to say.
+  static var done: Response { Envelope.response(.ok, []) }
+}

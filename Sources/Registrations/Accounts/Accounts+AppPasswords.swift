@@ -1,0 +1,70 @@
+internal import SQL
+internal import Sealing
+
+extension Accounts {
+  /// How many app passwords a user may have.
+  public static let maximumAppPasswords = 100
+
+  /// Letters and digits in an app password, as many as Nextcloud's have.
+  public static let appPasswordLength = 72
+
+  static let appPasswordPurpose = StorageKey.Purpose("app_passwords.password")
+
+  /// Why a user gets no app password.
+  public enum AppPasswordRefusal: Error, Hashable {
+    /// The user has ``maximumAppPasswords``.
+    case tooMany
+    /// The user is gone.
+    case unknownUser
+  }
+
+  /// Makes an app password for a user. Only its hash is kept: nobody can be told it again.
+  ///
+  /// - Parameter user: the user's row.
+  /// - Throws: ``AppPasswordRefusal``, or the database's own error.
+  public func addAppPassword(name: String, user: Int64) async throws -> (id: Int64, password: String) {
+    let password = RandomText.alphanumeric(Self.appPasswordLength)
+    let hash = storageKey.hash(password, for: Self.appPasswordPurpose)
+    let now = now()
+    let id = try await database.write { connection in
+      // Locks the user's row, so that two calls at a time are counted one after the other.
+      let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))
+      guard try connection.run(lock) > 0 else { throw AppPasswordRefusal.unknownUser }
+      let count = try connection.query(
+        Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
+      ).first?.int64(0)
+      guard let count, count < Self.maximumAppPasswords else { throw AppPasswordRefusal.tooMany }
+      let rows = try connection.query(
+        Statement(
+          """
+          INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
+          RETURNING id
+          """, .integer(user), .text(name), .bytes(hash), .integer(now.milliseconds)))
+      guard let id = try rows.first?.int64(0) else {
+        throw DatabaseError(.other, "an insertion returned no row")
+      }
+      return id
+    }
+    return (id, password)
+  }
+
+  /// Removes an app password of a user; false if the user has none with this id.
+  public func removeAppPassword(_ id: Int64, user: Int64) async throws -> Bool {
+    let statement = Statement(
+      "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user))
+    return try await database.write { try $0.run(statement) > 0 }
+  }
+
+  /// The user whose app password this is, if `login` is its username or email, without regard to case.
+  public func authenticate(login: String, appPassword: String) async throws -> User? {
+    // By the password, which is unique: one user's username may be spelled like another's email.
+    let statement = Statement(
+      "\(Self.select) \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
+      .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose)))
+    guard let user = try await database.read({ try $0.query(statement).first.map(User.init) }) else {
+      return nil
+    }
+    let login = login.lowercased()
+    return [user.username, user.email].contains { $0.lowercased() == login } ? user : nil
+  }
+}

@@ -1,0 +1,155 @@
+import Backend
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import Registrations
+import SQL
+import SQLiteMigrations
+import Sealing
+import Synchronization
+import Wire
+
+/// A host application that calls the backend API, which has a database of its own.
+struct Host: Sendable {
+  /// What the backend has asked of the rest of the program.
+  final class Asked: Sendable {
+    private struct State {
+      var notifications: [(user: User, payload: JSON.Object)] = []
+      var realmChanges = 0
+      var refusal: APIError?
+    }
+
+    private let state = Mutex(State())
+    var notifications: [(user: User, payload: JSON.Object)] { state.withLock { $0.notifications } }
+    var realmChanges: Int { state.withLock { $0.realmChanges } }
+    func changeRealms() { state.withLock { $0.realmChanges += 1 } }
+    func refuse(with error: APIError) { state.withLock { $0.refusal = error } }
+    func notify(_ user: User, _ payload: JSON.Object) throws {
+      try state.withLock { state in
+        if let refusal = state.refusal { throw refusal }
+        state.notifications.append((user, payload))
+      }
+    }
+  }
+
+  static let token = "the-backend-token"
+  /// What becomes of every notification.
+  static let sent: JSON = ["devices": 2, "apple_successfully_sent_count": 1]
+
+  let folder: URL
+  let database: any Database
+  let accounts: Accounts
+  let devices: Devices
+  let asked: Asked
+  private let client: any TestClientProtocol
+
+  /// Runs a test against a backend.
+  static func test(
+    token: String? = Self.token, _ test: @escaping @Sendable (Host) async throws -> Void
+  ) async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "backend-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let database = try await openDatabase(
+      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
+    try await Migrator.migrate(database, SQLiteMigrations.all)
+    let storageKey = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
+    let now: @Sendable () -> Date = { Date(timeIntervalSince1970: 1_790_000_000) }
+    let accounts = Accounts(database: database, storageKey: storageKey, now: now)
+    let devices = Devices(database: database, storageKey: storageKey, localServer: nil, now: now) { _ in }
+    let asked = Asked()
+    let backend = Backend(
+      accounts: accounts, devices: devices, token: token,
+      notify: { user, payload in
+        try asked.notify(user, payload)
+        return Self.sent
+      },
+      realmsChanged: { asked.changeRealms() })
+    let router = Router(context: WireContext.self)
+    router.add(middleware: EnvelopeMiddleware())
+    backend.addRoutes(to: router)
+    var logger = Logger(label: "test")
+    logger.logLevel = .critical
+    try await Application(router: router, logger: logger).test(.router) { client in
+      try await test(
+        Host(
+          folder: folder, database: database, accounts: accounts, devices: devices, asked: asked,
+          client: client))
+    }
+    await database.close()
+  }
+
+  /// Calls a path below `/backend/v1/`.
+  func call(
+    _ method: HTTPRequest.Method, _ path: String, authorization: String? = "Bearer \(Self.token)",
+    body: [UInt8] = []
+  ) async throws -> Answer {
+    var headers: HTTPFields = [:]
+    headers[.authorization] = authorization
+    let response = try await client.executeRequest(
+      uri: "/backend/v1/\(path)", method: method, headers: headers, body: ByteBuffer(bytes: body))
+    return Answer(
+      status: Int(response.status.code), headers: response.headers, text: String(buffer: response.body))
+  }
+
+  /// Calls a path with a JSON body.
+  func call(_ method: HTTPRequest.Method, _ path: String, _ json: JSON) async throws -> Answer {
+    try await call(method, path, body: json.bytes)
+  }
+
+  /// The path of a new realm.
+  func realm() async throws -> String {
+    let path = "realms/\(UUID().uuidString.lowercased())"
+    let answer = try await call(.put, path, ["name": "Example", "url": "https://chat.example.org"])
+    guard answer.status == 201 else { throw CocoaError(.fileWriteUnknown) }
+    return path
+  }
+
+  /// The path of a new user.
+  func user(_ email: String = "iago@example.org", id: Int64 = 10, of realm: String? = nil) async throws
+    -> String
+  {
+    let path = "\(try await given(realm))/users/\(id)"
+    let answer = try await call(.put, path, ["email": .string(email)])
+    guard answer.status == 201 else { throw CocoaError(.fileWriteUnknown) }
+    return path
+  }
+
+  private func given(_ realm: String?) async throws -> String {
+    if let realm { realm } else { try await self.realm() }
+  }
+
+  /// All that is stored.
+  func dump() async throws -> [String: [[Value]]] {
+    try await database.read { connection in
+      var dump: [String: [[Value]]] = [:]
+      for table in ["realms", "users", "app_passwords", "devices"] {
+        dump[table] = try connection.query(Statement("SELECT * FROM \(table)")).map(\.values)
+      }
+      return dump
+    }
+  }
+
+  /// The bytes of the database's files.
+  func files() throws -> Data {
+    try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+      .reduce(into: Data()) { $0 += try Data(contentsOf: $1) }
+  }
+}
+
+/// An answer as the host application reads it.
+struct Answer {
+  let status: Int
+  let headers: HTTPFields
+  let text: String
+
+  var json: JSON { (try? JSON.parse(text)) ?? .null }
+  var message: String { json["msg"]?.string ?? "" }
+  /// The names of the members, in order.
+  var members: [String] {
+    if case .object(let object) = json { object.members.map(\.name) } else { [] }
+  }
+}

@@ -1,0 +1,65 @@
+import Foundation
+import HTTPTypes
+import Testing
+import Wire
+
+@Suite("The backend's token") struct TokenTests {
+  static let endpoints: [(HTTPRequest.Method, String)] = [
+    (.put, "realms/x"), (.put, "realms/x/users/1"), (.delete, "realms/x/users/1"),
+    (.post, "realms/x/users/1/app-passwords"), (.delete, "realms/x/users/1/app-passwords/1"),
+    (.post, "realms/x/users/1/notifications"),
+  ]
+
+  @Test("is wanted before anything else is looked at", arguments: endpoints)
+  func wanted(_ method: HTTPRequest.Method, _ path: String) async throws {
+    try await Host.test { host in
+      for authorization in [
+        nil, "", "Bearer", "Bearer ", "Bearer the-backend-toke", "Bearer the-backend-token2",
+        "Basic the-backend-token", "the-backend-token",
+      ] {
+        for method in [method, .get, .options] {
+          let answer = try await host.call(
+            method, path, authorization: authorization, body: Array("no JSON".utf8))
+          #expect(answer.status == 401, "\(method) \(authorization ?? "nothing")")
+          #expect(answer.headers[.wwwAuthenticate] == "Bearer")
+          #expect(answer.json["result"] == "error" && answer.json["code"] == "UNAUTHORIZED")
+          #expect(answer.message.contains("backend.token"))
+          #expect(!answer.text.contains(Host.token))
+        }
+      }
+    }
+  }
+
+  @Test("is taken with its scheme in any case, and then the request is looked at", arguments: endpoints)
+  func taken(_ method: HTTPRequest.Method, _ path: String) async throws {
+    try await Host.test { host in
+      for scheme in ["Bearer", "bearer", "BEARER"] {
+        let answer = try await host.call(method, path, authorization: "\(scheme) \(Host.token)")
+        #expect(answer.status == 400)
+      }
+      let wrong = try await host.call(.get, path)
+      #expect(wrong.status == 405)
+      #expect(wrong.headers[.allow]?.contains(method.rawValue) == true)
+    }
+  }
+
+  @Test("is what there has to be for there to be anything", arguments: endpoints)
+  func unset(_ method: HTTPRequest.Method, _ path: String) async throws {
+    try await Host.test(token: nil) { host in
+      for authorization in [nil, "Bearer ", "Bearer \(Host.token)"] {
+        let answer = try await host.call(method, path, authorization: authorization)
+        #expect(answer.status == 404)
+        #expect(answer.text == #"{"result":"error","msg":"Not found","code":"BAD_REQUEST"}"# + "\n")
+      }
+    }
+  }
+
+  @Test("opens nothing that is not there")
+  func unknownPath() async throws {
+    try await Host.test { host in
+      for path in ["", "realms", "nothing", "realms/x/users", "realms/x/users/1/devices"] {
+        #expect(try await host.call(.put, path).status == 404, "\(path)")
+      }
+    }
+  }
+}

@@ -1,0 +1,203 @@
+import Foundation
+import Registrations
+import Testing
+import Wire
+
+@Suite("Users") struct UserTests {
+  static let key = String(repeating: "aB3", count: 10) + "xY"
+
+  @Test("are added with a key, which is shown only then")
+  func put() async throws {
+    try await Host.test { host in
+      let path = "\(try await host.realm())/users/10"
+      let added = try await host.call(.put, path, ["email": "Iago@Example.org"])
+      #expect(added.status == 201)
+      #expect(added.members == ["user_id", "email", "user_uuid", "username", "api_key"])
+      #expect(added.json["user_id"] == 10)
+      #expect(added.json["email"] == "Iago@Example.org")
+      #expect(added.json["username"] == "Iago")
+      #expect(UUID(uuidString: try #require(added.json["user_uuid"]?.string)) != nil)
+      let key = try #require(added.json["api_key"]?.string)
+      #expect(Accounts.isAPIKey(key))
+      guard case .authenticated(let user) = try await host.accounts.authenticate(
+        email: "iago@example.org", apiKey: key)
+      else { return #expect(Bool(false), "the key does not open") }
+      #expect(user.userID == 10)
+
+      let before = try await host.dump()
+      let again = try await host.call(.put, path, ["email": "Iago@Example.org"])
+      #expect(again.status == 200)
+      #expect(again.members == ["user_id", "email", "user_uuid", "username"])
+      #expect(again.json["user_uuid"] == added.json["user_uuid"])
+      #expect(try await host.dump() == before)
+    }
+  }
+
+  @Test("are as told, and what is not told stays")
+  func change() async throws {
+    try await Host.test { host in
+      let path = "\(try await host.realm())/users/0"
+      let uuid = UUID().uuidString
+      let told: JSON = [
+        "email": "a@example.org", "user_uuid": .string(uuid), "api_key": .string(Self.key), "username": "ann",
+      ]
+      for status in [201, 200] {
+        let answer = try await host.call(.put, path, told)
+        #expect(answer.status == status)
+        #expect(answer.json["user_uuid"]?.string == uuid.lowercased())
+        #expect(answer.json["api_key"]?.string == Self.key)
+        #expect(answer.json["username"] == "ann")
+      }
+      let moved = try await host.call(
+        .put, path, ["email": "b@example.org", "user_uuid": nil, "api_key": nil, "username": nil])
+      #expect(moved.status == 200)
+      #expect(moved.json["email"] == "b@example.org" && moved.json["username"] == "ann")
+      #expect(moved.json["user_uuid"]?.string == uuid.lowercased())
+      #expect(moved.json["api_key"] == nil)
+      guard case .invalid = try await host.accounts.authenticate(email: "a@example.org", apiKey: Self.key),
+        case .authenticated = try await host.accounts.authenticate(email: "b@example.org", apiKey: Self.key)
+      else { return #expect(Bool(false), "the key opens by the old email, or not by the new") }
+      #expect(try await host.accounts.all().count == 1)
+    }
+  }
+
+  @Test("have an email and a username that no other has, whatever the case and the realm")
+  func taken() async throws {
+    try await Host.test { host in
+      _ = try await host.user("iago@example.org")
+      let other = try await host.user("cordelia@example.org", id: 11)
+      let before = try await host.dump()
+      for (body, code, name) in [
+        (["email": "IAGO@example.org", "username": "x"], "EMAIL_TAKEN", "email IAGO@example.org"),
+        (["email": "x@example.org", "username": "IAGO"], "USERNAME_TAKEN", "username IAGO"),
+      ] as [(JSON, String, String)] {
+        for path in [other, other.replacing("/11", with: "/12")] {
+          let answer = try await host.call(.put, path, body)
+          #expect(answer.status == 409)
+          #expect(answer.json["code"]?.string == code)
+          #expect(answer.message.contains(name))
+        }
+      }
+      let byDefault = try await host.call(
+        .put, other.replacing("/11", with: "/12"), ["email": "iago@example.com"])
+      #expect(byDefault.status == 409)
+      #expect(byDefault.json["code"] == "USERNAME_TAKEN")
+      #expect(try await host.dump() == before)
+      // One's own are not taken.
+      #expect(try await host.call(.put, other, ["email": "CORDELIA@example.org"]).status == 200)
+    }
+  }
+
+  @Test(
+    "that are wrong are refused by the name of the field",
+    arguments: [
+      ([:], "email"), (["email": nil], "email"), (["email": ""], "email"), (["email": "iago"], "email"),
+      (["email": "@a"], "email"), (["email": "a@"], "email"), (["email": "@@@"], "email"),
+      (["email": "a@b@c"], "email"), (["email": "a b@c"], "email"), (["email": "a:b@c"], "email"),
+      (["email": "a\u{0}@c"], "email"), (["email": "a\u{7F}@c"], "email"), (["email": "a@c\u{2003}"], "email"),
+      (["email": .string("a@" + String(repeating: "b", count: 253))], "email"),
+      (["email": "a@b", "user_uuid": "1"], "user_uuid"), (["email": "a@b", "user_uuid": 1], "user_uuid"),
+      (["email": "a@b", "api_key": ""], "api_key"),
+      (["email": "a@b", "api_key": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"], "api_key"),
+      (["email": "a@b", "api_key": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"], "api_key"),
+      (["email": "a@b", "api_key": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-"], "api_key"),
+      (["email": "a@b", "api_key": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaä"], "api_key"),
+      (["email": "a@b", "username": ""], "username"), (["email": "a@b", "username": "a b"], "username"),
+      (["email": "a@b", "username": "a:b"], "username"), (["email": "a@b", "username": "a/b"], "username"),
+      (["email": "a@b", "username": "ä"], "username"),
+      (["email": "a@b", "username": .string(String(repeating: "a", count: 65))], "username"),
+      (["email": "a@b", "user_id": 10], "user_id"),
+    ] as [(JSON, String)])
+  func wrong(_ body: JSON, _ field: String) async throws {
+    try await Host.test { host in
+      let realm = try await host.realm()
+      let answer = try await host.call(.put, "\(realm)/users/10", body)
+      #expect(answer.status == 400)
+      #expect(answer.message.contains("[\"\(field)\"]"))
+      #expect(try await host.accounts.all() == [])
+    }
+  }
+
+  @Test("have an email, a username and a number up to the limits")
+  func limits() async throws {
+    try await Host.test { host in
+      let body: JSON = [
+        "email": .string("a@" + String(repeating: "b", count: 252)),
+        "username": .string(String(repeating: "_.@-", count: 16)),
+      ]
+      #expect(try await host.call(.put, "\(try await host.realm())/users/2147483647", body).status == 201)
+      #expect(try await host.call(.put, "\(try await host.realm())/users/0", ["email": "a@b"]).status == 201)
+    }
+  }
+
+  @Test(
+    "have a number in their path",
+    arguments: ["-1", "2147483648", "1.0", "+1", "01", "x", "%31%20", "99999999999999999999"])
+  func noNumber(_ number: String) async throws {
+    try await Host.test { host in
+      let path = "\(try await host.realm())/users/\(number)"
+      for answer in [
+        try await host.call(.put, path, ["email": "a@b"]), try await host.call(.delete, path),
+        try await host.call(.post, "\(path)/app-passwords", ["name": "a"]),
+        try await host.call(.post, "\(path)/notifications", ["zulip": [:]]),
+      ] {
+        #expect(answer.status == 400)
+        #expect(answer.message.contains("user_id"))
+      }
+    }
+  }
+
+  @Test("and realms that are not there are named")
+  func unknown() async throws {
+    try await Host.test { host in
+      let realm = try await host.realm()
+      let other = "realms/\(UUID().uuidString.lowercased())"
+      for (path, code, name) in [
+        ("\(realm)/users/7", "USER_NOT_FOUND", "user 7"),
+        ("\(other)/users/7", "REALM_NOT_FOUND", String(other.dropFirst(7))),
+      ] {
+        for answer in [
+          try await host.call(.delete, path),
+          try await host.call(.post, "\(path)/app-passwords", ["name": "a"]),
+          try await host.call(.delete, "\(path)/app-passwords/1"),
+          try await host.call(.post, "\(path)/notifications", ["zulip": [:]]),
+        ] {
+          #expect(answer.status == 404)
+          #expect(answer.json["code"]?.string == code)
+          #expect(answer.message.contains(name))
+        }
+      }
+      let added = try await host.call(.put, "\(other)/users/7", ["email": "a@b"])
+      #expect(added.status == 404)
+      #expect(added.message.contains(other.dropFirst(7)))
+      #expect(host.asked.notifications.isEmpty)
+    }
+  }
+
+  @Test("are removed with all that is theirs, and nobody else's")
+  func remove() async throws {
+    try await Host.test { host in
+      let realm = try await host.realm()
+      var rows: [Int64] = []
+      for id in [Int64(10), 11] {
+        let path = try await host.user("user\(id)@example.org", id: id, of: realm)
+        #expect(try await host.call(.post, "\(path)/app-passwords", ["name": "a"]).status == 201)
+        let uuid = try #require(UUID(uuidString: String(realm.dropFirst(7))))
+        let user = try #require(try await host.accounts.find(realm: uuid, userID: id))
+        rows.append(user.id)
+        _ = try await host.devices.add(user: user.id)
+      }
+      let removed = try await host.call(.delete, "\(realm)/users/10")
+      #expect(removed.status == 200)
+      #expect(removed.text == "{}\n")
+      #expect(removed.headers[.contentType] == "application/json")
+      let dump = try await host.dump()
+      for (table, column) in [("users", 0), ("app_passwords", 1), ("devices", 1)] {
+        #expect(dump[table]?.map { $0[column] } == [.integer(rows[1])], "\(table)")
+      }
+      #expect(try await host.call(.delete, "\(realm)/users/10").status == 404)
+      #expect(
+        try await host.call(.put, "\(realm)/users/10", ["email": "user10@example.org"]).status == 201)
+    }
+  }
+}
