@@ -1,5 +1,7 @@
 import Foundation
+import HTTPTypes
 import Registrations
+import SQL
 import Testing
 import Wire
 
@@ -36,7 +38,8 @@ import Wire
   @Test("are a hundred at most")
   func limit() async throws {
     try await Host.test { host in
-      let path = "\(try await host.user())/app-passwords"
+      let user = try await host.user()
+      let path = "\(user)/app-passwords"
       for _ in 1...100 { #expect(try await host.call(.post, path, ["name": "Phone"]).status == 201) }
       let refused = try await host.call(.post, path, ["name": "Phone"])
       #expect(refused.status == 400)
@@ -55,7 +58,8 @@ import Wire
     ] as [(JSON, String)])
   func wrong(_ body: JSON, _ field: String) async throws {
     try await Host.test { host in
-      let answer = try await host.call(.post, "\(try await host.user())/app-passwords", body)
+      let user = try await host.user()
+      let answer = try await host.call(.post, "\(user)/app-passwords", body)
       #expect(answer.status == 400)
       #expect(answer.message.contains("[\"\(field)\"]"))
       #expect(try await host.dump()["app_passwords"] == [])
@@ -65,7 +69,8 @@ import Wire
   @Test("have a number in their path", arguments: ["x", "-1", "01"])
   func noNumber(_ number: String) async throws {
     try await Host.test { host in
-      let answer = try await host.call(.delete, "\(try await host.user())/app-passwords/\(number)")
+      let user = try await host.user()
+      let answer = try await host.call(.delete, "\(user)/app-passwords/\(number)")
       #expect(answer.status == 400)
       #expect(answer.message.contains("app_password_id"))
     }

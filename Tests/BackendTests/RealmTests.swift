@@ -1,4 +1,7 @@
 import Foundation
+import HTTPTypes
+import Registrations
+import SQL
 import Testing
 import Wire
 
@@ -67,7 +70,8 @@ import Wire
     "that are wrong are refused by the name of the field",
     arguments: [
       (["url": "https://a.example"], "name"), (["name": "", "url": "https://a.example"], "name"),
-      (["name": " \n ", "url": "https://a.example"], "name"), (["name": 1, "url": "https://a.example"], "name"),
+      (["name": " \n ", "url": "https://a.example"], "name"),
+      (["name": 1, "url": "https://a.example"], "name"),
       (["name": nil, "url": "https://a.example"], "name"),
       (["name": "a\u{0}b", "url": "https://a.example"], "name"),
       (["name": "a\u{85}b", "url": "https://a.example"], "name"),
@@ -101,7 +105,8 @@ import Wire
         "name": .string(String(repeating: "ä", count: 100)),
         "url": .string("https://a.example/" + String(repeating: "a", count: 1006)),
       ]
-      #expect(try await host.call(.put, Self.path, body).status == 201)
+      let answer = try await host.call(.put, Self.path, body)
+      #expect(answer.status == 201)
     }
   }
 

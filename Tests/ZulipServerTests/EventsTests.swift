@@ -91,10 +91,11 @@ import Wire
       let (queue, last, _) = try await open(client)
       let began = ContinuousClock.now
       async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
-      _ = try await other.addDevice()
-      let device = try await client.addDevice()
+      // The test's client has one connection, and that is waiting.
+      _ = try await chat.devices.add(user: other.user.id)
+      let device = try await chat.devices.add(user: client.user.id)
       let found = try events(try await waiting)
-      #expect(found.map { $0["device_id"]?.integer.map(String.init) } == [device])
+      #expect(found.map { $0["device_id"]?.integer } == [device])
       #expect(.now - began < .seconds(10))
     }
   }
@@ -137,8 +138,10 @@ import Wire
         #expect(answer.json["queue_id"]?.string == queue)
       }
       async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
-      #expect(try await client.call(.delete, "events", ("queue_id", queue)).status == 200)
+      #expect(try await chat.devices.closeQueue(queue, user: client.user.id))
       #expect(try await waiting.code == "BAD_EVENT_QUEUE_ID")
+      let (second, _, _) = try await open(client)
+      #expect(try await client.call(.delete, "events", ("queue_id", second)).status == 200)
       #expect(try await client.call(.delete, "events", ("queue_id", queue)).code == "BAD_EVENT_QUEUE_ID")
     }
   }

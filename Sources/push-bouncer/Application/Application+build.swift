@@ -73,7 +73,7 @@ struct BouncerService {
     let backend = Backend(
       accounts: builtIn.accounts, devices: builtIn.devices, token: configuration.backendToken,
       notify: { user, payload in try await builtIn.notifier.notify(user, payload).json },
-      realmsChanged: { builtIn.realms?.request() }, now: now, logger: logger)
+      realmsChanged: { builtIn.realms?.request() })
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
