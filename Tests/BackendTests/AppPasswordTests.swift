@@ -1,5 +1,7 @@
 import Foundation
+import HTTPTypes
 import Registrations
+import SQL
 import Testing
 import Wire
 
@@ -29,20 +31,21 @@ import Wire
       let removed = try await host.call(.delete, "\(user)/app-passwords/\(id)")
       #expect(removed.status == 200 && removed.text == "{}\n")
       #expect(try await host.accounts.authenticate(login: "iago", appPassword: password) == nil)
-      #expect(try await host.call(.delete, "\(user)/app-passwords/\(id)").status == 404)
+      #expect(try await host.status(.delete, "\(user)/app-passwords/\(id)") == 404)
     }
   }
 
   @Test("are a hundred at most")
   func limit() async throws {
     try await Host.test { host in
-      let path = "\(try await host.user())/app-passwords"
+      let user = try await host.user()
+      let path = "\(user)/app-passwords"
       for _ in 1...100 { #expect(try await host.call(.post, path, ["name": "Phone"]).status == 201) }
       let refused = try await host.call(.post, path, ["name": "Phone"])
       #expect(refused.status == 400)
       #expect(refused.json["code"] == "TOO_MANY_APP_PASSWORDS")
       let other = try await host.user("cordelia@example.org", id: 11)
-      #expect(try await host.call(.post, "\(other)/app-passwords", ["name": "Phone"]).status == 201)
+      #expect(try await host.status(.post, "\(other)/app-passwords", ["name": "Phone"]) == 201)
     }
   }
 
@@ -55,7 +58,8 @@ import Wire
     ] as [(JSON, String)])
   func wrong(_ body: JSON, _ field: String) async throws {
     try await Host.test { host in
-      let answer = try await host.call(.post, "\(try await host.user())/app-passwords", body)
+      let user = try await host.user()
+      let answer = try await host.call(.post, "\(user)/app-passwords", body)
       #expect(answer.status == 400)
       #expect(answer.message.contains("[\"\(field)\"]"))
       #expect(try await host.dump()["app_passwords"] == [])
@@ -65,7 +69,8 @@ import Wire
   @Test("have a number in their path", arguments: ["x", "-1", "01"])
   func noNumber(_ number: String) async throws {
     try await Host.test { host in
-      let answer = try await host.call(.delete, "\(try await host.user())/app-passwords/\(number)")
+      let user = try await host.user()
+      let answer = try await host.call(.delete, "\(user)/app-passwords/\(number)")
       #expect(answer.status == 400)
       #expect(answer.message.contains("app_password_id"))
     }

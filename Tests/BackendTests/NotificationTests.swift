@@ -1,4 +1,6 @@
 import Foundation
+import HTTPTypes
+import Registrations
 import Testing
 import Wire
 
@@ -7,7 +9,9 @@ import Wire
   func send() async throws {
     try await Host.test { host in
       let user = try await host.user()
-      let payload: JSON = ["event": "message", "content": "Grüße\u{0}", "nested": ["a": [1, .number("1.0"), nil]]]
+      let payload: JSON = [
+        "event": "message", "content": "Grüße\u{0}", "nested": ["a": [1, .number("1.0"), nil]],
+      ]
       let answer = try await host.call(.post, "\(user)/notifications", ["zulip": payload])
       #expect(answer.status == 200)
       #expect(answer.text == #"{"zulip":{"devices":2,"apple_successfully_sent_count":1}}"# + "\n")
@@ -29,7 +33,8 @@ import Wire
     ] as [(JSON, String)])
   func wrong(_ body: JSON, _ field: String) async throws {
     try await Host.test { host in
-      let answer = try await host.call(.post, "\(try await host.user())/notifications", body)
+      let user = try await host.user()
+      let answer = try await host.call(.post, "\(user)/notifications", body)
       #expect(answer.status == 400)
       #expect(answer.message.contains(field))
       #expect(host.asked.notifications.isEmpty)
@@ -40,11 +45,12 @@ import Wire
   func notYet(_ part: String) async throws {
     try await Host.test { host in
       let body = JSON.object(JSON.Object([.init(part, [:])]))
-      let answer = try await host.call(.post, "\(try await host.user())/notifications", body)
+      let user = try await host.user()
+      let answer = try await host.call(.post, "\(user)/notifications", body)
       #expect(answer.message.contains("\(part) is not served yet"))
       // A part that is null is none.
       let without = JSON.object(JSON.Object([.init("zulip", [:]), .init(part, nil)]))
-      #expect(try await host.call(.post, "\(try await host.user("b@c", id: 2))/notifications", without).status == 200)
+      #expect(try await host.status(.post, "\(user)/notifications", without) == 200)
     }
   }
 
@@ -52,7 +58,8 @@ import Wire
   func refused() async throws {
     try await Host.test { host in
       host.asked.refuse(with: APIError(.badGateway, code: "BOUNCER_GONE", "The bouncer is not there"))
-      let answer = try await host.call(.post, "\(try await host.user())/notifications", ["zulip": [:]])
+      let user = try await host.user()
+      let answer = try await host.call(.post, "\(user)/notifications", ["zulip": [:]])
       #expect(answer.status == 502)
       #expect(answer.json["code"] == "BOUNCER_GONE")
       #expect(answer.message == "The bouncer is not there")

@@ -58,7 +58,8 @@ import Wire
   func unknownPath() async throws {
     try await Host.test { host in
       for path in ["", "realms", "nothing", "realms/x/users", "realms/x/users/1/devices"] {
-        #expect(try await host.call(.put, path).status == 404, "\(path)")
+        let status = try await host.call(.put, path).status
+        #expect(status == 404, "\(path)")
       }
     }
   }

@@ -48,6 +48,8 @@ extension Configuration {
     delivery = Delivery(
       deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
     retention = Retention(expiredDays: try reader.count("retention.expired_days"))
+    backendToken = reader.optionalText("backend.token")
+    server = try Self.server(reader)
     log = Log(
       level: try reader.choice("log.level", Logger.Level.self),
       format: try reader.choice("log.format", LogFormat.self))
@@ -73,6 +75,31 @@ extension Configuration {
     }
   }
 
+  private static func server(_ reader: ConfigurationReader) throws(ConfigurationError) -> Server {
+    let server = Server(
+      name: try reader.text("server.name"), url: try Self.requiredAddress("server.url", reader),
+      bouncer: try reader.bouncer("server.bouncer"), orgID: reader.optionalText("server.org_id"),
+      orgKey: reader.optionalText("server.org_key"),
+      rateLimitPerUser: try reader.rate("server.rate_limit.per_user"))
+    guard case .remote = server.bouncer else { return server }
+    for (key, value) in [("server.org_id", server.orgID), ("server.org_key", server.orgKey)]
+    where value == nil {
+      throw ConfigurationError(
+        source: "the configuration", key: key, "must be set when server.bouncer is another bouncer")
+    }
+    return server
+  }
+
+  private static func requiredAddress(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
+    -> String
+  {
+    guard let address = try address(key, reader) else {
+      throw ConfigurationError(
+        source: reader.source.values[key]?.source ?? "the configuration", key: key, "wants a URL")
+    }
+    return address
+  }
+
   private static func address(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
     -> String?
   {
@@ -93,17 +120,16 @@ extension Configuration {
 
   /// Values of the wrong type are found when they are written, not when they are first used.
   private static func checkWhatIsNotUsedYet(_ reader: ConfigurationReader) throws(ConfigurationError) {
-    for key in ["server.rate_limit.per_user", "nextcloud.rate_limit.per_address"] { _ = try reader.rate(key) }
+    _ = try reader.rate("nextcloud.rate_limit.per_address")
     for key in [
       "nextcloud.enabled", "nextcloud.allow_local_proxies",
       "nextcloud.identity_proof.allow_private_addresses",
     ] {
       _ = try reader.flag(key)
     }
-    for key in ["server.url", "nextcloud.url", "nextcloud.default_proxy", "nextcloud.subscription_server"] {
+    for key in ["nextcloud.url", "nextcloud.default_proxy", "nextcloud.subscription_server"] {
       _ = try reader.url(key)
     }
-    if !["local", "off"].contains(try reader.text("server.bouncer")) { _ = try reader.url("server.bouncer") }
     enum Padding: String, CaseIterable { case OAEP, PKCS1 }
     _ = try reader.choice("nextcloud.padding", Padding.self)
   }

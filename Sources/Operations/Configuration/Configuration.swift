@@ -111,6 +111,32 @@ public struct Configuration: Sendable {
     public var expiredDays: Int
   }
 
+  /// `server`: the built-in chat-server side.
+  public struct Server: Sendable {
+    /// With whom it registers devices.
+    public enum Bouncer: Sendable, Hashable {
+      /// This process.
+      case local
+      /// Nobody: there are no push notifications then.
+      case off
+      /// Another bouncer at this address, where it is known by `orgID` and `orgKey`.
+      case remote(URL)
+    }
+
+    /// What notifications call a realm that is made without a name.
+    public var name: String
+    /// Its address in them, without a slash at its end.
+    public var url: String
+    /// With whom it registers devices.
+    public var bouncer: Bouncer
+    /// Its id at another bouncer; there with `remote`.
+    public var orgID: String?
+    /// Its key at another bouncer; there with `remote`.
+    public var orgKey: String?
+    /// Calls per user; nil is no limit.
+    public var rateLimitPerUser: RateLimit?
+  }
+
   /// `log`
   public struct Log: Sendable {
     /// What is less than this is not logged.
@@ -141,6 +167,10 @@ public struct Configuration: Sendable {
   public var delivery: Delivery
   /// What is forgotten when.
   public var retention: Retention
+  /// What the host application shows; without one there is no backend API.
+  public var backendToken: String?
+  /// The built-in chat-server side.
+  public var server: Server
   /// The log.
   public var log: Log
 

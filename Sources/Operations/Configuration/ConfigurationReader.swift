@@ -77,12 +77,22 @@ struct ConfigurationReader {
   }
 
   func url(_ key: String) throws(ConfigurationError) -> URL? {
-    try read(key, wants: "a URL with http:// or https:// and a host") { text in
-      guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false
-      else {
-        return nil
+    try read(key, wants: "a URL with http:// or https:// and a host", Self.url)
+  }
+
+  private static func url(_ text: String) -> URL? {
+    guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false
+    else { return nil }
+    return url
+  }
+
+  func bouncer(_ key: String) throws(ConfigurationError) -> Configuration.Server.Bouncer {
+    try required(key, wants: "local, off, or a bouncer's URL") { text in
+      switch text {
+      case "local": .local
+      case "off": .off
+      default: Self.url(text).map { .remote($0) }
       }
-      return url
     }
   }
 
