@@ -31,7 +31,7 @@ import Wire
       let removed = try await host.call(.delete, "\(user)/app-passwords/\(id)")
       #expect(removed.status == 200 && removed.text == "{}\n")
       #expect(try await host.accounts.authenticate(login: "iago", appPassword: password) == nil)
-      #expect(try await host.call(.delete, "\(user)/app-passwords/\(id)").status == 404)
+      #expect(try await host.status(.delete, "\(user)/app-passwords/\(id)") == 404)
     }
   }
 
@@ -45,7 +45,7 @@ import Wire
       #expect(refused.status == 400)
       #expect(refused.json["code"] == "TOO_MANY_APP_PASSWORDS")
       let other = try await host.user("cordelia@example.org", id: 11)
-      #expect(try await host.call(.post, "\(other)/app-passwords", ["name": "Phone"]).status == 201)
+      #expect(try await host.status(.post, "\(other)/app-passwords", ["name": "Phone"]) == 201)
     }
   }
 

@@ -50,7 +50,7 @@ import Wire
       #expect(answer.message.contains("\(part) is not served yet"))
       // A part that is null is none.
       let without = JSON.object(JSON.Object([.init("zulip", [:]), .init(part, nil)]))
-      #expect(try await host.call(.post, "\(user)/notifications", without).status == 200)
+      #expect(try await host.status(.post, "\(user)/notifications", without) == 200)
     }
   }
 

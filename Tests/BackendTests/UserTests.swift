@@ -89,7 +89,7 @@ import Wire
       #expect(byDefault.json["code"] == "USERNAME_TAKEN")
       #expect(try await host.dump() == before)
       // One's own are not taken.
-      #expect(try await host.call(.put, other, ["email": "CORDELIA@example.org"]).status == 200)
+      #expect(try await host.status(.put, other, ["email": "CORDELIA@example.org"]) == 200)
     }
   }
 
@@ -132,8 +132,8 @@ import Wire
         "username": .string(String(repeating: "_.@-", count: 16)),
       ]
       let realm = try await host.realm()
-      #expect(try await host.call(.put, "\(realm)/users/2147483647", body).status == 201)
-      #expect(try await host.call(.put, "\(realm)/users/0", ["email": "a@b"]).status == 201)
+      #expect(try await host.status(.put, "\(realm)/users/2147483647", body) == 201)
+      #expect(try await host.status(.put, "\(realm)/users/0", ["email": "a@b"]) == 201)
     }
   }
 
@@ -189,7 +189,7 @@ import Wire
       var rows: [Int64] = []
       for id in [Int64(10), 11] {
         let path = try await host.user("user\(id)@example.org", id: id, of: realm)
-        #expect(try await host.call(.post, "\(path)/app-passwords", ["name": "a"]).status == 201)
+        #expect(try await host.status(.post, "\(path)/app-passwords", ["name": "a"]) == 201)
         let uuid = try #require(UUID(uuidString: String(realm.dropFirst(7))))
         let user = try #require(try await host.accounts.find(realm: uuid, userID: id))
         rows.append(user.id)
@@ -203,7 +203,7 @@ import Wire
       for (table, column) in [("users", 0), ("app_passwords", 1), ("devices", 1)] {
         #expect(dump[table]?.map { $0[column] } == [.integer(rows[1])], "\(table)")
       }
-      #expect(try await host.call(.delete, "\(realm)/users/10").status == 404)
+      #expect(try await host.status(.delete, "\(realm)/users/10") == 404)
       #expect(
         try await host.call(.put, "\(realm)/users/10", ["email": "user10@example.org"]).status == 201)
     }

@@ -78,6 +78,8 @@ import Wire
     ("database.url", "mysql://x"), ("log.level", "loud"), ("log.format", "xml"),
     ("nextcloud.padding", "none"),
     ("nextcloud.enabled", "2"), ("server.rate_limit.per_user", "x"), ("server.bouncer", "elsewhere"),
+    ("server.bouncer", "\"\""), ("server.url", "chat.example"), ("server.url", "\"\""),
+    ("server.name", "\"\""),
     ("http.host", "\"\""), ("keys.directory", "\"\""),
   ])
   func aValueOfTheWrongTypeIsNamedWithItsFile(_ key: String, _ value: String) throws {
@@ -226,6 +228,50 @@ import Wire
     }
     let both = ["http.tls.certificate_file": "a.pem", "http.tls.key_file": "b.pem"]
     #expect(try load(overrides: both).0.http.tls?.keyFile == "b.pem")
+  }
+
+  @Test func theBuiltInSideHasDefaults() throws {
+    let configuration = try load().0
+    #expect(configuration.backendToken == nil)
+    #expect(configuration.server.name == "push-bouncer")
+    #expect(configuration.server.url == "http://localhost:8080")
+    #expect(configuration.server.bouncer == .local)
+    #expect(configuration.server.orgID == nil && configuration.server.orgKey == nil)
+    #expect(configuration.server.rateLimitPerUser == RateLimit(calls: 200, seconds: 60))
+  }
+
+  @Test func theBuiltInSideIsAsTold() throws {
+    let yaml = """
+      backend.token: secret
+      server:
+        name: Chat
+        url: https://chat.example.org/
+        bouncer: https://push.example.org
+        org_id: 6b1e5dd4-3c3b-4d0a-9a1c-0f6a9f1f8a11
+        org_key: key
+        rate_limit.per_user: 0
+      """
+    let configuration = try load(yaml: yaml).0
+    #expect(configuration.backendToken == "secret")
+    #expect(configuration.server.name == "Chat")
+    #expect(configuration.server.url == "https://chat.example.org")
+    #expect(configuration.server.bouncer == .remote(try #require(URL(string: "https://push.example.org"))))
+    #expect(configuration.server.orgID == "6b1e5dd4-3c3b-4d0a-9a1c-0f6a9f1f8a11")
+    #expect(configuration.server.orgKey == "key")
+    #expect(configuration.server.rateLimitPerUser == nil)
+    #expect(try load(yaml: "server.bouncer: off").0.server.bouncer == .off)
+  }
+
+  @Test(arguments: ["server.org_id", "server.org_key"])
+  func anotherBouncerWantsToKnowWhoCalls(_ missing: String) throws {
+    var overrides = [
+      "server.bouncer": "https://push.example.org", "server.org_id": "i", "server.org_key": "k",
+    ]
+    overrides[missing] = nil
+    let error = try #require(throws: ConfigurationError.self) { try load(overrides: overrides) }
+    #expect(error.key == missing)
+    overrides["server.bouncer"] = "local"
+    #expect(try load(overrides: overrides).0.server.bouncer == .local)
   }
 
   @Test func thePublicURLHasNoSlashAtItsEnd() throws {

@@ -47,6 +47,12 @@ final class Store: Sendable {
     try await database.read { try $0.query(Statement(sql)).map(\.values) }
   }
 
+  /// The bytes of the database's files.
+  func files() throws -> Data {
+    try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+      .reduce(into: Data()) { $0 += try Data(contentsOf: $1) }
+  }
+
   /// A server of this hostname and its key.
   func server(_ hostname: String = "chat.example.org") async throws -> (server: RemoteServer, key: String) {
     try await servers.add(hostname: try Hostname(hostname), contactEmail: "admin@example.org")

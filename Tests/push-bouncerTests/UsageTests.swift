@@ -61,7 +61,7 @@ import Wire
       let commands = [
         [], ["serve"], ["init"], ["doctor"], ["demo"], ["device"], ["simulate"], ["keys"],
         ["keys", "remove"],
-        ["server"], ["server", "add"],
+        ["server"], ["server", "add"], ["account"], ["account", "add"],
       ]
       for command in commands {
         let result = try await place.run(command + ["--help"])

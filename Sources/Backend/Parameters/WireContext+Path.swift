@@ -17,13 +17,16 @@ extension WireContext {
   func userAddress() throws(APIError) -> (realm: UUID, userID: Int64) {
     let realm = try realmUUID()
     let userID = try number("user_id")
-    guard Accounts.isUserID(userID) else { throw APIError("user_id is not an integer from 0 to \(Int32.max)") }
+    guard Accounts.isUserID(userID) else {
+      throw APIError("user_id is not an integer from 0 to \(Int32.max)")
+    }
     return (realm, userID)
   }
 
   /// A number in the path, in the one spelling that it has.
   func number(_ name: String) throws(APIError) -> Int64 {
-    guard let text = parameters.get(name), let number = Int64(text), number >= 0, String(number) == text else {
+    guard let text = parameters.get(name), let number = Int64(text), number >= 0, String(number) == text
+    else {
       throw APIError("\(name) is not a whole number")
     }
     return number

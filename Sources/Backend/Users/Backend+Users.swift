@@ -56,7 +56,8 @@ extension APIError {
     case .emailTaken:
       self.init(.conflict, code: "EMAIL_TAKEN", "Another user has the email \(description.email)")
     case .usernameTaken:
-      let way = description.username.map { "username \($0)" } ?? "username that the email begins with: name one"
+      let way =
+        description.username.map { "username \($0)" } ?? "username that the email begins with: name one"
       self.init(.conflict, code: "USERNAME_TAKEN", "Another user has the \(way)")
     case .userIDTaken, .noUserIDLeft:
       // Only another process that has put the same user this very moment leads here.

@@ -100,6 +100,11 @@ struct Host: Sendable {
     try await call(method, path, body: json.bytes)
   }
 
+  /// The status of the answer to a call.
+  func status(_ method: HTTPRequest.Method, _ path: String, _ json: JSON? = nil) async throws -> Int {
+    try await call(method, path, body: json?.bytes ?? []).status
+  }
+
   /// The path of a new realm.
   func realm() async throws -> String {
     let path = "realms/\(UUID().uuidString.lowercased())"

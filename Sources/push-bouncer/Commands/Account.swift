@@ -1,0 +1,135 @@
+import ArgumentParser
+import Foundation
+import Operations
+import Registrations
+import Wire
+
+/// `account ...`: the users of the built-in chat-server side.
+struct Account: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Adds, lists and removes users of the built-in chat-server side.",
+    subcommands: [Add.self, List.self, Remove.self])
+}
+
+extension Account {
+  struct Add: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Adds a user and prints its API key, which is shown only now.")
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: "What it signs in with.") var email: String
+    @Option(help: "The UUID of its realm (default: the only one; if there is none, one is made).") var realm:
+      String?
+    @Option(help: "Its number in the chat (default: the next free one).") var userID: Int64?
+    @Option(help: "Its login at the Nextcloud endpoints (default: what the email begins with).") var username:
+      String?
+    @Option(help: "Its API key, 32 letters and digits (default: one is made).") var apiKey: String?
+
+    func run() async throws {
+      guard Accounts.isEmail(email) else { throw ValidationError("\(email) is not a valid email address") }
+      guard username.map(Accounts.isUsername) ?? true else {
+        throw ValidationError("--username wants 1 to 64 letters, digits and _ . @ -")
+      }
+      guard apiKey.map(Accounts.isAPIKey) ?? true else {
+        throw ValidationError("--api-key wants \(Accounts.apiKeyLength) letters and digits")
+      }
+      guard userID.map(Accounts.isUserID) ?? true else {
+        throw ValidationError("--user-id wants a number from 0 to \(Int32.max)")
+      }
+      let uuid = try realm.map { text in
+        guard let uuid = UUID(uuidString: text) else { throw ValidationError("--realm wants a UUID") }
+        return uuid
+      }
+      let configuration = try options.load()
+      let (user, key) = try await Store.with(configuration) { store in
+        try await add(to: store.realm(uuid, configuration.server), store.accounts)
+      }
+      let document = user.summary + [.init("api_key", .string(key))]
+      options.show(.object(JSON.Object(document)), "\(user.line)\n\napi_key = \(key)")
+    }
+
+    private func add(to realm: UUID, _ accounts: Accounts) async throws -> (user: User, apiKey: String) {
+      do {
+        return try await accounts.add(
+          .init(email: email, apiKey: apiKey, username: username), userID: userID, realm: realm)
+      } catch let refusal as Accounts.Refusal {
+        let realm = realm.uuidString.lowercased()
+        throw switch refusal {
+        case .unknownRealm: CommandError("no realm \(realm)")
+        case .emailTaken: CommandError("a user with the email \(email) already exists")
+        case .usernameTaken:
+          CommandError("a user with this username already exists: give another with --username")
+        case .userIDTaken: CommandError("realm \(realm) already has a user with this number")
+        case .noUserIDLeft: CommandError("realm \(realm) has no next number: give one with --user-id")
+        }
+      }
+    }
+  }
+
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Lists the users.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let users = try await Store.with(options) { try await $0.accounts.all() }
+      let accounts = users.map { user in
+        JSON.object([
+          "realm_uuid": .string(user.realm.uuid.uuidString.lowercased()), "realm": .string(user.realm.name),
+          "user_id": .integer(user.userID), "email": .string(user.email), "username": .string(user.username),
+        ])
+      }
+      options.show(
+        ["accounts": .array(accounts)],
+        users.isEmpty ? "no accounts" : users.map(\.line).joined(separator: "\n"))
+    }
+  }
+
+  struct Remove: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Removes a user with all its devices and app passwords.")
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "Its email.") var email: String
+
+    func run() async throws {
+      let user = try await Store.with(options) { store in
+        guard let user = try await store.accounts.find(email: email) else {
+          throw CommandError("no account \(email)")
+        }
+        try await store.devices().remove(user: user.id)
+        return user
+      }
+      options.show(.object(JSON.Object(user.summary)), "\(user.email) is removed")
+    }
+  }
+}
+
+extension Store {
+  /// The realm that is named, else the only one there is, else a new one.
+  fileprivate func realm(_ named: UUID?, _ server: Configuration.Server) async throws -> UUID {
+    if let named { return named }
+    let realms = try await accounts.realms()
+    guard realms.count <= 1 else {
+      let list = realms.map { "\n  \($0.uuid.uuidString.lowercased())  \($0.name)" }.joined()
+      throw CommandError("there are several realms: name one with --realm\(list)")
+    }
+    if let only = realms.first { return only.uuid }
+    return try await accounts.put(realm: UUID(), name: server.name, url: server.url, requiresE2EE: nil).realm
+      .uuid
+  }
+}
+
+extension User {
+  fileprivate var summary: [JSON.Object.Member] {
+    [
+      .init("realm_uuid", .string(realm.uuid.uuidString.lowercased())), .init("user_id", .integer(userID)),
+      .init("user_uuid", .string(uuid.uuidString.lowercased())), .init("email", .string(email)),
+      .init("username", .string(username)),
+    ]
+  }
+
+  fileprivate var line: String {
+    "\(email)  \(username)  user \(userID) of \(realm.name) (\(realm.uuid.uuidString.lowercased()))"
+  }
+}
