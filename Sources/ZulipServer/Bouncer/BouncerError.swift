@@ -1,13 +1,22 @@
 internal import Registrations
 
 /// Why a bouncer did not do what was asked, in the classes of `spec/zulip.md` 0.6.
-public enum BouncerError: Error, Sendable, Hashable {
+public enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// No answer: it cannot be reached, or takes too long.
   case unreachable
   /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429).
   case failed(status: Int)
   /// It refuses: its code and what it says.
   case refused(code: String, message: String)
+
+  /// A sentence for the log.
+  public var description: String {
+    switch self {
+    case .unreachable: "the bouncer cannot be reached"
+    case .failed(let status): "the bouncer failed with status \(status)"
+    case .refused(let code, let message): "the bouncer refused: \(code): \(message)"
+    }
+  }
 
   /// Whether the realm is one that it has not been told of.
   var isMissingRealm: Bool {

@@ -31,6 +31,16 @@ public final class RealmUpload: Sendable {
     try await bouncer.upload(realms)
   }
 
+  /// Makes a call that may find the realm missing; it is then uploaded, and the call made again.
+  func providing<Result>(_ call: () async throws -> Result) async throws -> Result {
+    do {
+      return try await call()
+    } catch let error as BouncerError where error.isMissingRealm {
+      try await upload()
+      return try await call()
+    }
+  }
+
   /// Uploads whenever it is asked to, until the task is cancelled; tries again where the bouncer is away.
   public func run() async {
     request()

@@ -71,14 +71,13 @@ public final class Registrar: Sendable {
         return try await fail(job, .requestExpired)
       }
       do {
-        try await bouncer.register(job)
+        try await realms.providing { try await bouncer.register(job) }
         try await devices.finish(job)
       } catch let error as BouncerError {
         if let failure = error.registrationError { return try await fail(job, failure) }
         logger.warning(
           "push device registration failed, to be tried again",
           metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.attempts)"])
-        if error.isMissingRealm { realms.request() }
         let next = RetrySchedule.registration.next(
           after: job.attempts, now: now(), notBefore: nil, random: .random(in: 0...1))
         try await devices.postpone(job, until: min(next, job.requestedAt + Self.maximumAge))

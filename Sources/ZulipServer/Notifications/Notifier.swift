@@ -6,14 +6,12 @@ public import Wire
 /// the bouncer.
 public struct Notifier: Sendable {
   private let devices: Devices
-  private let bouncer: BouncerClient?
-  private let realms: RealmUpload?
+  private let bouncer: (client: BouncerClient, realms: RealmUpload)?
 
   /// - Parameter bouncer: nil if there is none, and nobody gets any.
-  public init(devices: Devices, bouncer: BouncerClient?, realms: RealmUpload?) {
+  public init(devices: Devices, bouncer: (client: BouncerClient, realms: RealmUpload)?) {
     self.devices = devices
     self.bouncer = bouncer
-    self.realms = realms
   }
 
   /// What became of a notification.
@@ -62,12 +60,8 @@ public struct Notifier: Sendable {
     }
     let requests = devices.compactMap(notification.request)
     guard !requests.isEmpty else { return Result() }
-    let receipt: BouncerClient.Receipt
-    do {
-      receipt = try await bouncer.notify(realm: user.realm.uuid, requests)
-    } catch let error as BouncerError where error.isMissingRealm {
-      try await realms?.upload()
-      receipt = try await bouncer.notify(realm: user.realm.uuid, requests)
+    let receipt = try await bouncer.realms.providing {
+      try await bouncer.client.notify(realm: user.realm.uuid, requests)
     }
     try await self.devices.lose(receipt.gone, user: user.id)
     return Result(

@@ -67,7 +67,7 @@ struct BouncerService {
       configuration: .init(configuration, port: publicPort), dependencies: bouncerDependencies)
     let builtIn = try await BuiltInServer.build(
       configuration, store: store,
-      bouncer: ZulipBouncer(
+      ownBouncer: ZulipBouncer(
         configuration: .unlimited(configuration, port: publicPort), dependencies: bouncerDependencies),
       logger: logger)
     let backend = Backend(

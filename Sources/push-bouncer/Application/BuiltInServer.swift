@@ -27,9 +27,9 @@ struct BuiltInServer {
   /// To another program's bouncer.
   private let client: HTTPClient?
 
-  /// - Parameter bouncer: this program's own.
+  /// - Parameter ownBouncer: this program's.
   static func build(
-    _ configuration: Configuration, store: Store, bouncer: ZulipBouncer, logger: Logger
+    _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncer, logger: Logger
   ) async throws -> BuiltInServer {
     let accounts = store.accounts
     let bell = EventBell()
@@ -41,7 +41,8 @@ struct BuiltInServer {
     case .local:
       let (server, key) = try await enrol(store)
       local = server
-      bouncerClient = .inProcess(bouncer, id: server.uuid.uuidString.lowercased(), key: key, logger: logger)
+      bouncerClient =
+        .inProcess(ownBouncer, id: server.uuid.uuidString.lowercased(), key: key, logger: logger)
     case .remote(let url):
       let remote = HTTPClient(
         eventLoopGroupProvider: .singleton, configuration: .outgoing(configuration.providers))
@@ -53,14 +54,13 @@ struct BuiltInServer {
     let devices = Devices(
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
       changed: bell.ring)
-    let realms = bouncerClient.map { RealmUpload(accounts: accounts, bouncer: $0, logger: logger) }
-    let notifier = Notifier(devices: devices, bouncer: bouncerClient, realms: realms)
-    let registrar: Registrar?
-    if let bouncerClient, let realms {
-      registrar = Registrar(
-        devices: devices, bouncer: bouncerClient, realms: realms, now: store.now, logger: logger)
-    } else {
-      registrar = nil
+    let bouncer = bouncerClient.map { client in
+      (client: client, realms: RealmUpload(accounts: accounts, bouncer: client, logger: logger))
+    }
+    let notifier = Notifier(devices: devices, bouncer: bouncer)
+    let registrar = bouncer.map { bouncer in
+      Registrar(
+        devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now, logger: logger)
     }
     let server = ZulipServer(
       configuration: .init(
@@ -70,8 +70,8 @@ struct BuiltInServer {
         accounts: accounts, devices: devices, bell: bell, registrar: registrar, notifier: notifier,
         now: store.now))
     return BuiltInServer(
-      server: server, accounts: accounts, devices: devices, bell: bell, notifier: notifier, realms: realms,
-      registrar: registrar, client: client)
+      server: server, accounts: accounts, devices: devices, bell: bell, notifier: notifier,
+      realms: bouncer?.realms, registrar: registrar, client: client)
   }
 
   /// Works in the background until its task is cancelled.

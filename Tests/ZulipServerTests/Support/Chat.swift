@@ -89,28 +89,27 @@ final class Chat: Sendable {
       database: database, storageKey: storageKey, localServer: nil, now: now, changed: bell.ring)
     var logger = Logger(label: "test")
     logger.logLevel = .critical
-    let bouncer = isThere ? BouncerClient(transport: wire.call) : nil
-    let realms = bouncer.map { RealmUpload(accounts: accounts, bouncer: $0, logger: logger) }
-    let notifier = Notifier(devices: devices, bouncer: bouncer, realms: realms)
-    var registrar: Registrar?
-    if let bouncer, let realms {
-      registrar = Registrar(devices: devices, bouncer: bouncer, realms: realms, now: now, logger: logger)
-    }
+    let client = BouncerClient(transport: wire.call)
+    let realms = RealmUpload(accounts: accounts, bouncer: client, logger: logger)
+    let registrar = Registrar(devices: devices, bouncer: client, realms: realms, now: now, logger: logger)
+    let notifier = Notifier(devices: devices, bouncer: isThere ? (client, realms) : nil)
     let realm = try await accounts.put(
       realm: UUID(), name: "Zulip Dev", url: "https://chat.example.org", requiresE2EE: nil
     ).realm
     let server = ZulipServer(
       configuration: .init(rateLimitPerUser: perUser, maximumBodyBytes: 1 << 20),
       dependencies: .init(
-        accounts: accounts, devices: devices, bell: bell, registrar: registrar, notifier: notifier, now: now))
+        accounts: accounts, devices: devices, bell: bell, registrar: isThere ? registrar : nil,
+        notifier: notifier,
+        now: now))
     let router = Router(context: WireContext.self)
     router.add(middleware: EnvelopeMiddleware())
     server.addRoutes(to: router)
     // Long polls and the registrar run beside each other: a real listener.
     let application = Application(router: router, logger: logger)
     try await withThrowingTaskGroup(of: Void.self) { group in
-      if let registrar { group.addTask { await registrar.run() } }
-      if let realms { group.addTask { await realms.run() } }
+      group.addTask { await registrar.run() }
+      group.addTask { await realms.run() }
       try await application.test(.live) { client in
         try await test(Chat((clock, wire, accounts, devices, bell, notifier, realm), client: client))
         bell.close()
