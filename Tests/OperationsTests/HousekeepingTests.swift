@@ -58,7 +58,10 @@ import Testing
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: ["retention.expired_days": "30"], workingDirectory: folder.path)
     let housekeeping = Housekeeping(
-      registrations: registrations, configuration, now: { clock.now },
+      registrations: registrations,
+      devices: Devices(
+        database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
+      configuration, now: { clock.now },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#

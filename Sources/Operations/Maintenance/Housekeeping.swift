@@ -5,11 +5,12 @@ public import Registrations
 internal import Sealing
 
 /// What is done now and then, without anybody asking: expired registrations go
-/// (`retention.expired_days`), and the registrations are counted for the metrics.
+/// (`retention.expired_days`), so do old events, and the registrations are counted for the metrics.
 public struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
   private let registrations: E2EERegistrations
+  private let devices: Devices
   private let retention: TimeInterval
   private let now: @Sendable () -> Date
   private let logger: Logger
@@ -17,10 +18,12 @@ public struct Housekeeping: Sendable {
 
   /// Prepares the work.
   public init(
-    registrations: E2EERegistrations, _ configuration: Configuration, now: @escaping @Sendable () -> Date,
+    registrations: E2EERegistrations, devices: Devices, _ configuration: Configuration,
+    now: @escaping @Sendable () -> Date,
     logger: Logger, metrics: any MetricsFactory = MetricsSystem.factory
   ) {
     self.registrations = registrations
+    self.devices = devices
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
     self.now = now
     self.logger = logger
@@ -47,6 +50,9 @@ public struct Housekeeping: Sendable {
     repeat {
       removed = try await registrations.removeExpired(before: now() - retention, limit: limit)
       if removed > 0 { logger.info("expired registrations removed", metadata: ["count": "\(removed)"]) }
+    } while removed == limit && !Task.isCancelled
+    repeat {
+      removed = try await devices.removeOldEvents(limit: limit)
     } while removed == limit && !Task.isCancelled
     for count in try await registrations.counts() {
       gauge(count.kind, "live").record(count.live)

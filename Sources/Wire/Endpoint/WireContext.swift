@@ -1,4 +1,5 @@
 public import Hummingbird
+public import Logging
 import NIOCore
 
 /// What a request carries along besides itself.
@@ -15,5 +16,16 @@ public struct WireContext: RequestContext {
     coreContext = .init(source: source)
     requestID = ""
     clientAddress = source.channel.remoteAddress?.ipAddress ?? "unknown"
+  }
+
+  /// The context of a call that this program makes to itself.
+  public init(inProcess logger: Logger) {
+    coreContext = .init(source: InProcess(logger: logger))
+    requestID = ""
+    clientAddress = "in-process"
+  }
+
+  private struct InProcess: RequestContextSource {
+    let logger: Logger
   }
 }

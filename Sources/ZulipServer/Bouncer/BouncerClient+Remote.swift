@@ -1,4 +1,5 @@
 public import AsyncHTTPClient
+public import Foundation
 internal import NIOCore
 internal import NIOHTTP1
 
@@ -6,12 +7,13 @@ extension BouncerClient {
   /// Another program's bouncer.
   ///
   /// - Parameters:
-  ///   - url: where it is, without a slash at its end.
+  ///   - url: where it is; a path is dropped, as stock servers do.
   ///   - id: `zulip_org_id` there.
   ///   - key: `zulip_org_key` there.
-  public static func remote(url: String, id: String, key: String, client: HTTPClient) -> BouncerClient {
-    BouncerClient { call in
-      var request = HTTPClientRequest(url: "\(url)/api/v1/remotes/\(call.endpoint)")
+  public static func remote(url: URL, id: String, key: String, client: HTTPClient) -> BouncerClient {
+    let base = URL(string: "/api/v1/remotes/", relativeTo: url)?.absoluteString ?? ""
+    return BouncerClient { call in
+      var request = HTTPClientRequest(url: base + call.endpoint)
       request.method = .POST
       request.headers = [
         "Content-Type": call.contentType, "User-Agent": "ZulipServer/\(ZulipServer.version)",

@@ -26,6 +26,14 @@ public struct Notifier: Sendable {
     public var android = 0
     /// Devices whose token the bouncer does not know, or no longer; they wait for a new one.
     public var gone = 0
+
+    /// As the backend API tells it.
+    public var json: JSON {
+      [
+        "devices": .integer(Int64(devices)), "apple_successfully_sent_count": .integer(Int64(apple)),
+        "android_successfully_sent_count": .integer(Int64(android)), "deleted_devices": .integer(Int64(gone)),
+      ]
+    }
   }
 
   /// Sends to all devices of a user.

@@ -1,3 +1,4 @@
+import Backend
 import Delivery
 import Foundation
 import Hummingbird
@@ -13,6 +14,7 @@ import Sealing
 import ServiceLifecycle
 import Wire
 import ZulipBouncer
+import ZulipServer
 
 /// The service in one piece: everything is made here, once, and handed to whom it concerns.
 struct BouncerService {
@@ -56,13 +58,22 @@ struct BouncerService {
     let outboxSender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: store.database, now: now)
     let publicPort = Port()
+    let bouncerDependencies = ZulipBouncer.Dependencies(
+      servers: store.servers, realms: store.realms,
+      analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
+      registrations: registrations, requestTimes: requestTimes, deliverer: deliverer,
+      keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger)
     let bouncer = ZulipBouncer(
-      configuration: .init(configuration, port: publicPort),
-      dependencies: .init(
-        servers: store.servers, realms: store.realms,
-        analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
-        registrations: registrations, requestTimes: requestTimes, deliverer: deliverer,
-        keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger))
+      configuration: .init(configuration, port: publicPort), dependencies: bouncerDependencies)
+    let builtIn = try await BuiltInServer.build(
+      configuration, store: store,
+      bouncer: ZulipBouncer(
+        configuration: .unlimited(configuration, port: publicPort), dependencies: bouncerDependencies),
+      logger: logger)
+    let backend = Backend(
+      accounts: builtIn.accounts, devices: builtIn.devices, token: configuration.backendToken,
+      notify: { user, payload in try await builtIn.notifier.notify(user, payload).json },
+      realmsChanged: { builtIn.realms?.request() })
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
@@ -73,16 +84,20 @@ struct BouncerService {
       services: [
         Closing { await store.database.close() },
         Closing { await providers.shutdown() },
+        Closing { await builtIn.close() },
         Repeating {
           await requestTimes.run { _ in logger.warning("times of requests could not be written") }
         },
         Repeating { await outboxSender.run() },
+        Repeating { await builtIn.run() },
         keyFolder.watcher { snapshot, changed in
           providers.use(snapshot.credentials)
           deliverer.credentialsChanged(changed)
         },
         Repeating {
-          await Housekeeping(registrations: registrations, configuration, now: now, logger: logger).run()
+          await Housekeeping(
+            registrations: registrations, devices: builtIn.devices, configuration, now: now, logger: logger
+          ).run()
         },
         Bounded(
           listener: adminListener(
@@ -90,15 +105,22 @@ struct BouncerService {
           address: "admin.host and admin.port", limit: .seconds(1)),
         // What has been taken waits for the providers as long as it may, and then has a moment to be answered.
         Bounded(
-          listener: try publicListener(configuration, bouncer: bouncer, port: publicPort, logger: logger),
+          listener: try publicListener(configuration, port: publicPort, logger: logger) { router in
+            bouncer.addRoutes(to: router)
+            builtIn.server.addRoutes(to: router)
+            backend.addRoutes(to: router)
+          },
           address: "http.host and http.port", limit: configuration.delivery.deadline + .seconds(1)),
-        Draining { readiness.drain() },
+        Draining {
+          readiness.drain()
+          builtIn.bell.close()
+        },
       ],
       publicPort: publicPort, adminPort: adminPort, keyFolder: keyFolder, logger: logger)
   }
 
   private static func publicListener(
-    _ configuration: Configuration, bouncer: ZulipBouncer, port: Port, logger: Logger
+    _ configuration: Configuration, port: Port, logger: Logger, addRoutes: (Router<WireContext>) -> Void
   ) throws -> some ServiceLifecycle.Service {
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver())
@@ -109,7 +131,7 @@ struct BouncerService {
         status: .notFound, headers: [.contentType: "text/plain; charset=utf-8"],
         body: ResponseBody(byteBuffer: ByteBuffer(string: "404 page not found")))
     }
-    bouncer.addRoutes(to: router)
+    addRoutes(router)
     return Application(
       router: router,
       server: try .public(configuration.http.tls),
@@ -156,6 +178,14 @@ extension HTTPServerBuilder {
 }
 
 extension ZulipBouncer.Configuration {
+  /// For the built-in chat-server side, whose users have limits of their own.
+  fileprivate static func unlimited(_ configuration: Configuration, port: Port) -> Self {
+    var settings = Self(configuration, port: port)
+    settings.rateLimitPerServer = nil
+    settings.maximumBodyBytes = settings.maximumAnalyticsBytes
+    return settings
+  }
+
   fileprivate init(_ configuration: Configuration, port: Port) {
     let http = configuration.http
     self.init(publicURL: {

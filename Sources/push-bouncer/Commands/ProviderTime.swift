@@ -10,19 +10,8 @@ enum ProviderTime {
   /// By the answer's `Date` (RFC 9110 section 6.6.1), whatever else it says; nil if there is none.
   static func ask(_ configuration: Configuration) async -> Date? {
     guard let url = configuration.fcm.endpoint else { return nil }
-    var settings = HTTPClient.Configuration()
-    if let file = configuration.providers.caFile {
-      var tls = TLSConfiguration.makeClientConfiguration()
-      tls.additionalTrustRoots = [.file(file)]
-      settings.tlsConfiguration = tls
-    }
-    if let proxy = configuration.providers.proxy, let host = proxy.host() {
-      let user = proxy.user().map {
-        HTTPClient.Authorization.basic(username: $0, password: proxy.password() ?? "")
-      }
-      settings.proxy = .server(host: host, port: proxy.port ?? 80, authorization: user)
-    }
-    let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
+    let client = HTTPClient(
+      eventLoopGroupProvider: .singleton, configuration: .outgoing(configuration.providers))
     let answer = try? await client.execute(HTTPClientRequest(url: url.absoluteString), timeout: .seconds(10))
     try? await client.shutdown()
     return answer?.headers.first(name: "date").flatMap(parse)

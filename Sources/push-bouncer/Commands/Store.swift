@@ -46,15 +46,15 @@ struct Store {
   }
 
   var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
-  var realms: RemoteRealms { RemoteRealms(database: database) }
   var accounts: Accounts { Accounts(database: database, storageKey: storageKey, now: now) }
+  var realms: RemoteRealms { RemoteRealms(database: database) }
   var registrations: E2EERegistrations {
     E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.
   func devices() async throws -> Devices {
-    let server = try await servers.find(hostname: "built-in.localhost")?.id
+    let server = try await servers.find(hostname: BuiltInServer.hostname)?.id
     return Devices(database: database, storageKey: storageKey, localServer: server, now: now) { _ in }
   }
 }

@@ -1,0 +1,23 @@
+import AsyncHTTPClient
+import Foundation
+import NIOSSL
+import Operations
+
+extension HTTPClient.Configuration {
+  /// For calls to the outside, under the same trust and through the same proxy as pushes.
+  static func outgoing(_ providers: Configuration.Providers) -> Self {
+    var settings = HTTPClient.Configuration()
+    if let file = providers.caFile {
+      var tls = TLSConfiguration.makeClientConfiguration()
+      tls.additionalTrustRoots = [.file(file)]
+      settings.tlsConfiguration = tls
+    }
+    if let proxy = providers.proxy, let host = proxy.host() {
+      let user = proxy.user().map {
+        HTTPClient.Authorization.basic(username: $0, password: proxy.password() ?? "")
+      }
+      settings.proxy = .server(host: host, port: proxy.port ?? 80, authorization: user)
+    }
+    return settings
+  }
+}

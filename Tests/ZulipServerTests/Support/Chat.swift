@@ -1,0 +1,207 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import Registrations
+import SQL
+import SQLiteMigrations
+import Sealing
+import Synchronization
+import Testing
+import Wire
+
+@testable import ZulipServer
+
+/// The chat-server side on a database of its own, called as its clients call it. The bouncer's end of the
+/// wire is the test's.
+final class Chat: Sendable {
+  /// A clock that stands still until it is moved.
+  final class Clock: Sendable {
+    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
+    var now: Date { time.withLock { $0 } }
+    func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+  }
+
+  /// What the far end of the wire answers, and what it was asked.
+  final class Wire: Sendable {
+    typealias Answering = @Sendable (BouncerClient.Call) async throws -> (Int, String)
+
+    private let answering = Mutex<Answering>({ _ in (200, #"{"result":"success","msg":""}"#) })
+    private let asked = Mutex<[BouncerClient.Call]>([])
+
+    func answer(_ answering: @escaping Answering) { self.answering.withLock { $0 = answering } }
+    func answer(_ status: Int, _ body: String) { answer { _ in (status, body) } }
+
+    /// Each call to an endpoint so far.
+    func calls(_ endpoint: String) -> [BouncerClient.Call] {
+      asked.withLock { $0.filter { $0.endpoint == endpoint } }
+    }
+
+    fileprivate func call(_ call: BouncerClient.Call) async throws -> BouncerClient.Answer {
+      asked.withLock { $0.append(call) }
+      let (status, body) = try await answering.withLock { $0 }(call)
+      return .init(status: status, body: ByteBuffer(string: body))
+    }
+  }
+
+  struct Answer: Sendable {
+    let status: Int
+    let headers: HTTPFields
+    let json: JSON
+    var message: String? { json["msg"]?.string }
+    var code: String? { json["code"]?.string }
+  }
+
+  let clock: Clock
+  let wire: Wire
+  let accounts: Accounts
+  let devices: Devices
+  let bell: EventBell
+  let notifier: Notifier
+  let realm: ChatRealm
+  private let client: any TestClientProtocol
+
+  private init(
+    _ parts: (Clock, Wire, Accounts, Devices, EventBell, Notifier, ChatRealm), client: any TestClientProtocol
+  ) {
+    (clock, wire, accounts, devices, bell, notifier, realm) = parts
+    self.client = client
+  }
+
+  /// Runs a test.
+  static func test(
+    bouncer isThere: Bool = true, perUser: RateLimit? = nil,
+    _ test: @escaping @Sendable (Chat) async throws -> Void
+  ) async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "chat-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let database = try await openDatabase(
+      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
+    try await Migrator.migrate(database, SQLiteMigrations.all)
+    let (clock, wire, bell) = (Clock(), Wire(), EventBell())
+    let now: @Sendable () -> Date = { clock.now }
+    let storageKey = StorageKey(bytes: [UInt8](repeating: 5, count: 32))
+    let accounts = Accounts(database: database, storageKey: storageKey, now: now)
+    let devices = Devices(
+      database: database, storageKey: storageKey, localServer: nil, now: now, changed: bell.ring)
+    var logger = Logger(label: "test")
+    logger.logLevel = .critical
+    let bouncer = isThere ? BouncerClient(transport: wire.call) : nil
+    let realms = bouncer.map { RealmUpload(accounts: accounts, bouncer: $0, logger: logger) }
+    let notifier = Notifier(devices: devices, bouncer: bouncer, realms: realms)
+    var registrar: Registrar?
+    if let bouncer, let realms {
+      registrar = Registrar(devices: devices, bouncer: bouncer, realms: realms, now: now, logger: logger)
+    }
+    let realm = try await accounts.put(
+      realm: UUID(), name: "Zulip Dev", url: "https://chat.example.org", requiresE2EE: nil
+    ).realm
+    let server = ZulipServer(
+      configuration: .init(rateLimitPerUser: perUser, maximumBodyBytes: 1 << 20),
+      dependencies: .init(
+        accounts: accounts, devices: devices, bell: bell, registrar: registrar, notifier: notifier, now: now))
+    let router = Router(context: WireContext.self)
+    router.add(middleware: EnvelopeMiddleware())
+    server.addRoutes(to: router)
+    // Long polls and the registrar run beside each other: a real listener.
+    let application = Application(router: router, logger: logger)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      if let registrar { group.addTask { await registrar.run() } }
+      if let realms { group.addTask { await realms.run() } }
+      try await application.test(.live) { client in
+        try await test(Chat((clock, wire, accounts, devices, bell, notifier, realm), client: client))
+        bell.close()
+      }
+      group.cancelAll()
+    }
+    await database.close()
+  }
+
+  /// A user with a key of its own.
+  func user(_ name: String = "iago", id: Int64 = 10) async throws -> Client {
+    let (user, key, _) = try await accounts.put(
+      .init(email: "\(name)@example.org"), userID: id, realm: realm.uuid)
+    return Client(chat: self, user: user, key: try #require(key))
+  }
+
+  /// A call with any headers.
+  func call(
+    _ method: HTTPRequest.Method, _ path: String, form: [(String, String)] = [],
+    authorization: String? = nil
+  ) async throws -> Answer {
+    var headers: HTTPFields = [:]
+    headers[.authorization] = authorization
+    var uri = path
+    var body: ByteBuffer?
+    let encoded = Form.encode(form.map { ($0, $1) })
+    if method == .get {
+      if !encoded.isEmpty { uri += "?" + String(decoding: encoded, as: UTF8.self) }
+    } else {
+      headers[.contentType] = "application/x-www-form-urlencoded"
+      body = ByteBuffer(bytes: encoded)
+    }
+    return try await client.execute(uri: uri, method: method, headers: headers, body: body) { response in
+      Answer(
+        status: response.status.code, headers: response.headers,
+        json: (try? JSON.parse(response.body)) ?? .string(String(buffer: response.body)))
+    }
+  }
+}
+
+/// A client of a user, as an app is one.
+struct Client: Sendable {
+  let chat: Chat
+  let user: User
+  let key: String
+
+  @discardableResult
+  func call(_ method: HTTPRequest.Method, _ endpoint: String, _ form: (String, String)...) async throws
+    -> Chat.Answer
+  {
+    try await call(method, endpoint, form)
+  }
+
+  func call(_ method: HTTPRequest.Method, _ endpoint: String, _ form: [(String, String)]) async throws
+    -> Chat.Answer
+  {
+    let credentials = Base64.encode(Array("\(user.email):\(key)".utf8))
+    return try await chat.call(
+      method, "/api/v1/\(endpoint)", form: form, authorization: "Basic \(credentials)")
+  }
+
+  func addDevice() async throws -> String {
+    "\(try #require(try await call(.post, "register_client_device").json["device_id"]?.integer))"
+  }
+
+  /// Registers key and token, as on the first start.
+  @discardableResult
+  func register(
+    _ device: String, key: PushKey = .generate(), keyID: UInt32 = 10, token: String = "token",
+    kind: String = "fcm"
+  ) async throws -> Chat.Answer {
+    try await call(
+      .post, "mobile_push/register",
+      [
+        ("device_id", device), ("push_key", key.base64), ("push_key_id", "\(keyID)"), ("token_kind", kind),
+        ("token_id", TokenID(token: token).base64), ("bouncer_public_key", "public"),
+        ("encrypted_push_registration", "sealed"),
+      ])
+  }
+
+  /// Waits until the device's state is so.
+  func waitUntil(
+    _ device: String, _ what: String, sourceLocation: SourceLocation = #_sourceLocation,
+    _ condition: (Device.State) -> Bool
+  ) async throws {
+    let end = ContinuousClock.now + .seconds(20)
+    while ContinuousClock.now < end {
+      let devices = try await chat.devices.snapshot(user: user.id).devices
+      if let found = devices.first(where: { "\($0.id)" == device }), condition(found.state) { return }
+      try await Task.sleep(for: .milliseconds(10))
+    }
+    Issue.record("\(what): did not happen in time", sourceLocation: sourceLocation)
+  }
+}
