@@ -79,8 +79,12 @@ import Testing
     _ = try await add("iago@example.org")
     _ = try await add("last@example.org", id: Int64(Int32.max))
     let before = try await store.rows("SELECT * FROM users")
-    await #expect(throws: Accounts.Refusal.emailTaken) { try await add("IAGO@example.org", username: "x") }
-    await #expect(throws: Accounts.Refusal.usernameTaken) { try await add("x@example.org", username: "IAGO") }
+    await #expect(throws: Accounts.Refusal.emailTaken) {
+      try await add("IAGO@example.org", id: 5, username: "x")
+    }
+    await #expect(throws: Accounts.Refusal.usernameTaken) {
+      try await add("x@example.org", id: 5, username: "IAGO")
+    }
     await #expect(throws: Accounts.Refusal.userIDTaken) { try await add("x@example.org", id: 10) }
     await #expect(throws: Accounts.Refusal.noUserIDLeft) { try await add("x@example.org") }
     await #expect(throws: Accounts.Refusal.unknownRealm) {

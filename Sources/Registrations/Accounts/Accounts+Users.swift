@@ -71,13 +71,12 @@ extension Accounts {
       let realmID = try connection.realm(realm)
       let number = try userID ?? connection.freeUserID(realm: realmID)
       guard Self.isUserID(number) else { throw Refusal.noUserIDLeft }
-      guard try connection.user(number, realm: realmID) == nil else { throw Refusal.userIDTaken }
       try insert(description, apiKey: key, userID: number, realm: realmID, on: connection)
       return (try connection.present(number, realm: realmID), key)
     }
   }
 
-  /// Two nodes may both find a name free: the constraint then decides.
+  /// Two nodes may both find a name free, and only the constraint knows whether a number is: it decides.
   private func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {

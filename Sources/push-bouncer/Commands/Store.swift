@@ -47,7 +47,6 @@ struct Store {
 
   var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
   var realms: RemoteRealms { RemoteRealms(database: database) }
-  var accounts: Accounts { Accounts(database: database, storageKey: storageKey, now: now) }
   var registrations: E2EERegistrations {
     E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
