@@ -46,6 +46,7 @@ struct Store {
   }
 
   var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
+  var accounts: Accounts { Accounts(database: database, storageKey: storageKey, now: now) }
   var realms: RemoteRealms { RemoteRealms(database: database) }
   var registrations: E2EERegistrations {
     E2EERegistrations(database: database, storageKey: storageKey, now: now)
