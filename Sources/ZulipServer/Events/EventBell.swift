@@ -16,6 +16,9 @@ public final class EventBell: Sendable {
   /// A bell that nobody waits for.
   public init() {}
 
+  /// How many clients wait for events at this moment.
+  public var waiters: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
+
   /// Something happened to the devices of this user.
   @Sendable public func ring(user: Int64) {
     for waiter in state.withLock({ $0.waiters[user] })?.values ?? [:].values { waiter.yield() }

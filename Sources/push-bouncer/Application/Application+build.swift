@@ -79,6 +79,10 @@ struct BouncerService {
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
       routeStates: { deliverer.routeStates() })
     metrics.watch(deliverer, outbox, now: now)
+    metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.bell.waiters))] }
+    metrics.gauges("push_bouncer_device_registrations_pending") {
+      [.init(Double((try? await builtIn.devices.jobCount()) ?? 0))]
+    }
     let adminPort = Port()
     return BouncerService(
       services: [

@@ -13,7 +13,7 @@ struct Stage {
   let place: Workplace
   let simulator: ProviderSimulator
   let bouncerKey: String
-  private let credentials: JSON
+  let credentials: JSON
   private let realm = UUID().uuidString.lowercased()
 
   static func test(_ body: (Stage) async throws -> Void) async throws {
