@@ -26,6 +26,10 @@ public protocol Database: Sendable {
   /// Runs one writing statement in a transaction of its own; cheaper than ``write(_:)``.
   func execute(_ statement: Statement) async throws -> [Row]
 
+  /// Lets the ids that a table gives go on after the largest it has, once rows with ids of their own were
+  /// inserted.
+  func continueIdentity(of table: String) async throws
+
   /// Finishes what has begun and closes. Later calls throw ``DatabaseError/Code/closed``.
   func close() async
 }

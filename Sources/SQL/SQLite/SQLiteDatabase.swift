@@ -59,6 +59,9 @@ public final class SQLiteDatabase: Database {
     }
   }
 
+  /// Nothing to do: SQLite looks for the largest id itself.
+  public func continueIdentity(of table: String) async throws {}
+
   /// Does what has been asked for, then closes the file. Closing again does nothing.
   public func close() async {
     await readers.close()

@@ -1,0 +1,80 @@
+/// A table as a copy sees it.
+struct CopiedTable: Sendable, Hashable {
+  /// Its name.
+  let name: String
+  /// The columns of its primary key, which come first in ``columns``.
+  let key: [String]
+  /// All of its columns.
+  let columns: [String]
+  /// Rows that belong to the place and not to the service.
+  let exception: String?
+
+  init(_ name: String, key: String = "id", _ rest: String, except exception: String? = nil) {
+    self.name = name
+    self.key = Self.names(key)
+    columns = self.key + Self.names(rest)
+    self.exception = exception
+  }
+
+  private static func names(_ text: String) -> [String] {
+    text.split { $0 == " " || $0 == "\n" }.map(String.init)
+  }
+
+  /// Every table with what the service keeps, each after those that it refers to.
+  static let all = [
+    CopiedTable("metadata", key: "name", "value", except: "name = 'write_check'"),
+    CopiedTable(
+      "remote_servers",
+      """
+      uuid hostname hostname_key contact_email key_hash previous_key_hash previous_key_until deactivated_at
+      last_request_at last_version last_merge_base last_api_feature_level last_audit_log_update_at created_at
+      updated_at
+      """),
+    CopiedTable("remote_server_audit_log", "server_id event_type event_time"),
+    CopiedTable(
+      "remote_realms",
+      """
+      server_id uuid owner_secret_hash realm_id host name is_system_bot_realm authentication_methods org_type
+      is_deactivated is_locally_deleted date_created last_request_at
+      """),
+    CopiedTable(
+      "remote_realm_audit_log",
+      "server_id remote_id realm_id event_type event_time backfilled extra_data"),
+    CopiedTable(
+      "remote_realm_counts", key: "server_id remote_id", "realm_id property subgroup end_time value"),
+    CopiedTable(
+      "remote_installation_counts", key: "server_id remote_id", "property subgroup end_time value"),
+    CopiedTable("bouncer_keys", "public_key"),
+    CopiedTable(
+      "e2ee_registrations",
+      """
+      realm_id token_id kind token token_hash ios_app_id bouncer_key_id registered_at expired_at failure
+      failed_at
+      """),
+    CopiedTable("outbox_routes", "provider credential target"),
+    CopiedTable(
+      "outbox",
+      "route_id registration_id registered_at push collapse_hash created_at due_at expires_at attempts"),
+    CopiedTable("realms", "uuid name url require_e2ee owner_secret created_at"),
+    CopiedTable(
+      "users",
+      """
+      realm_id user_id uuid email email_key username username_key api_key_hash last_event created_at
+      """),
+    CopiedTable("app_passwords", "user_id name password_hash created_at"),
+    CopiedTable(
+      "devices",
+      """
+      user_id push_key push_key_id kind token_id pending_token_id token_updated_at error_code created_at
+      """),
+    CopiedTable(
+      "device_registrations", key: "device_id",
+      "token_id bouncer_public_key encrypted_push_registration requested_at due_at attempts"),
+    CopiedTable(
+      "device_events", key: "user_id number",
+      """
+      device_id operation changed push_key_id token_id pending_token_id token_updated_at error_code created_at
+      """),
+    CopiedTable("event_queues", "user_id follows_devices seen_at"),
+  ]
+}
