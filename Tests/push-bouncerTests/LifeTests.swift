@@ -30,7 +30,7 @@ extension Chaos {
                 for writer in 0..<3 {
                   group.addTask {
                     var number = 0
-                    while !Task.isCancelled {
+                    while promised.isOpen {
                       number += 1
                       let text = "\(writer).\(number)"
                       let result = try await app.notify(text, on: server)
@@ -52,16 +52,13 @@ extension Chaos {
                   try await app.register(phone, as: device, .both, bouncerKey: stage.bouncerKey, on: server)
                   try await app.waitUntilActive(device, phone, on: server)
                 }
-                group.cancelAll()
-                do { try await group.waitForAll() } catch is CancellationError {}
+                promised.close()
+                try await group.waitForAll()
               }
               let texts = promised.all
               #expect(texts.count > 20)
               let arrived = try stage.texts(for: phone, tokens: tokens)
-              // A call that was given up may have been made all the same; nothing else comes unpromised.
-              #expect(arrived.count - texts.count <= 3)
-              #expect(Set(arrived).count == arrived.count && Set(arrived).isSuperset(of: texts))
-              #expect(!arrived.contains(""))
+              #expect(arrived.sorted() == texts.sorted())
 
               // Reinstalled: the old token is dead, the app begins anew.
               let old = device
@@ -220,7 +217,9 @@ extension Chaos {
 
 /// What the host application was promised to be sent.
 private final class Texts: Sendable {
-  private let texts = Mutex<[String]>([])
-  var all: [String] { texts.withLock { $0 } }
-  func add(_ text: String) { texts.withLock { $0.append(text) } }
+  private let state = Mutex((texts: [String](), isOpen: true))
+  var all: [String] { state.withLock { $0.texts } }
+  var isOpen: Bool { state.withLock { $0.isOpen } }
+  func add(_ text: String) { state.withLock { $0.texts.append(text) } }
+  func close() { state.withLock { $0.isOpen = false } }
 }
