@@ -1,0 +1,176 @@
+import Foundation
+import SQL
+import SQLiteMigrations
+import Synchronization
+import Testing
+
+@testable import Operations
+
+@Suite struct DatabaseCopyTests {
+  /// A source full of rows and an empty target.
+  private func test(
+    rows: Int = 1234, _ body: (_ source: any Database, _ target: any Database) async throws -> Void
+  ) async throws {
+    try await withTemporaryFolder { folder in
+      func open(_ name: String) async throws -> any Database {
+        let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/\(name).sqlite"))
+        try await Migrator.migrate(database, SQLiteMigrations.all)
+        return database
+      }
+      let (source, target) = (try await open("source"), try await open("target"))
+      try await fill(source, rows)
+      try await body(source, target)
+      await source.close()
+      await target.close()
+    }
+  }
+
+  /// Every table, with every kind of value in every column that takes it.
+  private func fill(_ database: any Database, _ rows: Int) async throws {
+    try await database.write { connection in
+      for table in CopiedTable.all {
+        let count = ["metadata", "remote_servers", "realms", "users"].contains(table.name) ? 3 : rows
+        for number in 1...count {
+          let values = try connection.columns(of: table.name).map { column -> Value in
+            switch (column.name, column.type) {
+            case (_, _) where !column.isRequired && number.isMultiple(of: 3): .null
+            case ("server_id", _),
+              ("realm_id", _) where table.name != "remote_realm_counts",
+              ("bouncer_key_id", _), ("route_id", _),
+              ("user_id", _) where table.name != "users":
+              .integer(1)
+            case ("device_id", _): .integer(Int64(number))
+            case (_, "INTEGER"): .integer(Int64(number) &* (column.isKey ? 1 : -7_919_777_777))
+            case (_, "TEXT"): .text("\(column.name) é \(number)")
+            default: .bytes([0, 255] + Array("\(number)".utf8))
+            }
+          }
+          let names = try connection.columns(of: table.name).map(\.name)
+          try connection.run(
+            Statement(
+              """
+              INSERT INTO \(table.name) (\(names.joined(separator: ", ")))
+              VALUES (\(Statement.placeholders(names.count)))
+              """, arguments: values))
+        }
+      }
+    }
+  }
+
+  @Test func `Every table that there is is copied, with every column`() async throws {
+    try await test(rows: 3) { source, _ in
+      let tables = try await source.read { connection in
+        try connection.query(
+          Statement(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+          )
+        ).map { try $0.text(0) }
+      }
+      #expect(Set(tables) == Set(CopiedTable.all.map(\.name) + ["schema_migrations"]))
+      for table in CopiedTable.all {
+        let columns = try await source.read { try $0.columns(of: table.name) }
+        #expect(Set(columns.map(\.name)) == Set(table.columns), "\(table.name)")
+        #expect(columns.filter(\.isKey).map(\.name) == table.key, "\(table.name)")
+      }
+    }
+  }
+
+  @Test func `Everything arrives, and new ids go on after it`() async throws {
+    try await test { source, target in
+      let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      #expect(reports.map(\.table) == CopiedTable.all.map(\.name))
+      for report in reports { #expect(report.rows == report.copied && report.rows >= 3) }
+      for table in CopiedTable.all {
+        let statement = Statement("SELECT * FROM \(table.name) ORDER BY \(table.key.joined(separator: ", "))")
+        let rows = try await source.read { try $0.query(statement) }
+        #expect(try await target.read { try $0.query(statement) } == rows, "\(table.name)")
+      }
+      let id = try await target.execute(
+        Statement("INSERT INTO devices (user_id, created_at) VALUES (1, 1) RETURNING id"))
+      #expect(try id.first?.int64(0) == 1235)
+    }
+  }
+
+  @Test func `A copy that was stopped anywhere goes on, and doubles nothing`() async throws {
+    struct Stopped: Error {}
+    try await test { source, target in
+      // The target refuses from some row on, each time a little later.
+      var copied = 0
+      for stop in 1... {
+        try await target.write { connection in
+          try connection.runScript(
+            """
+            DROP TRIGGER IF EXISTS stop;
+            CREATE TRIGGER stop BEFORE INSERT ON e2ee_registrations WHEN new.id > \(stop * 500)
+            BEGIN SELECT RAISE(ABORT, 'stopped'); END;
+            """)
+        }
+        do {
+          let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+          copied = reports.first { $0.table == "e2ee_registrations" }?.copied ?? 0
+          break
+        } catch is DatabaseError {
+          let there = try await target.read {
+            try $0.query(Statement("SELECT COUNT(*) FROM e2ee_registrations")).first?.int64(0)
+          }
+          #expect(there == Int64(stop * 500))
+        }
+      }
+      #expect(copied == 1234 - 1000)
+    }
+  }
+
+  @Test func `A copy of a copy copies nothing`() async throws {
+    try await test { source, target in
+      _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      let again = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      #expect(again.allSatisfy { $0.copied == 0 })
+    }
+  }
+
+  @Test func `Rows that are not the same are found`() async throws {
+    try await test { source, target in
+      _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      _ = try await target.execute(Statement("UPDATE e2ee_registrations SET failed_at = 1 WHERE id = 700"))
+      await #expect(
+        throws: DatabaseCopy.Failure.different(
+          table: "e2ee_registrations", sourceRows: 1234, targetRows: 1234)
+      ) { try await DatabaseCopy(from: source, to: target).run { _, _ in } }
+      _ = try await target.execute(Statement("DELETE FROM devices WHERE id = 700"))
+      await #expect(throws: DatabaseCopy.Failure.self) {
+        try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      }
+    }
+  }
+
+  @Test func `Another service's database is left alone`() async throws {
+    try await test(rows: 3) { source, target in
+      for (database, key) in [(source, UInt8(1)), (target, 2)] {
+        _ = try await database.execute(
+          Statement("INSERT INTO metadata (name, value) VALUES ('storage_key', $1)", .bytes([key])))
+      }
+      await #expect(throws: DatabaseCopy.Failure.foreignTarget) {
+        try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      }
+      let count = try await target.read { try $0.query(Statement("SELECT COUNT(*) FROM remote_servers")) }
+      #expect(try count.first?.int64(0) == 0)
+    }
+  }
+}
+
+private struct Column: Sendable {
+  let name: String
+  let type: String
+  let isRequired: Bool
+  let isKey: Bool
+}
+
+extension Connection {
+  fileprivate func columns(of table: String) throws -> [Column] {
+    try query(Statement("SELECT name, type, \"notnull\", pk FROM pragma_table_info('\(table)')")).map { row in
+      let isKey = try row.int64(3) > 0
+      return Column(
+        name: try row.text(0), type: try row.text(1), isRequired: try row.flag(2) || isKey, isKey: isKey)
+    }
+  }
+}
