@@ -61,7 +61,8 @@ import Testing
       registrations: registrations,
       devices: Devices(
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
-      configuration, now: { clock.now },
+      lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
+      now: { clock.now },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#

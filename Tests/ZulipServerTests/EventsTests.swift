@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import Logging
 import Registrations
 import Sealing
 import Testing
@@ -97,6 +98,22 @@ import Wire
       let found = try events(try await waiting)
       #expect(found.map { $0["device_id"]?.integer } == [device])
       #expect(.now - began < .seconds(10))
+    }
+  }
+
+  @Test func `What another process does is heard of too`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      let (queue, last, _) = try await open(client)
+      let watching = Task {
+        await EventWatch(devices: chat.devices, bell: chat.bell, logger: Logger(label: "test")).run()
+      }
+      async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
+      let device = try await chat.elsewhere.add(user: client.user.id)
+      let found = try events(try await waiting)
+      #expect(found.map { $0["device_id"]?.integer } == [device])
+      watching.cancel()
+      await watching.value
     }
   }
 

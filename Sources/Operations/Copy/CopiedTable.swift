@@ -22,7 +22,7 @@ struct CopiedTable: Sendable, Hashable {
 
   /// Every table with what the service keeps, each after those that it refers to.
   static let all = [
-    CopiedTable("metadata", key: "name", "value", except: "name = 'write_check'"),
+    CopiedTable("metadata", key: "name", "value", except: "name = 'write_check' OR name LIKE 'lease.%'"),
     CopiedTable(
       "remote_servers",
       """

@@ -11,6 +11,7 @@ public struct Housekeeping: Sendable {
 
   private let registrations: E2EERegistrations
   private let devices: Devices
+  private let lease: MaintenanceLease
   private let retention: TimeInterval
   private let now: @Sendable () -> Date
   private let logger: Logger
@@ -18,12 +19,13 @@ public struct Housekeeping: Sendable {
 
   /// Prepares the work.
   public init(
-    registrations: E2EERegistrations, devices: Devices, _ configuration: Configuration,
-    now: @escaping @Sendable () -> Date,
-    logger: Logger, metrics: any MetricsFactory = MetricsSystem.factory
+    registrations: E2EERegistrations, devices: Devices, lease: MaintenanceLease,
+    _ configuration: Configuration, now: @escaping @Sendable () -> Date, logger: Logger,
+    metrics: any MetricsFactory = MetricsSystem.factory
   ) {
     self.registrations = registrations
     self.devices = devices
+    self.lease = lease
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
     self.now = now
     self.logger = logger
@@ -43,8 +45,16 @@ public struct Housekeeping: Sendable {
     }
   }
 
-  /// Does all of it once.
+  /// Does all of it once; what changes anything only on one node at a time.
   func work() async throws {
+    if try await lease.claim(for: 150) { try await removeWhatIsOver() }
+    for count in try await registrations.counts() {
+      gauge(count.kind, "live").record(count.live)
+      gauge(count.kind, "expired").record(count.expired)
+    }
+  }
+
+  private func removeWhatIsOver() async throws {
     let limit = 1000
     var removed = 0
     repeat {
@@ -54,10 +64,6 @@ public struct Housekeeping: Sendable {
     repeat {
       removed = try await devices.removeOldEvents(limit: limit)
     } while removed == limit && !Task.isCancelled
-    for count in try await registrations.counts() {
-      gauge(count.kind, "live").record(count.live)
-      gauge(count.kind, "expired").record(count.expired)
-    }
   }
 
   private func gauge(_ kind: PushToken.Kind, _ state: String) -> Gauge {

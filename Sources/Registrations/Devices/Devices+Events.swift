@@ -102,6 +102,22 @@ extension Devices {
     }
   }
 
+  /// The number of the newest event of each of these users; none for one that is gone.
+  public func lastEvents(of users: [Int64]) async throws -> [Int64: Int64] {
+    let lists = stride(from: 0, to: users.count, by: 16_384).map {
+      Array(users[$0..<min($0 + 16_384, users.count)])
+    }
+    var latest: [Int64: Int64] = [:]
+    for list in lists {
+      let statement = Statement(
+        "SELECT id, last_event FROM users WHERE id IN ($list)", list: list.map { .integer($0) })
+      for row in try await database.read({ try $0.query(statement) }) {
+        latest[try row.int64(0)] = try row.int64(1)
+      }
+    }
+    return latest
+  }
+
   /// Removes events and queues that nobody needs any more, a bounded number at once.
   ///
   /// - Returns: how many events; fewer than `limit` means that none are left.

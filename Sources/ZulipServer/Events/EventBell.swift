@@ -19,6 +19,9 @@ public final class EventBell: Sendable {
   /// How many clients wait for events at this moment.
   public var waiters: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
 
+  /// The users that somebody waits for.
+  var users: [Int64] { state.withLock { Array($0.waiters.keys) } }
+
   /// Something happened to the devices of this user.
   @Sendable public func ring(user: Int64) {
     for waiter in state.withLock({ $0.waiters[user] })?.values ?? [:].values { waiter.yield() }

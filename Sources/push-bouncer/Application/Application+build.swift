@@ -93,14 +93,17 @@ struct BouncerService {
           await requestTimes.run { _ in logger.warning("times of requests could not be written") }
         },
         Repeating { await outboxSender.run() },
-        Repeating { await builtIn.run() },
+        Repeating { await builtIn.run(logger: logger) },
         keyFolder.watcher { snapshot, changed in
           providers.use(snapshot.credentials)
           deliverer.credentialsChanged(changed)
         },
         Repeating {
           await Housekeeping(
-            registrations: registrations, devices: builtIn.devices, configuration, now: now, logger: logger
+            registrations: registrations, devices: builtIn.devices,
+            lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
+            now: now,
+            logger: logger
           ).run()
         },
         Bounded(

@@ -75,8 +75,9 @@ struct BuiltInServer {
   }
 
   /// Works in the background until its task is cancelled.
-  func run() async {
+  func run(logger: Logger) async {
     await withTaskGroup { group in
+      group.addTask { await EventWatch(devices: devices, bell: bell, logger: logger).run() }
       if let realms { group.addTask { await realms.run() } }
       if let registrar { group.addTask { await registrar.run() } }
     }

@@ -61,11 +61,15 @@ final class Chat: Sendable {
   let bell: EventBell
   let notifier: Notifier
   let realm: ChatRealm
+  /// On the same database, as another node has them: nobody here hears of what they do.
+  let elsewhere: Devices
   private let client: any TestClientProtocol
 
   private init(
-    _ parts: (Clock, Wire, Accounts, Devices, EventBell, Notifier, ChatRealm), client: any TestClientProtocol
+    _ parts: (Clock, Wire, Accounts, Devices, EventBell, Notifier, ChatRealm), elsewhere: Devices,
+    client: any TestClientProtocol
   ) {
+    self.elsewhere = elsewhere
     (clock, wire, accounts, devices, bell, notifier, realm) = parts
     self.client = client
   }
@@ -87,6 +91,8 @@ final class Chat: Sendable {
     let accounts = Accounts(database: database, storageKey: storageKey, now: now)
     let devices = Devices(
       database: database, storageKey: storageKey, localServer: nil, now: now, changed: bell.ring)
+    let elsewhere = Devices(
+      database: database, storageKey: storageKey, localServer: nil, now: now, changed: { _ in })
     var logger = Logger(label: "test")
     logger.logLevel = .critical
     let client = BouncerClient(transport: wire.call)
@@ -111,7 +117,9 @@ final class Chat: Sendable {
       group.addTask { await registrar.run() }
       group.addTask { await realms.run() }
       try await application.test(.live) { client in
-        try await test(Chat((clock, wire, accounts, devices, bell, notifier, realm), client: client))
+        try await test(
+          Chat(
+            (clock, wire, accounts, devices, bell, notifier, realm), elsewhere: elsewhere, client: client))
         bell.close()
       }
       group.cancelAll()

@@ -1,0 +1,41 @@
+public import Logging
+public import Registrations
+
+/// Rings for what other processes have done to a user's devices: another node on the same database, or a
+/// command. One small query at a time, and only while somebody waits.
+public struct EventWatch: Sendable {
+  private static let interval = Duration.milliseconds(500)
+
+  private let devices: Devices
+  private let bell: EventBell
+  private let logger: Logger
+
+  /// Watches the users that wait at `bell`.
+  public init(devices: Devices, bell: EventBell, logger: Logger) {
+    self.devices = devices
+    self.bell = bell
+    self.logger = logger
+  }
+
+  /// Watches until the task is cancelled.
+  public func run() async {
+    var known: [Int64: Int64] = [:]
+    while !Task.isCancelled {
+      do {
+        known = try await look(known)
+      } catch {
+        logger.warning("device events cannot be watched", metadata: ["error": "\(type(of: error))"])
+      }
+      try? await Task.sleep(for: Self.interval)
+    }
+  }
+
+  /// Rings for those whose newest event is not what it was; returns what it is now.
+  func look(_ known: [Int64: Int64]) async throws -> [Int64: Int64] {
+    let waiting = bell.users
+    guard !waiting.isEmpty else { return [:] }
+    let latest = try await devices.lastEvents(of: waiting)
+    for user in waiting where latest[user] != known[user] { bell.ring(user: user) }
+    return latest
+  }
+}
