@@ -12,7 +12,8 @@ struct ChatServer {
   let key: String
   /// The realm that the calls are about.
   let realm: String
-  private let bouncer: JSONService
+  /// The bouncer, as it answers this server.
+  let bouncer: JSONService
 
   /// - Parameter bouncer: the bouncer's address.
   init(bouncer: String, id: String, key: String, realm: String, client: HTTPClient) {

@@ -61,7 +61,8 @@ struct JSONService {
       request.body = .bytes(ByteBuffer(bytes: document.bytes))
     }
     let response = try await client.execute(request, timeout: timeout)
-    let answer = try? JSON.parse(try await response.body.collect(upTo: 1 << 20))
+    let bytes = try await response.body.collect(upTo: 1 << 20)
+    let answer = try? JSON.parse(bytes)
     guard let answer, (200..<300).contains(response.status.code) else {
       throw Refusal(
         call: String(path.prefix { $0 != "?" }), status: response.status, code: answer?["code"]?.string,

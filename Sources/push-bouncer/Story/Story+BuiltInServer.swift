@@ -20,7 +20,7 @@ extension Story {
     tell("\nNow a chat that has no push code of its own.\n")
     let host = HostApplication(
       service: bouncer, token: backendToken, realm: UUID().uuidString.lowercased(), client: home.client)
-    let hero = try await move(host)
+    let hero = try await introduce(host)
     let iPhone = try await signIn(VirtualPhone(.apns, appID: "org.example.chat"), as: hero)
     let android = try await signIn(VirtualPhone(.fcm, appID: nil), as: hero)
 
@@ -42,7 +42,7 @@ extension Story {
     return hero
   }
 
-  private func move(_ host: HostApplication) async throws -> Hero {
+  private func introduce(_ host: HostApplication) async throws -> Hero {
     try await host.putRealm(name: "Example", url: "https://example.org")
     let (id, email): (Int64, String) = (10, "hamlet@example.org")
     let apiKey = try await host.putUser(id, email: email)
