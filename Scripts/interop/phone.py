@@ -5,9 +5,7 @@ as a client would (spec/zulip.md C, D), has the backend API send, and opens what
 was sent. Prints a line per check; exits 1 at the first that fails.
 """
 
-import base64
 import contextlib
-import hashlib
 import json
 import os
 import secrets
@@ -16,145 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 import nacl.exceptions
 import nacl.public
-import nacl.secret
 
-TOPIC = "org.example.chat"
-PATIENCE = 60
-
-
-class Mismatch(Exception):
-    """Something is not as it should be."""
-
-
-def check(what, ok, detail=""):
-    if not ok:
-        raise Mismatch(f"{what}: {detail}" if detail != "" else what)
-    print(f"ok   {what}", flush=True)
-
-
-def encode(data):
-    return base64.b64encode(data).decode()
-
-
-def decode(text):
-    return base64.b64decode(text, validate=True)
-
-
-class Service:
-    """An HTTP service that answers in JSON, as a caller with these credentials meets it."""
-
-    def __init__(self, base, authorization=None):
-        self.base = base
-        self.authorization = authorization
-
-    @classmethod
-    def basic(cls, base, user, password):
-        return cls(base, "Basic " + encode(f"{user}:{password}".encode()))
-
-    def __call__(self, method, path, *, form=None, body=None, status=200):
-        request = urllib.request.Request(self.base + path, method=method)
-        if self.authorization:
-            request.add_header("Authorization", self.authorization)
-        if form is not None:
-            request.data = urllib.parse.urlencode(form).encode()
-        elif body is not None:
-            request.data = json.dumps(body).encode()
-            request.add_header("Content-Type", "application/json")
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
-                code, answer = response.status, json.load(response)
-        except urllib.error.HTTPError as error:
-            code, answer = error.code, json.loads(error.read())
-        if code != status:
-            raise Mismatch(f"{method} {path.split('?')[0]} answered {code}, not {status}: {answer}")
-        return answer
-
-
-class Phone:
-    """A phone with an app of its own making: the keys it has made, and its token at Apple's or Google's."""
-
-    def __init__(self, kind, chat, bouncer_key):
-        self.kind = kind
-        self.chat = chat
-        self.bouncer_key = bouncer_key
-        self.keys = {}
-        self.new_key()
-        self.new_token()
-        self.device = chat("POST", "/register_client_device")["device_id"]
-
-    def new_key(self):
-        self.key_id = secrets.randbits(32)
-        self.keys[self.key_id] = secrets.token_bytes(32)
-
-    def new_token(self):
-        # Google's have characters that forms have to escape.
-        self.token = secrets.token_hex(32) if self.kind == "apns" else f"{secrets.token_hex(11)}:APA91b{secrets.token_hex(60)}"
-
-    @property
-    def token_id(self):
-        return encode(hashlib.sha256(self.token.encode()).digest()[:8])
-
-    def key_fields(self):
-        return {"push_key_id": self.key_id, "push_key": encode(b"\x31" + self.keys[self.key_id])}
-
-    def token_fields(self):
-        registration = {"token": self.token, "token_kind": self.kind, "timestamp": int(time.time())}
-        if self.kind == "apns":
-            registration["ios_app_id"] = TOPIC
-        box = nacl.public.SealedBox(nacl.public.PublicKey(decode(self.bouncer_key)))
-        return {
-            "token_kind": self.kind, "token_id": self.token_id, "bouncer_public_key": self.bouncer_key,
-            "encrypted_push_registration": encode(box.encrypt(json.dumps(registration).encode())),
-        }
-
-    def register(self, *groups):
-        fields = {name: value for group in groups for name, value in group.items()}
-        self.chat("POST", "/mobile_push/register", form={"device_id": self.device, **fields})
-
-    def open(self, delivery):
-        """The plaintext and the nonce of what arrived."""
-        payload = delivery["payload"] if self.kind == "apns" else delivery["payload"]["message"]["data"]
-        sealed = decode(payload["encrypted_data"])
-        key_id = payload["push_key_id"]
-        if self.kind == "fcm" and not isinstance(key_id, str):
-            raise Mismatch(f"FCM takes data that are strings, not {key_id!r}")
-        return json.loads(nacl.secret.SecretBox(self.keys[int(key_id)]).decrypt(sealed)), sealed[:24]
-
-
-class Events:
-    """A queue of a user's events."""
-
-    def __init__(self, chat):
-        self.chat = chat
-        queue = chat("POST", "/register", form={"event_types": json.dumps(["device"])})
-        self.id, self.last, self.devices = queue["queue_id"], queue["last_event_id"], queue["devices"]
-
-    def until(self, device, wanted):
-        """Follows a device until its state has what is wanted; what it was told on the way."""
-        told = []
-        state = self.devices[str(device)]
-        deadline = time.monotonic() + PATIENCE
-        while any(state[name] != value for name, value in wanted.items()):
-            if time.monotonic() > deadline:
-                raise Mismatch(f"device {device} never came to {wanted}: {state}")
-            query = urllib.parse.urlencode({"queue_id": self.id, "last_event_id": self.last})
-            for event in self.chat("GET", f"/events?{query}")["events"]:
-                self.last = max(self.last, event["id"])
-                if event["type"] != "device" or event["device_id"] != device:
-                    continue
-                changes = {name: value for name, value in event.items() if name not in ("id", "type", "op", "device_id")}
-                if event["op"] != "update" or not changes.keys() <= state.keys():
-                    raise Mismatch(f"an event of no known shape: {event}")
-                state.update(changes)
-                told.append(changes)
-        return told
+from app import PATIENCE, TOPIC, Events, Mismatch, Phone, Service, check, encode
 
 
 class Simulator:
@@ -176,8 +41,9 @@ class Simulator:
             raise Mismatch(f"{len(deliveries)} deliveries arrived, not {count}")
         return deliveries
 
-    def expect(self, what, phones, plaintext, *, silent=False):
-        """One delivery for each phone, in the shape of its provider, which opens to the plaintext."""
+    def expect(self, what, phones, plaintext, *, silent=False, since=None):
+        """One delivery for each phone, in the shape of its provider, which opens to the plaintext; with `since`, that
+        and the time at which the server sent it."""
         deliveries = {delivery["token"]: delivery for delivery in self.arrived(len(phones))}
         for phone in phones:
             delivery = deliveries.get(phone.token)
@@ -187,6 +53,8 @@ class Simulator:
                 opened, nonce = phone.open(delivery)
             except nacl.exceptions.CryptoError as error:
                 raise Mismatch(f"{what}: does not open: {error}") from error
+            if since is not None:
+                check(f"{what}: the time", since <= opened.pop("time", 0) <= time.time(), opened)
             check(f"{what}: opens to what was sent", opened == plaintext, f"{opened} is not {plaintext}")
             check(f"{what}: the nonce is new", nonce not in self.nonces)
             self.nonces.add(nonce)
@@ -251,7 +119,7 @@ def port(log):
 
 
 def call(binary, folder, *arguments):
-    return json.loads(subprocess.run([binary, *arguments, "--json"], cwd=folder, capture_output=True, check=True).stdout)
+    return json.loads(subprocess.run([binary, *arguments, "--json"], cwd=folder, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def play(chat, backend, user, bouncer_key, simulator):
@@ -292,7 +160,7 @@ def play(chat, backend, user, bouncer_key, simulator):
             "android_successfully_sent_count": to.count(android), "deleted_devices": 0,
         }
         check(f"{what}: the counts", result == counts, result)
-        simulator.expect(what, to, expected or payload, silent=silent)
+        simulator.expect(what, to, payload if expected is None else expected, silent=silent)
 
     message = {
         **realm, "type": "message", "message_id": 31, "time": int(time.time()), "sender_id": 6,
@@ -312,18 +180,9 @@ def play(chat, backend, user, bouncer_key, simulator):
     notify("removal of 250", removal, {**removal, "message_ids": ids[50:]}, silent=True)
 
     def test(what, to, **form):
-        before = int(time.time())
+        since = int(time.time())
         chat("POST", "/mobile_push/e2ee/test_notification", form=form)
-        deliveries = simulator.arrived(len(to))
-        for phone in to:
-            delivery = next((delivery for delivery in deliveries if delivery["token"] == phone.token), None)
-            check(f"{what}: reaches the {phone.kind} token", delivery is not None)
-            check_shape(f"{what}: {phone.kind} shape", phone, delivery, False)
-            opened, nonce = phone.open(delivery)
-            sent = opened.pop("time", 0)
-            check(f"{what}: opens", opened == {**realm, "type": "test"} and before <= sent <= time.time(), opened)
-            check(f"{what}: the nonce is new", nonce not in simulator.nonces)
-            simulator.nonces.add(nonce)
+        simulator.expect(what, to, {**realm, "type": "test"}, since=since)
 
     test("test notification", phones)
     test("test notification to one", [android], device_id=android.device)

@@ -52,6 +52,30 @@ import Wire
     }
   }
 
+  @Test func aPhoneThatRotatesReadsEverythingOnce() async throws {
+    try await test { stage, _, host, user, arguments in
+      try await stage.place.start(arguments + ["--kind", "apns", "--rotate"]) { phone in
+        func read() -> [String] {
+          let lines = (try? String(contentsOf: phone.output, encoding: .utf8))?.split(separator: "\n") ?? []
+          return lines.compactMap { line in
+            let text = (try? JSON.parse(String(line)))?["plaintext"]?.string
+            return text.flatMap { try? JSON.parse($0) }?["content"]?.string
+          }
+        }
+        var sent: [String] = []
+        await eventually("the rotation") {
+          let text = "\(sent.count)"
+          let result = try? await host.notify(user, ["type": "message", "content": .string(text)])
+          if result?["devices"] == 1 { sent.append(text) }
+          return phone.logged.contains("rotated its token: ")
+        }
+        #expect(!sent.isEmpty)
+        await eventually("every notification") { read().count >= sent.count }
+        #expect(read().sorted() == sent.sorted())
+      }
+    }
+  }
+
   @Test func aPhoneThatForgetsIsGoneAfterAnInterrupt() async throws {
     try await test { stage, _, host, user, arguments in
       try await stage.place.start(arguments + ["--forget"]) { phone in
@@ -92,6 +116,14 @@ import Wire
       #expect(result.status == 1)
       #expect(result.errors.contains("Invalid API key"))
       #expect(!result.errors.contains(key))
+    }
+  }
+
+  @Test func aServerThatIsNotThereIsNamed() async throws {
+    try await test { stage, _, _, _, arguments in
+      let result = try await stage.place.run(arguments + ["--server", "http://127.0.0.1:1"])
+      #expect(result.status == 1)
+      #expect(result.errors.contains("http://127.0.0.1:1/api/v1 cannot be reached"))
     }
   }
 

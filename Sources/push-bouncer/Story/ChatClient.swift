@@ -111,7 +111,7 @@ extension ChatClient {
         }
         last = events.compactMap { $0["id"]?.integer }.max() ?? last
         changes = events.filter { $0["type"] == "device" && $0["device_id"]?.integer == device }
-      } catch let error as HTTPClientError where error == .deadlineExceeded {
+      } catch let silence as JSONService.Silence where silence.isTimeout {
         throw late
       }
     }

@@ -10,6 +10,8 @@ struct JSONService {
   var credentials: Credentials
   /// How the caller presents itself, as `User-Agent`.
   var userAgent = "push-bouncer"
+  /// Longer answers are not read.
+  var maximumBytes = 1 << 20
   let client: HTTPClient
 
   enum Credentials {
@@ -31,12 +33,23 @@ struct JSONService {
     let status: HTTPResponseStatus
     /// The code in Zulip's envelope.
     let code: String?
-    /// What the service says.
+    /// What the service says: `msg` in Zulip's envelope, `error` at the simulator.
     let message: String?
 
     var description: String {
       "\(call): \(status.code) \(message ?? status.reasonPhrase)\(code.map { " (\($0))" } ?? "")"
     }
+  }
+
+  /// A call that was not answered at all.
+  struct Silence: Error, CustomStringConvertible {
+    let url: String
+    let reason: any Error
+
+    /// Whether nothing is wrong but that it takes longer than the caller would wait.
+    var isTimeout: Bool { reason as? HTTPClientError == .deadlineExceeded }
+
+    var description: String { "\(url) cannot be reached: \(reason)" }
   }
 
   /// - Parameter timeout: for the whole call; a long poll takes as long as the service holds it.
@@ -60,14 +73,26 @@ struct JSONService {
       request.headers.add(name: "Content-Type", value: "application/json")
       request.body = .bytes(ByteBuffer(bytes: document.bytes))
     }
-    let response = try await client.execute(request, timeout: timeout)
-    let bytes = try await response.body.collect(upTo: 1 << 20)
+    let (status, bytes) = try await answer(to: request, timeout)
     let answer = try? JSON.parse(bytes)
-    guard let answer, (200..<300).contains(response.status.code) else {
+    guard let answer, (200..<300).contains(status.code) else {
       throw Refusal(
-        call: String(path.prefix { $0 != "?" }), status: response.status, code: answer?["code"]?.string,
-        message: answer?["msg"]?.string)
+        call: String(path.prefix { $0 != "?" }), status: status, code: answer?["code"]?.string,
+        message: (answer?["msg"] ?? answer?["error"])?.string)
     }
     return answer
+  }
+
+  private func answer(to request: HTTPClientRequest, _ timeout: TimeAmount) async throws -> (
+    HTTPResponseStatus, ByteBuffer
+  ) {
+    do {
+      let response = try await client.execute(request, timeout: timeout)
+      return (response.status, try await response.body.collect(upTo: maximumBytes))
+    } catch is CancellationError {
+      throw CancellationError()
+    } catch {
+      throw Silence(url: url, reason: error)
+    }
   }
 }
