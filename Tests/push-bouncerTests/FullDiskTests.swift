@@ -131,7 +131,7 @@ enum DiskTrouble: String, CaseIterable, Sendable {
     switch self {
     case .fileLimit: try await limitFiles(of: running, to: "\(Self.limit)")
     case .full:
-      FileManager.default.createFile(atPath: filler(running, folder).path, contents: nil)
+      _ = FileManager.default.createFile(atPath: filler(running, folder).path, contents: nil)
       let handle = try FileHandle(forWritingTo: filler(running, folder))
       while (try? handle.write(contentsOf: Data(count: 4096))) != nil {}
       try handle.close()
