@@ -104,8 +104,9 @@ extension ChatClient {
       let left = end - .now
       guard left > .zero else { throw late }
       do {
-        let answer = try await server.call(
-          .GET, "events?queue_id=\(queue)&last_event_id=\(last)", timeout: TimeAmount(left))
+        let query = String(
+          decoding: Form.encode([("queue_id", queue), ("last_event_id", "\(last)")]), as: UTF8.self)
+        let answer = try await server.call(.GET, "events?\(query)", timeout: TimeAmount(left))
         guard case .array(let events)? = answer["events"] else {
           throw CommandError("events came without any")
         }

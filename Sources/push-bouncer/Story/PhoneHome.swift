@@ -12,6 +12,8 @@ struct PhoneHome {
   /// A client that trusts one more certificate authority.
   static func client(ca: String?) throws -> HTTPClient {
     var configuration = HTTPClient.Configuration.singletonConfiguration
+    // Whoever waits in front of a terminal hears at once that nobody listens there.
+    configuration.connectionPool.retryConnectionEstablishment = false
     if let ca {
       var tls = TLSConfiguration.makeClientConfiguration()
       tls.additionalTrustRoots = [.certificates(try NIOSSLCertificate.fromPEMFile(ca))]
