@@ -137,11 +137,7 @@ private struct CollectingWriter: ResponseBodyWriter {
   final class Buffer: Sendable {
     private let bytes = Mutex(ByteBuffer())
     var contents: ByteBuffer { bytes.withLock { $0 } }
-<<<<<<< HEAD
     func append(_ more: ByteBuffer) { bytes.withLock { _ = $0.writeImmutableBuffer(more) } }
-=======
-    func append(_ more: ByteBuffer) { _ = bytes.withLock { $0.writeImmutableBuffer(more) } }
->>>>>>> phone
   }
 
   func write(_ buffer: ByteBuffer) async throws { self.buffer.append(buffer) }
