@@ -61,7 +61,7 @@ import Wire
         "type": "message", "content": "é", "realm_url": "https://chat.example.org", "realm_name": "Zulip Dev",
         "user_id": 10,
       ]
-      #expect(try items.map { $0["token_id"]?.string } == ["+wKIhyAx/Eg=", TokenID(token: "android").base64])
+      #expect(items.map { $0["token_id"]?.string } == ["+wKIhyAx/Eg=", TokenID(token: "android").base64])
       #expect(try opened(items[0], apns.1) == expected)
       #expect(try opened(items[1], fcm.1) == expected)
       #expect(items[0]["payload"]?["push_key_id"] == 1 && items[1]["payload"]?["push_key_id"] == 2)

@@ -46,7 +46,7 @@ extension Chaos {
           try await eventually("an answer") {
             do {
               return try await server.mark([phones[0]]).deleted.isEmpty
-            } catch is ChatServer.Refusal { return false }
+            } catch is JSONService.Refusal { return false }
           }
           #expect(try await running.call("admin", path: "/healthz").status == 200)
 

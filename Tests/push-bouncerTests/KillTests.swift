@@ -86,7 +86,7 @@ extension Chaos {
           } else {
             ledger.add(try await server.mark(phones))
           }
-        } catch is ChatServer.Refusal {
+        } catch is JSONService.Refusal {
           ledger.addRefusal()
         } catch {
           ledger.addRefusal()

@@ -12,19 +12,32 @@ import Wire
         "demo", environment: ["PUSH_BOUNCER_HTTP_PORT": "1", "TMPDIR": place.folder.path])
       #expect(result.status == 0, "\(result.errors)")
       #expect(result.output.hasSuffix("Every step happened.\n"))
-      #expect(result.output.contains("decrypts") && result.output.contains("encrypted_data"))
+      for step in [
+        "encrypted_data", "decrypts", "lives again", "backend API", "device 1.", "each exactly once",
+        "at the new token, where the next one goes too", "the Android phone and nobody else",
+        "apns:simulator ok",
+      ] {
+        #expect(result.output.contains(step), "\(step)")
+      }
       #expect(result.errors == "")
       // What it made is gone.
       #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path) == [".logs"])
     }
   }
 
-  @Test func theDemoCanBeKept() async throws {
+  @Test func theDemoCanBeKeptAndWhatItInvitesToWorks() async throws {
     try await Workplace.test { place in
       try await place.start(["demo", "--keep"]) { running in
-        await eventually("the invitation") {
-          (try? String(contentsOf: running.output, encoding: .utf8).contains("until Ctrl-C")) == true
-        }
+        func printed() -> String { (try? String(contentsOf: running.output, encoding: .utf8)) ?? "" }
+        await eventually("the invitation") { printed().contains("/notifications\n") }
+        let invitation = try #require(printed().split(separator: "until Ctrl-C").last)
+        #expect(invitation.contains("an account             hamlet@example.org, API key "))
+        #expect(invitation.contains("with Authorization: Bearer "))
+        let command = try #require(invitation.firstMatch(of: /push-bouncer (device [^$]*--forget)/)?.1)
+        let arguments = command.split(whereSeparator: \.isWhitespace).map(String.init).filter { $0 != "\\" }
+        let phone = try await place.run(arguments + ["--test", "--count", "1", "--json"])
+        #expect(phone.status == 0, "\(phone.errors)")
+        #expect(try JSON.parse(phone.json["plaintext"]?.string ?? "")["type"] == "test")
         running.send(SIGINT)
         #expect(await running.status() == 0)
       }

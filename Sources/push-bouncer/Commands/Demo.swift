@@ -4,6 +4,7 @@ import Foundation
 import Logging
 import Operations
 import ProviderSimulator
+import Sealing
 import ServiceLifecycle
 import UnixSignals
 
@@ -30,6 +31,7 @@ struct Demo: AsyncParsableCommand {
     guard let key = try BouncerKeyFiles(directory: keys).list().first else {
       throw CommandError("the simulator wrote no bouncer key")
     }
+    let backendToken = RandomText.alphanumeric(32)
     // Nothing of this machine's own configuration belongs into the story.
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:],
@@ -38,7 +40,7 @@ struct Demo: AsyncParsableCommand {
         "keys.directory": keys, "providers.ca_file": "\(keys)/ca.pem",
         "apns.endpoint": "https://127.0.0.1:\(simulator.apnsPort)",
         "fcm.endpoint": "https://127.0.0.1:\(simulator.fcmPort)",
-        "bouncer.allowed_hostnames": Story.hostname,
+        "bouncer.allowed_hostnames": Story.hostname, "backend.token": backendToken,
       ], workingDirectory: folder.path)
     let service = try await BouncerService.build(configuration, logger: Logger(label: "push-bouncer"))
     let group = ServiceGroup(
@@ -49,13 +51,14 @@ struct Demo: AsyncParsableCommand {
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask { try await group.run() }
       let client = try PhoneHome.client(ca: "\(keys)/ca.pem")
-      let bouncer = "http://127.0.0.1:\(await service.publicPort.wait())"
       let story = Story(
-        bouncer: bouncer, publicKey: key.publicKey,
+        bouncer: "http://127.0.0.1:\(await service.publicPort.wait())",
+        admin: "http://127.0.0.1:\(await service.adminPort.wait())", backendToken: backendToken,
+        publicKey: key.publicKey,
         home: PhoneHome(url: "https://127.0.0.1:\(simulator.fcmPort)", client: client))
       do {
-        try await story.play()
-        if keep { tell(invitation(bouncer, await service.adminPort.wait(), simulator, folder.path)) }
+        let hero = try await story.play()
+        if keep { tell(invitation(story, hero, folder.path)) }
       } catch {
         note("The story stopped here: \(error)")
         await group.triggerGracefulShutdown()
@@ -68,15 +71,21 @@ struct Demo: AsyncParsableCommand {
     }
   }
 
-  private func invitation(_ bouncer: String, _ admin: Int, _ simulator: ProviderSimulator, _ folder: String)
-    -> String
-  {
+  private func invitation(_ story: Story, _ hero: Story.Hero, _ folder: String) -> String {
     """
 
     Everything stays up until Ctrl-C, in \(folder):
-      the bouncer            \(bouncer)
-      the operator's side    http://127.0.0.1:\(admin)/readyz and /metrics
-      Apple and Google       curl --cacert \(folder)/Keys/ca.pem https://127.0.0.1:\(simulator.fcmPort)/_control/deliveries
+      the bouncer            \(story.bouncer)
+      the operator's side    \(story.admin)/readyz and /metrics
+      Apple and Google       curl --cacert \(folder)/Keys/ca.pem \(story.home.url)/_control/deliveries
+      the backend API        \(story.bouncer)/backend/v1, with Authorization: Bearer \(story.backendToken)
+      an account             \(hero.email), API key \(hero.apiKey)
+
+    A phone of that user, and a notification to it:
+      push-bouncer device --server \(story.bouncer) --email \(hero.email) --api-key \(hero.apiKey) \\
+        --public-key \(story.publicKey) --simulator \(story.home.url) --ca \(folder)/Keys/ca.pem --forget
+      curl -H 'Authorization: Bearer \(story.backendToken)' -d '{"zulip":{"type":"message","content":"Hello"}}' \\
+        \(story.bouncer)/backend/v1/realms/\(hero.realm)/users/\(hero.id)/notifications
     """
   }
 }

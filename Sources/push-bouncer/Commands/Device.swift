@@ -10,29 +10,42 @@ struct Device: AsyncParsableCommand {
     abstract:
       "A virtual phone: registers end-to-end encrypted, listens on the simulator, prints what arrives, decrypted.",
     discussion: """
-      It also plays its chat server, whose credentials it needs: it passes its sealed registration on to the bouncer \
-      and, with --send, a notification sealed under its own push key.
+      With --server, --email and --api-key it is an app at a chat server, a stock Zulip 12 or the one built in \
+      here. With --org-id, --org-key and --realm it plays its chat server too, whose credentials these are: it \
+      passes its sealed registration on to the bouncer and, with --send, a notification sealed under its own \
+      push key.
       """)
 
   @OptionGroup var options: GlobalOptions
-  @Option(help: "The bouncer's address.") var bouncer = "http://127.0.0.1:8080"
-  @Option(help: "zulip_org_id of the chat server.") var orgID: String
-  @Option(help: "zulip_org_key of the chat server.") var orgKey: String
-  @Option(help: "The realm's UUID; it must have been uploaded, or give --hostname.") var realm: String
-  @Option(help: "Uploads the realm first, as a realm of this hostname.") var hostname: String?
+  @OptionGroup(title: "As an app at a chat server") var app: AppOptions
+  @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
   @Option(help: "The bouncer's public key.") var publicKey: String
   @Option(help: "fcm or apns.") var kind: PushToken.Kind = .fcm
   @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
   @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
-  @Option(help: "The simulator's certificate authority.") var ca: String?
-  @Option(help: "Sends itself a notification with this text.") var send: [String] = []
-  @Flag(help: "Rotates push key and token before it sends.") var rotate = false
-  @Option(help: "Stops after this many notifications; otherwise listens on.") var count: Int?
+  @Option(help: "A certificate authority to trust beyond the system's: the simulator's.") var ca: String?
+  @Flag(help: "Rotates push key and token once it is registered.") var rotate = false
+  @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
+
+  func validate() throws {
+    _ = try role()
+    guard Base64.decodeStrictly(publicKey)?.count == 32 else {
+      throw ValidationError("--public-key wants a bouncer's public key: 32 bytes in base64")
+    }
+    guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
+  }
 
   func run() async throws {
     let client = try PhoneHome.client(ca: ca)
     do {
-      try await run(client)
+      let home = PhoneHome(url: simulator, client: client)
+      switch try role() {
+      case .app(let server, let email, let apiKey):
+        try await run(at: ChatClient(server: server, email: email, apiKey: apiKey, client: client), home)
+      case .ownServer(let id, let key, let realm, let bouncer):
+        try await run(
+          with: ChatServer(bouncer: bouncer, id: id, key: key, realm: realm, client: client), home)
+      }
       try await client.shutdown()
     } catch {
       try? await client.shutdown()
@@ -40,43 +53,20 @@ struct Device: AsyncParsableCommand {
     }
   }
 
-  private func run(_ client: HTTPClient) async throws {
-    let server = ChatServer(bouncer: bouncer, id: orgID, key: orgKey, realm: realm, client: client)
-    let home = PhoneHome(url: simulator, client: client)
-    if let hostname { _ = try await server.uploadRealm(hostname: hostname) }
-    var phone = VirtualPhone(kind, appID: appID)
-    var seen = try await home.next()
-    try await register(phone, at: server)
-    if rotate {
-      phone.rotateKey()
-      phone.rotateToken()
-      try await register(phone, at: server)
-    }
-    for text in send {
-      _ = try await server.notify(
-        [phone],
-        [
-          "type": "message", "recipient_type": "direct", "content": .string(text),
-          "realm_url": .string(bouncer),
-          "realm_name": "Example", "user_id": 10, "time": .integer(Int64(Date().timeIntervalSince1970)),
-        ])
-    }
-    var arrived = 0
+  /// Prints what the simulator has for the phone, until there was enough of it.
+  func listen(at home: PhoneHome, after seen: Int64, _ phone: () async -> VirtualPhone) async throws {
+    var (seen, arrived) = (seen, 0)
     while count.map({ arrived < $0 }) ?? true {
-      for delivery in try await home.deliveries(after: &seen) where delivery["token"]?.string == phone.token {
+      let deliveries = try await home.deliveries(after: &seen)
+      let phone = await phone()
+      for delivery in deliveries {
+        guard let token = delivery["token"]?.string, phone.tokens.contains(token) else { continue }
         arrived += 1
         let text = delivery["payload"].flatMap(phone.open) ?? "could not be decrypted"
-        options.show(["token_id": .string(phone.tokenID.base64), "plaintext": .string(text)], text)
+        options.show(
+          ["token_id": .string(TokenID(token: token).base64), "plaintext": .string(text)], text)
       }
     }
-  }
-
-  private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
-    guard let sealed = phone.sealedRegistration(to: publicKey, at: Date()) else {
-      throw ValidationError("--public-key wants a bouncer's public key")
-    }
-    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: publicKey)
-    note("registered \(phone.kind.rawValue) token \(phone.tokenID.base64), push key \(phone.keyID)")
   }
 }
 

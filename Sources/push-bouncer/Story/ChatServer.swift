@@ -1,6 +1,4 @@
 import AsyncHTTPClient
-import Foundation
-import NIOCore
 import NIOHTTP1
 import Sealing
 import Wire
@@ -8,61 +6,35 @@ import Wire
 /// A chat server as the bouncer sees it: it makes the calls of a stock Zulip server, in the same
 /// encodings (`spec/zulip.md` 0.5 and B).
 struct ChatServer {
-  /// Where the bouncer is.
-  let bouncer: String
   /// `zulip_org_id`
   let id: String
   /// `zulip_org_key`
   let key: String
   /// The realm that the calls are about.
   let realm: String
-  let client: HTTPClient
+  /// The bouncer, as it answers this server.
+  let bouncer: JSONService
 
-  /// What a call that the bouncer refused, or did not answer with JSON, came to.
-  struct Refusal: Error, CustomStringConvertible {
-    let description: String
+  /// - Parameter bouncer: the bouncer's address.
+  init(bouncer: String, id: String, key: String, realm: String, client: HTTPClient) {
+    self.id = id
+    self.key = key
+    self.realm = realm
+    self.bouncer = JSONService(
+      url: "\(bouncer)/api/v1/remotes", credentials: .basic(user: id, password: key),
+      userAgent: "ZulipServer/12.0", client: client)
   }
 
-  /// A form as a stock server posts it.
-  func post(_ endpoint: String, form: [(String, String)], authenticated: Bool = true) async throws -> JSON {
-    try await call(
-      endpoint, "application/x-www-form-urlencoded", Form.encode(form.map { ($0, $1) }), authenticated)
-  }
-
-  /// A JSON document.
-  func post(_ endpoint: String, json: JSON) async throws -> JSON {
-    try await call(endpoint, "application/json", json.bytes, true)
-  }
-
-  private func call(_ endpoint: String, _ type: String, _ body: [UInt8], _ authenticated: Bool) async throws
-    -> JSON
-  {
-    var request = HTTPClientRequest(url: "\(bouncer)/api/v1/remotes/\(endpoint)")
-    request.method = .POST
-    request.headers = ["Content-Type": type, "User-Agent": "ZulipServer/12.0"]
-    if authenticated { request.setBasicAuth(username: id, password: key) }
-    request.body = .bytes(ByteBuffer(bytes: body))
-    let response = try await client.execute(request, timeout: .seconds(15))
-    let answer = try await response.body.collect(upTo: 1 << 20)
-    guard let json = try? JSON.parse(answer) else {
-      throw Refusal(description: "\(endpoint): \(response.status)")
-    }
-    guard response.status == .ok else {
-      throw Refusal(description: "\(endpoint): \(response.status.code) \(json["msg"]?.string ?? "")")
-    }
-    return json
-  }
-}
-
-extension ChatServer {
   /// Introduces itself: `manage.py register_server`.
   func register(hostname: String) async throws -> JSON {
-    try await post(
-      "server/register",
-      form: [
+    var stranger = bouncer
+    stranger.credentials = .none
+    return try await stranger.call(
+      .POST, "server/register",
+      .form([
         ("zulip_org_id", id), ("zulip_org_key", key), ("hostname", hostname),
         ("contact_email", "admin@\(hostname)"),
-      ], authenticated: false)
+      ]))
   }
 
   /// Tells of its one realm, as it does hourly.
@@ -75,23 +47,22 @@ extension ChatServer {
         "authentication_methods": ["Email": true],
       ]
     ]
-    return try await post(
-      "server/analytics",
-      form: [
+    return try await bouncer.call(
+      .POST, "server/analytics",
+      .form([
         ("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", realms.text),
-        ("version", "\"12.0\""),
-        ("api_feature_level", "483"),
-      ])
+        ("version", "\"12.0\""), ("api_feature_level", "483"),
+      ]))
   }
 
   /// Passes a phone's sealed registration on.
   func register(tokenID: TokenID, sealed: String, bouncerKey: String) async throws -> JSON {
-    try await post(
-      "push/e2ee/register",
-      form: [
+    try await bouncer.call(
+      .POST, "push/e2ee/register",
+      .form([
         ("realm_uuid", realm), ("token_id", tokenID.base64), ("encrypted_push_registration", sealed),
         ("bouncer_public_key", bouncerKey),
-      ])
+      ]))
   }
 
   /// Seals a notification for each phone under its newest key and sends them all at once.
@@ -112,7 +83,8 @@ extension ChatServer {
       request["payload"] = .object(payload)
       return .object(request)
     }
-    return try await post(
-      "push/e2ee/notify", json: ["realm_uuid": .string(realm), "push_requests": .array(requests)])
+    return try await bouncer.call(
+      .POST, "push/e2ee/notify",
+      .json(["realm_uuid": .string(realm), "push_requests": .array(requests)]))
   }
 }

@@ -1,5 +1,4 @@
 import AsyncHTTPClient
-import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOSSL
@@ -13,6 +12,8 @@ struct PhoneHome {
   /// A client that trusts one more certificate authority.
   static func client(ca: String?) throws -> HTTPClient {
     var configuration = HTTPClient.Configuration.singletonConfiguration
+    // Whoever waits in front of a terminal hears at once that nobody listens there.
+    configuration.connectionPool.retryConnectionEstablishment = false
     if let ca {
       var tls = TLSConfiguration.makeClientConfiguration()
       tls.additionalTrustRoots = [.certificates(try NIOSSLCertificate.fromPEMFile(ca))]
@@ -43,23 +44,14 @@ struct PhoneHome {
 
   /// Makes the providers answer so for a token from now on.
   func set(token: String, _ behaviour: JSON) async throws {
-    var request = HTTPClientRequest(url: "\(url)/_control/tokens/\(token)")
-    request.method = .PUT
-    request.body = .bytes(ByteBuffer(bytes: behaviour.bytes))
-    _ = try await answer(request)
+    _ = try await control.call(.PUT, "tokens/\(token)", .json(behaviour))
   }
 
   private func get(_ path: String) async throws -> JSON {
-    try await answer(HTTPClientRequest(url: "\(url)/_control/\(path)"))
+    try await control.call(.GET, path, timeout: .seconds(30))
   }
 
-  private func answer(_ request: HTTPClientRequest) async throws -> JSON {
-    let response = try await client.execute(request, timeout: .seconds(30))
-    let body = try await response.body.collect(upTo: 16 << 20)
-    guard response.status == .ok else {
-      throw CommandError(
-        "the simulator answered \(response.status.code): \(String(buffer: body).prefix(200))")
-    }
-    return (try? JSON.parse(body)) ?? .null
+  private var control: JSONService {
+    JSONService(url: "\(url)/_control", credentials: .none, maximumBytes: 16 << 20, client: client)
   }
 }

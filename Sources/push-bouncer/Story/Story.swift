@@ -7,12 +7,27 @@ import Wire
 struct Story {
   static let hostname = "chat.example.org"
 
+  /// The service's address.
   let bouncer: String
+  /// The operator's listener's.
+  let admin: String
+  /// `backend.token`
+  let backendToken: String
+  /// The bouncer's public key, in base64.
   let publicKey: String
   let home: PhoneHome
 
-  /// Plays it, telling each step; throws where one does not happen.
-  func play() async throws {
+  /// Plays it, telling each step; throws where one does not happen. A user to go on with.
+  func play() async throws -> Hero {
+    try await playStockServer()
+    let hero = try await playBuiltInServer()
+    try await showOperatorsView()
+    tell("\nEvery step happened.")
+    return hero
+  }
+
+  /// A stock Zulip server with a bouncer of its own choice.
+  private func playStockServer() async throws {
     let server = ChatServer(
       bouncer: bouncer, id: UUID().uuidString.lowercased(), key: RandomText.alphanumeric(64),
       realm: UUID().uuidString.lowercased(), client: home.client)
@@ -54,7 +69,6 @@ struct Story {
     try await register(oldPhone, at: server)
     try await send("There you are!", to: [oldPhone], from: server, &seen)
     step("The phone registers the same token again, and lives again.")
-    tell("\nEvery step happened.")
   }
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
@@ -98,16 +112,16 @@ struct Story {
     ]
   }
 
-  private func step(_ text: String) {
+  func step(_ text: String) {
     tell("  *  \(text)")
   }
 
-  private func expect(_ happened: Bool, _ what: String) throws {
+  func expect(_ happened: Bool, _ what: String) throws {
     guard happened else { throw CommandError("it is not so that \(what)") }
   }
 }
 
 extension VirtualPhone {
-  fileprivate var name: String { kind == .apns ? "The iPhone" : "The Android phone" }
+  var name: String { kind == .apns ? "The iPhone" : "The Android phone" }
   fileprivate var provider: String { kind == .apns ? "Apple" : "Google" }
 }

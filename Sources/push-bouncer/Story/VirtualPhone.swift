@@ -10,7 +10,9 @@ struct VirtualPhone {
   /// The app's bundle id, on an iPhone.
   let appID: String?
   /// Its address at the push service.
-  private(set) var token: String
+  private(set) var token: String { didSet { tokens.insert(token) } }
+  /// Every token that it has had: what was sent to an old one arrives too, for a while.
+  private(set) var tokens: Set<String>
   /// The keys under which the chat server may seal, by their ids; an old key stays for a while.
   private(set) var keys: [UInt32: PushKey] = [:]
   /// The id of the newest key.
@@ -20,6 +22,7 @@ struct VirtualPhone {
     self.kind = kind
     self.appID = kind == .apns ? appID : nil
     token = Self.newToken(kind)
+    tokens = [token]
     rotateKey()
   }
 
@@ -49,6 +52,12 @@ struct VirtualPhone {
     registration["ios_app_id"] = appID.map(JSON.string)
     guard let publicKey = Base64.decodeStrictly(bouncerKey) else { return nil }
     return SealedBox.seal(JSON.object(registration).bytes, to: publicKey).map(Base64.encode)
+  }
+
+  /// Takes what a provider delivered; nil if it is not for this phone, or does not open.
+  func receive(_ delivery: JSON) -> String? {
+    guard let token = delivery["token"]?.string, tokens.contains(token) else { return nil }
+    return delivery["payload"].flatMap(open)
   }
 
   /// Opens the body that Apple or Google handed over: `push_key_id` names the key.

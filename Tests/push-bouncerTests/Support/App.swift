@@ -1,6 +1,5 @@
-import AsyncHTTPClient
 import Foundation
-import NIOCore
+import Glibc
 import ProviderSimulator
 import Sealing
 import Testing

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import NIOHTTP1
 import ProviderSimulator
 import Sealing
 import Synchronization
@@ -154,8 +155,9 @@ extension ChatServer {
       request["payload"] = .object(payload)
       return .object(request)
     }
-    let answer = try await post(
-      "push/e2ee/notify", json: ["realm_uuid": .string(realm), "push_requests": .array(requests)])
+    let answer = try await bouncer.call(
+      .POST, "push/e2ee/notify",
+      .json(["realm_uuid": .string(realm), "push_requests": .array(requests)]))
     return Promise(marks: marks, answer: answer)
   }
 }

@@ -1,0 +1,81 @@
+import Foundation
+import Sealing
+import UnixSignals
+import Wire
+
+extension Device {
+  /// As an app at a chat server: listens while it registers, rotates and tests.
+  func run(at chat: ChatClient, _ home: PhoneHome) async throws {
+    let seen = try await home.next()
+    // From here on a signal ends the listening, and not the program before it has logged out.
+    let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+    let phone = try await SignedInPhone(VirtualPhone(kind, appID: appID), at: chat, bouncerKey: publicKey)
+    note("device \(phone.device)")
+    do {
+      try await withThrowingTaskGroup(of: Void.self) { tasks in
+        tasks.addTask { for await _ in signals { return } }
+        tasks.addTask {
+          async let heard: Void = listen(at: home, after: seen) { await phone.phone }
+          try await begin(phone)
+          try await heard
+        }
+        defer { tasks.cancelAll() }
+        try await tasks.next()
+      }
+    } catch {
+      if app.forget { try? await phone.logOut() }
+      throw error
+    }
+    if app.forget {
+      try await phone.logOut()
+      note("logged out: device \(phone.device) is forgotten")
+    }
+  }
+
+  private func begin(_ phone: SignedInPhone) async throws {
+    try await phone.register()
+    note("registered: \(await phone.phone.summary)")
+    if rotate {
+      try await phone.rotateKey()
+      note("rotated its push key: \(await phone.phone.summary)")
+      try await phone.rotateToken()
+      note("rotated its token: \(await phone.phone.summary)")
+    }
+    if app.test { try await phone.sendTest() }
+  }
+
+  /// As an app and its chat server in one.
+  func run(with server: ChatServer, _ home: PhoneHome) async throws {
+    if let hostname = own.hostname { _ = try await server.uploadRealm(hostname: hostname) }
+    var phone = VirtualPhone(kind, appID: appID)
+    let seen = try await home.next()
+    try await register(phone, at: server)
+    if rotate {
+      phone.rotateKey()
+      phone.rotateToken()
+      try await register(phone, at: server)
+    }
+    for text in own.send {
+      _ = try await server.notify(
+        [phone],
+        [
+          "type": "message", "recipient_type": "direct", "content": .string(text),
+          "realm_url": "https://chat.example.org", "realm_name": "Example", "user_id": 10,
+          "time": .integer(Int64(Date().timeIntervalSince1970)),
+        ])
+    }
+    try await listen(at: home, after: seen) { [phone] in phone }
+  }
+
+  private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
+    guard let sealed = phone.sealedRegistration(to: publicKey, at: Date()) else {
+      throw CommandError("the registration could not be sealed")
+    }
+    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: publicKey)
+    note("registered: \(phone.summary)")
+  }
+}
+
+extension VirtualPhone {
+  fileprivate var summary: String { "\(kind.rawValue) token \(tokenID.base64), push key \(keyID)" }
+}

@@ -1,0 +1,120 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Sealing
+import Wire
+
+/// An app at a chat server, ours or a stock Zulip 12: the calls that it makes for its user so that
+/// notifications reach its phone (`spec/zulip.md` C).
+struct ChatClient {
+  private let server: JSONService
+
+  /// - Parameter server: the chat server's address.
+  init(server: String, email: String, apiKey: String, client: HTTPClient) {
+    self.server = JSONService(
+      url: "\(server)/api/v1", credentials: .basic(user: email, password: apiKey), client: client)
+  }
+
+  /// A push token that only the bouncer can read, with what its chat server needs to know of it.
+  struct SealedToken {
+    let kind: PushToken.Kind
+    let id: TokenID
+    /// The bouncer's public key, in base64.
+    let bouncerKey: String
+    /// What is sealed to it, in base64.
+    let sealed: String
+  }
+
+  /// Makes itself known: its device's id.
+  func addDevice() async throws -> Int64 {
+    guard let id = try await server.call(.POST, "register_client_device")["device_id"]?.integer else {
+      throw CommandError("the chat server gave the device no id")
+    }
+    return id
+  }
+
+  /// Logs out: nothing is sent to the device any more.
+  func removeDevice(_ id: Int64) async throws {
+    _ = try await server.call(.POST, "remove_client_device", .form([("device_id", "\(id)")]))
+  }
+
+  /// Hands over a push key, a token, or both. The chat server answers before the bouncer has heard of the
+  /// token: see ``wait(for:of:within:)``.
+  func register(device: Int64, key: (id: UInt32, key: PushKey)? = nil, token: SealedToken? = nil) async throws
+  {
+    var form = [("device_id", "\(device)")]
+    if let key { form += [("push_key_id", "\(key.id)"), ("push_key", key.key.base64)] }
+    if let token {
+      form += [
+        ("token_kind", token.kind.rawValue), ("token_id", token.id.base64),
+        ("bouncer_public_key", token.bouncerKey), ("encrypted_push_registration", token.sealed),
+      ]
+    }
+    _ = try await server.call(.POST, "mobile_push/register", .form(form))
+  }
+
+  /// Has the chat server send a test notification to a device.
+  func sendTest(to device: Int64) async throws {
+    _ = try await server.call(
+      .POST, "mobile_push/e2ee/test_notification", .form([("device_id", "\(device)")]))
+  }
+}
+
+extension ChatClient {
+  /// Follows a device's events until its notifications go to this token.
+  ///
+  /// - Throws: the code under which the bouncer refused the token, or that it takes too long.
+  func wait(for token: TokenID, of device: Int64, within limit: Duration = .seconds(90)) async throws {
+    let queue = try await server.call(.POST, "register", .form([("event_types", #"["device"]"#)]))
+    guard let id = queue["queue_id"]?.string, let last = queue["last_event_id"]?.integer,
+      let devices = queue["devices"]
+    else { throw CommandError("the chat server tells nothing of devices: it is older than Zulip 12") }
+    do {
+      try await follow(
+        queue: id, after: last, from: devices["\(device)"], until: token, of: device, within: limit)
+    } catch {
+      try? await close(queue: id)
+      throw error
+    }
+    try await close(queue: id)
+  }
+
+  private func close(queue: String) async throws {
+    _ = try await server.call(.DELETE, "events", .form([("queue_id", queue)]))
+  }
+
+  /// - Parameter snapshot: the device as it was when the queue was opened; events tell what has changed.
+  private func follow(
+    queue: String, after last: Int64, from snapshot: JSON?, until token: TokenID, of device: Int64,
+    within limit: Duration
+  ) async throws {
+    let end = ContinuousClock.now + limit
+    let late = CommandError("the chat server did not say within \(limit) that the bouncer has the token")
+    var last = last
+    var changes = [snapshot ?? .null]
+    while true {
+      for change in changes {
+        if change["op"] == "remove" { throw CommandError("device \(device) was removed") }
+        if let code = change["push_registration_error_code"]?.string {
+          throw CommandError("the bouncer refused the token: \(code)")
+        }
+        if change["push_token_id"]?.string == token.base64 { return }
+      }
+      let left = end - .now
+      guard left > .zero else { throw late }
+      do {
+        let query = String(
+          decoding: Form.encode([("queue_id", queue), ("last_event_id", "\(last)")]), as: UTF8.self)
+        let answer = try await server.call(.GET, "events?\(query)", timeout: TimeAmount(left))
+        guard case .array(let events)? = answer["events"] else {
+          throw CommandError("events came without any")
+        }
+        last = events.compactMap { $0["id"]?.integer }.max() ?? last
+        changes = events.filter { $0["type"] == "device" && $0["device_id"]?.integer == device }
+      } catch let silence as JSONService.Silence where silence.isTimeout {
+        throw late
+      }
+    }
+  }
+}

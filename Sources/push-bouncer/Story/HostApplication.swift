@@ -1,0 +1,38 @@
+import AsyncHTTPClient
+import NIOHTTP1
+import Wire
+
+/// A chat without push code of its own, as the built-in chat-server side sees it: what it calls at the
+/// backend API (`spec/interface.md` 6).
+struct HostApplication {
+  /// Its realm's UUID.
+  let realm: String
+  private let backend: JSONService
+
+  /// - Parameters:
+  ///   - service: push-bouncer's address.
+  ///   - token: `backend.token`
+  init(service: String, token: String, realm: String, client: HTTPClient) {
+    self.realm = realm
+    backend = JSONService(url: "\(service)/backend/v1/realms", credentials: .bearer(token), client: client)
+  }
+
+  /// Adds its realm, or makes it as told.
+  func putRealm(name: String, url: String) async throws {
+    _ = try await backend.call(.PUT, realm, .json(["name": .string(name), "url": .string(url)]))
+  }
+
+  /// Adds a user; the key with which its apps sign in.
+  func putUser(_ id: Int64, email: String) async throws -> String {
+    let user = try await backend.call(.PUT, "\(realm)/users/\(id)", .json(["email": .string(email)]))
+    guard let key = user["api_key"]?.string else { throw CommandError("the new user has no API key") }
+    return key
+  }
+
+  /// Sends a notification to all of a user's devices; how many each provider took.
+  func notify(_ user: Int64, _ plaintext: JSON) async throws -> JSON {
+    let answer = try await backend.call(
+      .POST, "\(realm)/users/\(user)/notifications", .json(["zulip": plaintext]))
+    return answer["zulip"] ?? .null
+  }
+}

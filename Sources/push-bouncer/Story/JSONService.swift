@@ -1,0 +1,98 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import Wire
+
+/// A service that answers in JSON, as a caller with these credentials meets it.
+struct JSONService {
+  /// What the paths of calls are added to.
+  let url: String
+  var credentials: Credentials
+  /// How the caller presents itself, as `User-Agent`.
+  var userAgent = "push-bouncer"
+  /// Longer answers are not read.
+  var maximumBytes = 1 << 20
+  let client: HTTPClient
+
+  enum Credentials {
+    case none
+    case basic(user: String, password: String)
+    case bearer(String)
+  }
+
+  enum Body {
+    case form([(String, String)])
+    case json(JSON)
+  }
+
+  /// A call that was refused, or not answered with JSON.
+  struct Refusal: Error, CustomStringConvertible {
+    /// The path, without what follows a question mark.
+    let call: String
+    /// HTTP's status.
+    let status: HTTPResponseStatus
+    /// The code in Zulip's envelope.
+    let code: String?
+    /// What the service says: `msg` in Zulip's envelope, `error` at the simulator.
+    let message: String?
+
+    var description: String {
+      "\(call): \(status.code) \(message ?? status.reasonPhrase)\(code.map { " (\($0))" } ?? "")"
+    }
+  }
+
+  /// A call that was not answered at all.
+  struct Silence: Error, CustomStringConvertible {
+    let url: String
+    let reason: any Error
+
+    /// Whether nothing is wrong but that it takes longer than the caller would wait.
+    var isTimeout: Bool { reason as? HTTPClientError == .deadlineExceeded }
+
+    var description: String { "\(url) cannot be reached: \(reason)" }
+  }
+
+  /// - Parameter timeout: for the whole call; a long poll takes as long as the service holds it.
+  func call(
+    _ method: HTTPMethod, _ path: String, _ body: Body? = nil, timeout: TimeAmount = .seconds(15)
+  ) async throws -> JSON {
+    var request = HTTPClientRequest(url: "\(url)/\(path)")
+    request.method = method
+    request.headers = ["User-Agent": userAgent]
+    switch credentials {
+    case .none: break
+    case .basic(let user, let password): request.setBasicAuth(username: user, password: password)
+    case .bearer(let token): request.headers.add(name: "Authorization", value: "Bearer \(token)")
+    }
+    switch body {
+    case nil: break
+    case .form(let fields):
+      request.headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")
+      request.body = .bytes(ByteBuffer(bytes: Form.encode(fields.map { ($0, $1) })))
+    case .json(let document):
+      request.headers.add(name: "Content-Type", value: "application/json")
+      request.body = .bytes(ByteBuffer(bytes: document.bytes))
+    }
+    let (status, bytes) = try await answer(to: request, timeout)
+    let answer = try? JSON.parse(bytes)
+    guard let answer, (200..<300).contains(status.code) else {
+      throw Refusal(
+        call: String(path.prefix { $0 != "?" }), status: status, code: answer?["code"]?.string,
+        message: (answer?["msg"] ?? answer?["error"])?.string)
+    }
+    return answer
+  }
+
+  private func answer(to request: HTTPClientRequest, _ timeout: TimeAmount) async throws -> (
+    HTTPResponseStatus, ByteBuffer
+  ) {
+    do {
+      let response = try await client.execute(request, timeout: timeout)
+      return (response.status, try await response.body.collect(upTo: maximumBytes))
+    } catch is CancellationError {
+      throw CancellationError()
+    } catch {
+      throw Silence(url: url, reason: error)
+    }
+  }
+}

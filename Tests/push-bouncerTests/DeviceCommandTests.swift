@@ -1,0 +1,151 @@
+import Foundation
+import ProviderSimulator
+import Sealing
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+/// `device` as an app at a chat server, here the one built in.
+@Suite(.timeLimit(.minutes(3))) struct DeviceCommandTests {
+  private static let token = "a-host-application"
+
+  /// A service with an account, whose host application is `host`.
+  private func test(
+    _ body: (Stage, Running, _ host: HostApplication, _ user: Int64, _ arguments: [String]) async throws ->
+      Void
+  ) async throws {
+    try await Stage.test { stage in
+      let account = try await stage.place.run("account", "add", "--email", "iago@example.org", "--json").json
+      try await stage.serve("--backend.token", Self.token) { running, server in
+        let host = HostApplication(
+          service: running.url("public"), token: Self.token,
+          realm: try #require(account["realm_uuid"]?.string), client: server.bouncer.client)
+        let arguments = [
+          "device", "--server", running.url("public"), "--email", "iago@example.org", "--api-key",
+          account["api_key"]?.string ?? "", "--public-key", stage.bouncerKey, "--simulator",
+          stage.simulator.fcmEndpoint, "--json",
+        ]
+        try await body(stage, running, host, try #require(account["user_id"]?.integer), arguments)
+      }
+    }
+  }
+
+  @Test(arguments: ["apns", "fcm"])
+  func aPhoneRegistersRotatesAndReadsItsTest(_ kind: String) async throws {
+    try await test { stage, _, host, user, arguments in
+      let result = try await stage.place.run(
+        arguments + ["--kind", kind, "--rotate", "--test", "--count", "1"])
+      #expect(result.status == 0, "\(result.errors)")
+      let plaintext = try JSON.parse(result.json["plaintext"]?.string ?? "")
+      #expect(plaintext["type"] == "test")
+      #expect(plaintext["user_id"]?.integer == user)
+      // The new token and the new key are in use, and the device stays without --forget.
+      let active = try result.errors.split(separator: "\n").map {
+        try #require($0.split(separator: ": ").last)
+      }
+      #expect(active.count == 4 && Set(active).count == 4, "\(result.errors)")
+      let token = try #require(result.json["token_id"]?.string)
+      #expect(active.last?.hasPrefix("\(kind) token \(token), push key ") == true)
+      #expect(stage.simulator.deliveries().map { TokenID(token: $0.token).base64 } == [token])
+      #expect(try await host.notify(user, ["type": "message"])["devices"] == 1)
+    }
+  }
+
+  @Test func aPhoneThatRotatesReadsEverythingOnce() async throws {
+    try await test { stage, _, host, user, arguments in
+      try await stage.place.start(arguments + ["--kind", "apns", "--rotate"]) { phone in
+        func read() -> [String] {
+          let lines = (try? String(contentsOf: phone.output, encoding: .utf8))?.split(separator: "\n") ?? []
+          return lines.compactMap { line in
+            let text = (try? JSON.parse(String(line)))?["plaintext"]?.string
+            return text.flatMap { try? JSON.parse($0) }?["content"]?.string
+          }
+        }
+        var sent: [String] = []
+        await eventually("the rotation") {
+          let text = "\(sent.count)"
+          let result = try? await host.notify(user, ["type": "message", "content": .string(text)])
+          if result?["devices"] == 1 { sent.append(text) }
+          return phone.logged.contains("rotated its token: ")
+        }
+        #expect(!sent.isEmpty)
+        await eventually("every notification") { read().count >= sent.count }
+        #expect(read().sorted() == sent.sorted())
+      }
+    }
+  }
+
+  @Test func aPhoneThatForgetsIsGoneAfterAnInterrupt() async throws {
+    try await test { stage, _, host, user, arguments in
+      try await stage.place.start(arguments + ["--forget"]) { phone in
+        await eventually("the registration") { phone.logged.contains("registered: ") }
+        let sent = try await host.notify(user, ["type": "message", "content": "Hello"])
+        #expect(sent["android_successfully_sent_count"] == 1)
+        await eventually("the notification") {
+          phone.printed?["plaintext"]?.string?.contains(#""content":"Hello""#) == true
+        }
+        phone.send(SIGINT)
+        #expect(await phone.status() == 0, "\(phone.logged)")
+      }
+      #expect(try await host.notify(user, ["type": "message"])["devices"] == 0)
+    }
+  }
+
+  @Test func aPhoneWithAnotherBouncersKeyHearsWhyAndLeavesNothing() async throws {
+    try await test { stage, running, host, user, arguments in
+      let other = Base64.encode([UInt8](repeating: 9, count: 32))
+      let result = try await stage.place.run(
+        arguments.map { $0 == stage.bouncerKey ? other : $0 } + ["--forget", "--test"])
+      #expect(result.status == 1)
+      #expect(result.output == "")
+      #expect(result.errors.contains("INVALID_BOUNCER_PUBLIC_KEY"))
+      #expect(try await host.notify(user, ["type": "message"])["devices"] == 0)
+      let removed = try await running.call(
+        path: "/api/v1/remove_client_device", method: "POST",
+        headers: [("Content-Type", "application/x-www-form-urlencoded")],
+        user: ("iago@example.org", arguments[6]), body: Array("device_id=1".utf8))
+      #expect(removed.status == 400 && removed.text.contains("Invalid `device_id`"), "\(removed.text)")
+    }
+  }
+
+  @Test func aWrongKeyOfTheUserIsToldOf() async throws {
+    try await test { stage, _, _, _, arguments in
+      let key = String(repeating: "x", count: 32)
+      let result = try await stage.place.run(arguments + ["--api-key", key])
+      #expect(result.status == 1)
+      #expect(result.errors.contains("Invalid API key"))
+      #expect(!result.errors.contains(key))
+    }
+  }
+
+  @Test func aServerThatIsNotThereIsNamed() async throws {
+    try await test { stage, _, _, _, arguments in
+      let result = try await stage.place.run(arguments + ["--server", "http://127.0.0.1:1"])
+      #expect(result.status == 1)
+      #expect(result.errors.contains("http://127.0.0.1:1/api/v1 cannot be reached"))
+    }
+  }
+
+  @Test(arguments: [
+    ([], "--server, --email and --api-key, or --org-id, --org-key and --realm"),
+    (["--server", "http://a"], "--email and --api-key are missing"),
+    (["--server", "http://a", "--email", "b"], "--api-key is missing"),
+    (["--test"], "--server and --email and --api-key are missing"),
+    (["--org-id", "1", "--send", "x"], "--org-key and --realm are missing"),
+    (["--server", "http://a", "--email", "b", "--api-key", "c", "--realm", "d"], "--server and --realm"),
+    (["--org-id", "1", "--org-key", "2", "--realm", "3", "--forget"], "--forget and --org-id"),
+    (["--server", "a", "--email", "b", "--api-key", "c"], "--server wants"),
+    (["--org-id", "1", "--org-key", "2", "--realm", "3", "--public-key", "x"], "--public-key wants"),
+    (["--org-id", "1", "--org-key", "2", "--realm", "3", "--count=-1"], "--count wants"),
+  ])
+  func exactlyOneRoleWholeIsWanted(_ arguments: [String], _ told: String) async throws {
+    try await Workplace.test { place in
+      let key = Base64.encode([UInt8](repeating: 9, count: 32))
+      let result = try await place.run(["device", "--public-key", key] + arguments)
+      #expect(result.status == 64)
+      #expect(result.output == "")
+      #expect(result.errors.contains(told), "\(result.errors)")
+    }
+  }
+}
