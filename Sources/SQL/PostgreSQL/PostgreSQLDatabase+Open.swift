@@ -33,7 +33,7 @@ extension PostgreSQLDatabase {
     let settings = try PostgreSQLSettings(url: url, statementTimeout: options.statementTimeout)
     let database = PostgreSQLDatabase(settings, options, observer: observer)
     do {
-      _ = try await database.read { try $0.query(Statement("SELECT 1")) }
+      _ = try await database.transaction(.read) { try $0.query(Statement("SELECT 1")) }
       return database
     } catch {
       await database.close()

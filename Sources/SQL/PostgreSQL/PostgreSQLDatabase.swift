@@ -58,7 +58,8 @@ public final class PostgreSQLDatabase: Database {
       PostgreSQLWorker(settings, preparedStatements: options.preparedStatements)
     }
     transactions = JobQueue(
-      label: "PostgreSQL", workers: options.connections, maximumGroup: 1, maximumWaiting: options.maximumWaiting
+      label: "PostgreSQL", workers: options.connections, maximumGroup: 1,
+      maximumWaiting: options.maximumWaiting
     ) { worker, jobs in
       for job in jobs { job.perform(on: workers[worker], observer: observer) }
     }
@@ -72,7 +73,7 @@ public final class PostgreSQLDatabase: Database {
     self.observer = observer
   }
 
-  private func transaction<Result: Sendable>(
+  func transaction<Result: Sendable>(
     _ kind: PostgreSQLTransaction.Kind, _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     try await withCheckedThrowingContinuation {

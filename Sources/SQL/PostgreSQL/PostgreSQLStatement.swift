@@ -56,7 +56,8 @@ struct PostgreSQLStatement: Sendable {
   ) -> Result {
     buffer.withUnsafeBytes { bytes in
       let start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
-      return body(CInt(offsets.count), offsets.map { offset in offset.flatMap { start?.advanced(by: $0) } }, lengths)
+      return body(
+        CInt(offsets.count), offsets.map { offset in offset.flatMap { start?.advanced(by: $0) } }, lengths)
     }
   }
 }
