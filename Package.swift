@@ -37,6 +37,8 @@ let package = Package(
   targets: [
     // Floor 0: system libraries.
     .systemLibrary(
+      name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+    .systemLibrary(
       name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
 
     // Floor 1: rooms that know nothing of the domain and nothing of each other.
@@ -47,6 +49,7 @@ let package = Package(
     .target(
       name: "SQL",
       dependencies: [
+        "CPostgreSQL",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "GRDB", package: "GRDB.swift"),
         .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -58,6 +61,15 @@ let package = Package(
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
       ],
       swiftSettings: swiftSettings),
+    .target(
+      name: "PostgreSQLMigrations", dependencies: ["SQL"], path: "Migrations/PostgreSQL",
+      resources: [
+        .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "Migrations", dependencies: ["PostgreSQLMigrations", "SQL", "SQLiteMigrations"],
+      path: "Migrations/Schema", swiftSettings: swiftSettings),
     .target(
       name: "Providers",
       dependencies: [
@@ -146,7 +158,7 @@ let package = Package(
     .target(
       name: "Operations",
       dependencies: [
-        "Delivery", "Providers", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire",
+        "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Wire",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
@@ -164,8 +176,8 @@ let package = Package(
     .executableTarget(
       name: "push-bouncer",
       dependencies: [
-        "Backend", "Delivery", "Operations", "ProviderSimulator", "Providers", "Registrations",
-        "Sealing", "SQL", "SQLiteMigrations", "Wire", "ZulipBouncer", "ZulipServer",
+        "Backend", "Delivery", "Migrations", "Operations", "ProviderSimulator", "Providers",
+        "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -204,8 +216,13 @@ let package = Package(
       swiftSettings: swiftSettings),
 
     .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
+    // Beside the tests: databases of either engine.
+    .target(
+      name: "TestDatabase", dependencies: ["Migrations", "SQL"], path: "Tests/Support/TestDatabase",
+      swiftSettings: swiftSettings),
+
     .testTarget(
-      name: "SQLTests", dependencies: ["SQL", "SQLiteMigrations"], swiftSettings: swiftSettings),
+      name: "SQLTests", dependencies: ["Migrations", "SQL", "TestDatabase"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ProvidersTests",
       dependencies: [

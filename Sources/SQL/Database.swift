@@ -10,15 +10,20 @@
 /// begins after a write has returned sees it. Cancelling a task does not withdraw what it has
 /// asked of the database. Errors are ``DatabaseError``, or what a body threw.
 public protocol Database: Sendable {
+  /// Which engine runs it. Only what a migration is made of depends on it.
+  var engine: DatabaseEngine { get }
+
   /// Runs `body` in a read-only snapshot, beside other readers and the writer.
   func read<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result
 
-  /// Runs `body` in a transaction. What it throws rolls back what it wrote, and nothing else.
+  /// Runs `body` in a transaction, as though no other were running. What it throws rolls back what
+  /// it wrote, and nothing else.
   ///
-  /// `body` keeps other writers waiting, so it does no I/O of its own. It has no need of
-  /// `BEGIN`, `COMMIT` or `ROLLBACK`, which would fail it together with others.
+  /// `body` keeps other writers waiting, so it does no I/O of its own. It may be run more than once,
+  /// each time as though for the first, so it has no effects but on the connection. It has no need
+  /// of `BEGIN`, `COMMIT` or `ROLLBACK`, which would fail it together with others.
   func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result
@@ -34,7 +39,16 @@ public protocol Database: Sendable {
   func close() async
 }
 
-/// What a transaction or a snapshot can run.
+/// The engines that run a ``Database``.
+public enum DatabaseEngine: String, Sendable, CaseIterable {
+  /// SQLite, from 3.40.
+  case sqlite = "SQLite"
+  /// PostgreSQL, from 15.
+  case postgreSQL = "PostgreSQL"
+}
+
+/// What a transaction or a snapshot can run. After a statement that has failed, a transaction runs
+/// nothing more.
 public protocol Connection {
   /// Runs a statement and returns its rows: those of a `SELECT` or of a `RETURNING`.
   func query(_ statement: Statement) throws -> [Row]
@@ -46,4 +60,7 @@ public protocol Connection {
   /// Runs any number of statements without parameters, one after the other, and keeps none of
   /// them prepared: what migrations are made of.
   func runScript(_ sql: String) throws
+
+  /// Keeps other programs from changing the schema until the transaction ends.
+  func lockSchema() throws
 }

@@ -52,7 +52,9 @@ public struct DatabaseURL: Sendable, Hashable {
 
   private static func server(_ text: String) throws(DatabaseError) -> String {
     let parts = URLComponents(string: text, encodingInvalidCharacters: false)
-    guard let host = parts?.host, !host.isEmpty else { throw unknown }
+    // A socket in the file system is an option: postgres:///name?host=/run/postgresql
+    let hosts = [parts?.host] + (parts?.queryItems ?? []).filter { $0.name == "host" }.map(\.value)
+    guard hosts.contains(where: { $0?.isEmpty == false }) else { throw unknown }
     return text
   }
 }
@@ -80,15 +82,14 @@ extension DatabaseURL: CustomStringConvertible, CustomReflectable {
 
 /// Opens the database at `url`; creates the file of an SQLite database that is not there.
 ///
-/// - Throws: ``DatabaseError``: ``DatabaseError/Code/unsupported`` for an engine that this build
-///   does not speak, else why it could not be opened.
+/// - Throws: ``DatabaseError``: why it could not be opened.
 public func openDatabase(
   url: DatabaseURL, observer: DatabaseObserver? = nil
 ) async throws -> any Database {
   switch url.target {
   case .sqlite(let path):
     return try await SQLiteDatabase.open(path: path, observer: observer)
-  case .postgreSQL:
-    throw DatabaseError(.unsupported, "this build speaks SQLite only: \(url)")
+  case .postgreSQL(let url):
+    return try await PostgreSQLDatabase.open(url: url, observer: observer)
   }
 }

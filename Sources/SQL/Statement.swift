@@ -3,7 +3,8 @@ import Synchronization
 /// SQL text with its arguments. The text is the key under which the prepared statement is kept,
 /// so it is never assembled from values.
 public struct Statement: Sendable {
-  /// SQL with numbered parameters, `$1` being the first of ``arguments``.
+  /// SQL with numbered parameters, `$1` being the first of ``arguments``. `$skip_locked` after a
+  /// `SELECT` makes it leave rows that other transactions hold to them, where the engine has such.
   public let sql: String
 
   /// One value per parameter, in the order of their numbers.
@@ -53,6 +54,22 @@ extension Statement {
   /// The smallest power of two that is not below `count`.
   static func paddedCount(_ count: Int) -> Int {
     count <= 1 ? 1 : 1 << (Int.bitWidth - (count - 1).leadingZeroBitCount)
+  }
+}
+
+// MARK: - Locks
+
+extension Statement {
+  /// Replaces `$skip_locked`, which a text has at the end of a `SELECT` that picks rows to work on:
+  ///
+  ///     UPDATE jobs SET due_at = $2 WHERE id IN (
+  ///       SELECT id FROM jobs WHERE due_at <= $1 ORDER BY due_at LIMIT $3 $skip_locked)
+  ///
+  /// SQLite has one writer, so nobody else is picking. On PostgreSQL it becomes
+  /// `FOR UPDATE SKIP LOCKED`: of several programs each picks rows that no other is picking,
+  /// instead of waiting for the others' and finding them gone.
+  static func writingOutSkipLocked(in sql: String, as text: String) -> String {
+    sql.split(separator: "$skip_locked", omittingEmptySubsequences: false).joined(separator: text)
   }
 }
 

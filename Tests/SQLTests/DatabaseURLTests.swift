@@ -39,15 +39,6 @@ struct DatabaseURLTests {
     #expect(url.sqlitePath == nil)
   }
 
-  @Test("PostgreSQL is refused with a clear error")
-  func postgreSQL() async throws {
-    let error = try await databaseError {
-      try await openDatabase(url: DatabaseURL("postgres://user:secret@host/name"))
-    }
-    #expect(error?.code == .unsupported)
-    #expect(error?.message == "this build speaks SQLite only: postgres://host/name")
-  }
-
   @Test("an SQLite URL opens its file")
   func opening() async throws {
     let folder = try TemporaryFolder()

@@ -1,5 +1,6 @@
 import Foundation
 import SQL
+import TestDatabase
 
 /// A folder of a test's own, with an SQLite file in it; removed with the last reference.
 final class TemporaryFolder: Sendable {
@@ -34,6 +35,17 @@ func withDatabase<Result>(
   } catch {
     await database.close()
     throw error
+  }
+}
+
+/// Runs `body` with an empty database of either engine, and closes it. `script` has what both understand.
+func withDatabase<Result>(
+  _ engine: DatabaseEngine, observer: DatabaseObserver? = nil, script: String = "",
+  _ body: (any Database) async throws -> Result
+) async throws -> Result {
+  try await TestDatabase.with(engine, migrated: false, observer: observer) { database in
+    if !script.isEmpty { try await database.write { try $0.runScript(script) } }
+    return try await body(database)
   }
 }
 

@@ -2,6 +2,32 @@ import Synchronization
 
 @testable import SQL
 
+extension Database {
+  /// Does `count` writes at once, in one group if the engine has groups of them, and returns what came of
+  /// each.
+  func atOnce<Output: Sendable>(
+    _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
+  ) async throws -> [Result<Output, any Error>] {
+    if let database = self as? SQLiteDatabase { return try await database.together(count, work) }
+    return await results(count, work)
+  }
+
+  fileprivate func results<Output: Sendable>(
+    _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output, meanwhile: () async -> Void = {}
+  ) async -> [Result<Output, any Error>] {
+    await withTaskGroup(of: (Int, Result<Output, any Error>).self) { group in
+      for index in 0..<count {
+        group.addTask {
+          do { return (index, .success(try await work(index))) } catch { return (index, .failure(error)) }
+        }
+      }
+      await meanwhile()
+      let results = await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+      return (0..<count).compactMap { results[$0] }
+    }
+  }
+}
+
 extension SQLiteDatabase {
   /// Does `count` writes that gather behind one that waits, so that they make one group, and
   /// returns what came of each.
@@ -9,16 +35,9 @@ extension SQLiteDatabase {
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output
   ) async throws -> [Result<Output, any Error>] {
     try await behindGate { open in
-      await withTaskGroup(of: (Int, Result<Output, any Error>).self) { group in
-        for index in 0..<count {
-          group.addTask {
-            do { return (index, .success(try await work(index))) } catch { return (index, .failure(error)) }
-          }
-        }
+      await results(count, work) {
         while writer.waitingCount < count { await Task.yield() }
         open()
-        let results = await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
-        return (0..<count).compactMap { results[$0] }
       }
     }
   }

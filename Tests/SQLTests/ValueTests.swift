@@ -1,24 +1,35 @@
 import SQL
+import TestDatabase
 import Testing
 
 @Suite("Values, rows and statements")
 struct ValueTests {
   @Test(
     "every value comes back as it went in",
-    arguments: [
+    arguments: DatabaseEngine.available,
+    [
       Value.null, .integer(.min), .integer(.max), .integer(0), .text(""), .text("naïve 🐘"), .bytes([]),
       .bytes([0, 1, 255]), .text("'; DROP TABLE t; --"),
     ])
-  func roundTrip(value: Value) async throws {
-    try await withDatabase(script: "CREATE TABLE t (v)") { database, _ in
-      _ = try await database.execute(Statement("INSERT INTO t VALUES ($1)", value))
-      #expect(try await database.query(Statement("SELECT v FROM t")) == [Row(values: [value])])
+  func roundTrip(engine: DatabaseEngine, value: Value) async throws {
+    try await withDatabase(engine, script: "CREATE TABLE t (integers BIGINT, texts TEXT, bytes BYTEA)") {
+      database in
+      let column =
+        switch value {
+        case .integer: "integers"
+        case .text, .null: "texts"
+        case .bytes: "bytes"
+        }
+      _ = try await database.execute(Statement("INSERT INTO t (\(column)) VALUES ($1)", value))
+      _ = try await database.write { try $0.run(Statement("INSERT INTO t (\(column)) VALUES ($1)", value)) }
+      let rows = try await database.query(Statement("SELECT \(column) FROM t"))
+      #expect(rows == [Row(values: [value]), Row(values: [value])])
     }
   }
 
-  @Test("text with U+0000 is refused instead of cut")
-  func zeroCharacter() async throws {
-    try await withDatabase(script: "CREATE TABLE t (v)") { database, _ in
+  @Test("text with U+0000 is refused instead of cut", arguments: DatabaseEngine.available)
+  func zeroCharacter(engine: DatabaseEngine) async throws {
+    try await withDatabase(engine, script: "CREATE TABLE t (v TEXT)") { database in
       let error = try await databaseError {
         try await database.execute(Statement("INSERT INTO t VALUES ($1)", .text("a\0b")))
       }
@@ -27,9 +38,11 @@ struct ValueTests {
     }
   }
 
-  @Test("arguments belong to the number of their parameter, in any order and repeated")
-  func numberedParameters() async throws {
-    try await withDatabase { database, _ in
+  @Test(
+    "arguments belong to the number of their parameter, in any order and repeated",
+    arguments: DatabaseEngine.available)
+  func numberedParameters(engine: DatabaseEngine) async throws {
+    try await withDatabase(engine) { database in
       let rows = try await database.query(
         Statement(
           "SELECT $2, $1, $2, '$1', '' || $3 -- $4\n, \"$2\" /* $1 */ FROM (SELECT 7 AS \"$2\")",
@@ -43,9 +56,9 @@ struct ValueTests {
     }
   }
 
-  @Test("ten parameters and more keep their numbers")
-  func manyParameters() async throws {
-    try await withDatabase { database, _ in
+  @Test("ten parameters and more keep their numbers", arguments: DatabaseEngine.available)
+  func manyParameters(engine: DatabaseEngine) async throws {
+    try await withDatabase(engine) { database in
       let values = (1...12).map { Value.integer($0) }
       let rows = try await database.query(
         Statement("SELECT $12, $11, $10, $1, $2, $3, $4, $5, $6, $7, $8, $9", arguments: values))
@@ -53,18 +66,20 @@ struct ValueTests {
     }
   }
 
-  @Test("too many and too few arguments are errors", arguments: [1, 3])
-  func wrongCount(count: Int) async throws {
-    try await withDatabase { database, _ in
+  @Test("too many and too few arguments are errors", arguments: DatabaseEngine.available, [1, 3])
+  func wrongCount(engine: DatabaseEngine, count: Int) async throws {
+    try await withDatabase(engine) { database in
       let statement = Statement("SELECT $1, $2", arguments: Array(repeating: .integer(1), count: count))
       let error = try await databaseError { try await database.query(statement) }
       #expect(error?.code == .invalidArgument)
     }
   }
 
-  @Test("a list of any length finds what it names", arguments: [0, 1, 2, 3, 4, 5, 63, 64, 65, 1000])
-  func lists(count: Int) async throws {
-    try await withDatabase(script: "CREATE TABLE t (a, b)") { database, _ in
+  @Test(
+    "a list of any length finds what it names", arguments: DatabaseEngine.available,
+    [0, 1, 2, 3, 4, 5, 63, 64, 65, 1000])
+  func lists(engine: DatabaseEngine, count: Int) async throws {
+    try await withDatabase(engine, script: "CREATE TABLE t (a BIGINT, b BIGINT)") { database in
       try await database.write { connection in
         for number in 0..<Int64(2000) {
           try connection.run(
@@ -90,9 +105,9 @@ struct ValueTests {
     #expect(Set((0...1000).map(text)).count == 11)
   }
 
-  @Test("the longest list fits into a statement")
-  func longestList() async throws {
-    try await withDatabase { database, _ in
+  @Test("the longest list fits into a statement", arguments: DatabaseEngine.available)
+  func longestList(engine: DatabaseEngine) async throws {
+    try await withDatabase(engine) { database in
       let list = (1..<Statement.maximumArguments).map { Value.integer(Int64($0)) }
       let rows = try await database.query(Statement("SELECT $1 IN ($list)", .integer(32_765), list: list))
       #expect(try rows[0].flag(0))

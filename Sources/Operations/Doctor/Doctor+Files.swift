@@ -1,7 +1,7 @@
 internal import Foundation
+internal import Migrations
 internal import Registrations
 internal import SQL
-internal import SQLiteMigrations
 internal import Sealing
 
 extension Doctor {
@@ -55,11 +55,9 @@ extension Doctor {
 
   private func databaseFinding(_ database: any Database) async -> Finding {
     let url = configuration.database.url
-    let tables = Statement(
-      "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('metadata', 'schema_migrations')")
-    let applied = Statement("SELECT COUNT(*) FROM schema_migrations")
     do {
-      guard try await database.read({ try $0.query(tables) }).first?.int64(0) == 2 else {
+      let version = try await Migrator.version(of: database)
+      guard version > 0 else {
         return .good("database", "\(url) is empty; serve fills it")
       }
       guard let key = try KeyFolder.existingStorageKey(in: configuration.keys.directory) else {
@@ -72,11 +70,9 @@ extension Doctor {
           "database", "\(url) was sealed with another storage.key",
           advice: "put that file back: look at keys.directory and database.url")
       }
-      let count = try await database.read { try $0.query(applied) }.first?.int64(0) ?? 0
-      let known = Int64(SQLiteMigrations.all.count)
-      return count > known
+      return version > Schema.version
         ? .bad("database", "\(url) belongs to a newer push-bouncer", advice: "use that one")
-        : .good("database", "\(url)\(count < known ? " is older; serve brings it up to date" : "")")
+        : .good("database", "\(url)\(version < Schema.version ? " is older; serve brings it up to date" : "")")
     } catch {
       return Self.fault(error, of: url)
     }

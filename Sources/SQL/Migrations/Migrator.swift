@@ -4,8 +4,8 @@ public import Foundation
 ///
 /// What has been applied stands in `schema_migrations(number, name, checksum, applied_at)`. Each
 /// migration is one transaction together with its row there, so it is applied wholly or not at
-/// all, and by one process only: the row is inserted first, and whoever finds it there leaves
-/// the migration to the other.
+/// all, and by one process only: they take turns, and whoever finds the row there leaves the
+/// migration to the other.
 public enum Migrator {
   /// Applies what `migrations` has and `database` has not, in the order of their numbers.
   ///
@@ -20,6 +20,7 @@ public enum Migrator {
   ) async throws -> [Migration] {
     let known = migrations.sorted { $0.number < $1.number }
     let applied = try await database.write { connection in
+      try connection.lockSchema()
       try connection.run(createTable)
       return try connection.query(selectApplied).map(Applied.init)
     }
@@ -33,12 +34,22 @@ public enum Migrator {
     return fresh
   }
 
+  /// The number of the last migration that `database` has applied; 0 if it is empty.
+  public static func version(of database: any Database) async throws -> Int {
+    let engine = database.engine
+    return try await database.read { connection in
+      guard try connection.query(selectTable(engine)).first?.flag(0) == true else { return 0 }
+      return Int(try connection.query(selectVersion).first?.int64(0) ?? 0)
+    }
+  }
+
   /// Returns false if another process was quicker.
   private static func apply(
     _ migration: Migration, to database: any Database, at appliedAt: Int64
   ) async throws -> Bool {
     do {
       return try await database.write { connection in
+        try connection.lockSchema()
         let isOurs = try connection.run(insertApplied(migration, at: appliedAt)) == 1
         if isOurs { try connection.runScript(migration.sql) }
         return isOurs
@@ -94,6 +105,16 @@ private let createTable = Statement(
 
 private let selectApplied = Statement(
   "SELECT number, name, checksum FROM schema_migrations ORDER BY number")
+
+private let selectVersion = Statement("SELECT COALESCE(MAX(number), 0) FROM schema_migrations")
+
+/// Whether there is a table of applied migrations.
+private func selectTable(_ engine: DatabaseEngine) -> Statement {
+  switch engine {
+  case .sqlite: Statement("SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'")
+  case .postgreSQL: Statement("SELECT to_regclass('schema_migrations') IS NOT NULL")
+  }
+}
 
 private func insertApplied(_ migration: Migration, at appliedAt: Int64) -> Statement {
   Statement(

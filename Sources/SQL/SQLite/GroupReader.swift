@@ -6,7 +6,7 @@ struct GroupReader: Sendable {
   let texts: SQLiteTexts
 
   /// Does all jobs, each answered as soon as it is done.
-  func perform(_ jobs: [Job]) {
+  func perform(_ jobs: [SQLiteJob]) {
     var waiting = jobs[...]
     while !waiting.isEmpty {
       let count = waiting.count

@@ -7,7 +7,7 @@ struct GroupWriter: Sendable {
   let observer: DatabaseObserver?
 
   /// Does all jobs and answers each once its work is on the disk, or is known to be undone.
-  func perform(_ jobs: [Job]) {
+  func perform(_ jobs: [SQLiteJob]) {
     pool.writeWithoutTransaction { handle in
       var waiting = jobs[...]
       while !waiting.isEmpty { commit(&waiting, on: handle) }
@@ -18,9 +18,9 @@ struct GroupWriter: Sendable {
   ///
   /// Failures too are answered only after the commit: a job may have failed over what another
   /// one of the group has written.
-  private func commit(_ waiting: inout ArraySlice<Job>, on handle: GRDB.Database) {
+  private func commit(_ waiting: inout ArraySlice<SQLiteJob>, on handle: GRDB.Database) {
     let connection = SQLiteConnection(handle, texts)
-    var done: [(job: Job, answer: Job.Answer)] = []
+    var done: [(job: SQLiteJob, answer: SQLiteJob.Answer)] = []
     do {
       do {
         try handle.beginTransaction(.immediate)
@@ -43,7 +43,7 @@ struct GroupWriter: Sendable {
   }
 
   /// Runs a job inside the transaction and returns what to tell its caller when that is kept.
-  private func answer(_ job: Job, on connection: SQLiteConnection) -> Job.Answer {
+  private func answer(_ job: SQLiteJob, on connection: SQLiteConnection) -> SQLiteJob.Answer {
     do {
       return job.needsSavepoint
         ? try connection.savepoint { try job.run(connection) } : try job.run(connection)

@@ -39,6 +39,9 @@ final class SQLiteConnection: Connection {
     try inTransaction { try handle.execute(sql: sql) }
   }
 
+  /// There is one writer, whatever it writes.
+  func lockSchema() {}
+
   /// Runs `body` so that what it throws undoes what it wrote, and nothing else.
   func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
     try run(Self.begin)

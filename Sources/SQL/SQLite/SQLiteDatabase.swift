@@ -9,9 +9,12 @@ import GRDB
 ///
 /// Other processes may use the same file: a write waits for theirs up to the busy timeout.
 public final class SQLiteDatabase: Database {
+  /// Which migrations it takes.
+  public let engine = DatabaseEngine.sqlite
+
   private let pool: DatabasePool
-  let writer: JobQueue
-  let readers: JobQueue
+  let writer: JobQueue<SQLiteJob>
+  let readers: JobQueue<SQLiteJob>
   private let observer: DatabaseObserver?
 
   init(_ pool: DatabasePool, _ options: Options, observer: DatabaseObserver?) {
@@ -20,10 +23,10 @@ public final class SQLiteDatabase: Database {
     let groupReader = GroupReader(pool: pool, texts: texts)
     writer = JobQueue(
       label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup
-    ) { groupWriter.perform($0) }
+    ) { groupWriter.perform($1) }
     readers = JobQueue(
       label: "SQLite reader", workers: options.readers, maximumGroup: options.maximumReadGroup
-    ) { groupReader.perform($0) }
+    ) { groupReader.perform($1) }
     self.pool = pool
     self.observer = observer
   }
@@ -34,7 +37,7 @@ public final class SQLiteDatabase: Database {
   ) async throws -> Result {
     try await observed(.read) {
       try await withCheckedThrowingContinuation {
-        readers.submit(Job($0, needsSavepoint: false, body))
+        readers.submit(SQLiteJob($0, needsSavepoint: false, body))
       }
     }
   }
@@ -45,7 +48,7 @@ public final class SQLiteDatabase: Database {
   ) async throws -> Result {
     try await observed(.write) {
       try await withCheckedThrowingContinuation {
-        writer.submit(Job($0, needsSavepoint: true, body))
+        writer.submit(SQLiteJob($0, needsSavepoint: true, body))
       }
     }
   }
@@ -54,7 +57,7 @@ public final class SQLiteDatabase: Database {
   public func execute(_ statement: Statement) async throws -> [Row] {
     try await observed(.write) {
       try await withCheckedThrowingContinuation {
-        writer.submit(Job($0, needsSavepoint: false) { try $0.query(statement) })
+        writer.submit(SQLiteJob($0, needsSavepoint: false) { try $0.query(statement) })
       }
     }
   }

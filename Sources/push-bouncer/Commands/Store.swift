@@ -1,8 +1,8 @@
 import Foundation
+import Migrations
 import Operations
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 
 /// The database with the key that its secrets are sealed under: what commands and service share.
@@ -17,7 +17,7 @@ struct Store {
     observer: DatabaseObserver? = nil
   ) async throws -> Store {
     let database = try await openDatabase(url: configuration.database.url, observer: observer)
-    try await Migrator.migrate(database, SQLiteMigrations.all)
+    try await Schema.migrate(database)
     try await StorageSeal.verify(storageKey, of: database)
     return Store(database: database, storageKey: storageKey, now: now)
   }

@@ -1,27 +1,42 @@
-import Synchronization
-
-/// Writes numbered parameters as SQLite wants them.
-///
-/// To SQLite `$1` is a parameter that happens to be named "$1", numbered by where it first
-/// stands; `?1` is the first parameter wherever it stands and however often.
-enum SQLiteText {
+/// Finds the numbered parameters in a text.
+enum SQLText {
   /// `sql` with each `$n` as `?n`, but for those in strings, quoted names and comments.
-  static func rewrite(_ sql: String) -> String {
-    let bytes = Array(sql.utf8)
+  ///
+  /// To SQLite `$1` is a parameter that happens to be named "$1", numbered by where it first
+  /// stands; `?1` is the first parameter wherever it stands and however often.
+  static func withQuestionMarks(_ sql: String) -> String {
     var result: [UInt8] = []
-    result.reserveCapacity(bytes.count)
+    result.reserveCapacity(sql.utf8.count)
+    forEachToken(of: sql) { token, isParameter in
+      if isParameter {
+        result.append(UInt8(ascii: "?"))
+        result += token.dropFirst()
+      } else {
+        result += token
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+
+  /// The highest number of a parameter.
+  static func parameterCount(_ sql: String) -> Int {
+    var count = 0
+    forEachToken(of: sql) { token, isParameter in
+      if isParameter { count = max(count, Int(String(decoding: token.dropFirst(), as: UTF8.self)) ?? 0) }
+    }
+    return count
+  }
+
+  private static func forEachToken(
+    of sql: String, _ body: (_ token: ArraySlice<UInt8>, _ isParameter: Bool) -> Void
+  ) {
+    let bytes = Array(sql.utf8)
     var index = 0
     while index < bytes.count {
       let end = endOfToken(bytes, from: index)
-      if bytes[index] == UInt8(ascii: "$"), end > index + 1 {
-        result.append(UInt8(ascii: "?"))
-        result += bytes[index + 1..<end]
-      } else {
-        result += bytes[index..<end]
-      }
+      body(bytes[index..<end], bytes[index] == UInt8(ascii: "$") && end > index + 1)
       index = end
     }
-    return String(decoding: result, as: UTF8.self)
   }
 
   /// Where the string, quoted name, comment, word, parameter or else single byte at `start` ends.
@@ -59,19 +74,5 @@ enum SQLiteText {
   private static func isWord(_ byte: UInt8) -> Bool {
     isDigit(byte) || byte == UInt8(ascii: "_") || byte >= 0x80
       || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
-  }
-}
-
-/// The rewritten texts of the statements that the program has, so that each is rewritten once.
-final class SQLiteTexts: Sendable {
-  private let texts = Mutex<[String: String]>([:])
-
-  func text(_ sql: String) -> String {
-    texts.withLock { texts in
-      if let known = texts[sql] { return known }
-      let text = SQLiteText.rewrite(sql)
-      texts[sql] = text
-      return text
-    }
   }
 }

@@ -2,8 +2,8 @@ import Testing
 
 @testable import SQL
 
-@Suite("SQLite's parameters")
-struct SQLiteTextTests {
+@Suite("Parameters in texts")
+struct SQLTextTests {
   @Test(
     "only parameters are rewritten",
     arguments: [
@@ -25,6 +25,6 @@ struct SQLiteTextTests {
       ("/", "/"), ("", ""),
     ])
   func rewriting(sql: String, expected: String) {
-    #expect(SQLiteText.rewrite(sql) == expected)
+    #expect(SQLText.withQuestionMarks(sql) == expected)
   }
 }

@@ -1,5 +1,5 @@
 /// What one caller wants done on a connection, and how that caller gets the answer.
-struct Job: Sendable {
+struct SQLiteJob: QueuedJob {
   /// Hands over what the body has returned or thrown.
   typealias Answer = @Sendable () -> Void
 
@@ -10,7 +10,9 @@ struct Job: Sendable {
   /// Runs the body and returns the answer to a caller whose work is kept.
   let run: @Sendable (SQLiteConnection) throws -> Answer
 
-  /// Tells the caller that nothing came of it.
+  /// A job waits for its turn, which is never far.
+  var deadline: ContinuousClock.Instant? { nil }
+
   let fail: @Sendable (any Error) -> Void
 
   /// The job that runs `body` and answers through `continuation`.

@@ -1,0 +1,50 @@
+import CPostgreSQL
+
+extension DatabaseError {
+  /// What the server answered instead of a result.
+  ///
+  /// The primary message alone: the detail holds values. Of data exceptions not even that, because
+  /// they quote what they could not convert.
+  init(_ result: OpaquePointer) {
+    let state = Self.field(CPG_DIAG_SQLSTATE, of: result) ?? ""
+    let message = Self.field(CPG_DIAG_MESSAGE_PRIMARY, of: result) ?? "the connection broke"
+    let column = Self.field(CPG_DIAG_COLUMN_NAME, of: result)
+    let table = Self.field(CPG_DIAG_TABLE_NAME, of: result)
+    self.init(
+      Code(sqlState: state),
+      state.hasPrefix("22") ? "data exception (SQLSTATE \(state))" : "\(message) (SQLSTATE \(state))",
+      constraint: Self.field(CPG_DIAG_CONSTRAINT_NAME, of: result)
+        ?? column.map { column in table.map { "\($0).\(column)" } ?? column })
+  }
+
+  private static func field(_ field: CInt, of result: OpaquePointer) -> String? {
+    PQresultErrorField(result, field).map { String(cString: $0) }
+  }
+}
+
+extension DatabaseError.Code {
+  /// The kind of failure that a SQLSTATE means (PostgreSQL 15, appendix A).
+  init(sqlState: String) {
+    self =
+      switch sqlState {
+      // Without a state it is libpq that speaks, of a connection that has ended.
+      case "", "57P01", "57P02", "57P03", "57P05", "25P03": .connectionLost
+      // A program that does not keep to the protocol.
+      case "08P01": .other
+      case "23505": .uniqueViolation
+      case "23503": .foreignKeyViolation
+      case "23514": .checkViolation
+      // A column given a value of another type: SQLite's strict tables call it a check.
+      case "42804": .checkViolation
+      case "23502": .notNullViolation
+      case "40001", "40P01": .serializationFailure
+      case "25006": .readOnly
+      case "53100": .full
+      case "57014", "55P03", "53300": .busy
+      case "XX001", "XX002": .corrupt
+      case let state where state.hasPrefix("08"): .connectionLost
+      case let state where state.hasPrefix("58") || state.hasPrefix("53"): .io
+      default: .other
+      }
+  }
+}

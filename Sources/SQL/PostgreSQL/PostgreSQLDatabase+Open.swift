@@ -1,0 +1,43 @@
+extension PostgreSQLDatabase {
+  /// How a PostgreSQL database is used.
+  public struct Options: Sendable {
+    /// How many snapshots and transactions run beside each other; one more connection is for single
+    /// statements.
+    public var connections = 8
+    /// How many single statements share a commit at most.
+    public var maximumWriteGroup = 512
+    /// How many calls of a kind wait for a connection at most.
+    public var maximumWaiting = 16_384
+    /// How long a call waits for a connection, in seconds.
+    public var patience = 10.0
+    /// How long a statement may run, in milliseconds.
+    public var statementTimeout = 30_000
+    /// How many statements each connection keeps prepared.
+    public var preparedStatements = 256
+
+    /// The defaults.
+    public init() {}
+  }
+
+  /// Opens the database that a `postgres://` URL names, which has to exist.
+  ///
+  /// libpq reads the URL, its options and its own environment variables and files. Where they do
+  /// not say how far to trust the network (`sslmode`), a server that is not on this machine has to
+  /// speak TLS (`require`); say `verify-full`, with `sslrootcert`, to have it prove who it is.
+  ///
+  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL``, or
+  ///   ``DatabaseError/Code/connectionLost`` if there is no connection within ``Options/patience``.
+  public static func open(
+    url: String, options: Options = Options(), observer: DatabaseObserver? = nil
+  ) async throws -> PostgreSQLDatabase {
+    let settings = try PostgreSQLSettings(url: url, statementTimeout: options.statementTimeout)
+    let database = PostgreSQLDatabase(settings, options, observer: observer)
+    do {
+      _ = try await database.transaction(.read) { try $0.query(Statement("SELECT 1")) }
+      return database
+    } catch {
+      await database.close()
+      throw error
+    }
+  }
+}

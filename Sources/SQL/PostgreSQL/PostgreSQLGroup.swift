@@ -1,0 +1,98 @@
+import Foundation
+
+/// A single statement that a caller waits for.
+struct PostgreSQLWrite: QueuedJob {
+  let statement: PostgreSQLStatement
+  let deadline: ContinuousClock.Instant?
+  let succeed: @Sendable ([Row]) -> Void
+  let fail: @Sendable (any Error) -> Void
+
+  init(
+    _ continuation: CheckedContinuation<[Row], any Error>, _ statement: PostgreSQLStatement,
+    deadline: ContinuousClock.Instant
+  ) {
+    self.statement = statement
+    self.deadline = deadline
+    succeed = { continuation.resume(returning: $0) }
+    fail = { continuation.resume(throwing: $0) }
+  }
+}
+
+/// Commits the statements of several callers in one transaction, all in one round trip, and answers
+/// each once the server has confirmed the commit.
+struct PostgreSQLGroupWriter: Sendable {
+  let worker: PostgreSQLWorker
+  let observer: DatabaseObserver?
+
+  private enum Outcome {
+    case committed([PostgreSQLHandle.Output])
+    /// Nothing was written. `at` is whose statement failed; nil: it was the commit.
+    case failed(DatabaseError, at: Int?)
+    /// Nobody knows whether anything was.
+    case lost(DatabaseError)
+  }
+
+  /// Does all of `jobs`, each wholly or not at all.
+  ///
+  /// Where one fails in the transaction of several, all of it has been rolled back: those before
+  /// it, it, and those after it are then three transactions. So one that fails because of
+  /// another's work does so only if that is kept.
+  func perform(_ jobs: [PostgreSQLWrite]) {
+    // Groups that are still to be done, the next one last.
+    var waiting = [jobs[...]]
+    while let group = waiting.popLast() {
+      guard !group.isEmpty else { continue }
+      switch commit(group) {
+      case .committed(let outputs):
+        for (job, output) in zip(group, outputs) { job.succeed(output.rows) }
+      case .lost(let error):
+        for job in group { job.fail(error) }
+      case .failed(let error, _) where group.count == 1:
+        for job in group { job.fail(error) }
+      case .failed(_, let index?):
+        let middle = group.startIndex + index
+        waiting += [group[(middle + 1)...], group[middle...middle], group[..<middle]]
+      case .failed(_, nil):
+        let middle = group.startIndex + group.count / 2
+        waiting += [group[middle...], group[..<middle]]
+      }
+    }
+  }
+
+  /// One transaction with all of `group`, run again when another transaction got in the way.
+  private func commit(_ group: ArraySlice<PostgreSQLWrite>) -> Outcome {
+    var pauses = Pauses(first: 0.002, longest: 0.1)
+    var attempt = 1
+    while true {
+      let outcome = commitOnce(group)
+      // Of several, one is enough to go on with the others.
+      guard case .failed(let error, _) = outcome, error.code == .serializationFailure, group.count == 1,
+        attempt < PostgreSQLTransaction.maximumAttempts
+      else { return outcome }
+      attempt += 1
+      Thread.sleep(forTimeInterval: pauses.next())
+    }
+  }
+
+  private func commitOnce(_ group: ArraySlice<PostgreSQLWrite>) -> Outcome {
+    let start = ContinuousClock.now
+    defer { observer?(.commit, .now - start) }
+    do throws(DatabaseError) {
+      return try worker.withConnection(until: group.first?.deadline ?? start) { handle in
+        do throws(DatabaseError) {
+          let statements = group.map { PostgreSQLHandle.Command.statement($0.statement) }
+          let answer = try handle.exchange(
+            [.text("BEGIN ISOLATION LEVEL SERIALIZABLE")] + statements + [.text("COMMIT")])
+          guard let failure = answer.failure else { return .committed(Array(answer.outputs.dropFirst())) }
+          if handle.isInTransaction { try handle.send([.text("ROLLBACK")]) }
+          let index = answer.outputs.count - 1
+          return .failed(failure, at: index < group.count ? index : nil)
+        } catch {
+          return .lost(error)
+        }
+      }
+    } catch {
+      return .lost(error)
+    }
+  }
+}

@@ -1,0 +1,96 @@
+import Foundation
+
+/// A snapshot or a transaction that a caller waits for.
+struct PostgreSQLTransaction: QueuedJob {
+  enum Kind: Sendable {
+    case read, write
+
+    var begin: StaticString {
+      switch self {
+      case .read: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+      case .write: "BEGIN ISOLATION LEVEL SERIALIZABLE"
+      }
+    }
+  }
+
+  /// How often it is run at most.
+  static let maximumAttempts = 10
+
+  let kind: Kind
+  let deadline: ContinuousClock.Instant?
+
+  /// Runs the body and returns what hands its result over.
+  let run: @Sendable (PostgreSQLConnection) throws -> @Sendable () -> Void
+  let fail: @Sendable (any Error) -> Void
+
+  /// The job that runs `body` and answers through `continuation`.
+  init<Result: Sendable>(
+    _ continuation: CheckedContinuation<Result, any Error>, _ kind: Kind, deadline: ContinuousClock.Instant,
+    _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) {
+    self.kind = kind
+    self.deadline = deadline
+    run = { connection in
+      let result = try body(connection)
+      return { continuation.resume(returning: result) }
+    }
+    fail = { continuation.resume(throwing: $0) }
+  }
+
+  /// Does the job on the worker's connection.
+  ///
+  /// The body is run again if another transaction got in the way, and if the connection broke before
+  /// it came to the commit: either way nothing came of it, and a body has no effects but on the
+  /// database. Not so if it broke during the commit, whose outcome nobody knows.
+  func perform(on worker: PostgreSQLWorker, observer: DatabaseObserver?) {
+    var pauses = Pauses(first: 0.002, longest: 0.1)
+    var attempt = 1
+    while true {
+      switch outcome(on: worker, observer) {
+      case .answered: return
+      case .failed(let error, let mayRepeat):
+        guard mayRepeat, attempt < Self.maximumAttempts else { return fail(error) }
+      }
+      attempt += 1
+      Thread.sleep(forTimeInterval: pauses.next())
+    }
+  }
+
+  private enum Outcome {
+    case answered
+    case failed(any Error, mayRepeat: Bool)
+  }
+
+  private func outcome(on worker: PostgreSQLWorker, _ observer: DatabaseObserver?) -> Outcome {
+    do {
+      return try worker.withConnection(until: deadline ?? .now) { handle in
+        let connection = PostgreSQLConnection(handle, begin: kind.begin)
+        do {
+          let answer = try run(connection)
+          if let failure = connection.failure { throw failure }
+          if kind == .write { try observed(observer) { try connection.commit() } }
+          answer()
+          // A snapshot ends when its caller already goes on.
+          connection.end()
+          return .answered
+        } catch {
+          connection.end()
+          let failure = connection.failure ?? error as? DatabaseError
+          return .failed(
+            error,
+            mayRepeat: failure?.code == .serializationFailure
+              || failure?.code == .connectionLost && !connection.isCommitting)
+        }
+      }
+    } catch {
+      // No connection in all that time.
+      return .failed(error, mayRepeat: false)
+    }
+  }
+
+  private func observed(_ observer: DatabaseObserver?, _ commit: () throws -> Void) rethrows {
+    let start = ContinuousClock.now
+    defer { observer?(.commit, .now - start) }
+    try commit()
+  }
+}

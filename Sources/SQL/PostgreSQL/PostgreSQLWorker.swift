@@ -1,0 +1,68 @@
+import Foundation
+import Synchronization
+
+/// One thread's connection, made when it is needed and made again when it broke.
+final class PostgreSQLWorker: Sendable {
+  private let settings: PostgreSQLSettings
+  private let preparedStatements: Int
+
+  /// Locked by the worker's own thread only, hence never waited for.
+  private let handle = Mutex<PostgreSQLHandle?>(nil)
+
+  init(_ settings: PostgreSQLSettings, preparedStatements: Int) {
+    self.settings = settings
+    self.preparedStatements = preparedStatements
+  }
+
+  /// Runs `body` with a connection that is usable as far as can be known without asking the server.
+  ///
+  /// - Throws: ``DatabaseError/Code/connectionLost`` if until `deadline` no connection could be made.
+  func withConnection<Result>(
+    until deadline: ContinuousClock.Instant, _ body: (PostgreSQLHandle) -> Result
+  ) throws(DatabaseError) -> Result {
+    try handle.withLock { held throws(DatabaseError) in
+      if let old = held, !old.isUsable() { held = nil }
+      let handle = if let held { held } else { try connect(until: deadline) }
+      held = handle
+      defer { if handle.isLost { held = nil } }
+      let result = body(handle)
+      handle.deallocateSuperfluous()
+      return result
+    }
+  }
+
+  /// Closes the connection.
+  func close() { handle.withLock { $0 = nil } }
+
+  private func connect(until deadline: ContinuousClock.Instant) throws(DatabaseError) -> PostgreSQLHandle {
+    var pauses = Pauses(first: 0.05, longest: 1)
+    while true {
+      do {
+        return try PostgreSQLHandle(settings, preparedStatements: preparedStatements)
+      } catch {
+        let pause = pauses.next()
+        guard ContinuousClock.now + .seconds(pause) < deadline else { throw error }
+        Thread.sleep(forTimeInterval: pause)
+      }
+    }
+  }
+}
+
+/// Pauses that double, each somewhere between the half and the whole of it, so that those who
+/// failed together do not try again together.
+struct Pauses {
+  private var pause: Double
+  private let longest: Double
+
+  /// - Parameters: in seconds.
+  init(first: Double, longest: Double) {
+    pause = first
+    self.longest = longest
+  }
+
+  /// The next pause in seconds.
+  mutating func next() -> Double {
+    defer { pause = min(pause * 2, longest) }
+    return pause * .random(in: 0.5...1)
+  }
+}

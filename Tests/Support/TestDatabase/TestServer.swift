@@ -1,0 +1,70 @@
+import Dispatch
+import Foundation
+import Synchronization
+
+@testable import SQL
+
+/// The PostgreSQL server that tests may fill with databases of their own, named by the environment
+/// variable `TEST_POSTGRESQL_URL`: `Scripts/postgresql` starts one.
+struct TestServer: Sendable {
+  static let variable = "TEST_POSTGRESQL_URL"
+
+  static let url = ProcessInfo.processInfo.environment[variable]
+
+  let url: String
+
+  /// A database with the program's tables, which others are copies of.
+  private static let template = Mutex<Task<String, any Error>?>(nil)
+
+  /// The URL of another database on the server.
+  func url(of name: String) -> String {
+    guard var parts = URLComponents(string: url) else { return url }
+    parts.path = "/\(name)"
+    return parts.string ?? url
+  }
+
+  /// Makes a database, with the program's tables or empty, and returns its name.
+  func makeDatabase(migrated: Bool) async throws -> String {
+    let name = Self.newName()
+    let template = migrated ? try await template() : "template1"
+    try await run("CREATE DATABASE \(name) TEMPLATE \(template)")
+    return name
+  }
+
+  /// Removes a database and whoever uses it.
+  func drop(_ name: String) async throws {
+    try await run("DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
+  }
+
+  /// Runs one statement outside of a transaction, as an operator would.
+  func run(_ sql: String) async throws {
+    let settings = try PostgreSQLSettings(url: url, statementTimeout: 30_000)
+    try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+      DispatchQueue(label: "operator").async {
+        continuation.resume(
+          with: Result { try PostgreSQLHandle(settings, preparedStatements: 1).runScript(sql) })
+      }
+    }
+  }
+
+  private func template() async throws -> String {
+    try await Self.template.withLock { task in
+      let made = task ?? Task { try await makeTemplate() }
+      task = made
+      return made
+    }.value
+  }
+
+  private func makeTemplate() async throws -> String {
+    let name = Self.newName()
+    try await run("CREATE DATABASE \(name)")
+    let database = try await PostgreSQLDatabase.open(url: url(of: name))
+    try await migrate(database)
+    await database.close()
+    return name
+  }
+
+  private static func newName() -> String {
+    "test_" + UUID().uuidString.lowercased().filter { $0 != "-" }
+  }
+}
