@@ -244,13 +244,13 @@ let package = Package(
       swiftSettings: swiftSettings),
     .testTarget(
       name: "RegistrationsTests",
-      dependencies: ["Registrations", "Sealing", "SQL", "SQLiteMigrations"],
+      dependencies: ["Registrations", "Sealing", "SQL", "TestDatabase"],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "DeliveryTests",
       dependencies: [
         "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-        "SQLiteMigrations",
+        "TestDatabase",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
       ],
@@ -268,7 +268,7 @@ let package = Package(
       name: "ZulipBouncerTests",
       dependencies: [
         "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-        "SQLiteMigrations", "Wire", "ZulipBouncer",
+        "TestDatabase", "Wire", "ZulipBouncer",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "CryptoExtras", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -286,7 +286,7 @@ let package = Package(
     .testTarget(
       name: "ZulipServerTests",
       dependencies: [
-        "Backend", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire", "ZulipServer",
+        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),
@@ -297,7 +297,7 @@ let package = Package(
     .testTarget(
       name: "BackendTests",
       dependencies: [
-        "Backend", "Registrations", "Sealing", "SQL", "SQLiteMigrations", "Wire",
+        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "Wire",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),
@@ -309,7 +309,7 @@ let package = Package(
       name: "OperationsTests",
       dependencies: [
         "Operations", "ProviderSimulator", "Providers", "Registrations", "Sealing", "SQL",
-        "SQLiteMigrations", "Wire",
+        "Migrations", "TestDatabase", "Wire",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "CryptoExtras", package: "swift-crypto"),

@@ -86,7 +86,7 @@ import Wire
       _ = try await host.call(.put, user, ["email": "iago@example.org", "api_key": .string(given)])
       let answer = try await host.call(.post, "\(user)/app-passwords", ["name": "Phone of Iago"])
       let password = try #require(answer.json["password"]?.string)
-      let files = try host.files()
+      let files = try await host.contents()
       // That these are found shows that it is the right place to look.
       #expect(files.range(of: Data("Phone of Iago".utf8)) != nil)
       #expect(files.range(of: Data("iago@example.org".utf8)) != nil)

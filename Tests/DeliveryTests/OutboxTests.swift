@@ -188,10 +188,10 @@ import Testing
     let store = try await OutboxStore()
     let token = String(repeating: "5ec2e7", count: 10)
     try await store.keep(.sample("a payload of its own", token: token, collapseID: "collapse-it"))
-    #expect(try store.files(contain: "org.example.chat"))
+    #expect(try await store.keeps(inClear: "org.example.chat"))
     for secret in [token, "a payload of its own", "collapse-it"] {
-      #expect(try !store.files(contain: secret))
-      #expect(try !store.files(contain: Data(secret.utf8).base64EncodedString()))
+      #expect(try await !store.keeps(inClear: secret))
+      #expect(try await !store.keeps(inClear: Data(secret.utf8).base64EncodedString()))
     }
   }
 

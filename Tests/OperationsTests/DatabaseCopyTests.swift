@@ -1,37 +1,43 @@
 import Foundation
 import SQL
-import SQLiteMigrations
-import Synchronization
+import TestDatabase
 import Testing
 
 @testable import Operations
 
 @Suite struct DatabaseCopyTests {
+  /// Each engine to each.
+  static let ways = DatabaseEngine.available.flatMap { from in
+    DatabaseEngine.available.map { (from, $0) }
+  }
+
   /// A source full of rows and an empty target.
   private func test(
-    rows: Int = 1234, _ body: (_ source: any Database, _ target: any Database) async throws -> Void
+    _ from: DatabaseEngine = .sqlite, _ to: DatabaseEngine = .sqlite, rows: Int = 1234,
+    _ body: (_ source: any Database, _ target: any Database) async throws -> Void
   ) async throws {
-    try await withTemporaryFolder { folder in
-      func open(_ name: String) async throws -> any Database {
-        let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/\(name).sqlite"))
-        try await Migrator.migrate(database, SQLiteMigrations.all)
-        return database
+    try await TestDatabase.with(from) { source in
+      try await TestDatabase.with(to) { target in
+        try await fill(source, rows)
+        try await body(source, target)
       }
-      let (source, target) = (try await open("source"), try await open("target"))
-      try await fill(source, rows)
-      try await body(source, target)
-      await source.close()
-      await target.close()
     }
   }
 
   /// Every table, with every kind of value in every column that takes it.
   private func fill(_ database: any Database, _ rows: Int) async throws {
+    let columns = try await TestDatabase.with(.sqlite) { schema in
+      try await schema.read { connection in
+        try Dictionary(
+          uniqueKeysWithValues: CopiedTable.all.map { ($0.name, try connection.columns(of: $0.name)) })
+      }
+    }
     try await database.write { connection in
       for table in CopiedTable.all {
+        let columns = columns[table.name] ?? []
         let count = ["metadata", "remote_servers", "realms", "users"].contains(table.name) ? 3 : rows
         for number in 1...count {
-          let values = try connection.columns(of: table.name).map { column -> Value in
+          let values = columns.map { column -> Value in
             switch (column.name, column.type) {
             case (_, _) where !column.isRequired && number.isMultiple(of: 3): .null
             case ("server_id", _),
@@ -45,7 +51,7 @@ import Testing
             default: .bytes([0, 255] + Array("\(number)".utf8))
             }
           }
-          let names = try connection.columns(of: table.name).map(\.name)
+          let names = columns.map(\.name)
           try connection.run(
             Statement(
               """
@@ -75,13 +81,19 @@ import Testing
     }
   }
 
-  @Test func `Everything arrives, and new ids go on after it`() async throws {
-    try await test { source, target in
+  @Test(arguments: ways) func `Everything arrives, and new ids go on after it`(
+    from: DatabaseEngine, to: DatabaseEngine
+  ) async throws {
+    try await test(from, to) { source, target in
       let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
       #expect(reports.map(\.table) == CopiedTable.all.map(\.name))
       for report in reports { #expect(report.rows == report.copied && report.rows >= 3) }
       for table in CopiedTable.all {
-        let statement = Statement("SELECT * FROM \(table.name) ORDER BY \(table.key.joined(separator: ", "))")
+        let statement = Statement(
+          """
+          SELECT \(table.columns.joined(separator: ", ")) FROM \(table.name)
+          ORDER BY \(table.key.joined(separator: ", "))
+          """)
         let rows = try await source.read { try $0.query(statement) }
         #expect(try await target.read { try $0.query(statement) } == rows, "\(table.name)")
       }

@@ -1,9 +1,9 @@
 import Foundation
+import Migrations
 import ProviderSimulator
 import Providers
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 import Testing
 
@@ -111,7 +111,7 @@ import Testing
       let key = try KeyFolder.storageKey(in: folder.path)
       let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
       #expect(try await doctor(folder).databaseFinding().isGood)
-      try await Migrator.migrate(database, SQLiteMigrations.all)
+      try await Migrator.migrate(database, Schema.migrations(for: .sqlite))
       try await StorageSeal.verify(key, of: database)
       await database.close()
       #expect(try await doctor(folder).databaseFinding().isGood)
@@ -138,7 +138,7 @@ import Testing
       }
       let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
       try await Migrator.migrate(
-        database, SQLiteMigrations.all + [Migration(9999, "future", sql: "SELECT 1")])
+        database, Schema.migrations(for: .sqlite) + [Migration(9999, "future", sql: "SELECT 1")])
       await database.close()
       #expect(try await doctor(folder).databaseFinding().detail.contains("newer push-bouncer"))
     }

@@ -2,9 +2,9 @@ import Foundation
 import Logging
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 import Testing
 
 @testable import Operations
@@ -23,8 +23,9 @@ import Testing
   private func test(_ folder: TestFolder) async throws {
     let clock = Clock()
     let key = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
-    let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
-    try await Migrator.migrate(database, SQLiteMigrations.all)
+    let testDatabase = try await TestDatabase()
+    defer { withExtendedLifetime(testDatabase) {} }
+    let database = testDatabase.database
     let servers = RemoteServers(database: database, storageKey: key, now: { clock.now })
     let (server, _) = try await servers.add(hostname: try Hostname("chat.example.org"), contactEmail: "")
     let uuid = UUID()

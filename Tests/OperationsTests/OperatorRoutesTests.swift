@@ -7,9 +7,9 @@ import Logging
 import Operations
 import Providers
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 import Testing
 import Wire
 
@@ -42,9 +42,9 @@ private struct Operator: Sendable {
       try prepare(folder)
       let keys = KeyFolder(directory: folder.path, logger: Lines().logger())
       keys.load()
-      let database = try await openDatabase(
-        url: DatabaseURL(sqlitePath: folder.url.appending(path: "store.sqlite").path))
-      try await Migrator.migrate(database, SQLiteMigrations.all)
+      let testDatabase = try await TestDatabase()
+      defer { withExtendedLifetime(testDatabase) {} }
+      let database = testDatabase.database
       let routes = Routes()
       let readiness = Readiness(
         database: database, keyFolder: keys, outboxDepth: { 0 }, routeStates: { routes.all })

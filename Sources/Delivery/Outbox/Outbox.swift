@@ -204,7 +204,8 @@ extension Outbox {
       Statement(
         """
         UPDATE outbox SET due_at = $3, attempts = attempts + 1
-        WHERE id IN (SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4)
+        WHERE id IN (
+          SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4 $skip_locked)
         RETURNING id, registration_id, registered_at, push, attempts, expires_at
         """,
         .integer(routeID), .integer(now.milliseconds), .integer((now + seconds).milliseconds),

@@ -30,7 +30,8 @@ extension Devices {
     let statement = Statement(
       """
       UPDATE device_registrations SET due_at = $2, attempts = attempts + 1
-      WHERE device_id IN (SELECT device_id FROM device_registrations WHERE due_at <= $1 ORDER BY due_at LIMIT $3)
+      WHERE device_id IN (
+        SELECT device_id FROM device_registrations WHERE due_at <= $1 ORDER BY due_at LIMIT $3 $skip_locked)
       RETURNING device_id, token_id, bouncer_public_key, encrypted_push_registration, requested_at, attempts,
         (SELECT user_id FROM devices WHERE id = device_id),
         (SELECT r.uuid FROM devices d JOIN users u ON u.id = d.user_id JOIN realms r ON r.id = u.realm_id

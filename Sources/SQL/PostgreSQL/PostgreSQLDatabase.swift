@@ -40,6 +40,16 @@ public final class PostgreSQLDatabase: Database {
     }
   }
 
+  /// Sets the sequence behind the column `id`.
+  public func continueIdentity(of table: String) async throws {
+    _ = try await execute(
+      Statement(
+        """
+        SELECT setval(pg_get_serial_sequence('\(table)', 'id'), GREATEST(MAX(id), 1), MAX(id) IS NOT NULL)
+        FROM \(table)
+        """))
+  }
+
   /// Does what has been asked for, then closes the connections. Closing again does nothing.
   public func close() async {
     await transactions.close()

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
+import Migrations
 import Operations
 import SQL
-import SQLiteMigrations
 import Synchronization
 import Wire
 
@@ -53,7 +53,7 @@ struct Copy: AsyncParsableCommand {
     }
     let database = try await openDatabase(url: url)
     do {
-      try await Migrator.migrate(database, SQLiteMigrations.all)
+      try await Schema.migrate(database)
       let result = try await body(database)
       await database.close()
       return result

@@ -7,9 +7,9 @@ import Logging
 import NIOCore
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 import Wire
 
 /// A host application that calls the backend API, which has a database of its own.
@@ -39,7 +39,7 @@ struct Host: Sendable {
   /// What becomes of every notification.
   static let sent: JSON = ["devices": 2, "apple_successfully_sent_count": 1]
 
-  let folder: URL
+  let test: TestDatabase
   let database: any Database
   let accounts: Accounts
   let devices: Devices
@@ -50,12 +50,9 @@ struct Host: Sendable {
   static func test(
     token: String? = Self.token, _ test: @escaping @Sendable (Host) async throws -> Void
   ) async throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "backend-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: folder) }
-    let database = try await openDatabase(
-      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
-    try await Migrator.migrate(database, SQLiteMigrations.all)
+    let testDatabase = try await TestDatabase()
+    defer { withExtendedLifetime(testDatabase) {} }
+    let database = testDatabase.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
     let now: @Sendable () -> Date = { Date(timeIntervalSince1970: 1_790_000_000) }
     let accounts = Accounts(database: database, storageKey: storageKey, now: now)
@@ -76,7 +73,7 @@ struct Host: Sendable {
     try await Application(router: router, logger: logger).test(.router) { client in
       try await test(
         Host(
-          folder: folder, database: database, accounts: accounts, devices: devices, asked: asked,
+          test: testDatabase, database: database, accounts: accounts, devices: devices, asked: asked,
           client: client))
     }
     await database.close()
@@ -138,11 +135,8 @@ struct Host: Sendable {
     }
   }
 
-  /// The bytes of the database's files.
-  func files() throws -> Data {
-    try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-      .reduce(into: Data()) { $0 += try Data(contentsOf: $1) }
-  }
+  /// Everything in the database as it is kept.
+  func contents() async throws -> Data { try await test.contents() }
 }
 
 /// An answer as the host application reads it.

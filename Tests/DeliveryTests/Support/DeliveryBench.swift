@@ -5,9 +5,9 @@ import NIOCore
 import ProviderSimulator
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 import Testing
 
 @testable import Delivery
@@ -42,6 +42,7 @@ final class DeliveryBench: Sendable {
   let outbox: Outbox
   let deliverer: Deliverer
   let sender: OutboxSender
+  private let test: TestDatabase
   private let realm: Int64
   private let folder: URL
 
@@ -59,9 +60,8 @@ final class DeliveryBench: Sendable {
       configuration: .init(
         apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
         caFile: caFile.path), now: now)
-    database = try await openDatabase(
-      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
-    try await Migrator.migrate(database, SQLiteMigrations.all)
+    test = try await TestDatabase()
+    database = test.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     realm = try await Self.realm(in: database, storageKey, now)
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)

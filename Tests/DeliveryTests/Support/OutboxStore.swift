@@ -2,9 +2,9 @@ import Foundation
 import NIOCore
 import Providers
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 
 @testable import Delivery
 
@@ -21,21 +21,14 @@ final class OutboxStore: Sendable {
   static let otherRoute = Route(provider: .fcm, credential: "default", target: "demo")
 
   let clock = TestClock()
-  let folder: URL
+  private let test: TestDatabase
   let database: any Database
   let outbox: Outbox
 
   init(maxAge: TimeInterval = 3600, limits: Outbox.Limits = .init()) async throws {
-    folder = FileManager.default.temporaryDirectory.appending(path: "outbox-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    database = try await openDatabase(
-      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
-    try await Migrator.migrate(database, SQLiteMigrations.all)
+    test = try await TestDatabase()
+    database = test.database
     outbox = Self.outbox(database, clock, maxAge: maxAge, limits: limits)
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(at: folder)
   }
 
   /// Another outbox on the same database, as after a restart or on another node.
@@ -60,11 +53,9 @@ final class OutboxStore: Sendable {
     try await database.read { try $0.query(Statement("SELECT COUNT(*) FROM outbox")).first?.int64(0) ?? -1 }
   }
 
-  /// Whether a file of the database contains this text.
-  func files(contain text: String) throws -> Bool {
-    try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil).contains {
-      try Data(contentsOf: $0).range(of: Data(text.utf8)) != nil
-    }
+  /// Whether this text is kept in clear.
+  func keeps(inClear text: String) async throws -> Bool {
+    try await test.contents().range(of: Data(text.utf8)) != nil
   }
 }
 

@@ -9,6 +9,13 @@ extension DatabaseEngine {
     TestServer.url == nil ? [.sqlite] : [.sqlite, .postgreSQL]
 }
 
+extension DatabaseEngine {
+  /// The engine of tests that do not choose one themselves: `TEST_ENGINE`, SQLite without it. The whole
+  /// program's tests run once with each.
+  public static let chosen =
+    ProcessInfo.processInfo.environment["TEST_ENGINE"].flatMap(DatabaseEngine.init(rawValue:)) ?? .sqlite
+}
+
 /// An open database of a test's own, removed with the last reference.
 public final class TestDatabase: Sendable {
   /// The database.
@@ -24,7 +31,7 @@ public final class TestDatabase: Sendable {
 
   /// Makes a database, with the program's tables or empty.
   public init(
-    _ engine: DatabaseEngine, migrated: Bool = true, observer: DatabaseObserver? = nil
+    _ engine: DatabaseEngine = .chosen, migrated: Bool = true, observer: DatabaseObserver? = nil
   ) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "database-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -50,6 +57,36 @@ public final class TestDatabase: Sendable {
       }
     }
     self.database = database
+  }
+
+  /// Everything that is kept, as it is kept: what is in clear here is in clear at rest.
+  public func contents() async throws -> Data {
+    guard database.engine == .postgreSQL else {
+      return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        .reduce(into: Data()) { $0 += try Data(contentsOf: $1) }
+    }
+    return try await database.read { connection in
+      let tables = try connection.query(
+        Statement("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'"))
+      return try tables.reduce(into: Data()) { data, table in
+        let name = try table.text(0)
+        // Bytes as text, one character each, so that a text among them is found.
+        for row in try connection.query(Statement("SELECT row_to_json(t)::text FROM \(name) t")) {
+          data += Data(try row.text(0).utf8)
+        }
+        for column in try connection.query(
+          Statement(
+            """
+            SELECT column_name::text FROM information_schema.columns
+            WHERE table_name = $1 AND data_type = 'bytea'
+            """, .text(name)))
+        {
+          for row in try connection.query(Statement("SELECT \(try column.text(0)) FROM \(name)")) {
+            if let bytes = try row.optionalBytes(0) { data += Data(bytes) }
+          }
+        }
+      }
+    }
   }
 
   deinit {

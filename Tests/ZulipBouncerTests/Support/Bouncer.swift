@@ -8,9 +8,9 @@ import NIOCore
 import Providers
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 import Testing
 import Wire
 import ZulipBouncer
@@ -51,6 +51,7 @@ final class Bouncer: Sendable {
   private struct Parts {
     let clock = Clock()
     let keyPair = BouncerKeyPair()
+    let test: TestDatabase
     let database: any Database
     let servers: RemoteServers
     let analytics: Analytics
@@ -60,12 +61,11 @@ final class Bouncer: Sendable {
     let bouncer: ZulipBouncer
 
     init(
-      folder: URL, providers configuration: PushProviders.Configuration,
+      providers configuration: PushProviders.Configuration,
       _ configure: (inout ZulipBouncer.Configuration) -> Void
     ) async throws {
-      database = try await openDatabase(
-        url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
-      try await Migrator.migrate(database, SQLiteMigrations.all)
+      test = try await TestDatabase()
+      database = test.database
       let storageKey = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
       let now: @Sendable () -> Date = { [clock] in clock.now }
       servers = RemoteServers(database: database, storageKey: storageKey, now: now)
@@ -102,10 +102,8 @@ final class Bouncer: Sendable {
     providers configuration: PushProviders.Configuration = .init(), live: Bool = false,
     _ test: @escaping @Sendable (Bouncer) async throws -> Void
   ) async throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "bouncer-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: folder) }
-    let parts = try await Parts(folder: folder, providers: configuration, configure)
+    let parts = try await Parts(providers: configuration, configure)
+    defer { withExtendedLifetime(parts.test) {} }
     let router = Router(context: WireContext.self)
     router.add(middleware: EnvelopeMiddleware())
     parts.bouncer.addRoutes(to: router)

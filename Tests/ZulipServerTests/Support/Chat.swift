@@ -6,9 +6,9 @@ import Logging
 import NIOCore
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 import Testing
 import Wire
 
@@ -79,12 +79,9 @@ final class Chat: Sendable {
     bouncer isThere: Bool = true, perUser: RateLimit? = nil,
     _ test: @escaping @Sendable (Chat) async throws -> Void
   ) async throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "chat-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: folder) }
-    let database = try await openDatabase(
-      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
-    try await Migrator.migrate(database, SQLiteMigrations.all)
+    let testDatabase = try await TestDatabase()
+    defer { withExtendedLifetime(testDatabase) {} }
+    let database = testDatabase.database
     let (clock, wire, bell) = (Clock(), Wire(), EventBell())
     let now: @Sendable () -> Date = { clock.now }
     let storageKey = StorageKey(bytes: [UInt8](repeating: 5, count: 32))

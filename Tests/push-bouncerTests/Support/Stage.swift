@@ -17,8 +17,10 @@ struct Stage {
   let credentials: JSON
   private let realm = UUID().uuidString.lowercased()
 
-  static func test(_ body: (Stage) async throws -> Void) async throws {
-    try await Workplace.test { place in
+  /// - Parameter database: where it is, if not in a file in the folder.
+  static func test(database: String? = nil, _ body: (Stage) async throws -> Void) async throws {
+    let environment = database.map { ["PUSH_BOUNCER_DATABASE_URL": $0] } ?? [:]
+    try await Workplace.test(environment: environment) { place in
       var configuration = ProviderSimulator.Configuration()
       configuration.clear = true
       configuration.keysDirectory = place.folder.appending(path: "Keys").path

@@ -5,13 +5,17 @@ import Wire
 /// A working folder of its own, in which the program runs.
 struct Workplace {
   let folder: URL
+  /// What every command finds in its environment.
+  let environment: [String: String]
 
   /// Runs a test in a new folder, which goes afterwards.
-  static func test(_ body: (Workplace) async throws -> Void) async throws {
+  static func test(
+    environment: [String: String] = [:], _ body: (Workplace) async throws -> Void
+  ) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "program-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    try await body(Workplace(folder: folder))
+    try await body(Workplace(folder: folder, environment: environment))
   }
 
   /// What a command came to.
@@ -106,9 +110,8 @@ struct Workplace {
     process.executableURL = URL(filePath: command[0])
     process.arguments = Array(command.dropFirst())
     process.currentDirectoryURL = folder
-    process.environment = environment.merging(["PATH": "/usr/bin:/bin", "HOME": folder.path]) { mine, _ in
-      mine
-    }
+    process.environment = environment.merging(self.environment) { mine, _ in mine }
+      .merging(["PATH": "/usr/bin:/bin", "HOME": folder.path]) { mine, _ in mine }
     process.standardInput = FileHandle.nullDevice
     process.standardOutput = try? FileHandle(forWritingTo: files.output)
     process.standardError = try? FileHandle(forWritingTo: files.errors)

@@ -1,0 +1,84 @@
+import Foundation
+import Synchronization
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+/// A PostgreSQL server of a test's own, which may be ended at any moment.
+struct PostgreSQLServer {
+  /// Whether this machine has one to start: where the tests were given a server, there is the program too.
+  static let isAvailable = ProcessInfo.processInfo.environment["TEST_POSTGRESQL_URL"] != nil
+
+  let folder: URL
+  let url: String
+
+  /// Runs a test with a server that has nothing in it.
+  static func test(_ body: (PostgreSQLServer) async throws -> Void) async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(
+      path: "cluster-\(UUID().uuidString.prefix(8))")
+    let url = try await script("start", folder)
+    do {
+      try await body(PostgreSQLServer(folder: folder, url: url))
+    } catch {
+      _ = try? await script("stop", folder)
+      throw error
+    }
+    _ = try await script("stop", folder)
+  }
+
+  /// Ends it as a crash would.
+  func kill() async throws { _ = try await Self.script("kill", folder) }
+
+  /// Starts it again.
+  func start() async throws { _ = try await Self.script("start", folder) }
+
+  private static func script(_ command: String, _ folder: URL) async throws -> String {
+    let process = Process()
+    process.executableURL =
+      URL(filePath: #filePath).deletingLastPathComponent()
+      .appending(path: "../../../Scripts/postgresql").standardizedFileURL
+    process.arguments = [command, folder.path]
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    try #require(process.terminationStatus == 0)
+    return text.trimmingCharacters(in: .whitespacesAndNewlines)
+  }
+}
+
+/// Several nodes as one service: each call goes to the next one.
+final class RoundRobin: Sendable {
+  private struct State {
+    var nodes: [Int: ChatServer] = [:]
+    var next = 0
+    var calls: [Int: Int] = [:]
+  }
+
+  private let state = Mutex(State())
+
+  func add(_ number: Int, _ node: ChatServer) { state.withLock { $0.nodes[number] = node } }
+
+  /// Takes a node out; what has begun there goes on.
+  func remove(_ number: Int) { state.withLock { $0.nodes[number] = nil } }
+
+  /// How many calls are under way at a node.
+  func calls(at number: Int) -> Int { state.withLock { $0.calls[number] ?? 0 } }
+
+  /// Makes a call at the next node.
+  func call<Result>(_ body: (ChatServer) async throws -> Result) async throws -> Result {
+    let chosen = state.withLock { state -> (Int, ChatServer)? in
+      state.next += 1
+      let numbers = state.nodes.keys.sorted()
+      guard !numbers.isEmpty else { return nil }
+      let number = numbers[state.next % numbers.count]
+      state.calls[number, default: 0] += 1
+      return state.nodes[number].map { (number, $0) }
+    }
+    guard let (number, node) = chosen else { throw CancellationError() }
+    defer { state.withLock { $0.calls[number, default: 0] -= 1 } }
+    return try await body(node)
+  }
+}
