@@ -13,7 +13,7 @@ extension Chaos {
   @Suite struct LifeTests {
     @Test(arguments: [PushToken.Kind.apns, .fcm])
     func aPhoneRotatesIsReinstalledAndLogsOutWhileNotificationsFlow(_ kind: PushToken.Kind) async throws {
-      let port = try freePort()
+      let port = try await freePort()
       try await Stage.test { stage in
         try await stage.serve("--http.port", "\(port)", "--log.level", "notice") { _, _ in
           try await App.test(of: stage, bouncerPort: port) { app in
@@ -95,7 +95,7 @@ extension Chaos {
     func aRegistrationOutlastsTheBouncersTroubleAndItsOwnServersDeath(_ trouble: Trouble, isKilled: Bool)
       async throws
     {
-      let port = try freePort()
+      let port = try await freePort()
       try await Stage.test { stage in
         try await App.test(of: stage, bouncerPort: port) { app in
           let phone = VirtualPhone(.fcm, appID: nil)
@@ -155,7 +155,7 @@ extension Chaos {
     }
 
     @Test func whatTheBouncerWillNeverTakeIsToldAndCanBeMended() async throws {
-      let port = try freePort()
+      let port = try await freePort()
       try await Stage.test { stage in
         try await stage.serve("--http.port", "\(port)", "--log.level", "notice") { _, _ in
           try await App.test(of: stage, bouncerPort: port) { app in

@@ -1,5 +1,6 @@
 import Foundation
-import Glibc
+import NIOCore
+import NIOPosix
 import ProviderSimulator
 import Sealing
 import Testing
@@ -127,18 +128,10 @@ extension Stage {
 }
 
 /// A port that nothing listens on at this moment.
-func freePort() throws -> Int {
-  let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-  defer { close(socket) }
-  var address = sockaddr_in()
-  address.sin_family = sa_family_t(AF_INET)
-  address.sin_addr.s_addr = inet_addr("127.0.0.1")
-  var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-  let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-      bind(socket, $0, length) == 0 && getsockname(socket, $0, &length) == 0
-    }
-  }
-  try #require(isBound)
-  return Int(in_port_t(bigEndian: address.sin_port))
+func freePort() async throws -> Int {
+  let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+    .bind(host: "127.0.0.1", port: 0).get()
+  let port = try #require(channel.localAddress?.port)
+  try await channel.close()
+  return port
 }
