@@ -195,7 +195,7 @@ struct PostgreSQLFaultTests {
   @Test("a statement that takes too long is ended, and its neighbours are not")
   func timeout() async throws {
     var options = PostgreSQLDatabase.Options()
-    options.statementTimeout = 200
+    options.statementTimeout = 1000
     try await withPostgreSQL(options: options, script: Self.schema) { database, _ in
       let slow = Statement("SELECT pg_sleep(30)")
       #expect(try await databaseError { try await database.query(slow) }?.code == .busy)
