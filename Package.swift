@@ -247,7 +247,7 @@ let package = Package(
       swiftSettings: swiftSettings),
     .testTarget(
       name: "RegistrationsTests",
-      dependencies: ["Registrations", "Sealing", "SQL", "SQLiteMigrations"],
+      dependencies: ["Registrations", "Sealing", "SQL", "TestDatabase"],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "DeliveryTests",

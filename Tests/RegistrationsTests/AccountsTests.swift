@@ -2,9 +2,10 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
+import TestDatabase
 import Testing
 
-@Suite("Accounts") struct AccountsTests {
+@Suite("Accounts", .eachEngine) struct AccountsTests {
   private let store: Store
   private let accounts: Accounts
   private let realm = UUID()
@@ -53,7 +54,7 @@ import Testing
     #expect(secret.count == 64)
     _ = try await accounts.put(realm: realm, name: "New", url: "u", requiresE2EE: nil)
     #expect(try await accounts.ownerSecret(of: chat) == secret)
-    #expect(try store.files().range(of: Data(secret.utf8)) == nil)
+    #expect(try await store.contents().range(of: Data(secret.utf8)) == nil)
   }
 
   @Test("are added with the next number and a key that opens them")
@@ -183,7 +184,7 @@ import Testing
       .init(email: "iago@example.org", apiKey: given), userID: user.userID, realm: realm)
     #expect(try await opens("iago@example.org", given) == user.id)
     #expect(try await opens("iago@example.org", made) == nil)
-    let files = try store.files()
+    let files = try await store.contents()
     // That this is found shows that it is the right place to look.
     #expect(files.range(of: Data("Phone of Iago".utf8)) != nil)
     for secret in [given, made, password] {

@@ -1,9 +1,10 @@
 import Foundation
 import Registrations
 import SQL
+import TestDatabase
 import Testing
 
-@Suite("Analytics")
+@Suite("Analytics", .eachEngine)
 struct AnalyticsTests {
   private func count(_ id: Int64, realm: Int64? = 2, property: String = "messages_read::hour")
     -> AnalyticsUpload.Count
@@ -135,7 +136,7 @@ struct AnalyticsTests {
 
     try await store.analytics.store(.realms([realm, second]), server: server.id)
     #expect(try await events(store).last == [20004, .text("{}")])
-    #expect(try await store.rows("SELECT SUM(is_locally_deleted) FROM remote_realms") == [[0]])
+    #expect(try await store.rows("SELECT CAST(SUM(is_locally_deleted) AS BIGINT) FROM remote_realms") == [[0]])
     #expect(try await store.analytics.status(server: server.id).lastAuditEventID == 0)
   }
 

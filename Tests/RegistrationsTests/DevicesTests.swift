@@ -2,11 +2,12 @@ import Foundation
 import SQL
 import Sealing
 import Synchronization
+import TestDatabase
 import Testing
 
 @testable import Registrations
 
-@Suite struct DevicesTests {
+@Suite(.eachEngine) struct DevicesTests {
   private struct Stage {
     let store: Store
     let accounts: Accounts

@@ -2,9 +2,10 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
+import TestDatabase
 import Testing
 
-@Suite("E2EE registrations")
+@Suite("E2EE registrations", .eachEngine)
 struct E2EERegistrationsTests {
   @Test("are found by realm and token id, their token sealed at rest")
   func register() async throws {

@@ -2,9 +2,10 @@ import Foundation
 import Registrations
 public import SQL
 import Sealing
+import TestDatabase
 import Testing
 
-@Suite("Remote servers")
+@Suite("Remote servers", .eachEngine)
 struct RemoteServersTests {
   @Test("are added with a key that is kept only as a hash")
   func add() async throws {
@@ -203,7 +204,7 @@ struct RemoteServersTests {
   }
 }
 
-@Suite("The storage key")
+@Suite("The storage key", .eachEngine)
 struct StorageSealTests {
   @Test("marks a new database and is the only one that opens it again")
   func verify() async throws {

@@ -1,11 +1,11 @@
 import Foundation
 import Registrations
 import SQL
-import SQLiteMigrations
 import Sealing
 import Synchronization
+import TestDatabase
 
-/// A database of its own in a temporary folder, with everything that is kept in it, and a clock that
+/// A database of its own, with everything that is kept in it, and a clock that
 /// is set by hand.
 final class Store: Sendable {
   /// A clock that stands still until it is moved.
@@ -15,21 +15,17 @@ final class Store: Sendable {
     func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
   }
 
-  let database: any Database
   let storageKey: StorageKey
   let clock = Clock()
   let servers: RemoteServers
   let realms: RemoteRealms
   let analytics: Analytics
   let registrations: E2EERegistrations
-  private let folder: URL
+  private let test: TestDatabase
 
   init(storageKey: StorageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))) async throws {
-    folder = FileManager.default.temporaryDirectory.appending(path: "registrations-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    database = try await openDatabase(
-      url: DatabaseURL(sqlitePath: folder.appending(path: "store.sqlite").path(percentEncoded: false)))
-    try await Migrator.migrate(database, SQLiteMigrations.all)
+    test = try await TestDatabase()
+    let database = test.database
     self.storageKey = storageKey
     let now: @Sendable () -> Date = { [clock] in clock.now }
     servers = RemoteServers(database: database, storageKey: storageKey, now: now)
@@ -38,20 +34,15 @@ final class Store: Sendable {
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
 
-  deinit {
-    try? FileManager.default.removeItem(at: folder)
-  }
+  var database: any Database { test.database }
 
   /// The rows of a query.
   func rows(_ sql: String) async throws -> [[Value]] {
     try await database.read { try $0.query(Statement(sql)).map(\.values) }
   }
 
-  /// The bytes of the database's files.
-  func files() throws -> Data {
-    try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-      .reduce(into: Data()) { $0 += try Data(contentsOf: $1) }
-  }
+  /// Everything that is kept.
+  func contents() async throws -> Data { try await test.contents() }
 
   /// A server of this hostname and its key.
   func server(_ hostname: String = "chat.example.org") async throws -> (server: RemoteServer, key: String) {

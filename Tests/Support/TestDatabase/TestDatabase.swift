@@ -24,7 +24,7 @@ public final class TestDatabase: Sendable {
 
   /// Makes a database, with the program's tables or empty.
   public init(
-    _ engine: DatabaseEngine, migrated: Bool = true, observer: DatabaseObserver? = nil
+    _ engine: DatabaseEngine = TestDatabase.engine, migrated: Bool = true, observer: DatabaseObserver? = nil
   ) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "database-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -50,6 +50,34 @@ public final class TestDatabase: Sendable {
       }
     }
     self.database = database
+  }
+
+  /// Everything that is kept, in no particular order: to look for what must not be kept.
+  public func contents() async throws -> Data {
+    var contents = Data()
+    switch database.engine {
+    case .sqlite:
+      // The files, which hold more than the rows.
+      for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+        contents += try Data(contentsOf: file)
+      }
+    case .postgreSQL:
+      let tables = Statement(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
+      let rows = try await database.read { connection in
+        try connection.query(tables).flatMap {
+          try connection.query(Statement("SELECT * FROM \($0.text(0))"))
+        }
+      }
+      for value in rows.flatMap(\.values) {
+        switch value {
+        case .text(let text): contents += Data(text.utf8)
+        case .bytes(let bytes): contents += Data(bytes)
+        case .integer, .null: continue
+        }
+      }
+    }
+    return contents
   }
 
   deinit {
