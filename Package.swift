@@ -216,7 +216,10 @@ let package = Package(
       swiftSettings: swiftSettings),
 
     .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
-    // Beside the tests: databases of either engine.
+    // Beside the tests: databases of either engine, and how fast they are.
+    .executableTarget(
+      name: "database-bench", dependencies: ["SQL"], path: "Tests/Support/DatabaseBench",
+      swiftSettings: swiftSettings),
     .target(
       name: "TestDatabase", dependencies: ["Migrations", "SQL"], path: "Tests/Support/TestDatabase",
       swiftSettings: swiftSettings),

@@ -79,57 +79,6 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("reads cannot write")
-  func readsOnlyRead() async throws {
-    try await withDatabase(script: "CREATE TABLE t (a)") { database, _ in
-      let error = try await databaseError {
-        try await database.read { try $0.run(Statement("INSERT INTO t VALUES (1)")) }
-      }
-      #expect(error?.code == .readOnly)
-      #expect(try await database.integer("SELECT count(*) FROM t") == 0)
-    }
-  }
-
-  @Test("a closed database answers every call, and closing twice is nothing")
-  func closed() async throws {
-    try await withDatabase { database, _ in
-      await database.close()
-      await database.close()
-      #expect(try await databaseError { try await database.read { _ in } }?.code == .closed)
-      #expect(try await databaseError { try await database.write { _ in } }?.code == .closed)
-      let error = try await databaseError { try await database.execute(Statement("SELECT 1")) }
-      #expect(error?.code == .closed)
-      #expect(error?.isTransient == true)
-    }
-  }
-
-  @Test("closing while busy finishes what has begun and refuses the rest")
-  func closingWhileBusy() async throws {
-    let folder = try TemporaryFolder()
-    let database = try await SQLiteDatabase.open(path: folder.databasePath)
-    try await database.write { try $0.runScript("CREATE TABLE t (a PRIMARY KEY)") }
-    let kept = try await withThrowingTaskGroup(of: Int64?.self) { group in
-      for number in 0..<Int64(500) {
-        group.addTask {
-          if number == 250 { await database.close() }
-          let error = try await databaseError {
-            try await database.execute(Statement("INSERT INTO t VALUES ($1)", .integer(number)))
-          }
-          if let error { #expect(error.code == .closed) }
-          return error == nil ? number : nil
-        }
-      }
-      return try await group.reduce(into: Set<Int64>()) { kept, number in
-        if let number { kept.insert(number) }
-      }
-    }
-    #expect(kept.count < 500)
-    let again = try await SQLiteDatabase.open(path: folder.databasePath)
-    let rows = try await again.query(Statement("SELECT a FROM t"))
-    #expect(try Set(rows.map { try $0.int64(0) }) == kept)
-    await again.close()
-  }
-
   @Test("closing does what was asked for before it")
   func closingFinishes() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { database, folder in

@@ -12,7 +12,8 @@ extension Database {
     return await results(count, work)
   }
 
-  fileprivate func results<Output: Sendable>(
+  /// Does `count` writes at once and returns what came of each.
+  func results<Output: Sendable>(
     _ count: Int, _ work: @escaping @Sendable (Int) async throws -> Output, meanwhile: () async -> Void = {}
   ) async -> [Result<Output, any Error>] {
     await withTaskGroup(of: (Int, Result<Output, any Error>).self) { group in

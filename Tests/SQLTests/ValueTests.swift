@@ -45,7 +45,7 @@ struct ValueTests {
     try await withDatabase(engine) { database in
       let rows = try await database.query(
         Statement(
-          "SELECT $2, $1, $2, '$1', '' || $3 -- $4\n, \"$2\" /* $1 */ FROM (SELECT 7 AS \"$2\")",
+          "SELECT $2, $1, $2, '$1', '' || $3 -- $4\n, \"$2\" /* $1 */ FROM (SELECT 7 AS \"$2\") AS q",
           .integer(1), .text("two"), .text("three")))
       #expect(
         rows == [

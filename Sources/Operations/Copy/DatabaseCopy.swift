@@ -91,7 +91,7 @@ public struct DatabaseCopy: Sendable {
       last = Array(end.values.prefix(table.key.count))
       progress(table.name, copied)
     }
-    if copied > 0, table.key == ["id"] { try await target.continueIdentity(of: table.name) }
+    if table.key == ["id"], case .integer? = last?.first { try await target.continueIdentity(of: table.name) }
     return copied
   }
 

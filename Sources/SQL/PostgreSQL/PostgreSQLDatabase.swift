@@ -67,13 +67,15 @@ public final class PostgreSQLDatabase: Database {
     let workers = (0...options.connections).map { _ in
       PostgreSQLWorker(settings, preparedStatements: options.preparedStatements)
     }
+    let attempts = Attempts()
     transactions = JobQueue(
       label: "PostgreSQL", workers: options.connections, maximumGroup: 1,
       maximumWaiting: options.maximumWaiting
     ) { worker, jobs in
-      for job in jobs { job.perform(on: workers[worker], observer: observer) }
+      for job in jobs { job.perform(on: workers[worker], attempts, observer: observer) }
     }
-    let groupWriter = PostgreSQLGroupWriter(worker: workers[options.connections], observer: observer)
+    let groupWriter = PostgreSQLGroupWriter(
+      worker: workers[options.connections], attempts: attempts, observer: observer)
     writes = JobQueue(
       label: "PostgreSQL writer", workers: 1, maximumGroup: options.maximumWriteGroup,
       maximumWaiting: options.maximumWaiting

@@ -1,5 +1,3 @@
-import Foundation
-
 /// A single statement that a caller waits for.
 struct PostgreSQLWrite: QueuedJob {
   let statement: PostgreSQLStatement
@@ -22,9 +20,10 @@ struct PostgreSQLWrite: QueuedJob {
 /// each once the server has confirmed the commit.
 struct PostgreSQLGroupWriter: Sendable {
   let worker: PostgreSQLWorker
+  let attempts: Attempts
   let observer: DatabaseObserver?
 
-  private enum Outcome {
+  private enum Outcome: Sendable {
     case committed([PostgreSQLHandle.Output])
     /// Nothing was written. `at` is whose statement failed; nil: it was the commit.
     case failed(DatabaseError, at: Int?)
@@ -61,16 +60,15 @@ struct PostgreSQLGroupWriter: Sendable {
 
   /// One transaction with all of `group`, run again when another transaction got in the way.
   private func commit(_ group: ArraySlice<PostgreSQLWrite>) -> Outcome {
-    var pauses = Pauses(first: 0.002, longest: 0.1)
-    var attempt = 1
-    while true {
-      let outcome = commitOnce(group)
-      // Of several, one is enough to go on with the others.
-      guard case .failed(let error, _) = outcome, error.code == .serializationFailure, group.count == 1,
-        attempt < PostgreSQLTransaction.maximumAttempts
-      else { return outcome }
-      attempt += 1
-      Thread.sleep(forTimeInterval: pauses.next())
+    attempts.run {
+      commitOnce(group)
+    } again: {
+      // Of several, the one that was in the way is soon alone.
+      if case .failed(let error, _) = $0 {
+        group.count == 1 && error.code == .serializationFailure
+      } else {
+        false
+      }
     }
   }
 

@@ -12,7 +12,7 @@ final class PostgreSQLHandle {
   }
 
   /// What the server made of a statement.
-  struct Output {
+  struct Output: Sendable {
     let rows: [Row]
     let changedRows: Int
   }

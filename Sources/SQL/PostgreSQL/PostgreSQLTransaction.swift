@@ -1,5 +1,3 @@
-import Foundation
-
 /// A snapshot or a transaction that a caller waits for.
 struct PostgreSQLTransaction: QueuedJob {
   enum Kind: Sendable {
@@ -12,9 +10,6 @@ struct PostgreSQLTransaction: QueuedJob {
       }
     }
   }
-
-  /// How often it is run at most.
-  static let maximumAttempts = 10
 
   let kind: Kind
   let deadline: ContinuousClock.Instant?
@@ -42,21 +37,16 @@ struct PostgreSQLTransaction: QueuedJob {
   /// The body is run again if another transaction got in the way, and if the connection broke before
   /// it came to the commit: either way nothing came of it, and a body has no effects but on the
   /// database. Not so if it broke during the commit, whose outcome nobody knows.
-  func perform(on worker: PostgreSQLWorker, observer: DatabaseObserver?) {
-    var pauses = Pauses(first: 0.002, longest: 0.1)
-    var attempt = 1
-    while true {
-      switch outcome(on: worker, observer) {
-      case .answered: return
-      case .failed(let error, let mayRepeat):
-        guard mayRepeat, attempt < Self.maximumAttempts else { return fail(error) }
-      }
-      attempt += 1
-      Thread.sleep(forTimeInterval: pauses.next())
+  func perform(on worker: PostgreSQLWorker, _ attempts: Attempts, observer: DatabaseObserver?) {
+    let last = attempts.run {
+      outcome(on: worker, observer)
+    } again: {
+      if case .failed(_, true) = $0 { true } else { false }
     }
+    if case .failed(let error, _) = last { fail(error) }
   }
 
-  private enum Outcome {
+  private enum Outcome: Sendable {
     case answered
     case failed(any Error, mayRepeat: Bool)
   }

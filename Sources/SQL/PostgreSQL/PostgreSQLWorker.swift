@@ -47,22 +47,3 @@ final class PostgreSQLWorker: Sendable {
     }
   }
 }
-
-/// Pauses that double, each somewhere between the half and the whole of it, so that those who
-/// failed together do not try again together.
-struct Pauses {
-  private var pause: Double
-  private let longest: Double
-
-  /// - Parameters: in seconds.
-  init(first: Double, longest: Double) {
-    pause = first
-    self.longest = longest
-  }
-
-  /// The next pause in seconds.
-  mutating func next() -> Double {
-    defer { pause = min(pause * 2, longest) }
-    return pause * .random(in: 0.5...1)
-  }
-}

@@ -1,0 +1,101 @@
+import Foundation
+import TestDatabase
+import Testing
+
+@testable import SQL
+
+@Suite("Connections to PostgreSQL")
+struct PostgreSQLConnectionTests {
+  @Test(
+    "TLS is asked for wherever the network is not this machine's own, unless the URL says otherwise",
+    .enabled(
+      if: getenv("PGSSLMODE") == nil && getenv("PGHOST") == nil, "libpq's environment says what to do"),
+    arguments: [
+      ("postgres://db.example.org/push", "require" as String?),
+      ("postgresql://u:p@10.0.0.1:5433/push", "require"),
+      ("postgres://db.example.org/push?sslmode=verify-full", "verify-full"),
+      ("postgres://db.example.org/push?sslmode=disable", "disable"),
+      ("postgres://localhost/push", nil), ("postgres://127.0.0.1/push", nil), ("postgres://[::1]/push", nil),
+      ("postgres://127.evil.example.org/push", "require"),
+      ("postgres:///push?host=/run/postgresql", nil),
+      ("postgres://localhost,db.example.org/push", "require"),
+      ("postgres://localhost/push?hostaddr=192.0.2.1", "require"),
+    ])
+  func tls(url: String, mode: String?) throws {
+    #expect(try PostgreSQLSettings(url: url, statementTimeout: 1).sslMode == mode)
+  }
+
+  @Test("a URL that libpq does not understand is refused without being repeated")
+  func invalid() async throws {
+    for url in ["postgres://u:secret@host/name?no_such_option=1", "postgres://u:sec%zzret@host/n"] {
+      let error = try await databaseError { try await PostgreSQLDatabase.open(url: url) }
+      #expect(error?.code == .invalidURL)
+      #expect(error?.description.contains("sec") == false)
+    }
+  }
+
+  @Test("each connection is set up", .needsPostgreSQL)
+  func session() async throws {
+    try await withPostgreSQL { database, test in
+      try await database.write {
+        try $0.runScript("ALTER DATABASE \(currentDatabase($0)) SET synchronous_commit = off")
+      }
+      let other = try await PostgreSQLDatabase.open(url: try test.serverURL())
+      let names = ["statement_timeout", "client_min_messages", "application_name", "synchronous_commit"]
+      let values = try await other.read { connection in
+        try names.map { try connection.query(Statement("SELECT current_setting($1)", .text($0)))[0].text(0) }
+      }
+      #expect(values == ["30s", "warning", "push-bouncer", "on"])
+      await other.close()
+    }
+  }
+
+  @Test("statements that make room for others still work afterwards", .needsPostgreSQL)
+  func preparedStatements() async throws {
+    var options = PostgreSQLDatabase.Options()
+    options.preparedStatements = 4
+    options.connections = 1
+    try await withPostgreSQL(options: options) { database, _ in
+      for _ in 0..<2 {
+        let values = try await database.read { connection in
+          try (0..<Int64(10)).map {
+            try connection.query(Statement("SELECT \($0) + $1", .integer(1)))[0].int64(0)
+          }
+        }
+        #expect(values == Array(1...10))
+      }
+      // Those of this connection, this one included.
+      #expect(try await database.integer("SELECT count(*) FROM pg_prepared_statements") <= 5)
+    }
+  }
+
+  @Test("one text serves values and NULL alike", .needsPostgreSQL)
+  func nulls() async throws {
+    try await withPostgreSQL(script: "CREATE TABLE t (a BIGINT, b TEXT, c BYTEA)") { database, _ in
+      let insert = "INSERT INTO t VALUES ($1, $2, $3)"
+      _ = try await database.execute(Statement(insert, .null, .null, .null))
+      _ = try await database.execute(Statement(insert, .integer(1), .text("b"), .bytes([3])))
+      let rows = try await database.query(Statement("SELECT * FROM t ORDER BY a"))
+      #expect(rows.map(\.values) == [[.integer(1), .text("b"), .bytes([3])], [.null, .null, .null]])
+    }
+  }
+
+  @Test("connections are opened when they are needed, and no more than there may be", .needsPostgreSQL)
+  func pool() async throws {
+    try await withPostgreSQL { database, _ in
+      let count =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'push-bouncer'"
+      // The template's connection to it, and that of a migration, are other databases'.
+      let few = try await database.integer(count)
+      #expect(few <= 2)
+      _ = await database.results(50) { _ in try await database.query(Statement("SELECT pg_sleep(0.05)")) }
+      let many = try await database.integer(count)
+      #expect(many > few)
+      #expect(many <= 10)
+    }
+  }
+}
+
+private func currentDatabase(_ connection: any Connection) throws -> String {
+  try connection.query(Statement("SELECT current_database()"))[0].text(0)
+}
