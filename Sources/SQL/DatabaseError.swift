@@ -6,8 +6,9 @@ public struct DatabaseError: Error, Sendable, Hashable, CustomStringConvertible 
   /// What the engine said, for people.
   public let message: String
 
-  /// The violated constraint as the engine names it: its columns (`table.column, ...`) on
-  /// SQLite for unique and not-null constraints, else the constraint's name.
+  /// The violated constraint as the engine names it, which tells its table and columns: those
+  /// themselves (`table.column, ...`) on SQLite for unique and not-null constraints, else the
+  /// constraint's name (`table_column_key`).
   public let constraint: String?
 
   /// An error of the given kind.
@@ -32,7 +33,7 @@ extension DatabaseError {
       case uniqueViolation, foreignKeyViolation, checkViolation, notNullViolation
       case serializationFailure, busy, full, readOnly, io, corrupt, connectionLost, closed
       case newerSchema, changedMigration
-      case typeMismatch, invalidArgument, invalidURL, unsupported, other
+      case typeMismatch, invalidArgument, invalidURL, other
     }
 
     private let base: Base
@@ -73,8 +74,6 @@ extension DatabaseError {
     public static let invalidArgument = Code(.invalidArgument)
     /// A database URL that cannot be understood.
     public static let invalidURL = Code(.invalidURL)
-    /// An engine that this build does not speak.
-    public static let unsupported = Code(.unsupported)
     /// Anything else: most often a mistake in a statement.
     public static let other = Code(.other)
 
@@ -85,8 +84,7 @@ extension DatabaseError {
       switch base {
       case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed: true
       case .uniqueViolation, .foreignKeyViolation, .checkViolation, .notNullViolation, .corrupt,
-        .newerSchema, .changedMigration, .typeMismatch, .invalidArgument, .invalidURL, .unsupported,
-        .other:
+        .newerSchema, .changedMigration, .typeMismatch, .invalidArgument, .invalidURL, .other:
         false
       }
     }

@@ -1,4 +1,5 @@
 import SQL
+import TestDatabase
 import Testing
 
 @Suite("Failures of a whole group")
@@ -98,6 +99,23 @@ struct GroupFailureTests {
       #expect(try await database.integer("SELECT count(*) FROM parents") == 0)
       #expect(try await database.integer("SELECT count(*) FROM children") == 0)
       _ = try await database.execute(Statement("INSERT INTO parents VALUES (1000)"))
+    }
+  }
+
+  @Test("what a body writes after an error that it ignores is not kept", arguments: DatabaseEngine.available)
+  func ignoredError(engine: DatabaseEngine) async throws {
+    try await withDatabase(engine, script: "CREATE TABLE t (a BIGINT PRIMARY KEY)") { database in
+      let insert = Statement("INSERT INTO t VALUES (1)")
+      let error = try await databaseError {
+        try await database.write { connection in
+          try connection.run(insert)
+          _ = try? connection.run(insert)
+          _ = try? connection.run(Statement("INSERT INTO t VALUES (2)"))
+        }
+      }
+      #expect(error?.code == .uniqueViolation)
+      _ = try await database.write { try $0.run(Statement("INSERT INTO t VALUES (3)")) }
+      #expect(try await database.query(Statement("SELECT a FROM t")) == [Row(values: [.integer(3)])])
     }
   }
 }

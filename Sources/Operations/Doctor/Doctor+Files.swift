@@ -70,9 +70,10 @@ extension Doctor {
           "database", "\(url) was sealed with another storage.key",
           advice: "put that file back: look at keys.directory and database.url")
       }
+      let isOlder = version < Schema.version
       return version > Schema.version
         ? .bad("database", "\(url) belongs to a newer push-bouncer", advice: "use that one")
-        : .good("database", "\(url)\(version < Schema.version ? " is older; serve brings it up to date" : "")")
+        : .good("database", "\(url)\(isOlder ? " is older; serve brings it up to date" : "")")
     } catch {
       return Self.fault(error, of: url)
     }

@@ -1,3 +1,5 @@
+import Dispatch
+
 extension PostgreSQLDatabase {
   /// How a PostgreSQL database is used.
   public struct Options: Sendable {
@@ -38,6 +40,17 @@ extension PostgreSQLDatabase {
     } catch {
       await database.close()
       throw error
+    }
+  }
+
+  /// Runs a statement outside of a transaction, as `CREATE DATABASE` wants to be: for tests.
+  package static func runAlone(_ sql: String, url: String) async throws {
+    let settings = try PostgreSQLSettings(url: url, statementTimeout: Options().statementTimeout)
+    try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+      DispatchQueue(label: "PostgreSQL operator").async {
+        continuation.resume(
+          with: Result { try PostgreSQLHandle(settings, preparedStatements: 1).runScript(sql) })
+      }
     }
   }
 }

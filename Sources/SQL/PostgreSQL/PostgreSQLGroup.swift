@@ -29,6 +29,8 @@ struct PostgreSQLGroupWriter: Sendable {
     case failed(DatabaseError, at: Int?)
     /// Nobody knows whether anything was.
     case lost(DatabaseError)
+    /// There was no connection until the first caller's time was over.
+    case unreachable(DatabaseError)
   }
 
   /// Does all of `jobs`, each wholly or not at all.
@@ -46,6 +48,12 @@ struct PostgreSQLGroupWriter: Sendable {
         for (job, output) in zip(group, outputs) { job.succeed(output.rows) }
       case .lost(let error):
         for job in group { job.fail(error) }
+      case .unreachable(let error):
+        // The others have time left.
+        let soon = ContinuousClock.now + .seconds(1)
+        let expired = max(1, group.prefix { $0.deadline.map { $0 < soon } ?? false }.count)
+        for job in group.prefix(expired) { job.fail(error) }
+        waiting.append(group.dropFirst(expired))
       case .failed(let error, _) where group.count == 1:
         for job in group { job.fail(error) }
       case .failed(_, let index?):
@@ -90,7 +98,7 @@ struct PostgreSQLGroupWriter: Sendable {
         }
       }
     } catch {
-      return .lost(error)
+      return .unreachable(error)
     }
   }
 }

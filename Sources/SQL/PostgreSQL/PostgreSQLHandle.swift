@@ -44,7 +44,11 @@ final class PostgreSQLHandle {
     guard let handle = settings.connect() else { throw DatabaseError(.io, "no memory for a connection") }
     self.handle = handle
     statements = PreparedStatements(capacity: preparedStatements)
-    guard PQstatus(handle) == CONNECTION_OK else { throw lost() }
+    guard PQstatus(handle) == CONNECTION_OK else {
+      let lines = String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isNewline)
+      isLost = true
+      throw DatabaseError(.connectionLost, lines.joined(separator: " "))
+    }
     // libpq would write notices to the standard error.
     PQsetNoticeReceiver(handle, { _, _ in }, nil)
     try runScript(settings.sessionScript)
@@ -183,9 +187,8 @@ final class PostgreSQLHandle {
 
   private func lost() -> DatabaseError {
     isLost = true
-    // Of the connection only, never of a statement: those have their results.
-    return DatabaseError(
-      .connectionLost, String(cString: PQerrorMessage(handle)).trimmingSuffix(while: \.isWhitespace))
+    // Not in libpq's words: it may repeat the error of a statement, with the values in it.
+    return DatabaseError(.connectionLost, "the connection to the server broke")
   }
 }
 
@@ -195,13 +198,5 @@ extension PostgreSQLHandle.Output {
     // "SELECT 3" counts rows too, but has changed none.
     let isSelect = String(cString: PQcmdStatus(result)).hasPrefix("SELECT")
     changedRows = isSelect ? 0 : Int(String(cString: PQcmdTuples(result))) ?? 0
-  }
-}
-
-extension String {
-  fileprivate func trimmingSuffix(while isDropped: (Character) -> Bool) -> String {
-    var rest = self[...]
-    while let last = rest.last, isDropped(last) { rest.removeLast() }
-    return String(rest)
   }
 }

@@ -10,6 +10,10 @@ final class SQLiteConnection: Connection {
   /// be committed at once, so there is none.
   private(set) var lost: DatabaseError?
 
+  /// What went wrong in the savepoint. SQLite would go on after it; PostgreSQL does not.
+  private var failure: DatabaseError?
+  private var isInSavepoint = false
+
   init(_ handle: GRDB.Database, _ texts: SQLiteTexts) {
     self.handle = handle
     self.texts = texts
@@ -45,11 +49,16 @@ final class SQLiteConnection: Connection {
   /// Runs `body` so that what it throws undoes what it wrote, and nothing else.
   func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
     try run(Self.begin)
+    isInSavepoint = true
     do {
       let result = try body()
+      if let failure { throw failure }
+      isInSavepoint = false
       try run(Self.release)
       return result
     } catch {
+      isInSavepoint = false
+      failure = nil
       if lost == nil { try undo() }
       throw error
     }
@@ -75,7 +84,7 @@ final class SQLiteConnection: Connection {
   }
 
   private func inTransaction<Result>(_ work: () throws -> Result) throws(DatabaseError) -> Result {
-    if let lost { throw lost }
+    if let failure = lost ?? failure { throw failure }
     do {
       let result = try work()
       if !handle.isInsideTransaction {
@@ -85,6 +94,7 @@ final class SQLiteConnection: Connection {
     } catch {
       let error = DatabaseError(error)
       if !handle.isInsideTransaction { lost = error }
+      if isInSavepoint { failure = error }
       throw error
     }
   }

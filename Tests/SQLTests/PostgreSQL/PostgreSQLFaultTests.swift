@@ -239,6 +239,30 @@ struct PostgreSQLFaultTests {
     }
   }
 
+  @Test("a call that waits behind others fails when its time is over")
+  func patience() async throws {
+    var options = PostgreSQLDatabase.Options()
+    options.connections = 1
+    options.patience = 0.3
+    try await withPostgreSQL(options: options) { database, _ in
+      let entered = AsyncStream<Void>.makeStream()
+      let gate = Gate()
+      async let holder: Void = database.read { _ in
+        entered.continuation.finish()
+        gate.wait()
+      }
+      for await _ in entered.stream {}
+      for _ in 0..<2 {
+        let error = try await databaseError { try await database.integer("SELECT 1") }
+        #expect(error?.code == .connectionLost)
+      }
+      gate.open()
+      try await holder
+      let one = try await database.integer("SELECT 1")
+      #expect(one == 1)
+    }
+  }
+
   @Test("calls that would wait in too long a line are refused")
   func bounded() async throws {
     var options = PostgreSQLDatabase.Options()

@@ -35,7 +35,7 @@ func withPostgreSQL<Result>(
 extension TestDatabase {
   /// What libpq is given.
   func serverURL() throws -> String {
-    guard case .postgreSQL(let url) = url.target else { throw DatabaseError(.unsupported, "no server") }
+    guard case .postgreSQL(let url) = url.target else { throw DatabaseError(.invalidURL, "no server") }
     return url
   }
 

@@ -45,7 +45,7 @@ public final class TestDatabase: Sendable {
       remove = { try? FileManager.default.removeItem(at: folder) }
     case .postgreSQL:
       guard let server = TestServer.url.map(TestServer.init) else {
-        throw DatabaseError(.unsupported, "\(TestServer.variable) is not set")
+        throw DatabaseError(.invalidURL, "\(TestServer.variable) is not set")
       }
       let name = try await server.makeDatabase(migrated: migrated)
       url = try DatabaseURL(server.url(of: name))

@@ -1,8 +1,6 @@
-import Dispatch
 import Foundation
+import SQL
 import Synchronization
-
-@testable import SQL
 
 /// The PostgreSQL server that tests may fill with databases of their own, named by the environment
 /// variable `TEST_POSTGRESQL_URL`: `Scripts/postgresql` starts one.
@@ -38,13 +36,7 @@ struct TestServer: Sendable {
 
   /// Runs one statement outside of a transaction, as an operator would.
   func run(_ sql: String) async throws {
-    let settings = try PostgreSQLSettings(url: url, statementTimeout: 30_000)
-    try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-      DispatchQueue(label: "operator").async {
-        continuation.resume(
-          with: Result { try PostgreSQLHandle(settings, preparedStatements: 1).runScript(sql) })
-      }
-    }
+    try await PostgreSQLDatabase.runAlone(sql, url: url)
   }
 
   private func template() async throws -> String {
