@@ -16,8 +16,11 @@ extension Chaos {
     private static let quiet = ["--delivery.deadline", "1s", "--log.level", "notice"]
 
     /// Runs nodes until `body` returns; each comes back when it has ended, as a supervisor sees to it.
+    ///
+    /// - Parameter databases: where each has the database, if not where the stage says.
     private func nodes(
-      _ count: Int, of stage: Stage, _ body: @escaping (RoundRobin, Supervisor) async throws -> Void
+      _ count: Int, of stage: Stage, databases: [String] = [],
+      _ body: @escaping (RoundRobin, Supervisor) async throws -> Void
     ) async throws {
       let robin = RoundRobin()
       let supervisor = Supervisor()
@@ -25,8 +28,9 @@ extension Chaos {
         for number in 0..<count {
           group.addTask {
             while !supervisor.isOver {
-              try await stage.serve(Self.quiet[0], Self.quiet[1], Self.quiet[2], Self.quiet[3]) {
-                running, server in
+              try await stage.serve(
+                Self.quiet + (databases.isEmpty ? [] : ["--database.url", databases[number]])
+              ) { running, server in
                 supervisor.started(number, running)
                 robin.add(number, server)
                 await eventually("its end", within: .seconds(600)) { !running.process.isRunning }
@@ -127,6 +131,64 @@ extension Chaos {
               #expect(running.process.isRunning)
             }
             try await settle(stage, robin, ledger)
+          }
+        }
+      }
+    }
+
+    /// The other node goes on; the one that is cut off promises nothing that it cannot keep, and is back
+    /// by itself.
+    @Test(.enabled(if: Network.isAvailable, "takes privileges and ip"))
+    func aNodeThatIsCutOffFromItsDatabaseComesBack() async throws {
+      let port = try await freePort()
+      let networks = ["127.0.7.1", "127.0.7.2"].map(Network.init)
+      let addresses = networks.map(\.address).joined(separator: ",")
+      defer { networks[0].mend() }
+      try await PostgreSQLServer.test("listen_addresses='\(addresses)'", "port=\(port)") { _ in
+        let urls = networks.map { "postgres://postgres@\($0.address):\(port)/postgres?sslmode=disable" }
+        try await Stage.test(database: urls[1]) { stage in
+          try await nodes(2, of: stage, databases: urls) { robin, supervisor in
+            let ledger = Ledger()
+            let cutOff = try #require(supervisor.running(0))
+            try await load(stage, robin, ledger, until: .seconds(120)) {
+              await eventually("promises") { ledger.now.marks.count > 50 }
+              try networks[0].cut()
+              await eventually("not ready", within: .seconds(45)) {
+                (try? await cutOff.call("admin", path: "/readyz").status) == 503
+              }
+              let node = try #require(robin.remove(0))
+              let before = ledger.now.marks.count
+              await eventually("promises of the other node") { ledger.now.marks.count > before + 50 }
+              networks[0].mend()
+              await eventually("ready again", within: .seconds(60)) {
+                (try? await cutOff.call("admin", path: "/readyz").status) == 200
+              }
+              robin.add(0, node)
+              let then = ledger.now.marks.count
+              await eventually("promises of both") { ledger.now.marks.count > then + 20 }
+            }
+            #expect(cutOff.process.isRunning)
+            try await settle(stage, robin, ledger)
+          }
+        }
+      }
+    }
+
+    @Test func whatOneNodeHasReportedDeadNoneSendsTo() async throws {
+      try await PostgreSQLServer.test { postgres in
+        try await Stage.test(database: postgres.url) { stage in
+          try await nodes(3, of: stage) { robin, _ in
+            let phones = try await robin.call { try await stage.phones(4, at: $0) }
+            for phone in phones {
+              stage.simulator.setToken(phone.token, TokenRule(status: phone.kind == .apns ? 410 : 404))
+            }
+            let reported = try await robin.call { try await $0.mark(phones) }
+            #expect(reported.deleted.count == 4)
+            for _ in 0..<9 {
+              let again = try await robin.call { try await $0.mark(phones) }
+              #expect(again.deleted.count == 4 && again.sent == 0)
+            }
+            #expect(stage.simulator.deliveries(includingRefused: true).count == 4)
           }
         }
       }

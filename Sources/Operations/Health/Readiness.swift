@@ -70,15 +70,35 @@ public final class Readiness: Sendable {
     return (status, ["status": .string(status.rawValue), "checks": .object(JSON.Object(members))])
   }
 
+  /// A database that says nothing for so long is none: whoever asks wants an answer.
+  private static let patience = Duration.seconds(3)
+
   private func databaseCheck() async -> (Status, JSON) {
-    do {
-      _ = try await database.read { try $0.query(Statement("SELECT 1")) }
-      if let failure = await writeFailure() { throw DatabaseError(failure, "") }
-      return (.ready, ["status": "ok"])
-    } catch {
-      let reason = (error as? DatabaseError)?.code.description ?? "unknown"
-      return (.unavailable, ["status": "failing", "reason": .string(reason)])
+    guard let failure = await databaseFailure() else { return (.ready, ["status": "ok"]) }
+    return (.unavailable, ["status": "failing", "reason": .string(failure)])
+  }
+
+  /// What is wrong with the database; a question that is not answered in time goes on by itself.
+  private func databaseFailure() async -> String? {
+    let (answers, continuation) = AsyncStream.makeStream(of: String?.self)
+    let asking = Task {
+      do {
+        _ = try await database.read { try $0.query(Statement("SELECT 1")) }
+        continuation.yield(await writeFailure()?.description)
+      } catch {
+        continuation.yield((error as? DatabaseError)?.code.description ?? "unknown")
+      }
     }
+    let waiting = Task {
+      try await Task.sleep(for: Self.patience)
+      continuation.yield("timeout")
+    }
+    defer {
+      asking.cancel()
+      waiting.cancel()
+    }
+    for await answer in answers { return answer }
+    return "timeout"
   }
 
   /// Why nothing can be written, as on a full disk: reads go on there, but nothing can be promised.

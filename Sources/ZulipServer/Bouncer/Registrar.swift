@@ -9,7 +9,7 @@ public final class Registrar: Sendable {
   /// After so long without the bouncer's word a registration has expired.
   static let maximumAge: TimeInterval = 86_400
   /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
-  private static let lease: TimeInterval = 30
+  private static let lease: TimeInterval = 20
   private static let atOnce = 64
   private static let interval = Duration.milliseconds(500)
 

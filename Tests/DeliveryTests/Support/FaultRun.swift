@@ -78,7 +78,7 @@ struct FaultRun {
               batches += 1
               return batches
             }
-            let isForDead = number.isMultiple(of: 7)
+            let isForDead = number.isMultiple(of: 3)
             if isForDead { batch.append(bench.push("dead", to: dead[number % dead.count])) }
             var results = try await bench.deliverer.deliver(batch)
             if isForDead { results.removeLast() }

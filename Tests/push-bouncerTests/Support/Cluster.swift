@@ -14,10 +14,12 @@ struct PostgreSQLServer {
   let url: String
 
   /// Runs a test with a server that has nothing in it.
-  static func test(_ body: (PostgreSQLServer) async throws -> Void) async throws {
+  ///
+  /// - Parameter settings: `name=value`, as in postgresql.conf.
+  static func test(_ settings: String..., body: (PostgreSQLServer) async throws -> Void) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(
       path: "cluster-\(UUID().uuidString.prefix(8))")
-    let url = try await script("start", folder)
+    let url = try await script("start", folder, settings)
     do {
       try await body(PostgreSQLServer(folder: folder, url: url))
     } catch {
@@ -33,12 +35,14 @@ struct PostgreSQLServer {
   /// Starts it again.
   func start() async throws { _ = try await Self.script("start", folder) }
 
-  private static func script(_ command: String, _ folder: URL) async throws -> String {
+  private static func script(_ command: String, _ folder: URL, _ settings: [String] = []) async throws
+    -> String
+  {
     let process = Process()
     process.executableURL =
       URL(filePath: #filePath).deletingLastPathComponent()
       .appending(path: "../../../Scripts/postgresql").standardizedFileURL
-    process.arguments = [command, folder.path]
+    process.arguments = [command, folder.path] + settings
     let output = Pipe()
     process.standardOutput = output
     try process.run()
@@ -46,6 +50,28 @@ struct PostgreSQLServer {
     process.waitUntilExit()
     try #require(process.terminationStatus == 0)
     return text.trimmingCharacters(in: .whitespacesAndNewlines)
+  }
+}
+
+/// An address of this machine that can be cut off, as a network is: what is on its way is lost, and nobody
+/// is told. Takes privileges.
+struct Network {
+  let address: String
+
+  static let isAvailable = run("route", "show", "table", "local") && geteuid() == 0
+
+  func cut() throws { try #require(Self.run("route", "add", "blackhole", "\(address)/32", "table", "local")) }
+  func mend() { _ = Self.run("route", "del", "blackhole", "\(address)/32", "table", "local") }
+
+  private static func run(_ arguments: String...) -> Bool {
+    let process = Process()
+    process.executableURL = URL(filePath: "/usr/sbin/ip")
+    process.arguments = arguments
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    guard (try? process.run()) != nil else { return false }
+    process.waitUntilExit()
+    return process.terminationStatus == 0
   }
 }
 
@@ -61,8 +87,9 @@ final class RoundRobin: Sendable {
 
   func add(_ number: Int, _ node: ChatServer) { state.withLock { $0.nodes[number] = node } }
 
-  /// Takes a node out; what has begun there goes on.
-  func remove(_ number: Int) { state.withLock { $0.nodes[number] = nil } }
+  /// Takes a node out, as a balancer does with one that is not ready; what has begun there goes on.
+  @discardableResult
+  func remove(_ number: Int) -> ChatServer? { state.withLock { $0.nodes.removeValue(forKey: number) } }
 
   /// How many calls are under way at a node.
   func calls(at number: Int) -> Int { state.withLock { $0.calls[number] ?? 0 } }

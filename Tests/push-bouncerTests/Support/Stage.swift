@@ -47,6 +47,13 @@ struct Stage {
     _ arguments: String..., through launcher: [String] = [],
     test: (Running, ChatServer) async throws -> Void
   ) async throws {
+    try await serve(arguments, through: launcher, test: test)
+  }
+
+  func serve(
+    _ arguments: [String], through launcher: [String] = [],
+    test: (Running, ChatServer) async throws -> Void
+  ) async throws {
     let providers = [
       "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint", simulator.apnsEndpoint, "--fcm.endpoint",
       simulator.fcmEndpoint, "--bouncer.rate_limit.per_server", "0",
