@@ -96,7 +96,10 @@ public final class OutboxSender: Sendable {
       fates.append((entry.id, entry.attempts, .retry(at: next)))
       if leftover.concernsRoute {
         failures += 1
-        notBefore = leftover.notBefore ?? notBefore
+        // One that goes too fast may be a device: whether it is the project, the next one tells.
+        if current.count > 1 || leftover.reason != .fcmQuotaExceeded {
+          notBefore = leftover.notBefore ?? notBefore
+        }
       }
     }
     let kept = Set(current.map(\.id))

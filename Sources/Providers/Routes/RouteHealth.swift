@@ -43,7 +43,9 @@ final class RouteHealth: Sendable {
         }
       case .retry(let reason, let notBefore):
         state.failure = (reason, state.failure?.since ?? now)
-        state.breaker.failed(isLasting: false, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
+        // A quota may be one device's: its minute is not the whole project's.
+        let asked = reason == .fcmQuotaExceeded ? nil : notBefore
+        state.breaker.failed(isLasting: false, notBefore: asked, now: now, jitter: .random(in: 0...1))
       case .misconfigured(let reason):
         state.failure = (reason, state.failure?.since ?? now)
         state.breaker.failed(isLasting: true, notBefore: nil, now: now, jitter: .random(in: 0...1))
