@@ -167,6 +167,7 @@ import Wire
       // Pauses are random up to a bound: time passes until it has been tried three times.
       for _ in 0..<200 where chat.wire.calls("push/e2ee/register").count < 3 {
         chat.clock.advance(60)
+        // Until the registrar has looked again; bounded by the number of rounds.
         try await Task.sleep(for: .milliseconds(50))
       }
       #expect(chat.wire.calls("push/e2ee/register").count >= 3)

@@ -51,27 +51,6 @@ extension Chaos {
       }
     }
 
-    /// The nodes' processes.
-    final class Supervisor: Sendable {
-      private let state = Mutex((nodes: [Int: Running](), isOver: false))
-      var isOver: Bool { state.withLock { $0.isOver } }
-      func started(_ number: Int, _ running: Running) {
-        let isOver = state.withLock { state in
-          state.nodes[number] = running
-          return state.isOver
-        }
-        if isOver { running.send(SIGTERM) }
-      }
-      func running(_ number: Int) -> Running? { state.withLock { $0.nodes[number] } }
-      func end() {
-        let nodes = state.withLock { state in
-          state.isOver = true
-          return state.nodes.values
-        }
-        for node in nodes { node.send(SIGTERM) }
-      }
-    }
-
     @Test func nodesShareTheOutboxAndSendEachOnce() async throws {
       try await PostgreSQLServer.test { postgres in
         try await Stage.test(database: postgres.url) { stage in

@@ -17,6 +17,7 @@ final class Attempts: Sendable {
     var pauses = Pauses(first: 0.002, longest: 0.1)
     var attempt = 1
     while attempt < Self.maximum, again(outcome) {
+      // Whoever got in the way is given the time to end; the thread is the driver's own.
       Thread.sleep(forTimeInterval: pauses.next())
       outcome = turn.withLock { _ in body() }
       attempt += 1

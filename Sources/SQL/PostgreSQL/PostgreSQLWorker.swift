@@ -42,6 +42,7 @@ final class PostgreSQLWorker: Sendable {
       } catch {
         let pause = pauses.next()
         guard ContinuousClock.now + .seconds(pause) < deadline else { throw error }
+        // The thread is the worker's own: nobody else waits on it.
         Thread.sleep(forTimeInterval: pause)
       }
     }

@@ -57,6 +57,7 @@ public final class RealmUpload: Sendable {
         } catch {
           logger.warning("realms could not be uploaded", metadata: ["error": "\(type(of: error))"])
         }
+        // The bouncer is away: longer each time, so that it is not pressed when it is back.
         try? await Task.sleep(for: pause)
         pause = min(pause * 2, .seconds(300))
       }

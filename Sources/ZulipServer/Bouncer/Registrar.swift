@@ -43,6 +43,7 @@ public final class Registrar: Sendable {
       group.addTask {
         while !Task.isCancelled {
           self.wake()
+          // New ones wake it; this finds those that come due, and those of a node that died.
           try? await Task.sleep(for: Self.interval)
         }
       }

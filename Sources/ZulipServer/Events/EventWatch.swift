@@ -26,6 +26,7 @@ public struct EventWatch: Sendable {
       } catch {
         logger.warning("device events cannot be watched", metadata: ["error": "\(type(of: error))"])
       }
+      // How late a client may hear of another node's doings.
       try? await Task.sleep(for: Self.interval)
     }
   }
