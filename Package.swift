@@ -44,7 +44,11 @@ let package = Package(
     // Floor 1: rooms that know nothing of the domain and nothing of each other.
     .target(
       name: "Sealing",
-      dependencies: ["CSodium", .product(name: "Crypto", package: "swift-crypto")],
+      dependencies: [
+        "CSodium",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "CryptoExtras", package: "swift-crypto"),
+      ],
       swiftSettings: swiftSettings),
     .target(
       name: "SQL",
@@ -59,12 +63,14 @@ let package = Package(
       name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
+        .embedInCode("0004_legacy.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
       name: "PostgreSQLMigrations", dependencies: ["SQL"], path: "Migrations/PostgreSQL",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
+        .embedInCode("0004_legacy.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -146,6 +152,22 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
+    .target(
+      name: "Nextcloud",
+      dependencies: [
+        "Delivery", "Providers", "Registrations", "SQL", "Sealing", "Wire",
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOFoundationCompat", package: "swift-nio"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+      ],
+      swiftSettings: swiftSettings),
+
     // Floor 5: what the operator sees, and what the host application calls.
     .target(
       name: "Backend",
@@ -176,7 +198,7 @@ let package = Package(
     .executableTarget(
       name: "push-bouncer",
       dependencies: [
-        "Backend", "Delivery", "Migrations", "Operations", "ProviderSimulator", "Providers",
+        "Backend", "Delivery", "Migrations", "Nextcloud", "Operations", "ProviderSimulator", "Providers",
         "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
@@ -296,6 +318,27 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
       ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "NextcloudTests",
+      dependencies: [
+        "Delivery", "Nextcloud", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
+        "TestDatabase", "Wire",
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "CryptoExtras", package: "swift-crypto"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTesting", package: "hummingbird"),
+        .product(name: "HummingbirdTLS", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "X509", package: "swift-certificates"),
+      ],
+      resources: [.embedInCode("vectors.json")],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "BackendTests",

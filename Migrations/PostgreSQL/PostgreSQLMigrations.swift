@@ -10,5 +10,6 @@ public enum PostgreSQLMigrations {
     Migration(1, "bouncer", PackageResources._001_bouncer_sql),
     Migration(2, "outbox", PackageResources._002_outbox_sql),
     Migration(3, "server", PackageResources._003_server_sql),
+    Migration(4, "legacy", PackageResources._004_legacy_sql),
   ]
 }

@@ -21,7 +21,7 @@ public final class Deliverer: Sendable {
     mutating func judge(
       _ outcome: Outcome, _ delivery: Delivery, _ now: Date
     ) -> (DeletionGuard.Verdict, Change?) {
-      let verdict = deletionGuard.judge(outcome, registeredAt: delivery.registeredAt)
+      let verdict = deletionGuard.judge(outcome, registeredAt: delivery.registration.registeredAt)
       switch (verdict, outcome) {
       case (.doubtRoute, .suspect(let reason)) where doubt == nil:
         doubt = (reason, now)
@@ -45,7 +45,7 @@ public final class Deliverer: Sendable {
   }
 
   private let providers: PushProviders
-  private let registrations: E2EERegistrations
+  private let registrations: RegistrationBook
   private let outbox: Outbox
   private let deadline: Duration
   private let now: @Sendable () -> Date
@@ -55,7 +55,7 @@ public final class Deliverer: Sendable {
 
   /// - Parameter deadline: how long a batch may take.
   public init(
-    providers: PushProviders, registrations: E2EERegistrations, outbox: Outbox, deadline: Duration,
+    providers: PushProviders, registrations: RegistrationBook, outbox: Outbox, deadline: Duration,
     now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.providers = providers
@@ -115,7 +115,7 @@ public final class Deliverer: Sendable {
   }
 
   /// The registrations among those of `deliveries` that have not ended.
-  func living(_ deliveries: [Delivery]) async throws -> Set<Int64> {
+  func living(_ deliveries: [Delivery]) async throws -> Set<RegistrationReference.Row> {
     try await registrations.living(deliveries.map(\.registration))
   }
 
@@ -227,8 +227,8 @@ extension Deliverer {
   /// was made again meanwhile stays, and so does every one while the database cannot be written:
   /// the provider will say the same next time.
   private func keepBooks(of deliveries: [Delivery], _ results: inout [DeliveryResult]) async {
-    var ending: [E2EERegistrations.Failure] = []
-    var refused: [E2EERegistrations.Failure] = []
+    var ending: [RegistrationBook.Failure] = []
+    var refused: [RegistrationBook.Failure] = []
     for (delivery, result) in zip(deliveries, results) {
       switch result {
       case .ended(let reason): ending.append(delivery.failure(reason))
@@ -237,9 +237,9 @@ extension Deliverer {
       }
     }
     guard !ending.isEmpty || !refused.isEmpty else { return }
-    var ended: Set<Int64> = []
+    var ended: Set<RegistrationReference> = []
     do {
-      ended = try await registrations.expire(ending)
+      ended = try await registrations.end(ending)
       try await registrations.note(refused)
     } catch {
       logger.error("registrations could not be updated", metadata: ["error": "\(type(of: error))"])
@@ -258,7 +258,7 @@ extension Deliverer {
 }
 
 extension Delivery {
-  fileprivate func failure(_ reason: Reason) -> E2EERegistrations.Failure {
-    .init(id: registration, registeredAt: registeredAt, reason: reason.description)
+  fileprivate func failure(_ reason: Reason) -> RegistrationBook.Failure {
+    .init(registration, reason: reason.description)
   }
 }

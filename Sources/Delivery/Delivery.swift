@@ -1,21 +1,18 @@
-public import Foundation
 public import Providers
+public import Registrations
 
 /// One notification on its way to one registration.
 public struct Delivery: Sendable {
   /// What goes to the provider.
   public var push: Push
-  /// The registration that it is for.
-  public var registration: Int64
-  /// When that registration was last made, as it was read along with the token: a registration
-  /// that was made again meanwhile does not end.
-  public var registeredAt: Date
+  /// The registration that it is for, as it was read along with the token: one that was made again
+  /// meanwhile does not end.
+  public var registration: RegistrationReference
 
   /// A delivery by its parts.
-  public init(push: Push, registration: Int64, registeredAt: Date) {
+  public init(push: Push, registration: RegistrationReference) {
     self.push = push
     self.registration = registration
-    self.registeredAt = registeredAt
   }
 }
 

@@ -40,7 +40,7 @@ import Testing
           if case .ended = result { Issue.record("a registration ended") }
         }
       }
-      #expect(try await bench.registrations.living(devices.map(\.registration)).count == devices.count)
+      #expect(try await bench.book.living(devices.map(\.registration)).count == devices.count)
     }
   }
 

@@ -39,7 +39,7 @@ import Testing
   @Test func `A token that died before it was registered stays`() async throws {
     try await DeliveryBench.test { bench in
       let device = try await bench.devices(.apns)[0]
-      let registered = Int((device.registeredAt.timeIntervalSince1970 * 1000).rounded())
+      let registered = Int((device.registration.registeredAt.timeIntervalSince1970 * 1000).rounded())
       bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .at(registered - 1)))
       #expect(try await bench.deliver("n", to: device) == .refused(.unregistered))
       #expect(try await bench.lives(device))

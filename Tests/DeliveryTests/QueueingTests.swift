@@ -129,14 +129,14 @@ import Testing
         Issue.record("the route is \(String(describing: bench.state(route)))")
         return
       }
-      #expect(try await bench.registrations.living(devices.map(\.registration)).count == 10)
+      #expect(try await bench.book.living(devices.map(\.registration)).count == 10)
       guard mistake != "topic" else { return }
       bench.providers.use(right)
       bench.deliverer.credentialsChanged(["main", "default"])
       try await bench.drained()
       #expect(bench.accepted().count == 30)
       #expect(bench.accepted().values.allSatisfy { $0.count == 1 })
-      #expect(try await bench.registrations.living(devices.map(\.registration)).count == 10)
+      #expect(try await bench.book.living(devices.map(\.registration)).count == 10)
     }
   }
 
@@ -149,9 +149,7 @@ import Testing
         bench.push("expired", to: devices[2], expiration: bench.clock.now + 60),
       ]
       #expect(try await bench.deliverer.deliver(pushes) == [.queued, .queued, .queued])
-      _ = try await bench.registrations.expire([
-        .init(id: devices[0].registration, registeredAt: devices[0].registeredAt, reason: "Unregistered")
-      ])
+      _ = try await bench.book.end([.init(devices[0].registration, reason: "Unregistered")])
       bench.advance(61)
       await bench.faults { _ in }
       try await bench.drained()

@@ -50,10 +50,9 @@ import Testing
     let dead = try #require(
       try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).first)
     #expect(
-      try await registrations.expire([
-        .init(id: dead.id, registeredAt: dead.registeredAt, reason: "UNREGISTERED")
-      ])
-        == [dead.id])
+      try await RegistrationBook(database: database, now: { clock.now }).end([
+        .init(dead.reference, reason: "UNREGISTERED")
+      ]) == [dead.reference])
 
     let registry = PrometheusRegistry()
     let (configuration, _) = try Configuration.load(

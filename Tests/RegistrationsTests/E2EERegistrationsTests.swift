@@ -54,9 +54,8 @@ struct E2EERegistrationsTests {
     try await store.registrations.register(token, iosAppID: "old.app", realm: realm.id, bouncerKey: "old")
     let first = try #require(
       try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
-    let failure = E2EERegistrations.Failure(
-      id: first.id, registeredAt: first.registeredAt, reason: "Unregistered")
-    #expect(try await store.registrations.expire([failure]) == [first.id])
+    let failure = RegistrationBook.Failure(first.reference, reason: "Unregistered")
+    #expect(try await store.book.end([failure]) == [first.reference])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).isEmpty)
     #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.text("Unregistered")]])
 
@@ -86,10 +85,9 @@ struct E2EERegistrationsTests {
     let met = try #require(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
     store.clock.advance(0.001)
     try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
-    let failure = E2EERegistrations.Failure(
-      id: met.id, registeredAt: met.registeredAt, reason: "Unregistered")
-    #expect(try await store.registrations.expire([failure]).isEmpty)
-    try await store.registrations.note([failure])
+    let failure = RegistrationBook.Failure(met.reference, reason: "Unregistered")
+    #expect(try await store.book.end([failure]).isEmpty)
+    try await store.book.note([failure])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).count == 1)
     #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.null]])
   }
@@ -120,8 +118,7 @@ struct E2EERegistrationsTests {
       try await store.registrations.register(token, iosAppID: nil, realm: realm.id, bouncerKey: "key")
     }
     let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.prefix(3).map(\.id))
-    _ = try await store.registrations.expire(
-      found.map { .init(id: $0.id, registeredAt: $0.registeredAt, reason: "UNREGISTERED") })
+    _ = try await store.book.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
     #expect(
       try await store.registrations.counts().map { [$0.live, $0.expired] } == [[0, 0], [2, 3]])
     #expect(try await store.registrations.removeExpired(before: store.clock.now) == 0)

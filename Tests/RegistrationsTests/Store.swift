@@ -22,6 +22,7 @@ final class Store: Sendable {
   let realms: RemoteRealms
   let analytics: Analytics
   let registrations: E2EERegistrations
+  let book: RegistrationBook
   private let test: TestDatabase
 
   init(storageKey: StorageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))) async throws {
@@ -32,6 +33,7 @@ final class Store: Sendable {
     servers = RemoteServers(database: database, storageKey: storageKey, now: now)
     realms = RemoteRealms(database: database)
     analytics = Analytics(database: database, storageKey: storageKey, now: now)
+    book = RegistrationBook(database: database, now: now)
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
 

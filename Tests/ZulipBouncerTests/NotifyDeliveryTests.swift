@@ -37,8 +37,8 @@ struct NotifyDeliveryTests {
     ]
     let batch = try batch([item], [registration("C0FFEE", .apns, app: "example.app")])
     let delivery = try #require(batch.deliveries.first)
-    #expect(delivery.registration == 7)
-    #expect(delivery.registeredAt == Date(timeIntervalSince1970: 5))
+    #expect(
+      delivery.registration == .init(.e2ee, id: 7, registeredAt: Date(timeIntervalSince1970: 5)))
     guard case .apns(let notification) = delivery.push else { throw CocoaError(.featureUnsupported) }
     #expect(notification.token == "C0FFEE")
     #expect(notification.topic == "example.app")

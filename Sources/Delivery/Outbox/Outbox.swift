@@ -103,14 +103,14 @@ public final class Outbox: Sendable {
       let id = try await self.id(of: route)
       let expiry = min(now + maxAge, delivery.push.expiration ?? .distantFuture)
       let collapse = delivery.push.collapseID.map {
-        storageKey.hash("\(delivery.registration) \($0)", for: Self.collapsePurpose).prefix(8)
+        storageKey.hash("\(delivery.registration.collapseKey) \($0)", for: Self.collapsePurpose).prefix(8)
           .reduce(Int64(0)) { $0 << 8 | Int64($1) }
       }
       statements.append(
         (
           Statement(
-            insertion, .integer(id), .integer(delivery.registration),
-            .integer(delivery.registeredAt.milliseconds),
+            insertion, .integer(id), .integer(delivery.registration.kind.rawValue),
+            .integer(delivery.registration.id), .integer(delivery.registration.registeredAt.milliseconds),
             .bytes(try SealedPush.seal(delivery.push, with: storageKey)), .integer(collapse),
             .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)), id
         ))
@@ -206,7 +206,7 @@ extension Outbox {
         UPDATE outbox SET due_at = $3, attempts = attempts + 1
         WHERE id IN (
           SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4 $skip_locked)
-        RETURNING id, registration_id, registered_at, push, attempts, expires_at
+        RETURNING id, registration_id, registered_at, push, attempts, expires_at, registration_kind
         """,
         .integer(routeID), .integer(now.milliseconds), .integer((now + seconds).milliseconds),
         .integer(Int64(limit))))
@@ -214,12 +214,16 @@ extension Outbox {
     var unreadable: [(Int64, Int, Fate)] = []
     for row in rows {
       let (id, attempts) = (try row.int64(0), Int(try row.int64(4)))
-      guard let push = SealedPush.open(try row.bytes(3), with: storageKey) else {
+      guard let push = SealedPush.open(try row.bytes(3), with: storageKey),
+        let kind = RegistrationReference.Kind(rawValue: try row.int64(6))
+      else {
         unreadable.append((id, attempts, .remove))
         continue
       }
       let delivery = Delivery(
-        push: push, registration: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2)))
+        push: push,
+        registration: .init(
+          kind, id: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2))))
       entries.append(
         Entry(id: id, delivery: delivery, attempts: attempts, expiresAt: Date(milliseconds: try row.int64(5)))
       )
@@ -256,14 +260,22 @@ extension Outbox {
 
 private let insertion = """
   INSERT INTO outbox
-    (route_id, registration_id, registered_at, push, collapse_hash, created_at, due_at, expires_at, attempts)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1)
+    (route_id, registration_kind, registration_id, registered_at, push, collapse_hash, created_at, due_at,
+    expires_at, attempts)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
   ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
-    route_id = excluded.route_id, registration_id = excluded.registration_id, registered_at = excluded.registered_at,
+    route_id = excluded.route_id, registration_kind = excluded.registration_kind,
+    registration_id = excluded.registration_id, registered_at = excluded.registered_at,
     push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at, expires_at = excluded.expires_at,
     attempts = outbox.attempts + 1
   RETURNING attempts
   """
+
+extension RegistrationReference {
+  /// Tells registrations apart, of every kind. Those that are end-to-end encrypted keep the name they
+  /// had when there were no others.
+  fileprivate var collapseKey: String { kind == .e2ee ? "\(id)" : "\(kind) \(id)" }
+}
 
 extension Push {
   var token: String {

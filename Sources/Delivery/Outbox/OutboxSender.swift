@@ -2,6 +2,7 @@ public import Foundation
 public import Logging
 import Metrics
 import Providers
+import Registrations
 import Synchronization
 
 /// Sends what is in the outbox: each route by itself, in the order of due times, at its own pace.
@@ -81,7 +82,7 @@ public final class OutboxSender: Sendable {
     guard !entries.isEmpty else { return false }
     let now = now()
     let living = try await deliverer.living(entries.map(\.delivery))
-    let current = entries.filter { $0.expiresAt > now && living.contains($0.delivery.registration) }
+    let current = entries.filter { $0.expiresAt > now && living.contains($0.delivery.registration.row) }
     let outcomes = await deliverer.attempt(current.map(\.delivery), on: route, within: Self.timeout)
     var fates: [(id: Int64, attempts: Int, fate: Outbox.Fate)] = []
     var notBefore: Date?

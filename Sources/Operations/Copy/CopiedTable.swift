@@ -44,17 +44,25 @@ struct CopiedTable: Sendable, Hashable {
       "remote_realm_counts", key: "server_id remote_id", "realm_id property subgroup end_time value"),
     CopiedTable(
       "remote_installation_counts", key: "server_id remote_id", "property subgroup end_time value"),
-    CopiedTable("bouncer_keys", "public_key"),
+    CopiedTable("bouncer_keys", "public_key announced_at"),
     CopiedTable(
       "e2ee_registrations",
       """
       realm_id token_id kind token token_hash ios_app_id bouncer_key_id registered_at expired_at failure
       failed_at
       """),
+    CopiedTable(
+      "legacy_registrations",
+      """
+      server_id realm_id user_id user_uuid kind token token_hash ios_app_id registered_at failure failed_at
+      """),
     CopiedTable("outbox_routes", "provider credential target"),
     CopiedTable(
       "outbox",
-      "route_id registration_id registered_at push collapse_hash created_at due_at expires_at attempts"),
+      """
+      route_id registration_id registered_at push collapse_hash created_at due_at expires_at attempts
+      registration_kind
+      """),
     CopiedTable("realms", "uuid name url require_e2ee owner_secret created_at"),
     CopiedTable(
       "users",

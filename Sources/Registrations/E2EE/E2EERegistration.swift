@@ -12,8 +12,7 @@ public struct E2EERegistration: Sendable {
   public let token: PushToken
   /// The app's bundle id; there is always one for APNs.
   public let iosAppID: String?
-  /// When it was last registered, in whole milliseconds. ``E2EERegistrations/expire(_:)`` wants it
-  /// back, so that a registration which was renewed meanwhile stays.
+  /// When it was last registered, in whole milliseconds.
   public let registeredAt: Date
 
   /// A registration by its parts.
@@ -24,4 +23,7 @@ public struct E2EERegistration: Sendable {
     self.iosAppID = iosAppID
     self.registeredAt = registeredAt
   }
+
+  /// What a delivery for it refers to.
+  public var reference: RegistrationReference { .init(.e2ee, id: id, registeredAt: registeredAt) }
 }

@@ -9,7 +9,6 @@ internal import Synchronization
 /// by which registrations of the same device can be found whatever the case of their tokens.
 public final class E2EERegistrations: Sendable {
   static let tokenPurpose = StorageKey.Purpose("e2ee_registrations.token")
-  static let tokenHashPurpose = StorageKey.Purpose("e2ee_registrations.token_hash")
 
   /// A power of two, as lists are padded, below what a statement can have.
   private static let maximumList = 16_384
@@ -36,7 +35,7 @@ public final class E2EERegistrations: Sendable {
     _ = try await database.execute(
       Statement(
         upsert, .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
-        .bytes(storageKey.seal(token.text, for: Self.tokenPurpose)), .integer(tokenHash(of: token)),
+        .bytes(storageKey.seal(token.text, for: Self.tokenPurpose)), .integer(storageKey.tokenHash(of: token)),
         .text(iosAppID), .integer(key), .integer(now().milliseconds)))
   }
 
@@ -57,15 +56,6 @@ public final class E2EERegistrations: Sendable {
       registration)
   }
 
-  /// Those of these rows that have not expired.
-  public func living(_ ids: [Int64]) async throws -> Set<Int64> {
-    guard !ids.isEmpty else { return [] }
-    let statement = Statement(
-      "SELECT id FROM e2ee_registrations WHERE id IN ($list) AND expired_at IS NULL",
-      list: ids.map { .integer($0) })
-    return Set(try await database.read { try $0.query(statement) }.map { try $0.int64(0) })
-  }
-
   private func registration(_ row: Row) throws -> E2EERegistration {
     guard let kind = PushToken.Kind(storage: try row.int64(2)),
       let text = storageKey.openText(try row.bytes(3), for: Self.tokenPurpose),
@@ -74,12 +64,6 @@ public final class E2EERegistrations: Sendable {
     return E2EERegistration(
       id: try row.int64(0), tokenID: TokenID(storage: try row.int64(1)), token: token,
       iosAppID: try row.optionalText(4), registeredAt: try row.date(5))
-  }
-
-  /// 64 bits of a keyed hash: enough to find rows by, the sealed token has the last word.
-  private func tokenHash(of token: PushToken) -> Int64 {
-    let hash = storageKey.hash(token.canonical, for: Self.tokenHashPurpose)
-    return Int64(bitPattern: hash.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }
 
   private func bouncerKeyID(_ publicKey: String) async throws -> Int64 {

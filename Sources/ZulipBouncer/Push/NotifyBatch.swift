@@ -25,8 +25,7 @@ struct NotifyBatch {
         logger.error("registration without app id", metadata: ["registration": "\(registration.id)"])
         continue
       }
-      deliveries.append(
-        Delivery(push: push, registration: registration.id, registeredAt: registration.registeredAt))
+      deliveries.append(Delivery(push: push, registration: registration.reference))
       targets.append((item.tokenID, item.kind))
     }
   }

@@ -53,7 +53,7 @@ struct BouncerService {
       database: store.database, storageKey: storageKey,
       maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds), now: now)
     let deliverer = Deliverer(
-      providers: providers, registrations: registrations, outbox: outbox,
+      providers: providers, registrations: store.book, outbox: outbox,
       deadline: configuration.delivery.deadline, now: now, logger: logger)
     let outboxSender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: store.database, now: now)

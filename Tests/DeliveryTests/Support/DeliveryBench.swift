@@ -26,8 +26,7 @@ final class DeliveryBench: Sendable {
   struct Device: Sendable {
     let kind: PushToken.Kind
     let token: String
-    let registration: Int64
-    let registeredAt: Date
+    let registration: RegistrationReference
   }
 
   static let topic = "org.example.chat"
@@ -39,6 +38,7 @@ final class DeliveryBench: Sendable {
   let providers: PushProviders
   let database: any Database
   let registrations: E2EERegistrations
+  let book: RegistrationBook
   let outbox: Outbox
   let deliverer: Deliverer
   let sender: OutboxSender
@@ -65,11 +65,12 @@ final class DeliveryBench: Sendable {
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     realm = try await Self.realm(in: database, storageKey, now)
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
+    book = RegistrationBook(database: database, now: now)
     outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
     var logger = Logger(label: "test")
     logger.logLevel = .critical
     deliverer = Deliverer(
-      providers: providers, registrations: registrations, outbox: outbox, deadline: deadline, now: now,
+      providers: providers, registrations: book, outbox: outbox, deadline: deadline, now: now,
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     providers.use(try credentials())
@@ -142,9 +143,7 @@ final class DeliveryBench: Sendable {
     }
     for token in tokens { try await register(token) }
     let found = try await registrations.lookup(realm: realm, tokenIDs: tokens.map(\.id))
-    return found.map {
-      Device(kind: kind, token: $0.token.text, registration: $0.id, registeredAt: $0.registeredAt)
-    }
+    return found.map { Device(kind: kind, token: $0.token.text, registration: $0.reference) }
   }
 
   /// Registers one, or registers it again.
@@ -154,7 +153,7 @@ final class DeliveryBench: Sendable {
   }
 
   func lives(_ device: Device) async throws -> Bool {
-    try await registrations.living([device.registration]).contains(device.registration)
+    try await book.living([device.registration]).contains(device.registration.row)
   }
 
   /// A notification to be told by its name.
@@ -169,7 +168,7 @@ final class DeliveryBench: Sendable {
             expiration: expiration))
       case .fcm: .fcm(FCMMessage(token: device.token, data: ["name": name]))
       }
-    return Outgoing(push: push, registration: device.registration, registeredAt: device.registeredAt)
+    return Outgoing(push: push, registration: device.registration)
   }
 
   /// Delivers one notification.

@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import Providers
+import Registrations
 import SQL
 import Sealing
 import Synchronization
@@ -70,7 +71,8 @@ extension Delivery {
         APNsNotification(
           token: token, topic: "org.example.chat", payload: ByteBuffer(string: text), pushType: .alert,
           priority: 10, expiration: expiration, collapseID: collapseID)),
-      registration: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25))
+      registration: .init(
+        .e2ee, id: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25)))
   }
 
   /// What it says.

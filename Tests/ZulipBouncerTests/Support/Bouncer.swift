@@ -32,6 +32,7 @@ final class Bouncer: Sendable {
   let analytics: Analytics
   let registrations: E2EERegistrations
   let requestTimes: RequestTimes
+  let book: RegistrationBook
   let keyPair: BouncerKeyPair
   let providers: PushProviders
   private let client: any TestClientProtocol
@@ -44,6 +45,8 @@ final class Bouncer: Sendable {
     analytics = parts.analytics
     registrations = parts.registrations
     requestTimes = parts.requestTimes
+    let clock = clock
+    book = RegistrationBook(database: database, now: { clock.now })
     keyPair = parts.keyPair
     providers = parts.providers
   }
@@ -89,7 +92,7 @@ final class Bouncer: Sendable {
           servers: servers, realms: RemoteRealms(database: database), analytics: analytics,
           registrations: registrations, requestTimes: requestTimes,
           deliverer: Deliverer(
-            providers: providers, registrations: registrations,
+            providers: providers, registrations: RegistrationBook(database: database, now: now),
             outbox: Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now),
             deadline: .seconds(10), now: now, logger: logger),
           keyring: { ring }, storageKey: storageKey, now: now, logger: logger))

@@ -1,0 +1,123 @@
+public import Foundation
+public import SQL
+
+/// What deliveries find out about registrations, of every kind: which have ended, and what went wrong.
+public struct RegistrationBook: Sendable {
+  /// A registration as a delivery met it, and what the provider said.
+  public struct Failure: Sendable, Hashable {
+    /// The registration.
+    public var registration: RegistrationReference
+    /// The reason's name, out of a small set.
+    public var reason: String
+
+    /// A failure by its parts.
+    public init(_ registration: RegistrationReference, reason: String) {
+      self.registration = registration
+      self.reason = reason
+    }
+  }
+
+  private let database: any Database
+  private let now: @Sendable () -> Date
+
+  /// The book of the registrations in `database`.
+  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.now = now
+  }
+
+  /// Ends registrations that a provider has declared dead. One that has been registered again
+  /// meanwhile stays (`spec/decisions.md` 7).
+  ///
+  /// An end-to-end encrypted one stays as expired, so that its server can be told; others are forgotten
+  /// at once (`spec/decisions.md` 20), a legacy one together with the older ones of the same token and
+  /// app, whichever server or user they are of (`spec/zulip.md` E.7).
+  ///
+  /// - Returns: those that are at an end now, by this call or by another one before it.
+  public func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
+    guard !dead.isEmpty else { return [] }
+    let now = Value.integer(now().milliseconds)
+    return try await database.write { connection in
+      var ended: Set<RegistrationReference> = []
+      for failure in dead {
+        let registration = failure.registration
+        let key: [Value] = [.integer(registration.id), .integer(registration.registeredAt.milliseconds)]
+        let statement =
+          switch registration.kind {
+          case .e2ee: Statement(expireE2EE, arguments: key + [now, .text(failure.reason)])
+          case .legacy: Statement(forgetLegacy, arguments: key)
+          case .nextcloud: Statement(forgetNextcloud, arguments: key)
+          }
+        if try connection.run(statement) > 0 { ended.insert(registration) }
+      }
+      return ended
+    }
+  }
+
+  /// Writes down why notifications could not be delivered, for the operator to see. What was
+  /// registered again meanwhile has a clean sheet.
+  public func note(_ failures: [Failure]) async throws {
+    guard !failures.isEmpty else { return }
+    let now = Value.integer(now().milliseconds)
+    try await database.write { connection in
+      for failure in failures {
+        let registration = failure.registration
+        try connection.run(
+          Statement(
+            """
+            UPDATE \(registration.kind.table) SET failure = $4, failed_at = $3
+            WHERE id = $1 AND registered_at = $2
+            """,
+            .integer(registration.id), .integer(registration.registeredAt.milliseconds), now,
+            .text(failure.reason)))
+      }
+    }
+  }
+
+  /// Those of these rows that are there and have not expired, whenever they were registered.
+  public func living(_ registrations: [RegistrationReference]) async throws -> Set<RegistrationReference.Row>
+  {
+    let statements = Dictionary(grouping: registrations, by: \.kind).map { kind, registrations in
+      let condition = kind == .e2ee ? " AND expired_at IS NULL" : ""
+      return (
+        kind,
+        Statement(
+          "SELECT id FROM \(kind.table) WHERE id IN ($list)\(condition)",
+          list: registrations.map { .integer($0.id) })
+      )
+    }
+    guard !statements.isEmpty else { return [] }
+    return try await database.read { connection in
+      var living: Set<RegistrationReference.Row> = []
+      for (kind, statement) in statements {
+        for row in try connection.query(statement) { living.insert(.init(kind: kind, id: try row.int64(0))) }
+      }
+      return living
+    }
+  }
+}
+
+extension RegistrationReference.Kind {
+  fileprivate var table: String {
+    switch self {
+    case .e2ee: "e2ee_registrations"
+    case .legacy: "legacy_registrations"
+    case .nextcloud: "nextcloud_devices"
+    }
+  }
+}
+
+private let expireE2EE = """
+  UPDATE e2ee_registrations SET expired_at = COALESCE(expired_at, $3), failure = $4, failed_at = $3
+  WHERE id = $1 AND registered_at = $2
+  """
+
+private let forgetLegacy = """
+  DELETE FROM legacy_registrations WHERE id IN (
+    SELECT other.id FROM legacy_registrations dead JOIN legacy_registrations other
+      ON other.token_hash = dead.token_hash AND other.kind = dead.kind
+      AND other.ios_app_id IS NOT DISTINCT FROM dead.ios_app_id AND other.registered_at <= dead.registered_at
+    WHERE dead.id = $1 AND dead.registered_at = $2)
+  """
+
+private let forgetNextcloud = "DELETE FROM nextcloud_devices WHERE id = $1 AND registered_at = $2"

@@ -1,0 +1,37 @@
+public import Foundation
+
+/// A registration of any kind, as it was when a notification was made for it.
+public struct RegistrationReference: Sendable, Hashable {
+  /// What kind of registration; also as the outbox keeps it.
+  public enum Kind: Int64, Sendable, Hashable, CaseIterable {
+    /// Of an app that gets end-to-end encrypted notifications.
+    case e2ee = 1
+    /// Of an old app, which gets them in clear.
+    case legacy = 2
+    /// Of a device at the Nextcloud proxy.
+    case nextcloud = 3
+  }
+
+  /// What kind of registration.
+  public let kind: Kind
+  /// Its row.
+  public let id: Int64
+  /// When it had last been registered, in whole milliseconds: one that was renewed since does not end.
+  public let registeredAt: Date
+
+  /// A reference by its parts.
+  public init(_ kind: Kind, id: Int64, registeredAt: Date) {
+    self.kind = kind
+    self.id = id
+    self.registeredAt = registeredAt
+  }
+
+  /// The row, whatever has become of it since.
+  public var row: Row { Row(kind: kind, id: id) }
+
+  /// A row of one kind of registration.
+  public struct Row: Sendable, Hashable {
+    let kind: Kind
+    let id: Int64
+  }
+}
