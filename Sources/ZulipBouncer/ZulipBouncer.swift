@@ -20,6 +20,8 @@ public struct ZulipBouncer: Sendable {
     public var analytics: Analytics
     /// The devices.
     public var registrations: E2EERegistrations
+    /// Which bouncer keys other nodes have.
+    public var bouncerKeys: BouncerKeys
     /// When servers and realms last called.
     public var requestTimes: RequestTimes
     /// Sends notifications.
@@ -36,13 +38,15 @@ public struct ZulipBouncer: Sendable {
     /// What it works with.
     public init(
       servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: E2EERegistrations,
-      requestTimes: RequestTimes, deliverer: Deliverer, keyring: @escaping @Sendable () -> BouncerKeyring,
+      bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
+      keyring: @escaping @Sendable () -> BouncerKeyring,
       storageKey: StorageKey, now: @escaping @Sendable () -> Date, logger: Logger
     ) {
       self.servers = servers
       self.realms = realms
       self.analytics = analytics
       self.registrations = registrations
+      self.bouncerKeys = bouncerKeys
       self.requestTimes = requestTimes
       self.deliverer = deliverer
       self.keyring = keyring
