@@ -35,7 +35,11 @@ extension ZulipBouncer {
       throw APIError.invalidRegistration
     } catch {
       // A node that has not been given a new key yet must not refuse it for good.
-      guard try await !dependencies.bouncerKeys.isAnnounced(publicKey) else { throw APIError.tryAgainLater }
+      if Base64.decodeStrictly(publicKey)?.count == BouncerKeyPair.keyBytes,
+        try await dependencies.bouncerKeys.isAnnounced(publicKey)
+      {
+        throw APIError.tryAgainLater
+      }
       throw APIError(code: "INVALID_BOUNCER_PUBLIC_KEY", "Invalid bouncer_public_key")
     }
     guard let registration = PushRegistration(plaintext) else { throw APIError.invalidRegistration }

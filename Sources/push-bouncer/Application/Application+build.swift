@@ -62,7 +62,8 @@ struct BouncerService {
     let bouncerDependencies = ZulipBouncer.Dependencies(
       servers: store.servers, realms: store.realms,
       analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
-      registrations: registrations, bouncerKeys: bouncerKeys, requestTimes: requestTimes,
+      registrations: registrations, legacy: store.legacy, bouncerKeys: bouncerKeys,
+      requestTimes: requestTimes,
       deliverer: deliverer,
       keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger)
     let bouncer = ZulipBouncer(

@@ -92,7 +92,9 @@ final class Bouncer: Sendable {
         configuration: settings,
         dependencies: .init(
           servers: servers, realms: RemoteRealms(database: database), analytics: analytics,
-          registrations: registrations, bouncerKeys: BouncerKeys(database: database, now: now),
+          registrations: registrations,
+          legacy: LegacyRegistrations(database: database, storageKey: storageKey, now: now),
+          bouncerKeys: BouncerKeys(database: database, now: now),
           requestTimes: requestTimes,
           deliverer: Deliverer(
             providers: providers, registrations: RegistrationBook(database: database, now: now),
