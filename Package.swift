@@ -172,7 +172,7 @@ let package = Package(
     .target(
       name: "Backend",
       dependencies: [
-        "Registrations", "Wire",
+        "Registrations", "SQL", "Wire",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
       ],

@@ -13,18 +13,18 @@ public struct Backend: Sendable {
 
   let accounts: Accounts
   let devices: Devices
-  let notify: @Sendable (User, JSON.Object) async throws -> JSON
+  let notify: @Sendable (User, Message) async throws -> [PartResult]
   let realmsChanged: @Sendable () -> Void
   private let token: BearerToken?
 
   /// - Parameters:
   ///   - token: what the host application shows; without one there are no such paths.
-  ///   - notify: sends a plaintext payload of Zulip to all devices of a user, and tells what became of it;
-  ///     it may refuse with an ``Wire/APIError``.
+  ///   - notify: sends the parts of a notification to all devices of a user, and tells what became of each;
+  ///     it may refuse all of it with an ``Wire/APIError``, before anything is sent.
   ///   - realmsChanged: called after a realm was added or is not as it was.
   public init(
     accounts: Accounts, devices: Devices, token: String?,
-    notify: @escaping @Sendable (User, JSON.Object) async throws -> JSON,
+    notify: @escaping @Sendable (User, Message) async throws -> [PartResult],
     realmsChanged: @escaping @Sendable () -> Void
   ) {
     self.accounts = accounts

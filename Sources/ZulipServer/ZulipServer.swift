@@ -38,6 +38,8 @@ public struct ZulipServer: Sendable {
     public var bell: EventBell
     /// Brings tokens to the bouncer; nil if there is none.
     public var registrar: Registrar?
+    /// Tells the bouncer of old tokens that are no longer used; nil if there is none.
+    public var unregistrar: LegacyUnregistrar?
     /// Sends notifications.
     public var notifier: Notifier
     /// The service's clock.
@@ -45,13 +47,14 @@ public struct ZulipServer: Sendable {
 
     /// What it works with.
     public init(
-      accounts: Accounts, devices: Devices, bell: EventBell, registrar: Registrar?, notifier: Notifier,
-      now: @escaping @Sendable () -> Date
+      accounts: Accounts, devices: Devices, bell: EventBell, registrar: Registrar?,
+      unregistrar: LegacyUnregistrar?, notifier: Notifier, now: @escaping @Sendable () -> Date
     ) {
       self.accounts = accounts
       self.devices = devices
       self.bell = bell
       self.registrar = registrar
+      self.unregistrar = unregistrar
       self.notifier = notifier
       self.now = now
     }
@@ -81,5 +84,13 @@ public struct ZulipServer: Sendable {
     // As the published page of the endpoint spells it.
     router.endpoint("/mobile_push/register", .post, use: authenticated(registerDevice))
     router.endpoint(path("mobile_push/e2ee/test_notification"), .post, use: authenticated(sendTest))
+
+    router.endpoint(
+      path("users/me/apns_device_token"),
+      [.post: authenticated(addAPNsToken), .delete: authenticated(removeAPNsToken)])
+    router.endpoint(
+      path("users/me/android_gcm_reg_id"),
+      [.post: authenticated(addFCMToken), .delete: authenticated(removeFCMToken)])
+    router.endpoint(path("mobile_push/test_notification"), .post, use: authenticated(sendLegacyTest))
   }
 }

@@ -54,11 +54,19 @@ import Testing
         .init(dead.reference, reason: "UNREGISTERED")
       ]) == [dead.reference])
 
+    let legacy = LegacyRegistrations(database: database, storageKey: key, now: { clock.now })
+    let user = try #require(LegacyUser(id: 10, uuid: nil))
+    for token in ["alive-token", "other-token"] {
+      try await legacy.register(
+        try PushToken(token, kind: .fcm), iosAppID: nil, for: user, server: server.id, realm: realm)
+    }
+    #expect(try await legacy.counts() == [.apns: 0, .fcm: 2])
+
     let registry = PrometheusRegistry()
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: ["retention.expired_days": "30"], workingDirectory: folder.path)
     let housekeeping = Housekeeping(
-      registrations: registrations,
+      registrations: registrations, legacy: legacy,
       devices: Devices(
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
@@ -68,12 +76,15 @@ import Testing
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
 
     clock.advance(days: 29)
-    try await housekeeping.work()
+    var sweep = Housekeeping.Sweep()
+    try await housekeeping.work(&sweep)
+    // Its device has moved on.
+    #expect(await registry.text().contains(#"{kind="legacy",provider="fcm",state="live"} 1"#))
     #expect(await registry.text().contains("\(expired) 1\n"))
     #expect(await registry.text().contains("\(live) 1\n"))
 
     clock.advance(days: 2)
-    try await housekeeping.work()
+    try await housekeeping.work(&sweep)
     #expect(await registry.text().contains("\(expired) 0\n"))
     #expect(await registry.text().contains("\(live) 1\n"))
     #expect(await registry.text().contains(#"{kind="e2ee",provider="apns",state="live"} 0"#))

@@ -1,20 +1,63 @@
 internal import HTTPTypes
 internal import Hummingbird
 internal import Registrations
-internal import Wire
+internal import SQL
+public import Wire
 
 extension Backend {
+  /// The parts of a notification, as the body has them: what phones are to read, what old apps are sent,
+  /// and what Nextcloud's apps are.
+  public struct Message: Sendable {
+    /// `zulip`
+    public var zulip: Field?
+    /// `legacy`
+    public var legacy: Field?
+    /// `nextcloud`
+    public var nextcloud: Field?
+  }
+
+  /// What became of a part.
+  public struct PartResult: Sendable {
+    let name: String
+    let outcome: Result<JSON, any Error>
+
+    /// A part, by its name in the body, with its result or why it could not be sent.
+    public init(_ name: String, _ outcome: Result<JSON, any Error>) {
+      self.name = name
+      self.outcome = outcome
+    }
+  }
+
   /// `POST .../notifications`: sends a notification to all devices of a user, by every way that the body
-  /// has a part for.
+  /// has a part for. Parts stand alone: where one was sent and another could not be, the answer is 200 and
+  /// says so, so that what was sent is not sent again.
   func sendNotification(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await Self.body(of: request, members: ["zulip", "legacy", "nextcloud"])
-    for part in ["legacy", "nextcloud"] where body[part].present != nil {
-      throw APIError("\(body[part].path): \(part) is not served yet")
+    let message = Message(
+      zulip: body["zulip"].present, legacy: body["legacy"].present, nextcloud: body["nextcloud"].present)
+    guard message.zulip ?? message.legacy ?? message.nextcloud != nil else {
+      throw APIError("\(body.path) wants zulip, legacy or nextcloud, with what is to be sent")
     }
-    guard let payload = try body["zulip"].present?.members() else {
-      throw APIError("\(body.path) wants zulip, with the payload of the notification")
+    let results = try await notify(try await user(context), message)
+    if let failure = results.first?.failure, results.allSatisfy({ $0.failure != nil }) { throw failure }
+    return Envelope.response(.ok, results.map { .init($0.name, $0.json) })
+  }
+}
+
+extension Backend.PartResult {
+  fileprivate var failure: (any Error)? {
+    if case .failure(let error) = outcome { error } else { nil }
+  }
+
+  fileprivate var json: JSON {
+    switch outcome {
+    case .success(let json): return json
+    case .failure(let error):
+      let error = error as? APIError ?? (error is DatabaseError ? .tryAgainLater : .internalError)
+      return [
+        "result": "error", "status": .integer(Int64(error.status.code)), "msg": .string(error.message),
+        "code": .string(error.code),
+      ]
     }
-    let result = try await notify(try await user(context), payload)
-    return Envelope.response(.ok, [.init("zulip", result)])
   }
 }

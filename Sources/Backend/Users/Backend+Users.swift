@@ -13,7 +13,9 @@ extension Backend {
       email: try body["email"].email(), uuid: try body["user_uuid"].present?.uuid(),
       apiKey: try body["api_key"].present?.apiKey(), username: try body["username"].present?.username())
     do {
-      let (user, apiKey, isNew) = try await accounts.put(description, userID: userID, realm: realm)
+      let (user, apiKey, isNew) = try await accounts.put(
+        description, userID: userID, realm: realm, newKey: devices.signOut)
+      if apiKey != nil, !isNew { devices.changed(user: user.id) }
       return Envelope.response(isNew ? .created : .ok, user.members(apiKey: apiKey))
     } catch let refusal as Accounts.Refusal {
       throw APIError(refusal, of: description, realm: realm, userID: userID)

@@ -1,5 +1,5 @@
 public import Foundation
-internal import SQL
+public import SQL
 internal import Sealing
 
 extension Accounts {
@@ -39,22 +39,25 @@ extension Accounts {
 
   /// Adds a user, or makes the one that is there as told.
   ///
+  /// - Parameter newKey: what is to be done in the same transaction if a user that is there gets another
+  ///   API key; given the user's row. May be run more than once.
   /// - Returns: the user; its API key if it was given or made now; and whether the user is new.
   /// - Throws: ``Refusal``, or the database's own error.
-  public func put(_ description: UserDescription, userID: Int64, realm: UUID) async throws -> (
-    user: User, apiKey: String?, isNew: Bool
-  ) {
-    let newKey = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
+  public func put(
+    _ description: UserDescription, userID: Int64, realm: UUID,
+    newKey: @escaping @Sendable (_ user: Int64, any Connection) throws -> Void = { _, _ in }
+  ) async throws -> (user: User, apiKey: String?, isNew: Bool) {
+    let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
     return try await write { [self] connection in
       let realmID = try connection.realm(realm)
       let before = try connection.user(userID, realm: realmID)
       if let before {
-        try update(before, to: description, on: connection)
+        if try update(before, to: description, on: connection) { try newKey(before.id, connection) }
       } else {
-        try insert(description, apiKey: newKey, userID: userID, realm: realmID, on: connection)
+        try insert(description, apiKey: key, userID: userID, realm: realmID, on: connection)
       }
       let isKeyNew = before == nil || description.apiKey != nil
-      return (try connection.present(userID, realm: realmID), isKeyNew ? newKey : nil, before == nil)
+      return (try connection.present(userID, realm: realmID), isKeyNew ? key : nil, before == nil)
     }
   }
 
@@ -107,10 +110,16 @@ extension Accounts {
         .integer(now().milliseconds)))
   }
 
-  private func update(_ user: User, to description: UserDescription, on connection: any Connection) throws {
+  /// - Returns: whether its API key is another one now.
+  private func update(
+    _ user: User, to description: UserDescription, on connection: any Connection
+  ) throws -> Bool {
     let username = description.username ?? user.username
     try connection.check(description.email, username, byOtherThan: user.id)
     let keyHash = description.apiKey.map { storageKey.hash($0, for: Self.apiKeyPurpose) }
+    let oldHash = try connection.query(
+      Statement("SELECT api_key_hash FROM users WHERE id = $1", .integer(user.id))
+    ).first?.bytes(0)
     try connection.run(
       Statement(
         """
@@ -121,6 +130,7 @@ extension Accounts {
         .text(description.email), .text(description.email.lowercased()), .text(username),
         .text(username.lowercased()), .text((description.uuid ?? user.uuid).canonical), .bytes(keyHash),
         .integer(user.id)))
+    return keyHash != nil && keyHash != oldHash
   }
 }
 

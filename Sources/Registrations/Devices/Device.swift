@@ -62,6 +62,13 @@ public struct Device: Sendable {
   /// Whose tokens it has.
   public internal(set) var kind: PushToken.Kind?
 
+  /// The device as one that gets its notifications under this token, which it has or wants.
+  public func reached(by token: TokenID) -> Device {
+    var device = self
+    device.state.tokenID = token
+    return device
+  }
+
   /// A token that has been in use for so long is registered again when its client sends it
   /// (`spec/decisions.md` 11).
   static let refreshAge: TimeInterval = 30 * 86_400

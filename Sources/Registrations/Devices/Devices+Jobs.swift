@@ -59,14 +59,18 @@ extension Devices {
   }
 
   /// The bouncer has accepted: from now on the token gets notifications. Where the device is gone or wants
-  /// another token by now, this one goes again.
+  /// another token by now, this one goes again. The token of its old app has served.
   public func finish(_ job: RegistrationJob) async throws {
-    try await end(job) { $0.accepted(job.tokenID) }
+    try await end(job) { [legacyTokens] device, connection in
+      let fields = device.accepted(job.tokenID)
+      if !fields.isEmpty { try legacyTokens.supersede(by: job.tokenID, user: job.user, on: connection) }
+      return fields
+    }
   }
 
   /// The bouncer will never accept.
   public func finish(_ job: RegistrationJob, with error: Device.RegistrationError) async throws {
-    try await end(job) { $0.refused(job.tokenID, error) }
+    try await end(job) { device, _ in device.refused(job.tokenID, error) }
   }
 
   /// Tries again at this time. One that another sender has taken over meanwhile is that one's.
@@ -78,7 +82,8 @@ extension Devices {
   }
 
   private func end(
-    _ job: RegistrationJob, _ change: @escaping @Sendable (inout Device) -> Device.Fields
+    _ job: RegistrationJob,
+    _ change: @escaping @Sendable (inout Device, any Connection) throws -> Device.Fields
   ) async throws {
     let server = localServer
     do {
@@ -88,7 +93,7 @@ extension Devices {
           Statement(
             "DELETE FROM device_registrations WHERE device_id = $1 AND token_id = $2", .integer(job.device),
             .integer(job.tokenID.storage)))
-        let fields = change(&device)
+        let fields = try change(&device, connection)
         if fields.isEmpty { try connection.forget([job.tokenID], realmOf: job.user, at: server) }
         return fields
       }

@@ -15,6 +15,8 @@ public final class Devices: Sendable {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
+  /// The tokens of the users' old apps, which devices take the place of.
+  public let legacyTokens: LegacyTokens
   /// As whom this program registers with its own bouncer; nil if it uses another's.
   let localServer: Int64?
   /// Called after a change of a user's devices, with the user's row.
@@ -32,6 +34,7 @@ public final class Devices: Sendable {
   ) {
     self.database = database
     self.storageKey = storageKey
+    legacyTokens = LegacyTokens(database: database, storageKey: storageKey, now: now)
     self.localServer = localServer
     self.now = now
     self.changed = changed
@@ -80,12 +83,32 @@ public final class Devices: Sendable {
   public func remove(user: Int64) async throws {
     try await database.write { [self] connection in
       guard try connection.lock(user: user) else { return }
-      let devices = try devices(of: user, on: connection)
-      try connection.run(Statement("DELETE FROM devices WHERE user_id = $1", .integer(user)))
-      try connection.forget(devices.flatMap(\.tokens), realmOf: user, at: localServer)
+      try removeAll(of: user, on: connection)
       try connection.run(Statement("DELETE FROM users WHERE id = $1", .integer(user)))
     }
     changed(user)
+  }
+
+  /// Ends all that a user's apps have registered: their key has changed, so they are no longer signed in
+  /// (`spec/zulip.md` C.7). For the transaction in which that happens; ``changed(user:)`` comes after it.
+  public func signOut(user: Int64, on connection: any Connection) throws {
+    guard try connection.lock(user: user) else { return }
+    for device in try removeAll(of: user, on: connection) {
+      try connection.emit(.removed, device: device.id, user: user, now: now().milliseconds)
+    }
+  }
+
+  /// Tells those who wait for a user's events that there may be some.
+  public func changed(user: Int64) { changed(user) }
+
+  /// The user's row is locked.
+  @discardableResult
+  private func removeAll(of user: Int64, on connection: any Connection) throws -> [Device] {
+    let devices = try devices(of: user, on: connection)
+    try connection.run(Statement("DELETE FROM devices WHERE user_id = $1", .integer(user)))
+    try connection.forget(devices.flatMap(\.tokens), realmOf: user, at: localServer)
+    try legacyTokens.removeAll(user: user, on: connection)
+    return devices
   }
 
   /// A user's devices as they are, and the number of the newest event that has led there.
@@ -100,9 +123,14 @@ public final class Devices: Sendable {
 
   /// A user's devices that get notifications: one query, each with the key and the token of one moment.
   public func active(user: Int64) async throws -> [Device] {
-    let statement = Statement(
-      "SELECT \(Device.columns) FROM devices WHERE user_id = $1 AND token_id IS NOT NULL", .integer(user))
-    return try await database.read { try $0.query(statement) }.map(device)
+    try await database.read { try self.active(user: user, on: $0) }
+  }
+
+  func active(user: Int64, on connection: any Connection) throws -> [Device] {
+    try connection.query(
+      Statement(
+        "SELECT \(Device.columns) FROM devices WHERE user_id = $1 AND token_id IS NOT NULL", .integer(user))
+    ).map(device)
   }
 
   /// Takes what a client sent. With a new token there is a job for the bouncer when this returns.

@@ -54,7 +54,7 @@ public struct APIError: Error, HTTPResponseError, Sendable {
   public static var tryAgainLater: APIError { .unavailable("Service temporarily unavailable", retryAfter: 5) }
 
   /// 500: a fault of ours, of which the caller learns nothing.
-  static var internalError: APIError {
+  public static var internalError: APIError {
     APIError(.internalServerError, code: "INTERNAL_SERVER_ERROR", "Internal server error")
   }
 

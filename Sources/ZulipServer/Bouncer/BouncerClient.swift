@@ -86,7 +86,7 @@ public struct BouncerClient: Sendable {
     _ = try await post("server/analytics", "application/x-www-form-urlencoded", form)
   }
 
-  private func post(_ endpoint: String, _ contentType: String, _ body: [UInt8]) async throws -> JSON {
+  func post(_ endpoint: String, _ contentType: String, _ body: [UInt8]) async throws -> JSON {
     let answer: Answer
     do {
       answer = try await transport(Call(endpoint: endpoint, contentType: contentType, body: body))

@@ -23,6 +23,11 @@ public enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
     if case .refused("MISSING_REMOTE_REALM", _) = self { true } else { false }
   }
 
+  /// Whether the token is one that it does not have.
+  var isMissingToken: Bool {
+    if case .refused(_, "Token does not exist") = self { true } else { false }
+  }
+
   /// Whether this ends a registration for good; nil if it is to be tried again: the bouncer is away, or its
   /// operator has to let this server or realm in first.
   var registrationError: Device.RegistrationError? {

@@ -11,14 +11,13 @@ public final class Registrar: Sendable {
   /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
   private static let lease: TimeInterval = 20
   private static let atOnce = 64
-  private static let interval = Duration.milliseconds(500)
 
   private let devices: Devices
   private let bouncer: BouncerClient
   private let realms: RealmUpload
   private let now: @Sendable () -> Date
   private let logger: Logger
-  private let wakeUp = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+  private let loop: WorkLoop
 
   /// Registers the tokens of `devices`.
   public init(
@@ -30,40 +29,21 @@ public final class Registrar: Sendable {
     self.realms = realms
     self.now = now
     self.logger = logger
+    loop = WorkLoop("registrations", logger: logger)
   }
 
   /// There is something new: need not wait for the next look.
-  func wake() {
-    wakeUp.continuation.yield()
-  }
+  func wake() { loop.wake() }
 
   /// Works until the task is cancelled; what is under way is then given back.
   public func run() async {
-    await withTaskGroup { group in
-      group.addTask {
-        while !Task.isCancelled {
-          self.wake()
-          // New ones wake it; this finds those that come due, and those of a node that died.
-          try? await Task.sleep(for: Self.interval)
-        }
+    await loop.run { [self] in
+      let jobs = try await devices.leaseJobs(limit: Self.atOnce, for: Self.lease)
+      await withTaskGroup { group in
+        for job in jobs { group.addTask { await self.work(on: job) } }
       }
-      for await _ in wakeUp.stream {
-        do {
-          while !Task.isCancelled, try await round() {}
-        } catch {
-          logger.error("registrations cannot be worked on", metadata: ["error": "\(type(of: error))"])
-        }
-      }
+      return jobs.count == Self.atOnce
     }
-  }
-
-  /// Takes as many as may go at once; whether there were so many.
-  private func round() async throws -> Bool {
-    let jobs = try await devices.leaseJobs(limit: Self.atOnce, for: Self.lease)
-    await withTaskGroup { group in
-      for job in jobs { group.addTask { await self.work(on: job) } }
-    }
-    return jobs.count == Self.atOnce
   }
 
   private func work(on job: RegistrationJob) async {

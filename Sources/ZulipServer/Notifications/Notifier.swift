@@ -5,8 +5,8 @@ public import Wire
 /// Sends notifications to all devices of a user, each sealed with that device's key, in one request to
 /// the bouncer.
 public struct Notifier: Sendable {
-  private let devices: Devices
-  private let bouncer: (client: BouncerClient, realms: RealmUpload)?
+  let devices: Devices
+  let bouncer: (client: BouncerClient, realms: RealmUpload)?
 
   /// - Parameter bouncer: nil if there is none, and nobody gets any.
   public init(devices: Devices, bouncer: (client: BouncerClient, realms: RealmUpload)?) {
@@ -34,17 +34,64 @@ public struct Notifier: Sendable {
     }
   }
 
-  /// Sends to all devices of a user.
-  ///
-  /// - Parameter payload: what the phones read (`spec/zulip.md` E.8); `realm_url`, `realm_name` and
-  ///   `user_id` are filled in where they are missing.
-  /// - Throws: ``Wire/APIError``: too large, or nothing can be sent now and nothing is promised.
-  public func notify(_ user: User, _ payload: JSON.Object) async throws -> Result {
-    let found = try await devices.active(user: user.id)
+  /// What a notification is to say: to devices that read it end-to-end encrypted, to old apps, or to both.
+  public struct Message: Sendable {
+    /// What phones read once they have opened it (`spec/zulip.md` E.8); `realm_url`, `realm_name` and
+    /// `user_id` are filled in where they are missing.
+    public var encrypted: JSON.Object?
+    /// What old apps are sent.
+    public var legacy: LegacyMessage?
+
+    /// A message by its parts.
+    public init(encrypted: JSON.Object?, legacy: LegacyMessage?) {
+      self.encrypted = encrypted
+      self.legacy = legacy
+    }
+  }
+
+  /// What became of each part that there was, or why it could not be sent: an ``Wire/APIError``, or the
+  /// database's error. Of a part that failed nothing is promised.
+  public struct Outcome: Sendable {
+    /// Of the encrypted part.
+    public var encrypted: Swift.Result<Result, any Error>?
+    /// Of the part for old apps.
+    public var legacy: Swift.Result<LegacyResult, any Error>?
+  }
+
+  /// Sends to all devices of a user: to old apps first (`spec/zulip.md` C.8), and to each device once, also
+  /// to one that is changing from the one to the other at this moment.
+  public func notify(_ user: User, _ message: Message) async throws -> Outcome {
+    guard let legacy = message.legacy else {
+      guard let payload = message.encrypted else { return Outcome() }
+      let found = try await devices.active(user: user.id)
+      return Outcome(encrypted: await result { try await send(payload, to: found, of: user) })
+    }
+    var (tokens, found) = try await devices.legacyTokens.recipients(user.id, devices: devices)
+    var outcome = Outcome()
     do {
-      return try await send(payload, to: found, of: user)
-    } catch let error as BouncerError {
-      throw APIError(error)
+      let (result, missing) = try await send(legacy, to: tokens.map(\.token), of: user)
+      outcome.legacy = .success(result)
+      // The bouncer left them out because their devices have moved on since we looked.
+      if message.encrypted != nil, !missing.isEmpty {
+        found += try await successors(of: tokens.filter { missing.contains($0.token) }, user, except: found)
+      }
+    } catch {
+      outcome.legacy = .failure((error as? BouncerError).map { APIError(legacy: $0) } ?? error)
+    }
+    if let payload = message.encrypted {
+      let devices = found
+      outcome.encrypted = await result { try await send(payload, to: devices, of: user) }
+    }
+    return outcome
+  }
+
+  private func result<Success>(
+    _ body: () async throws -> Success
+  ) async -> Swift.Result<Success, any Error> {
+    do {
+      return .success(try await body())
+    } catch {
+      return .failure((error as? BouncerError).map { APIError($0) } ?? error)
     }
   }
 

@@ -75,7 +75,7 @@ struct BouncerService {
       logger: logger)
     let backend = Backend(
       accounts: builtIn.accounts, devices: builtIn.devices, token: configuration.backendToken,
-      notify: { user, payload in try await builtIn.notifier.notify(user, payload).json },
+      notify: { user, message in try await builtIn.notify(user, message) },
       realmsChanged: { builtIn.realms?.request() })
 
     let readiness = Readiness(
@@ -85,6 +85,9 @@ struct BouncerService {
     metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.bell.waiters))] }
     metrics.gauges("push_bouncer_device_registrations_pending") {
       [.init(Double((try? await builtIn.devices.jobCount()) ?? 0))]
+    }
+    metrics.gauges("push_bouncer_legacy_unregistrations_pending") {
+      [.init(Double((try? await builtIn.devices.legacyTokens.jobCount()) ?? 0))]
     }
     let adminPort = Port()
     return BouncerService(
@@ -104,7 +107,7 @@ struct BouncerService {
         },
         Repeating {
           await Housekeeping(
-            registrations: registrations, devices: builtIn.devices,
+            registrations: registrations, legacy: store.legacy, devices: builtIn.devices,
             lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
             now: now,
             logger: logger

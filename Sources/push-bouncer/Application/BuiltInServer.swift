@@ -24,6 +24,7 @@ struct BuiltInServer {
   let notifier: Notifier
   let realms: RealmUpload?
   let registrar: Registrar?
+  let unregistrar: LegacyUnregistrar?
   /// To another program's bouncer.
   private let client: HTTPClient?
 
@@ -62,16 +63,22 @@ struct BuiltInServer {
       Registrar(
         devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now, logger: logger)
     }
+    let unregistrar = bouncer.map { bouncer in
+      LegacyUnregistrar(
+        tokens: devices.legacyTokens, bouncer: bouncer.client, now: store.now, logger: logger)
+    }
     let server = ZulipServer(
       configuration: .init(
         rateLimitPerUser: configuration.server.rateLimitPerUser,
         maximumBodyBytes: configuration.http.maxBodyBytes),
       dependencies: .init(
-        accounts: accounts, devices: devices, bell: bell, registrar: registrar, notifier: notifier,
+        accounts: accounts, devices: devices, bell: bell, registrar: registrar, unregistrar: unregistrar,
+        notifier: notifier,
         now: store.now))
     return BuiltInServer(
       server: server, accounts: accounts, devices: devices, bell: bell, notifier: notifier,
-      realms: bouncer?.realms, registrar: registrar, client: client)
+      realms: bouncer?.realms, registrar: registrar, unregistrar: unregistrar,
+      client: client)
   }
 
   /// Works in the background until its task is cancelled.
@@ -80,6 +87,7 @@ struct BuiltInServer {
       group.addTask { await EventWatch(devices: devices, bell: bell, logger: logger).run() }
       if let realms { group.addTask { await realms.run() } }
       if let registrar { group.addTask { await registrar.run() } }
+      if let unregistrar { group.addTask { await unregistrar.run() } }
     }
   }
 

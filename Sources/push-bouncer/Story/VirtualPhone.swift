@@ -18,10 +18,12 @@ struct VirtualPhone {
   /// The id of the newest key.
   private(set) var keyID: UInt32 = 0
 
-  init(_ kind: PushToken.Kind, appID: String?) {
+  /// - Parameter token: the one that it has from another app of it; nil gets it one.
+  init(_ kind: PushToken.Kind, appID: String?, token: String? = nil) {
     self.kind = kind
     self.appID = kind == .apns ? appID : nil
-    token = Self.newToken(kind)
+    let token = token ?? Self.newToken(kind)
+    self.token = token
     tokens = [token]
     rotateKey()
   }

@@ -19,18 +19,22 @@ struct Host: Sendable {
     private struct State {
       var notifications: [(user: User, payload: JSON.Object)] = []
       var realmChanges = 0
-      var refusal: APIError?
+      var refusals: [String: APIError] = [:]
     }
 
     private let state = Mutex(State())
     var notifications: [(user: User, payload: JSON.Object)] { state.withLock { $0.notifications } }
     var realmChanges: Int { state.withLock { $0.realmChanges } }
     func changeRealms() { state.withLock { $0.realmChanges += 1 } }
-    func refuse(with error: APIError) { state.withLock { $0.refusal = error } }
-    func notify(_ user: User, _ payload: JSON.Object) throws {
-      try state.withLock { state in
-        if let refusal = state.refusal { throw refusal }
+    /// What becomes of parts whose payload has this `content`.
+    func refuse(_ content: String, with error: APIError) { state.withLock { $0.refusals[content] = error } }
+    func notify(_ user: User, _ payload: JSON.Object) throws -> Result<Void, any Error> {
+      state.withLock { state in
+        if let refusal = payload["content"]?.string.flatMap({ state.refusals[$0] }) {
+          return .failure(refusal)
+        }
         state.notifications.append((user, payload))
+        return .success(())
       }
     }
   }
@@ -60,9 +64,12 @@ struct Host: Sendable {
     let asked = Asked()
     let backend = Backend(
       accounts: accounts, devices: devices, token: token,
-      notify: { user, payload in
-        try asked.notify(user, payload)
-        return Self.sent
+      notify: { user, message in
+        let parts = [("zulip", message.zulip), ("legacy", message.legacy), ("nextcloud", message.nextcloud)]
+        let payloads = try parts.compactMap { name, field in try field.map { (name, try $0.members()) } }
+        return try payloads.map { name, payload in
+          .init(name, try asked.notify(user, payload).map { Self.sent })
+        }
       },
       realmsChanged: { asked.changeRealms() })
     let router = Router(context: WireContext.self)

@@ -95,6 +95,8 @@ final class Chat: Sendable {
     let client = BouncerClient(transport: wire.call)
     let realms = RealmUpload(accounts: accounts, bouncer: client, logger: logger)
     let registrar = Registrar(devices: devices, bouncer: client, realms: realms, now: now, logger: logger)
+    let unregistrar = LegacyUnregistrar(
+      tokens: devices.legacyTokens, bouncer: client, now: now, logger: logger)
     let notifier = Notifier(devices: devices, bouncer: isThere ? (client, realms) : nil)
     let realm = try await accounts.put(
       realm: UUID(), name: "Zulip Dev", url: "https://chat.example.org", requiresE2EE: nil
@@ -103,7 +105,7 @@ final class Chat: Sendable {
       configuration: .init(rateLimitPerUser: perUser, maximumBodyBytes: 1 << 20),
       dependencies: .init(
         accounts: accounts, devices: devices, bell: bell, registrar: isThere ? registrar : nil,
-        notifier: notifier,
+        unregistrar: isThere ? unregistrar : nil, notifier: notifier,
         now: now))
     let router = Router(context: WireContext.self)
     router.add(middleware: EnvelopeMiddleware())
@@ -113,6 +115,7 @@ final class Chat: Sendable {
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask { await registrar.run() }
       group.addTask { await realms.run() }
+      group.addTask { await unregistrar.run() }
       try await application.test(.live) { client in
         try await test(
           Chat(

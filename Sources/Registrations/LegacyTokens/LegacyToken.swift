@@ -1,0 +1,38 @@
+public import Foundation
+public import Sealing
+
+/// A token of a user's old app, as the built-in chat-server side keeps it.
+public struct LegacyToken: Sendable, Hashable {
+  /// The token, as it was first spelled.
+  public let token: PushToken
+  /// The app's bundle id; there for APNs.
+  public let iosAppID: String?
+
+  /// A token with its app.
+  public init(_ token: PushToken, iosAppID: String?) {
+    self.token = token
+    self.iosAppID = iosAppID
+  }
+
+  /// Whether a client that names this id means the same device: clients spell an APNs token in either
+  /// case, and the id is one of the spelling (`spec/zulip.md` F.1, F.4).
+  public func isMeant(by id: TokenID) -> Bool {
+    let text = token.text
+    let spellings = token.kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]
+    return spellings.contains { TokenID(token: $0) == id }
+  }
+}
+
+/// What the bouncer has yet to be told: that a token, or that all tokens of a user, are no longer used.
+public struct Unregistration: Sendable {
+  /// Its row.
+  public let id: Int64
+  /// The user's realm.
+  public let realm: UUID
+  /// The user.
+  public let user: LegacyUser
+  /// The token; nil stands for all of the user's.
+  public let token: PushToken?
+  /// How often it was tried, this time included.
+  public let attempts: Int
+}

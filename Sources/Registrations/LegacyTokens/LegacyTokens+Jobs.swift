@@ -1,0 +1,47 @@
+public import Foundation
+internal import SQL
+
+extension LegacyTokens {
+  /// Takes what the bouncer has yet to be told, the longest due first, under a lease: whoever finds one due
+  /// again after `seconds` may take it over.
+  public func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
+    let now = now()
+    let statement = Statement(
+      """
+      UPDATE legacy_unregistrations SET due_at = $2, attempts = attempts + 1
+      WHERE id IN (
+        SELECT id FROM legacy_unregistrations WHERE due_at <= $1 ORDER BY due_at LIMIT $3 $skip_locked)
+      RETURNING id, realm_uuid, user_uuid, user_id, kind, token, attempts
+      """,
+      .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit)))
+    return try await database.execute(statement).map { row in
+      guard let user = LegacyUser(id: try row.int64(3), uuid: try row.uuid(2)) else {
+        throw DatabaseError(.corrupt, "an unregistration is nobody's")
+      }
+      let token = try row.optionalInt64(4).flatMap { kind in try open(kind, try row.bytes(5)) }
+      return Unregistration(
+        id: try row.int64(0), realm: try row.uuid(1), user: user, token: token,
+        attempts: Int(try row.int64(6)))
+    }
+  }
+
+  /// The bouncer knows. One that another sender has taken over meanwhile is done all the same.
+  public func finish(_ job: Unregistration) async throws {
+    _ = try await database.execute(
+      Statement("DELETE FROM legacy_unregistrations WHERE id = $1", .integer(job.id)))
+  }
+
+  /// Tries again at this time; `failure` says why it was not to be had now.
+  public func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
+    _ = try await database.execute(
+      Statement(
+        "UPDATE legacy_unregistrations SET due_at = $3, failure = $4 WHERE id = $1 AND attempts = $2",
+        .integer(job.id), .integer(Int64(job.attempts)), .integer(date.milliseconds), .text(failure)))
+  }
+
+  /// How much the bouncer has yet to be told.
+  public func jobCount() async throws -> Int64 {
+    let statement = Statement("SELECT COUNT(*) FROM legacy_unregistrations")
+    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
+  }
+}

@@ -1,0 +1,44 @@
+internal import Registrations
+public import Wire
+
+/// A notification as old apps read it, in clear (`spec/zulip.md` E.1, E.2).
+public struct LegacyMessage: Sendable {
+  /// For APNs: `aps` and, in `custom`, what stands beside it.
+  let apns: JSON.Object
+  /// For FCM: `data`, whose values the bouncer makes text.
+  let fcm: JSON.Object
+  /// For FCM: how urgent it is.
+  let fcmOptions: JSON.Object
+
+  /// Reads `{"apns_payload", "gcm_payload", "gcm_options"}`, each of which may be missing.
+  public init(_ field: Field) throws(APIError) {
+    try field.forbidMembers(except: ["apns_payload", "gcm_payload", "gcm_options"])
+    func object(_ name: String) throws(APIError) -> JSON.Object { try field[name].present?.members() ?? [:] }
+    (apns, fcm, fcmOptions) = (
+      try object("apns_payload"), try object("gcm_payload"), try object("gcm_options")
+    )
+    guard !apns.members.isEmpty || !fcm.members.isEmpty else {
+      throw field.error("wants apns_payload or gcm_payload")
+    }
+  }
+
+  private init(apns: JSON.Object, fcm: JSON.Object, fcmOptions: JSON.Object) {
+    (self.apns, self.fcm, self.fcmOptions) = (apns, fcm, fcmOptions)
+  }
+
+  /// The same without what was written, for realms whose messages go encrypted or not at all (C.8).
+  var redacted: LegacyMessage {
+    let text: JSON = "New message"
+    var (apns, fcm) = (apns, fcm)
+    if fcm["event"] != "remove", fcm["content"] != nil { fcm["content"] = text }
+    if apns["custom"]?["zulip"]?["event"] != "remove", let alert = apns["alert"] {
+      if case .object(var parts) = alert {
+        if parts["body"] != nil { parts["body"] = text }
+        apns["alert"] = .object(parts)
+      } else {
+        apns["alert"] = text
+      }
+    }
+    return LegacyMessage(apns: apns, fcm: fcm, fcmOptions: fcmOptions)
+  }
+}

@@ -1,0 +1,66 @@
+internal import Delivery
+public import Foundation
+public import Logging
+public import Registrations
+
+/// Tells the bouncer of tokens that are no longer used: durably, and again and again until it knows
+/// (`spec/decisions.md` 13).
+public final class LegacyUnregistrar: Sendable {
+  /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
+  private static let lease: TimeInterval = 20
+  private static let atOnce = 32
+
+  private let tokens: LegacyTokens
+  private let bouncer: BouncerClient
+  private let now: @Sendable () -> Date
+  private let logger: Logger
+  private let loop: WorkLoop
+
+  /// Works on what `tokens` has for the bouncer.
+  public init(
+    tokens: LegacyTokens, bouncer: BouncerClient, now: @escaping @Sendable () -> Date, logger: Logger
+  ) {
+    self.tokens = tokens
+    self.bouncer = bouncer
+    self.now = now
+    self.logger = logger
+    loop = WorkLoop("unregistrations", logger: logger)
+  }
+
+  /// There is something new: need not wait for the next look.
+  func wake() { loop.wake() }
+
+  /// Works until the task is cancelled.
+  public func run() async {
+    await loop.run { [self] in
+      let jobs = try await tokens.leaseJobs(limit: Self.atOnce, for: Self.lease)
+      await withTaskGroup { group in
+        for job in jobs { group.addTask { await self.work(on: job) } }
+      }
+      return jobs.count == Self.atOnce
+    }
+  }
+
+  private func work(on job: Unregistration) async {
+    do {
+      do {
+        try await bouncer.unregisterLegacy(job.token, of: job.user, realm: job.realm)
+        try await tokens.finish(job)
+        logger.info("old token unregistered at the bouncer", metadata: ["unregistration": "\(job.id)"])
+      } catch let error as BouncerError {
+        // What it does not have it need not forget.
+        if error.isMissingToken { return try await tokens.finish(job) }
+        logger.warning(
+          "the bouncer does not unregister, to be tried again",
+          metadata: ["unregistration": "\(job.id)", "reason": "\(error)", "attempts": "\(job.attempts)"])
+        let next = RetrySchedule.registration.next(
+          after: job.attempts, now: now(), notBefore: nil, random: .random(in: 0...1))
+        try await tokens.postpone(job, until: next, failure: "\(error)")
+      }
+    } catch {
+      // The lease runs out, and somebody tries again.
+      logger.warning(
+        "an unregistration could not be written down", metadata: ["error": "\(type(of: error))"])
+    }
+  }
+}

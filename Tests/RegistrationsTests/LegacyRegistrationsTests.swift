@@ -1,0 +1,94 @@
+import Foundation
+import Registrations
+import SQL
+import Sealing
+import Testing
+
+@Suite("Legacy registrations")
+struct LegacyRegistrationsTests {
+  private func legacy(_ store: Store) -> LegacyRegistrations {
+    LegacyRegistrations(
+      database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now })
+  }
+
+  @Test("of one user and token are one, whoever registers it at once, under whichever name")
+  func unique() async throws {
+    let store = try await Store()
+    let legacy = legacy(store)
+    let server = try await store.server().server.id
+    let uuid = UUID()
+    let names = try [(10, uuid), (10, nil), (nil, uuid)].map { try #require(LegacyUser(id: $0, uuid: $1)) }
+    let both = names[0]
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for index in 0..<60 {
+        group.addTask {
+          let token = try PushToken(index.isMultiple(of: 2) ? "c0ffee" : "C0FFEE", kind: .apns)
+          try await legacy.register(
+            token, iosAppID: "app", for: names[index % 3], server: server, realm: nil)
+        }
+      }
+      try await group.waitForAll()
+    }
+    #expect(try await legacy.reach(both, server: server, realm: nil).registrations.count == 1)
+    #expect(try await store.rows("SELECT COUNT(*) FROM legacy_registrations") == [[1]])
+  }
+
+  @Test("are swept in stretches: where a device has moved on, in that realm and of that kind")
+  func sweep() async throws {
+    let store = try await Store()
+    let legacy = legacy(store)
+    let server = try await store.server().server
+    let (realm, other) = (try await store.realm(of: server), try await store.realm(of: server))
+    let user = try #require(LegacyUser(id: nil, uuid: UUID()))
+    for number in 0..<20 {
+      try await legacy.register(
+        try PushToken("token-\(number)", kind: .fcm), iosAppID: nil, for: user, server: server.id,
+        realm: number < 10 ? realm : number < 15 ? other : nil)
+    }
+    for number in 0..<20 where number.isMultiple(of: 2) {
+      try await store.registrations.register(
+        try PushToken("token-\(number)", kind: .fcm), iosAppID: nil, realm: realm.id, bouncerKey: "key")
+    }
+    var (last, removed, steps): (Int64?, Int, Int) = (0, 0, 0)
+    while let row = last {
+      let result = try await legacy.sweep(after: row, limit: 3)
+      removed += result.removed
+      last = result.last
+      steps += 1
+    }
+    #expect(removed == 5)
+    #expect(steps == 8)
+    #expect(try await store.rows("SELECT COUNT(*) FROM legacy_registrations") == [[15]])
+    #expect(
+      try await store.rows("SELECT COUNT(*) FROM legacy_registrations WHERE realm_id = \(realm.id)") == [[5]])
+  }
+
+  @Test("that a provider has declared dead go with the older ones of that token and app, and stay if renewed")
+  func end() async throws {
+    let store = try await Store()
+    let legacy = legacy(store)
+    let token = try PushToken("c0ffee", kind: .apns)
+    let servers = [
+      try await store.server("a.example.org").server.id, try await store.server("b.example.org").server.id,
+    ]
+    let user = try #require(LegacyUser(id: 10, uuid: nil))
+    for (server, app) in [(servers[0], "app"), (servers[1], "app")] {
+      try await legacy.register(token, iosAppID: app, for: user, server: server, realm: nil)
+      store.clock.advance(1)
+    }
+    let older = try #require(try await legacy.find(token, of: user, server: servers[0]))
+    let newer = try #require(try await legacy.find(token, of: user, server: servers[1]))
+    let failure = RegistrationBook.Failure(older.reference, reason: "Unregistered")
+    #expect(try await store.book.end([failure]) == [older.reference])
+    #expect(try await store.book.living([older.reference, newer.reference]) == [newer.reference.row])
+
+    try await legacy.register(token, iosAppID: "app", for: user, server: servers[1], realm: nil)
+    let late = RegistrationBook.Failure(newer.reference, reason: "Unregistered")
+    #expect(try await store.book.end([late]).isEmpty)
+    try await store.book.note([late])
+    #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.null]])
+    let renewed = try #require(try await legacy.find(token, of: user, server: servers[1]))
+    try await store.book.note([.init(renewed.reference, reason: "BadDeviceToken")])
+    #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.text("BadDeviceToken")]])
+  }
+}

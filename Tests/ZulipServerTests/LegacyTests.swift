@@ -1,0 +1,366 @@
+import Foundation
+import HTTPTypes
+import Registrations
+import SQL
+import Sealing
+import Synchronization
+import Testing
+import Wire
+
+@testable import ZulipServer
+
+/// What old apps register, and how they give way to new ones (`spec/zulip.md` C.6-C.8, F.1).
+@Suite struct LegacyTests {
+  private static let gone = #"{"result":"error","msg":"Token does not exist","code":"BAD_REQUEST"}"#
+
+  private static func receipt(android: Int = 0, apple: Int = 0, missing: [String] = []) -> String {
+    let apns = missing.filter { !$0.hasPrefix("fcm") }.map { "\"\($0)\"" }.joined(separator: ",")
+    let fcm = missing.filter { $0.hasPrefix("fcm") }.map { "\"\($0)\"" }.joined(separator: ",")
+    return """
+      {"result":"success","msg":"","total_android_devices":\(android),"total_apple_devices":\(apple),\
+      "deleted_devices":{"android_devices":[\(fcm)],"apple_devices":[\(apns)]},"realm":null}
+      """
+  }
+
+  private func fields(_ call: BouncerClient.Call) throws -> [String: String] {
+    Dictionary(
+      try #require(Form.parse(call.body)).map { ($0.name, $0.value) }, uniquingKeysWith: { $1 })
+  }
+
+  private func tokens(_ client: Client) async throws -> [String] {
+    try await client.chat.devices.legacyTokens.tokens(of: client.user.id).map(\.token.text)
+  }
+
+  private func untilUnregistered(_ chat: Chat) async throws {
+    let end = ContinuousClock.now + .seconds(20)
+    while try await chat.devices.legacyTokens.jobCount() > 0 {
+      try #require(ContinuousClock.now < end, "the bouncer was not told in time")
+      try await Task.sleep(for: .milliseconds(10))
+    }
+  }
+
+  @Test func `Tokens are kept once, and the bouncer is told each time`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      for token in ["c0ffee", "C0FFEE"] {
+        let answer = try await client.call(
+          .post, "users/me/apns_device_token", ("appid", "org.zulip.Zulip"), ("token", token))
+        #expect(answer.status == 200)
+      }
+      #expect(try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a")).status == 200)
+      #expect(try await tokens(client) == ["c0ffee", "fcm-a"])
+      let calls = chat.wire.calls("push/register")
+      #expect(calls.count == 3)
+      #expect(
+        try fields(calls[1]) == [
+          "user_id": "10", "user_uuid": client.user.uuid.uuidString.lowercased(),
+          "realm_uuid": chat.realm.uuid.uuidString.lowercased(), "token": "C0FFEE", "token_kind": "1",
+          "ios_app_id": "org.zulip.Zulip",
+        ])
+      #expect(try fields(calls[2])["ios_app_id"] == nil)
+    }
+  }
+
+  @Test func `Wrong tokens are refused, and nothing of them is kept`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      let apns = "users/me/apns_device_token"
+      let cases: [(String, [(String, String)], String)] = [
+        (apns, [("token", "c0ffee")], "Missing 'appid' argument"),
+        (apns, [("appid", "a b"), ("token", "c0ffee")], "appid has invalid format"),
+        (apns, [("appid", "app")], "Missing 'token' argument"),
+        (apns, [("appid", "app"), ("token", "")], "Empty or invalid length token"),
+        (apns, [("appid", "app"), ("token", "xyz")], "Invalid APNS token"),
+        (
+          "users/me/android_gcm_reg_id", [("token", String(repeating: "x", count: 5000))],
+          "Empty or invalid length token"
+        ),
+      ]
+      for (path, form, message) in cases {
+        let answer = try await client.call(.post, path, form)
+        #expect(answer.status == 400 && answer.message == message, "\(message): \(answer.json.text)")
+      }
+      #expect(try await tokens(client).isEmpty)
+      #expect(chat.wire.calls("push/register").isEmpty)
+    }
+  }
+
+  @Test func `A bouncer that does not take a token is passed on, and the app comes again`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      for (status, body, expected) in [
+        (400, #"{"result":"error","msg":"Invalid token type","code":"BAD_REQUEST"}"#, 400),
+        (500, "oops", 502), (429, #"{"result":"error","msg":"slow","code":"RATE_LIMIT_HIT"}"#, 502),
+      ] {
+        chat.wire.answer(status, body)
+        let answer = try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+        #expect(answer.status == expected)
+        if expected == 400 { #expect(answer.message == "Invalid token type") }
+      }
+      #expect(try await tokens(client) == ["fcm-a"])
+    }
+  }
+
+  @Test func `A token that is removed is removed at the bouncer too, whenever that is back`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+      chat.wire.answer(503, "away")
+      let answer = try await client.call(.delete, "users/me/apns_device_token", ("token", "C0FFEE"))
+      #expect(answer.status == 200)
+      #expect(try await tokens(client).isEmpty)
+      try await Self.eventually { !chat.wire.calls("push/unregister").isEmpty }
+      #expect(try await chat.devices.legacyTokens.jobCount() == 1)
+      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+      chat.clock.advance(3600)
+      try await untilUnregistered(chat)
+      let last = try #require(chat.wire.calls("push/unregister").last)
+      #expect(try fields(last)["token"] == "C0FFEE")
+      #expect(try fields(last)["token_kind"] == "1")
+      #expect(try fields(last)["user_uuid"] == client.user.uuid.uuidString.lowercased())
+      // What this side does not have may still be the bouncer's.
+      #expect(try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "x")).status == 200)
+      chat.wire.answer(400, Self.gone)
+      let unknown = try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "x"))
+      #expect(unknown.status == 400 && unknown.message == "Token does not exist")
+    }
+  }
+
+  @Test func `A token that comes back before the bouncer was told stays there`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      chat.wire.answer(503, "away")
+      try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      try await Self.eventually { !chat.wire.calls("push/unregister").isEmpty }
+      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      #expect(try await chat.devices.legacyTokens.jobCount() == 0)
+      #expect(try await tokens(client) == ["fcm-a"])
+    }
+  }
+
+  @Test(arguments: [
+    (registered: "c0ffee", kind: "apns", named: "C0FFEE"), ("C0ffEE", "apns", "c0ffee"),
+    ("c0ffee", "apns", "c0ffee"), ("fcm-a", "fcm", "fcm-a"),
+  ])
+  func `A device that registers takes the place of its old app, in every spelling`(
+    _ registered: String, _ kind: String, _ named: String
+  ) async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      let neighbour = try await chat.user("hamlet", id: 11)
+      let endpoint = kind == "apns" ? "apns_device_token" : "android_gcm_reg_id"
+      for client in [client, neighbour] {
+        for token in [registered, kind == "apns" ? "beef" : "FCM-A"] {
+          try await client.call(.post, "users/me/\(endpoint)", ("appid", "app"), ("token", token))
+        }
+      }
+      let device = try await client.addDevice()
+      try await client.register(device, token: named, kind: kind)
+      try await client.waitUntil(device, "active") { $0.tokenID != nil }
+      #expect(try await tokens(client).count == 1)
+      #expect(try await tokens(neighbour).count == 2)
+      try await untilUnregistered(chat)
+      let calls = chat.wire.calls("push/unregister")
+      #expect(calls.count == 1)
+      #expect(try fields(try #require(calls.first))["token"] == registered)
+    }
+  }
+
+  @Test func `Old apps get what they can read, before devices that decrypt`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+      let device = try await client.addDevice()
+      try await client.register(device, token: "other", kind: "fcm")
+      try await client.waitUntil(device, "active") { $0.tokenID != nil }
+      let order = Mutex<[String]>([])
+      chat.wire.answer { call in
+        order.withLock { $0.append(call.endpoint) }
+        return call.endpoint == "push/notify"
+          ? (200, Self.receipt(apple: 1, missing: ["C0FFEE"]))
+          : (
+            200,
+            #"{"result":"success","apple_successfully_sent_count":0,"android_successfully_sent_count":1,"delete_token_ids":[]}"#
+          )
+      }
+      let field = Field(
+        ["apns_payload": ["alert": "hi"], "gcm_payload": ["event": "message", "content": "hi"]],
+        path: "legacy")
+      let outcome = try await chat.notifier.notify(
+        client.user, .init(encrypted: ["type": "message"], legacy: try LegacyMessage(field)))
+      #expect(order.withLock { $0 } == ["push/notify", "push/e2ee/notify"])
+      #expect(
+        try outcome.legacy?.get().json == [
+          "devices": 1, "total_apple_devices": 1, "total_android_devices": 0, "deleted_devices": 1,
+        ])
+      #expect(try outcome.encrypted?.get().android == 1)
+      let body = try JSON.parse(try #require(chat.wire.calls("push/notify").first).body)
+      #expect(body["apple_devices"] == ["c0ffee"] && body["android_devices"] == [])
+      #expect(body["apns_payload"] == ["alert": "hi"])
+      // There is no Android device: nothing for one.
+      #expect(body["gcm_payload"] == [:])
+      #expect(body["user_id"] == 10)
+      // What the bouncer does not have is forgotten, and with nobody left it is not asked.
+      #expect(try await tokens(client).isEmpty)
+      let again = try await chat.notifier.notify(
+        client.user, .init(encrypted: nil, legacy: try LegacyMessage(field)))
+      #expect(try again.legacy?.get() == Notifier.LegacyResult())
+      #expect(chat.wire.calls("push/notify").count == 1)
+    }
+  }
+
+  @Test func `A device that moves on while it is notified gets it all the same, and once`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+      let device = try await client.addDevice()
+      let items = Mutex<[JSON]>([])
+      chat.wire.answer { call in
+        switch call.endpoint {
+        case "push/notify":
+          // The bouncer has the new registration by now; this side has yet to hear of it.
+          try await client.register(device, token: "C0FFEE", kind: "apns")
+          return (200, Self.receipt(missing: ["c0ffee"]))
+        case "push/e2ee/register": return (503, "slow")
+        default:
+          let body = try JSON.parse(call.body)
+          if case .array(let list)? = body["push_requests"] { items.withLock { $0 += list } }
+          return (
+            200,
+            #"{"result":"success","apple_successfully_sent_count":1,"android_successfully_sent_count":0,"delete_token_ids":[]}"#
+          )
+        }
+      }
+      let legacy = try LegacyMessage(Field(["apns_payload": ["alert": "hi"]], path: "legacy"))
+      let outcome = try await chat.notifier.notify(
+        client.user, .init(encrypted: ["type": "message"], legacy: legacy))
+      #expect(try outcome.encrypted?.get().devices == 1)
+      #expect(items.withLock { $0 }.map { $0["token_id"] } == [.string(TokenID(token: "C0FFEE").base64)])
+    }
+  }
+
+  @Test func `A part that fails does not make the other one be sent again`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      let device = try await client.addDevice()
+      try await client.register(device, token: "other", kind: "fcm")
+      try await client.waitUntil(device, "active") { $0.tokenID != nil }
+      chat.wire.answer { call in
+        call.endpoint == "push/notify" ? (200, Self.receipt(android: 1)) : (500, "oops")
+      }
+      let legacy = try LegacyMessage(Field(["gcm_payload": ["event": "message"]], path: "legacy"))
+      let outcome = try await chat.notifier.notify(
+        client.user, .init(encrypted: ["type": "message"], legacy: legacy))
+      #expect(try outcome.legacy?.get().android == 1)
+      guard case .failure(let error as APIError)? = outcome.encrypted else {
+        Issue.record("sent all the same")
+        return
+      }
+      #expect(error.status == .badGateway)
+    }
+  }
+
+  @Test func `In a realm that wants encryption old apps get no content`() async throws {
+    let message = try LegacyMessage(
+      Field(
+        [
+          "gcm_payload": ["event": "message", "content": "secret", "topic": "t"],
+          "apns_payload": [
+            "alert": ["title": "t", "body": "secret"], "custom": ["zulip": ["event": "message"]],
+          ],
+        ], path: "legacy"))
+    #expect(message.redacted.fcm == ["event": "message", "content": "New message", "topic": "t"])
+    #expect(message.redacted.apns["alert"] == ["title": "t", "body": "New message"])
+    let removal = try LegacyMessage(
+      Field(
+        [
+          "gcm_payload": ["event": "remove", "content": "x"],
+          "apns_payload": ["badge": 0, "custom": ["zulip": ["event": "remove"]]],
+        ], path: "legacy"))
+    #expect(removal.redacted.fcm == removal.fcm && removal.redacted.apns == removal.apns)
+
+    try await Chat.test { chat in
+      let realm = try await chat.accounts.put(
+        realm: chat.realm.uuid, name: "Zulip", url: chat.realm.url, requiresE2EE: true
+      ).realm
+      #expect(realm.requiresE2EE)
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      chat.wire.answer(200, Self.receipt(android: 1))
+      _ = try await chat.notifier.notify(client.user, .init(encrypted: nil, legacy: message))
+      let body = try JSON.parse(try #require(chat.wire.calls("push/notify").first).body)
+      #expect(body["gcm_payload"]?["content"] == "New message")
+    }
+  }
+
+  @Test func `A test goes to one token, or to each`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      let none = try await client.call(.post, "mobile_push/test_notification")
+      #expect(none.status == 200)
+      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      #expect(try await client.call(.post, "mobile_push/test_notification").status == 200)
+      let calls = try chat.wire.calls("push/test_notification").map { try JSON.parse($0.body) }
+      #expect(calls.map { $0["token"] } == ["c0ffee", "fcm-a"])
+      #expect(calls.map { $0["token_kind"] } == [1, 2])
+      #expect(calls.first?["base_payload"]?["realm_name"] == "Zulip Dev")
+      // By its exact spelling (C.6).
+      let unknown = try await client.call(.post, "mobile_push/test_notification", ("token", "C0FFEE"))
+      #expect(unknown.code == "INVALID_PUSH_DEVICE_TOKEN" && unknown.message == "Device not recognized")
+      chat.wire.answer(
+        400,
+        #"{"result":"error","msg":"Device not recognized by the push bouncer","code":"INVALID_REMOTE_PUSH_DEVICE_TOKEN"}"#
+      )
+      let refused = try await client.call(.post, "mobile_push/test_notification", ("token", "c0ffee"))
+      #expect(refused.status == 400 && refused.code == "INVALID_REMOTE_PUSH_DEVICE_TOKEN")
+      #expect(refused.message == "Device not recognized by the push bouncer")
+    }
+  }
+
+  @Test func `Who gets another key is signed out everywhere`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      let device = try await client.addDevice()
+      try await client.register(device, token: "other", kind: "fcm")
+      try await client.waitUntil(device, "active") { $0.tokenID != nil }
+      let before = try await chat.devices.snapshot(user: client.user.id).lastEvent
+      func put(_ key: String) async throws {
+        _ = try await chat.accounts.put(
+          .init(email: client.user.email, apiKey: key), userID: 10, realm: chat.realm.uuid,
+          newKey: chat.devices.signOut)
+      }
+      // The same key again is no other one.
+      try await put(client.key)
+      #expect(try await chat.devices.active(user: client.user.id).count == 1)
+      #expect(try await tokens(client) == ["fcm-a"])
+      try await put(String(repeating: "k", count: 32))
+      let after = try await chat.devices.snapshot(user: client.user.id)
+      #expect(after.devices.isEmpty && after.lastEvent == before + 1)
+      #expect(try await tokens(client).isEmpty)
+      try await untilUnregistered(chat)
+      let call = try #require(chat.wire.calls("push/unregister/all").first)
+      #expect(try fields(call)["user_id"] == "10")
+      #expect(try fields(call)["token"] == nil)
+    }
+  }
+
+  private static func eventually(_ condition: () async throws -> Bool) async throws {
+    let end = ContinuousClock.now + .seconds(20)
+    while try await !condition() {
+      try #require(ContinuousClock.now < end, "did not happen in time")
+      try await Task.sleep(for: .milliseconds(10))
+    }
+  }
+}
+
+extension Notifier {
+  /// A notification for devices that decrypt.
+  func notify(_ user: User, _ payload: JSON.Object) async throws -> Result {
+    let outcome = try await notify(user, Message(encrypted: payload, legacy: nil))
+    return try #require(outcome.encrypted).get()
+  }
+}
