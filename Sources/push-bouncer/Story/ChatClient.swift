@@ -54,6 +54,12 @@ struct ChatClient {
     _ = try await server.call(.POST, "mobile_push/register", .form(form))
   }
 
+  /// Hands over a token in clear, as old apps do (`spec/zulip.md` C.7).
+  func registerLegacy(apns token: String, appID: String) async throws {
+    _ = try await server.call(
+      .POST, "users/me/apns_device_token", .form([("appid", appID), ("token", token)]))
+  }
+
   /// Has the chat server send a test notification to a device.
   func sendTest(to device: Int64) async throws {
     _ = try await server.call(

@@ -31,8 +31,11 @@ struct HostApplication {
 
   /// Sends a notification to all of a user's devices; how many each provider took.
   func notify(_ user: Int64, _ plaintext: JSON) async throws -> JSON {
-    let answer = try await backend.call(
-      .POST, "\(realm)/users/\(user)/notifications", .json(["zulip": plaintext]))
-    return answer["zulip"] ?? .null
+    try await notify(user, parts: ["zulip": plaintext])["zulip"] ?? .null
+  }
+
+  /// Sends a notification by every way that there is a part for; what became of each.
+  func notify(_ user: Int64, parts: JSON) async throws -> JSON {
+    try await backend.call(.POST, "\(realm)/users/\(user)/notifications", .json(parts))
   }
 }

@@ -21,6 +21,7 @@ struct Story {
   func play() async throws -> Hero {
     try await playStockServer()
     let hero = try await playBuiltInServer()
+    try await playLegacy(hero)
     try await showOperatorsView()
     tell("\nEvery step happened.")
     return hero
