@@ -177,7 +177,7 @@ extension RemoteServers.Summary {
     let seen = server.lastRequestAt?.formatted(.iso8601) ?? "never"
     return """
       \(server.hostname)  \(server.uuid.uuidString.lowercased())  \(server.isDeactivated ? "deactivated" : "active")  \
-      \(realms) realms, \(registrations) registrations, last request \(seen)
+      \(realms) realms, \(registrations) registrations, \(legacyRegistrations) legacy ones, last request \(seen)
       """
   }
 }
