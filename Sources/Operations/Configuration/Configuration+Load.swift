@@ -50,10 +50,10 @@ extension Configuration {
     retention = Retention(expiredDays: try reader.count("retention.expired_days"))
     backendToken = reader.optionalText("backend.token")
     server = try Self.server(reader)
+    nextcloud = try Self.nextcloud(reader, server)
     log = Log(
       level: try reader.choice("log.level", Logger.Level.self),
       format: try reader.choice("log.format", LogFormat.self))
-    try Self.checkWhatIsNotUsedYet(reader)
     effective = Setting.all.map { setting in
       (setting.key, setting.shown(reader.optionalText(setting.key) ?? ""))
     }
@@ -118,20 +118,22 @@ extension Configuration {
     }
   }
 
-  /// Values of the wrong type are found when they are written, not when they are first used.
-  private static func checkWhatIsNotUsedYet(_ reader: ConfigurationReader) throws(ConfigurationError) {
-    _ = try reader.rate("nextcloud.rate_limit.per_address")
-    for key in [
-      "nextcloud.enabled", "nextcloud.allow_local_proxies",
-      "nextcloud.identity_proof.allow_private_addresses",
-    ] {
-      _ = try reader.flag(key)
-    }
-    for key in ["nextcloud.url", "nextcloud.default_proxy", "nextcloud.subscription_server"] {
-      _ = try reader.url(key)
-    }
-    enum Padding: String, CaseIterable { case OAEP, PKCS1 }
-    _ = try reader.choice("nextcloud.padding", Padding.self)
+  private static func nextcloud(_ reader: ConfigurationReader, _ server: Server) throws(ConfigurationError)
+    -> Nextcloud
+  {
+    Nextcloud(
+      isEnabled: try reader.flag("nextcloud.enabled"),
+      url: try address("nextcloud.url", reader) ?? server.url,
+      defaultProxy: try address("nextcloud.default_proxy", reader),
+      allowsLocalProxies: try reader.flag("nextcloud.allow_local_proxies"),
+      padding: try reader.choice("nextcloud.padding", Nextcloud.Padding.self),
+      appsFile: reader.optionalText("nextcloud.apps_file"),
+      rateLimitPerAddress: try reader.rate("nextcloud.rate_limit.per_address"),
+      subscriptionServer: try requiredAddress("nextcloud.subscription_server", reader),
+      subscriptionKey: reader.optionalText("nextcloud.subscription_key"),
+      identityProofCAFile: reader.optionalText("nextcloud.identity_proof.ca_file"),
+      identityProofAllowPrivateAddresses: try reader.flag(
+        "nextcloud.identity_proof.allow_private_addresses"))
   }
 
   /// The file that `init` writes: every key, commented out, with its default and its meaning.

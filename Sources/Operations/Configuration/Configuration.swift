@@ -137,6 +137,40 @@ public struct Configuration: Sendable {
     public var rateLimitPerUser: RateLimit?
   }
 
+  /// `nextcloud`
+  public struct Nextcloud: Sendable {
+    /// How notifications are padded for a phone's key.
+    public enum Padding: String, Sendable, CaseIterable {
+      /// As Nextcloud 35 does.
+      case OAEP
+      /// PKCS#1 v1.5, as Nextcloud 31 and older do.
+      case PKCS1
+    }
+
+    /// Whether there is any of it.
+    public var isEnabled: Bool
+    /// The instance's address, without a slash at its end.
+    public var url: String
+    /// The push proxy of clients that name none; nil is this service's own.
+    public var defaultProxy: String?
+    /// Whether push proxies may be local, and without TLS.
+    public var allowsLocalProxies: Bool
+    /// How notifications are padded for a phone's key.
+    public var padding: Padding
+    /// A JSON file with own builds and brands.
+    public var appsFile: String?
+    /// Calls of the push proxy per client address, on each of its endpoints; nil is no limit.
+    public var rateLimitPerAddress: RateLimit?
+    /// The push proxy that gets the subscription key.
+    public var subscriptionServer: String
+    /// The key that it gets.
+    public var subscriptionKey: String?
+    /// A trust root for calls to users' instances.
+    public var identityProofCAFile: String?
+    /// Whether users' instances may have private addresses.
+    public var identityProofAllowPrivateAddresses: Bool
+  }
+
   /// `log`
   public struct Log: Sendable {
     /// What is less than this is not logged.
@@ -171,6 +205,8 @@ public struct Configuration: Sendable {
   public var backendToken: String?
   /// The built-in chat-server side.
   public var server: Server
+  /// The Nextcloud adapter.
+  public var nextcloud: Nextcloud
   /// The log.
   public var log: Log
 
