@@ -84,5 +84,11 @@ struct CopiedTable: Sendable, Hashable {
       device_id operation changed push_key_id token_id pending_token_id token_updated_at error_code created_at
       """),
     CopiedTable("event_queues", "user_id follows_devices seen_at"),
+    CopiedTable("zulip_migration_runs", "source started_at first_legacy_id finished_at"),
+    CopiedTable("zulip_migration_progress", key: "table_name", "position counts"),
+    CopiedTable("zulip_migration_servers", "server_id"),
+    CopiedTable("zulip_migration_realms", "server_id realm_id"),
+    CopiedTable("zulip_migration_rejects", "table_name row_id reason"),
+    CopiedTable("migration_history", key: "day server_id realm_id", "legacy e2ee"),
   ]
 }

@@ -1,0 +1,81 @@
+internal import SQL
+
+/// Zulip's own database. Everything is read as text, as it would stand in a file, so that both are read
+/// alike.
+struct ZulipDatabase: ZulipOrigin {
+  let identity: String
+  private let snapshot: ForeignPostgreSQL
+  /// Which of the columns each table has.
+  private let columns: [ZulipTable: Set<String>]
+
+  /// - Throws: ``ZulipSourceError`` if a table or a column is missing that every version has.
+  init(_ snapshot: ForeignPostgreSQL, url: DatabaseURL) async throws {
+    self.snapshot = snapshot
+    // A copy of a server has its identifier, and a database its number there.
+    let numbers = try await snapshot.query(
+      Statement(
+        """
+        SELECT system_identifier::text || '.' || (SELECT oid FROM pg_database WHERE datname = current_database())::text
+        FROM pg_control_system()
+        """))
+    identity = "\(url) \(try numbers.first?.text(0) ?? "")"
+    var columns: [ZulipTable: Set<String>] = [:]
+    for table in ZulipTable.allCases {
+      let rows = try await snapshot.query(
+        Statement(
+          """
+          SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped
+          """, .text(table.rawValue)))
+      guard !rows.isEmpty || !table.isRequired else {
+        throw ZulipSourceError("\(url) has no table \(table.rawValue): is it the database of a Zulip bouncer?")
+      }
+      guard !rows.isEmpty else { continue }
+      let names = Set(try rows.map { try $0.text(0) })
+      if let missing = table.columns.first(where: { $0.isRequired && !names.contains($0.name) }) {
+        throw ZulipSourceError("\(table.rawValue) has no column \(missing.name)")
+      }
+      columns[table] = names
+    }
+    self.columns = columns
+  }
+
+  func has(_ table: ZulipTable) -> Bool { columns[table] != nil }
+
+  /// In rows.
+  func remaining(_ table: ZulipTable, after position: Int64) async throws -> Int64 {
+    guard has(table) else { return 0 }
+    let statement = Statement("SELECT COUNT(*) FROM \(table.rawValue) WHERE \(table.key) > $1", .integer(position))
+    return try await snapshot.query(statement).first?.int64(0) ?? 0
+  }
+
+  func rows(of table: ZulipTable, after position: Int64, batch: Int) async throws -> any ZulipRows {
+    let names = columns[table] ?? []
+    let list = table.columns.map { names.contains($0.name) ? "\($0.name)::text" : "NULL::text" }
+    let cursor = try await snapshot.cursor(
+      Statement(
+        """
+        SELECT \(list.joined(separator: ", ")) FROM \(table.rawValue) WHERE \(table.key) > $1 ORDER BY \(table.key)
+        """, .integer(position)), batch: batch)
+    return ZulipDatabaseRows(cursor)
+  }
+}
+
+extension ZulipTable {
+  fileprivate var key: String { columns[0].name }
+}
+
+/// The rows of a table in the order of its key, which is what a position is.
+private actor ZulipDatabaseRows: ZulipRows {
+  private let cursor: ForeignPostgreSQL.Cursor
+
+  init(_ cursor: ForeignPostgreSQL.Cursor) { self.cursor = cursor }
+
+  func next() async throws -> SourceBatch? {
+    let rows = try await cursor.next().map { row in
+      SourceRow(values: row.values.map { value in if case .text(let text) = value { text } else { nil } })
+    }
+    guard let last = rows.last else { return nil }
+    return SourceBatch(
+      rows: rows, place: .database, position: Int64(last[0] ?? "") ?? 0, size: Int64(rows.count))
+  }
+}
