@@ -5,8 +5,14 @@ internal import SQL
 struct ZulipDatabase: ZulipOrigin {
   let identity: String
   private let snapshot: ForeignPostgreSQL
-  /// Which of the columns each table has.
-  private let columns: [ZulipTable: Set<String>]
+  private let tables: [ZulipTable: Found]
+
+  /// A table that is there: its name, with the schema where that is not on the search path, and which
+  /// columns it has.
+  private struct Found {
+    let name: String
+    let columns: Set<String>
+  }
 
   /// - Throws: ``ZulipSourceError`` if a table or a column is missing that every version has.
   init(_ snapshot: ForeignPostgreSQL, url: DatabaseURL) async throws {
@@ -19,42 +25,45 @@ struct ZulipDatabase: ZulipOrigin {
         FROM pg_control_system()
         """))
     identity = "\(url) \(try numbers.first?.text(0) ?? "")"
-    var columns: [ZulipTable: Set<String>] = [:]
+    var tables: [ZulipTable: Found] = [:]
     for table in ZulipTable.allCases {
+      // Zulip keeps its tables in a schema that other users than its own do not search.
       let rows = try await snapshot.query(
         Statement(
           """
-          SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped
+          SELECT attname, attrelid::regclass::text FROM pg_attribute
+          WHERE attrelid = COALESCE(to_regclass($1), to_regclass('zulip.' || $1)) AND attnum > 0
+            AND NOT attisdropped
           """, .text(table.rawValue)))
-      guard !rows.isEmpty || !table.isRequired else {
+      guard let name = try rows.first?.text(1) else {
+        if !table.isRequired { continue }
         throw ZulipSourceError("\(url) has no table \(table.rawValue): is it the database of a Zulip bouncer?")
       }
-      guard !rows.isEmpty else { continue }
-      let names = Set(try rows.map { try $0.text(0) })
-      if let missing = table.columns.first(where: { $0.isRequired && !names.contains($0.name) }) {
-        throw ZulipSourceError("\(table.rawValue) has no column \(missing.name)")
+      let columns = Set(try rows.map { try $0.text(0) })
+      if let missing = table.columns.first(where: { $0.isRequired && !columns.contains($0.name) }) {
+        throw ZulipSourceError("\(name) has no column \(missing.name)")
       }
-      columns[table] = names
+      tables[table] = Found(name: name, columns: columns)
     }
-    self.columns = columns
+    self.tables = tables
   }
 
-  func has(_ table: ZulipTable) -> Bool { columns[table] != nil }
+  func has(_ table: ZulipTable) -> Bool { tables[table] != nil }
 
   /// In rows.
   func remaining(_ table: ZulipTable, after position: Int64) async throws -> Int64 {
-    guard has(table) else { return 0 }
-    let statement = Statement("SELECT COUNT(*) FROM \(table.rawValue) WHERE \(table.key) > $1", .integer(position))
+    guard let found = tables[table] else { return 0 }
+    let statement = Statement("SELECT COUNT(*) FROM \(found.name) WHERE \(table.key) > $1", .integer(position))
     return try await snapshot.query(statement).first?.int64(0) ?? 0
   }
 
   func rows(of table: ZulipTable, after position: Int64, batch: Int) async throws -> any ZulipRows {
-    let names = columns[table] ?? []
-    let list = table.columns.map { names.contains($0.name) ? "\($0.name)::text" : "NULL::text" }
+    guard let found = tables[table] else { throw ZulipSourceError("there is no table \(table.rawValue)") }
+    let list = table.columns.map { found.columns.contains($0.name) ? "\($0.name)::text" : "NULL::text" }
     let cursor = try await snapshot.cursor(
       Statement(
         """
-        SELECT \(list.joined(separator: ", ")) FROM \(table.rawValue) WHERE \(table.key) > $1 ORDER BY \(table.key)
+        SELECT \(list.joined(separator: ", ")) FROM \(found.name) WHERE \(table.key) > $1 ORDER BY \(table.key)
         """, .integer(position)), batch: batch)
     return ZulipDatabaseRows(cursor)
   }
