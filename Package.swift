@@ -365,6 +365,7 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
         .product(name: "Metrics", package: "swift-metrics"),
       ],
+      resources: [.embedInCode("ZulipMigration/zulip.sql")],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "ProviderSimulatorTests",

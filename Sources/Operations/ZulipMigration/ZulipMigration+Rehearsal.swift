@@ -1,4 +1,4 @@
-internal import Foundation
+public import Foundation
 internal import Migrations
 public import SQL
 public import Sealing
