@@ -29,8 +29,8 @@ struct ZulipBouncer {
     try await test.database.write { connection in
       try connection.runScript(schema)
       try connection.runScript(ZulipRows.script)
-      if !script.isEmpty { try connection.runScript(script) }
     }
+    if !script.isEmpty { try await run(script) }
   }
 
   func run(_ script: String) async throws {

@@ -18,7 +18,7 @@ import Testing
 
     #expect(report[.servers].read == 8)
     #expect(report[.servers].imported == 7)
-    #expect(report[.servers].renamed == 4)
+    #expect(report[.servers].renamed == 3)
     #expect(report[.servers].refused == [.noKey: 1])
 
     #expect(report[.realms].read == 4)
@@ -384,9 +384,9 @@ import Testing
         try await group.waitForAll()
       }
     }
-    let report = try await target.migration().run(from: source.source)
-    #expect(report.isComplete)
+    #expect(try await target.migration().run(from: source.source).isComplete)
     let whole = try await MigrationTarget()
-    #expect(try await whole.migration().run(from: source.source) == report)
+    _ = try await whole.migration().run(from: source.source)
+    #expect(try await target.contents() == whole.contents())
   }
 }

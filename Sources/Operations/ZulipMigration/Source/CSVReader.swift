@@ -111,7 +111,7 @@ struct CSVReader {
         }
         index -= begin
         buffer.removeSubrange(..<begin)
-        begin = 0
+        (begin, next) = (0, 0)
         guard try fill() else {
           guard state != .quoted else { throw Failure(line: line, problem: "a quote is not closed") }
           guard index > 0 else { return false }

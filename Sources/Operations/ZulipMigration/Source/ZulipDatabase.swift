@@ -59,11 +59,12 @@ struct ZulipDatabase: ZulipOrigin {
 
   func rows(of table: ZulipTable, after position: Int64, batch: Int) async throws -> any ZulipRows {
     guard let found = tables[table] else { throw ZulipSourceError("there is no table \(table.rawValue)") }
-    let list = table.columns.map { found.columns.contains($0.name) ? "\($0.name)::text" : "NULL::text" }
+    let list = table.columns.map { found.columns.contains($0.name) ? "t.\($0.name)::text" : "NULL::text" }
+    // By the column: without the table's name it would be by the text.
     let cursor = try await snapshot.cursor(
       Statement(
         """
-        SELECT \(list.joined(separator: ", ")) FROM \(found.name) WHERE \(table.key) > $1 ORDER BY \(table.key)
+        SELECT \(list.joined(separator: ", ")) FROM \(found.name) t WHERE t.\(table.key) > $1 ORDER BY t.\(table.key)
         """, .integer(position)), batch: batch)
     return ZulipDatabaseRows(cursor)
   }
