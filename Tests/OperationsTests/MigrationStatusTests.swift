@@ -29,14 +29,16 @@ import Testing
 
     var status: MigrationStatus {
       MigrationStatus(
-        database: test.database, now: { Date(timeIntervalSince1970: self.days.withLock { $0 } * 86_400 + 3600) })
+        database: test.database,
+        now: { Date(timeIntervalSince1970: self.days.withLock { $0 } * 86_400 + 3600) })
     }
 
     func run(_ sql: String) async throws {
       try await test.database.write { connection in
         try connection.run(
           Statement(
-            "INSERT INTO metadata (name, value) VALUES ('test', $1) ON CONFLICT (name) DO NOTHING", .bytes([1])))
+            "INSERT INTO metadata (name, value) VALUES ('test', $1) ON CONFLICT (name) DO NOTHING",
+            .bytes([1])))
         try connection.runScript(sql)
       }
     }

@@ -59,7 +59,8 @@ import Wire
       #expect(count(report, "remotepushdevice", "refused") == 1)
       #expect(report["tables"]?["zilencer_remotepushdevice"]?["refused_by_reason"]?["wrong_token_id"] == 1)
       #expect(count(report, "remotepushdevicetoken", "imported") == 3)
-      #expect(try place.text(of: "rejects.csv") == "table,id,reason\nzilencer_remotepushdevice,2,wrong_token_id\n")
+      #expect(
+        try place.text(of: "rejects.csv") == "table,id,reason\nzilencer_remotepushdevice,2,wrong_token_id\n")
       #expect(!run.errors.contains("android-token") && !run.errors.contains(Self.key))
 
       let text = try await place.run("migrate", "zulip", "--from", "zulip")

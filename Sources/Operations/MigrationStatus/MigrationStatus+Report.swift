@@ -104,8 +104,10 @@ extension MigrationStatus {
   ) async throws -> [ServerDevices] {
     let (servers, realms) = try await database.read { connection in
       (
-        try connection.query(Statement("SELECT id, uuid, hostname FROM remote_servers ORDER BY hostname_key")),
-        try connection.query(Statement("SELECT server_id, id, uuid, host, name FROM remote_realms ORDER BY host, id"))
+        try connection.query(
+          Statement("SELECT id, uuid, hostname FROM remote_servers ORDER BY hostname_key")),
+        try connection.query(
+          Statement("SELECT server_id, id, uuid, host, name FROM remote_realms ORDER BY host, id"))
       )
     }
     var realmsOfServers: [Int64: [RealmDevices]] = [:]

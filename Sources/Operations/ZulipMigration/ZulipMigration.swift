@@ -34,7 +34,9 @@ public struct ZulipMigration: Sendable {
   private let now: @Sendable () -> Date
 
   /// A migration into `database`, whose secrets are sealed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() }) {
+  public init(
+    database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() }
+  ) {
     self.init(database: database, storageKey: storageKey, now: now, batch: Self.batch)
   }
 

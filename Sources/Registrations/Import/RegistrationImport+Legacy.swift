@@ -109,9 +109,11 @@ extension RegistrationImport {
         .integer(startedAt.milliseconds)))
   }
 
+  /// By the index of tokens: the plus keeps SQLite from those that begin with the server, of which each row
+  /// would be compared with each.
   private func sameDevice(_ other: String) -> String {
     """
-    \(other).token_hash = n.token_hash AND \(other).server_id = n.server_id AND \(other).kind = n.kind
+    \(other).token_hash = n.token_hash AND +\(other).server_id = n.server_id AND +\(other).kind = n.kind
     AND (\(other).realm_id = n.realm_id OR \(other).realm_id IS NULL OR n.realm_id IS NULL)
     """
   }
@@ -208,7 +210,8 @@ extension Connection {
       present[key] = PresentLegacy(
         id: try row.int64(0),
         registration: .init(
-          key: key, realm: try row.optionalInt64(6), token: try row.bytes(7), iosAppID: try row.optionalText(8),
+          key: key, realm: try row.optionalInt64(6), token: try row.bytes(7),
+          iosAppID: try row.optionalText(8),
           registeredAt: try row.int64(9)))
     }
     return present

@@ -31,7 +31,8 @@ extension RegistrationImport {
     /// A server by its parts.
     public init(
       uuid: UUID, key: String, hostname: String, isHostnameTaken: Bool, contactEmail: String,
-      deactivatedAt: Date? = nil, lastRequestAt: Date? = nil, version: String? = nil, mergeBase: String? = nil,
+      deactivatedAt: Date? = nil, lastRequestAt: Date? = nil, version: String? = nil,
+      mergeBase: String? = nil,
       apiFeatureLevel: Int64? = nil, lastAuditLogUpdateAt: Date? = nil
     ) {
       self.uuid = uuid

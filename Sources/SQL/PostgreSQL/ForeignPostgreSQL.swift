@@ -97,7 +97,8 @@ public final class ForeignPostgreSQL: Sendable {
     }
   }
 
-  private func work<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
+  private func work<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result
+  {
     try await withCheckedThrowingContinuation { continuation in
       queue.async { continuation.resume(with: Swift.Result { try body() }) }
     }

@@ -64,7 +64,8 @@ extension MigrationStatus.RealmDevices {
     .object(
       JSON.Object(
         [
-          .init("realm_uuid", .optional(uuid)), .init("host", .optional(host)), .init("name", .optional(name)),
+          .init("realm_uuid", .optional(uuid)), .init("host", .optional(host)),
+          .init("name", .optional(name)),
         ] + devices.members + [.init("history", .array(history.map(\.json)))]))
   }
 }

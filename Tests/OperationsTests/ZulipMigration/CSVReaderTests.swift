@@ -91,14 +91,18 @@ import Testing
       let records = (0..<Int.random(in: 1...4, using: &random)).map { _ in
         (0..<width).map { _ -> String? in
           guard Int.random(in: 0...4, using: &random) > 0 else { return nil }
-          return String((0..<Int.random(in: 0...5, using: &random)).map { _ in characters.randomElement(using: &random) ?? "a" })
+          return String(
+            (0..<Int.random(in: 0...5, using: &random)).map { _ in
+              characters.randomElement(using: &random) ?? "a"
+            })
         }
       }.filter { $0 != [nil] }
       let end = Bool.random(using: &random) ? "\n" : "\r\n"
       let text = records.map { record in
         record.map { field in
           guard let field else { return "" }
-          let isPlain = !field.isEmpty && !field.unicodeScalars.contains { "\",\n\r".unicodeScalars.contains($0) }
+          let isPlain =
+            !field.isEmpty && !field.unicodeScalars.contains { "\",\n\r".unicodeScalars.contains($0) }
           return isPlain && Bool.random(using: &random) ? field : "\"\(field.replacing("\"", with: "\"\""))\""
         }.joined(separator: ",") + end
       }.joined()
@@ -110,7 +114,9 @@ import Testing
     var random = SystemRandomNumberGenerator()
     let bytes: [UInt8] = Array("a\",\n\r".utf8) + [0x00, 0xc3, 0xa9, 0xff]
     for _ in 0..<3000 {
-      let text = (0..<Int.random(in: 0...30, using: &random)).map { _ in bytes.randomElement(using: &random) ?? 0 }
+      let text = (0..<Int.random(in: 0...30, using: &random)).map { _ in
+        bytes.randomElement(using: &random) ?? 0
+      }
       do {
         for record in try records(text) { #expect(!record.isEmpty) }
       } catch is CSVReader.Failure {}
@@ -146,24 +152,32 @@ import Testing
     #expect(report.missing == [.realms, .devices])
   }
 
-  @Test(arguments: [
-    ([.servers: "id,uuid,api_key"], "zilencer_remotezulipserver.csv, line 1: there is no column hostname"),
-    ([.servers: "id,id,uuid,api_key,hostname"], "line 1: column id is there 2 times"),
-    ([.servers: ""], "line 1: has no header"),
-    (
-      [.servers: "id,uuid,api_key,hostname\n\(server)\n2,x,key,other"],
-      "zilencer_remotezulipserver.csv, line 3: column uuid wants a UUID"
-    ),
-    ([.servers: "id,uuid,api_key,hostname\n1,2"], "line 2: there are 2 fields, and 4 columns in the header"),
-    ([.tokens: "id,server_id,kind,token\n\"\n\",1,1,x"], "line 2: column id wants an integer of 64 bits"),
-    ([.tokens: "id,server_id,kind,token\n9223372036854775808,1,1,x"], "column id wants an integer of 64 bits"),
-    (
-      [.tokens: "id,server_id,kind,token,last_updated\n1,1,1,x,yesterday"],
-      "line 2: column last_updated wants a time with its zone"
-    ),
-    ([.devices: "device_id"], "has zilencer_remotepushdevice.csv, but not zilencer_remoterealm.csv"),
-  ] as [([ZulipTable: String], String)])
-  func `What is wrong with a file is told with its place`(files: [ZulipTable: String], message: String) async throws {
+  @Test(
+    arguments: [
+      ([.servers: "id,uuid,api_key"], "zilencer_remotezulipserver.csv, line 1: there is no column hostname"),
+      ([.servers: "id,id,uuid,api_key,hostname"], "line 1: column id is there 2 times"),
+      ([.servers: ""], "line 1: has no header"),
+      (
+        [.servers: "id,uuid,api_key,hostname\n\(server)\n2,x,key,other"],
+        "zilencer_remotezulipserver.csv, line 3: column uuid wants a UUID"
+      ),
+      (
+        [.servers: "id,uuid,api_key,hostname\n1,2"], "line 2: there are 2 fields, and 4 columns in the header"
+      ),
+      ([.tokens: "id,server_id,kind,token\n\"\n\",1,1,x"], "line 2: column id wants an integer of 64 bits"),
+      (
+        [.tokens: "id,server_id,kind,token\n9223372036854775808,1,1,x"],
+        "column id wants an integer of 64 bits"
+      ),
+      (
+        [.tokens: "id,server_id,kind,token,last_updated\n1,1,1,x,yesterday"],
+        "line 2: column last_updated wants a time with its zone"
+      ),
+      ([.devices: "device_id"], "has zilencer_remotepushdevice.csv, but not zilencer_remoterealm.csv"),
+    ] as [([ZulipTable: String], String)])
+  func `What is wrong with a file is told with its place`(files: [ZulipTable: String], message: String)
+    async throws
+  {
     let error = await #expect(throws: ZulipSourceError.self) { _ = try await run(files) }
     #expect(error?.description.contains(message) == true, "\(error?.description ?? "")")
   }
@@ -191,7 +205,8 @@ import Testing
 
   @Test(arguments: [
     "", "infinity", "2024-05-06", "2024-05-06 07:08:09", "2024-13-06 07:08:09+00", "2024-05-06 24:08:09+00",
-    "2024-05-06 07:08:09+00x", "2024-05-06 07:08:09.+00", "2024-05-06 07:08:09.1234567890+00", "24-05-06 07:08:09+00",
+    "2024-05-06 07:08:09+00x", "2024-05-06 07:08:09.+00", "2024-05-06 07:08:09.1234567890+00",
+    "24-05-06 07:08:09+00",
   ]) func `Anything else is no time`(text: String) {
     #expect(Date(postgreSQL: text) == nil)
   }

@@ -78,7 +78,8 @@ import Testing
           \(try row.optionalText(6) ?? "-") \(day)
           """
       }.filter { !$0.hasPrefix("fcm:legacy") })
-    let lastDay = (Int64(MigrationTarget.now.timeIntervalSince1970 * 1000) - 1 - 1_704_067_200_000) / 86_400_000 + 1
+    let lastDay =
+      (Int64(MigrationTarget.now.timeIntervalSince1970 * 1000) - 1 - 1_704_067_200_000) / 86_400_000 + 1
     #expect(
       devices == [
         "aabbCC a - 1 1 org.example.chat 2", "FCM:one a chat.example.org 1 2 - 4",
@@ -101,7 +102,8 @@ import Testing
         "\($0.token.text) \($0.iosAppID ?? "-")"
       }.sorted()
     }
-    #expect(try await found("10", "AABBCC", "fcm:one", "dd01", "wrong") == ["AABBCC org.example.chat", "fcm:one -"])
+    #expect(
+      try await found("10", "AABBCC", "fcm:one", "dd01", "wrong") == ["AABBCC org.example.chat", "fcm:one -"])
     #expect(try await found("11", "fcm:dup") == ["fcm:dup -"])
     #expect(try await found("20", "AABBCC", "fcm:many60") == ["AABBCC org.example.chat", "fcm:many60 -"])
   }
@@ -129,7 +131,9 @@ import Testing
         "chat.example.org", "CHAT.example.org:8443", "off", "bücher.example.org",
         substitute("built-in.localhost", 5), "off", substitute("chat.example.org", 8),
       ])
-    #expect(try await target.servers.find(hostname: "Chat.Example.Org.a1000000-0000-4000-8000-000000000007.invalid") != nil)
+    #expect(
+      try await target.servers.find(hostname: "Chat.Example.Org.a1000000-0000-4000-8000-000000000007.invalid")
+        != nil)
     let off = try #require(try await target.servers.find(hostname: "old.example.org"))
     #expect(off.deactivatedAt == Date(timeIntervalSince1970: 1_709_251_200))
     let alpha = try #require(try await target.servers.find(hostname: "chat.example.org"))
@@ -210,7 +214,9 @@ import Testing
           BEGIN SELECT RAISE(ABORT, 'stopped'); END;
           """ : "ALTER TABLE \(limit) ADD CONSTRAINT stop CHECK (position <= 130)")
     }
-    await #expect(throws: DatabaseError.self) { _ = try await failed.migration(batch: 10).run(from: source.source) }
+    await #expect(throws: DatabaseError.self) {
+      _ = try await failed.migration(batch: 10).run(from: source.source)
+    }
     try await failed.database.write { connection in
       try connection.runScript(
         engine == .sqlite ? "DROP TRIGGER stop" : "ALTER TABLE \(limit) DROP CONSTRAINT stop")
@@ -287,7 +293,9 @@ import Testing
     #expect(report.isComplete && report[.tokens].foldedSpellings == 0 && report[.tokens].alreadyThere == 1)
     let rows = try await target.database.read { connection in
       try connection.query(
-        Statement("SELECT registered_at, ios_app_id FROM legacy_registrations WHERE user_uuid = $1", .text(ZulipRows.user(3))))
+        Statement(
+          "SELECT registered_at, ios_app_id FROM legacy_registrations WHERE user_uuid = $1",
+          .text(ZulipRows.user(3))))
     }
     #expect(rows.map(\.values) == [[.integer(time), .text("org.example.newer")]])
   }
@@ -332,7 +340,8 @@ import Testing
       #expect(lines.contains("zilencer_remotezulipserver,6,no_key"))
       #expect(lines.contains("zilencer_remotepushdevice,6,wrong_token_id"))
       #expect(lines.contains("zilencer_remotepushdevicetoken,29,anothers_realm"))
-      #expect(lines.dropFirst().allSatisfy { $0.hasPrefix("zilencer_") && $0.split(separator: ",").count == 3 })
+      #expect(
+        lines.dropFirst().allSatisfy { $0.hasPrefix("zilencer_") && $0.split(separator: ",").count == 3 })
       #expect(try mode(file) == 0o600)
     }
   }

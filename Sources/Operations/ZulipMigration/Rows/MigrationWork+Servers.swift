@@ -64,7 +64,9 @@ extension MigrationWork {
   /// Whether a hostname can stand in a list: what upstream took once is not always what it takes now.
   private static func isPlain(_ hostname: String) -> Bool {
     (1...253).contains(hostname.utf8.count)
-      && hostname.unicodeScalars.allSatisfy { !$0.properties.isWhitespace && $0.value >= 0x20 && $0.value != 0x7f }
+      && hostname.unicodeScalars.allSatisfy {
+        !$0.properties.isWhitespace && $0.value >= 0x20 && $0.value != 0x7f
+      }
   }
 
   /// Which servers keep the hostnames that several have. Reads the whole table, of which a bouncer has

@@ -58,7 +58,8 @@ struct SourceRow: Sendable {
     return try required(column, body(text), wanted)
   }
 
-  private func required<Result>(_ column: Int, _ value: Result?, _ wanted: String) throws(Malformed) -> Result {
+  private func required<Result>(_ column: Int, _ value: Result?, _ wanted: String) throws(Malformed) -> Result
+  {
     guard let value else { throw Malformed(column: column, wanted: wanted) }
     return value
   }

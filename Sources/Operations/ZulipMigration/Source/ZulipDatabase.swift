@@ -37,7 +37,8 @@ struct ZulipDatabase: ZulipOrigin {
           """, .text(table.rawValue)))
       guard let name = try rows.first?.text(1) else {
         if !table.isRequired { continue }
-        throw ZulipSourceError("\(url) has no table \(table.rawValue): is it the database of a Zulip bouncer?")
+        throw ZulipSourceError(
+          "\(url) has no table \(table.rawValue): is it the database of a Zulip bouncer?")
       }
       let columns = Set(try rows.map { try $0.text(0) })
       if let missing = table.columns.first(where: { $0.isRequired && !columns.contains($0.name) }) {
@@ -53,7 +54,8 @@ struct ZulipDatabase: ZulipOrigin {
   /// In rows.
   func remaining(_ table: ZulipTable, after position: Int64) async throws -> Int64 {
     guard let found = tables[table] else { return 0 }
-    let statement = Statement("SELECT COUNT(*) FROM \(found.name) WHERE \(table.key) > $1", .integer(position))
+    let statement = Statement(
+      "SELECT COUNT(*) FROM \(found.name) WHERE \(table.key) > $1", .integer(position))
     return try await snapshot.query(statement).first?.int64(0) ?? 0
   }
 

@@ -26,7 +26,8 @@ struct ZulipFolder: ZulipOrigin {
     let marks = ZulipTable.allCases.compactMap { table in
       files[table].map { "\(table.rawValue) \($0.size) \($0.modified.timeIntervalSince1970)" }
     }
-    identity = (["csv \(URL(fileURLWithPath: path).standardizedFileURL.path)"] + marks).joined(separator: "\n")
+    identity = (["csv \(URL(fileURLWithPath: path).standardizedFileURL.path)"] + marks).joined(
+      separator: "\n")
   }
 
   func has(_ table: ZulipTable) -> Bool { files[table] != nil }
