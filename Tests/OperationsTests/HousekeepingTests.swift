@@ -69,6 +69,7 @@ import Testing
       registrations: registrations, legacy: legacy,
       devices: Devices(
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
+      status: MigrationStatus(database: database, now: { clock.now }),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
       now: { clock.now },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
@@ -76,18 +77,20 @@ import Testing
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
 
     clock.advance(days: 29)
-    var sweep = Housekeeping.Sweep()
-    try await housekeeping.work(&sweep)
+    var round = Housekeeping.Round()
+    try await housekeeping.work(&round)
     // Its device has moved on.
     #expect(await registry.text().contains(#"{kind="legacy",provider="fcm",state="live"} 1"#))
     #expect(await registry.text().contains("\(expired) 1\n"))
     #expect(await registry.text().contains("\(live) 1\n"))
 
     clock.advance(days: 2)
-    try await housekeeping.work(&sweep)
+    try await housekeeping.work(&round)
     #expect(await registry.text().contains("\(expired) 0\n"))
     #expect(await registry.text().contains("\(live) 1\n"))
     #expect(await registry.text().contains(#"{kind="e2ee",provider="apns",state="live"} 0"#))
+    let report = try await MigrationStatus(database: database, now: { clock.now }).report()
+    #expect(report.history.map { $0.devices } == [.init(legacy: 1, e2ee: 1)])
     await database.close()
   }
 }

@@ -88,5 +88,11 @@ struct CopiedTable: Sendable, Hashable {
     CopiedTable(
       "legacy_unregistrations",
       "realm_uuid user_uuid user_id kind token token_hash requested_at due_at attempts failure"),
+    CopiedTable("zulip_migration_runs", "source started_at first_legacy_id finished_at"),
+    CopiedTable("zulip_migration_progress", key: "table_name", "position counts"),
+    CopiedTable("zulip_migration_servers", "server_id"),
+    CopiedTable("zulip_migration_realms", "server_id realm_id"),
+    CopiedTable("zulip_migration_rejects", "table_name row_id reason"),
+    CopiedTable("migration_history", key: "day server_id realm_id", "legacy e2ee"),
   ]
 }

@@ -70,6 +70,11 @@ public struct DatabaseCopy: Sendable {
     return reports
   }
 
+  /// Copies some tables only, into an empty target.
+  func copy(_ names: Set<String>) async throws {
+    for table in CopiedTable.all where names.contains(table.name) { _ = try await copy(table) { _, _ in } }
+  }
+
   private func checkTarget() async throws {
     let statement = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
     let ours = try await source.read { try $0.query(statement) }

@@ -6,16 +6,19 @@ internal import Sealing
 
 /// What is done now and then, without anybody asking: expired registrations go
 /// (`retention.expired_days`), so do old events and legacy registrations of devices that have moved on,
-/// and the registrations are counted for the metrics.
+/// and the registrations are counted, for the metrics and for `migrate status`.
 public struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
   /// Stretches of legacy registrations that are swept at a time: a hundred thousand rows.
   private static let stretches = 50
+  /// Seconds between two entries in the history of the migration, each of which reads every registration.
+  private static let historyInterval: TimeInterval = 3600
 
   private let registrations: E2EERegistrations
   private let legacy: LegacyRegistrations
   private let devices: Devices
+  private let status: MigrationStatus
   private let lease: MaintenanceLease
   private let retention: TimeInterval
   private let now: @Sendable () -> Date
@@ -24,13 +27,15 @@ public struct Housekeeping: Sendable {
 
   /// Prepares the work.
   public init(
-    registrations: E2EERegistrations, legacy: LegacyRegistrations, devices: Devices, lease: MaintenanceLease,
+    registrations: E2EERegistrations, legacy: LegacyRegistrations, devices: Devices, status: MigrationStatus,
+    lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
     self.registrations = registrations
     self.legacy = legacy
     self.devices = devices
+    self.status = status
     self.lease = lease
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
     self.now = now
@@ -40,10 +45,10 @@ public struct Housekeeping: Sendable {
 
   /// Works once a minute until its task is cancelled.
   public func run() async {
-    var sweep = Sweep()
+    var round = Round()
     while !Task.isCancelled {
       do {
-        try await work(&sweep)
+        try await work(&round)
       } catch {
         // The type names the fault; the text could hold a value.
         logger.warning("housekeeping failed", metadata: ["error": "\(type(of: error))"])
@@ -53,10 +58,14 @@ public struct Housekeeping: Sendable {
   }
 
   /// Does all of it once; what changes anything only on one node at a time.
-  func work(_ sweep: inout Sweep) async throws {
+  func work(_ round: inout Round) async throws {
     if try await lease.claim(for: 150) {
       try await removeWhatIsOver()
-      try await removeSuperseded(&sweep)
+      try await removeSuperseded(&round)
+      if now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
+        try await status.record()
+        round.recordedAt = now()
+      }
     }
     for count in try await registrations.counts() {
       gauge("e2ee", count.kind, "live").record(count.live)
@@ -65,24 +74,28 @@ public struct Housekeeping: Sendable {
     for (kind, count) in try await legacy.counts() { gauge("legacy", kind, "live").record(count) }
   }
 
-  /// How far the legacy registrations have been looked through; at their end it begins anew.
-  struct Sweep {
+  /// What one time leaves to the next.
+  struct Round {
+    /// How far the legacy registrations have been looked through; at their end it begins anew.
     var last: Int64 = 0
+    /// How many of them were removed on the way there.
     var removed = 0
+    /// When the history of the migration was written last.
+    var recordedAt = Date.distantPast
   }
 
-  private func removeSuperseded(_ sweep: inout Sweep) async throws {
+  private func removeSuperseded(_ round: inout Round) async throws {
     for _ in 0..<Self.stretches where !Task.isCancelled {
-      let (removed, last) = try await legacy.sweep(after: sweep.last)
-      sweep.removed += removed
-      sweep.last = last ?? 0
+      let (removed, last) = try await legacy.sweep(after: round.last)
+      round.removed += removed
+      round.last = last ?? 0
       guard last == nil else { continue }
-      if sweep.removed > 0 {
+      if round.removed > 0 {
         logger.info(
           "legacy registrations removed: their devices have end-to-end encrypted ones",
-          metadata: ["count": "\(sweep.removed)"])
+          metadata: ["count": "\(round.removed)"])
       }
-      sweep.removed = 0
+      round.removed = 0
       return
     }
   }

@@ -3,7 +3,7 @@ internal import SQL
 internal import Sealing
 
 extension Analytics {
-  private static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
+  static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
 
   /// What is written down of a realm's life here, under Zulip's numbers.
   private enum RealmEvent: Int64 {

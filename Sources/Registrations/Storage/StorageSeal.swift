@@ -5,6 +5,9 @@ public import Sealing
 public enum StorageSeal {
   /// The database holds secrets that another key has sealed: with this key they would be lost.
   public struct WrongKey: Error, Hashable, CustomStringConvertible {
+    /// The mistake.
+    public init() {}
+
     /// A sentence for the operator.
     public var description: String {
       "this database was sealed with another storage.key: put that file back, or use another database"

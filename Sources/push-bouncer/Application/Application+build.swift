@@ -108,6 +108,7 @@ struct BouncerService {
         Repeating {
           await Housekeeping(
             registrations: registrations, legacy: store.legacy, devices: builtIn.devices,
+            status: MigrationStatus(database: store.database, now: now),
             lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
             now: now,
             logger: logger

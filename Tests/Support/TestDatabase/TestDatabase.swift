@@ -24,6 +24,9 @@ public final class TestDatabase: Sendable {
   /// Where it is.
   public let url: DatabaseURL
 
+  /// What other programs are given to reach a database on a server; nil for a file.
+  public let postgreSQLURL: String?
+
   /// A folder of the test's own, which holds the files of an SQLite database.
   public let folder: URL
 
@@ -40,6 +43,7 @@ public final class TestDatabase: Sendable {
     switch engine {
     case .sqlite:
       url = DatabaseURL(sqlitePath: folder.appending(path: "test.sqlite").path(percentEncoded: false))
+      postgreSQLURL = nil
       database = try await openDatabase(url: url, observer: observer)
       if migrated { try await migrate(database) }
       remove = { try? FileManager.default.removeItem(at: folder) }
@@ -48,7 +52,8 @@ public final class TestDatabase: Sendable {
         throw DatabaseError(.invalidURL, "\(TestServer.variable) is not set")
       }
       let name = try await server.makeDatabase(migrated: migrated)
-      url = try DatabaseURL(server.url(of: name))
+      let text = server.url(of: name)
+      (url, postgreSQLURL) = (try DatabaseURL(text), text)
       database = try await openDatabase(url: url, observer: observer)
       remove = {
         await database.close()

@@ -1,0 +1,116 @@
+internal import Foundation
+
+/// A folder of CSV files named after the tables.
+struct ZulipFolder: ZulipOrigin {
+  let identity: String
+  private let path: String
+  private let files: [ZulipTable: FileAttributes]
+
+  /// - Throws: ``ZulipSourceError`` if a file is missing that every version has.
+  init(path: String) throws(ZulipSourceError) {
+    self.path = path
+    var files: [ZulipTable: FileAttributes] = [:]
+    for table in ZulipTable.allCases {
+      let file = FileAttributes(of: Self.file(of: table, in: path))
+      if file == nil, table.isRequired {
+        throw ZulipSourceError("\(path) has no file \(table.rawValue).csv")
+      }
+      files[table] = file
+    }
+    if files[.devices] != nil, files[.realms] == nil {
+      throw ZulipSourceError(
+        "\(path) has \(ZulipTable.devices.rawValue).csv, but not \(ZulipTable.realms.rawValue).csv")
+    }
+    self.files = files
+    // A file that was written again is another source: its rows may be elsewhere.
+    let marks = ZulipTable.allCases.compactMap { table in
+      files[table].map { "\(table.rawValue) \($0.size) \($0.modified.timeIntervalSince1970)" }
+    }
+    identity = (["csv \(URL(fileURLWithPath: path).standardizedFileURL.path)"] + marks).joined(
+      separator: "\n")
+  }
+
+  func has(_ table: ZulipTable) -> Bool { files[table] != nil }
+
+  /// In bytes.
+  func remaining(_ table: ZulipTable, after position: Int64) -> Int64 {
+    max(0, Int64(files[table]?.size ?? 0) - position)
+  }
+
+  func rows(of table: ZulipTable, after position: Int64, batch: Int) throws -> any ZulipRows {
+    try ZulipFileRows(Self.file(of: table, in: path).path, table, after: position, batch: batch)
+  }
+
+  private static func file(of table: ZulipTable, in path: String) -> URL {
+    URL(fileURLWithPath: path).appending(path: "\(table.rawValue).csv")
+  }
+}
+
+/// The rows of a CSV file, in the order of the file. A position is the number of bytes before it.
+private actor ZulipFileRows: ZulipRows {
+  private let table: ZulipTable
+  private let batch: Int
+  private var reader: CSVReader
+  private let fieldCount: Int
+  /// Where each of the table's columns is in a record.
+  private let places: [Int?]
+
+  init(_ path: String, _ table: ZulipTable, after position: Int64, batch: Int) throws {
+    self.table = table
+    self.batch = batch
+    do {
+      var reader = try CSVReader(path: path)
+      guard try reader.advance() else { throw CSVReader.Failure(line: 1, problem: "has no header") }
+      fieldCount = reader.fieldCount
+      places = try Self.places(of: table, in: reader)
+      try reader.skip(to: position)
+      self.reader = reader
+    } catch let failure as CSVReader.Failure {
+      throw ZulipSourceError(failure, in: table)
+    }
+  }
+
+  func next() throws -> SourceBatch? {
+    do {
+      let start = reader.offset
+      var rows: [SourceRow] = []
+      var lines: [Int] = []
+      rows.reserveCapacity(batch)
+      lines.reserveCapacity(batch)
+      while rows.count < batch, try reader.advance() {
+        guard reader.fieldCount == fieldCount else {
+          throw CSVReader.Failure(
+            line: reader.line,
+            problem: "there are \(reader.fieldCount) fields, and \(fieldCount) columns in the header")
+        }
+        rows.append(SourceRow(values: try places.map { try $0.flatMap { try reader.text($0) } }))
+        lines.append(reader.line)
+      }
+      guard !rows.isEmpty else { return nil }
+      return SourceBatch(
+        rows: rows, place: .file(lines: lines), position: reader.offset, size: reader.offset - start)
+    } catch let failure as CSVReader.Failure {
+      throw ZulipSourceError(failure, in: table)
+    }
+  }
+
+  private static func places(of table: ZulipTable, in header: CSVReader) throws -> [Int?] {
+    let names = try (0..<header.fieldCount).map { try header.text($0) ?? "" }
+    return try table.columns.map { column in
+      let found = names.indices.filter { names[$0] == column.name }
+      guard found.count <= 1 else {
+        throw CSVReader.Failure(line: 1, problem: "column \(column.name) is there \(found.count) times")
+      }
+      guard !found.isEmpty || !column.isRequired else {
+        throw CSVReader.Failure(line: 1, problem: "there is no column \(column.name) in the header")
+      }
+      return found.first
+    }
+  }
+}
+
+extension ZulipSourceError {
+  fileprivate init(_ failure: CSVReader.Failure, in table: ZulipTable) {
+    self.init("\(table.rawValue).csv, line \(failure.line): \(failure.problem)")
+  }
+}

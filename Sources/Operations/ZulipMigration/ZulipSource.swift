@@ -1,0 +1,40 @@
+internal import Foundation
+public import SQL
+
+/// Where a migration reads from.
+public enum ZulipSource: Sendable {
+  /// The database of a Zulip server.
+  case database(DatabaseURL)
+  /// A folder of CSV files named after the tables, with headers.
+  case folder(path: String)
+
+  /// A `postgres://` URL, or else the path of a folder.
+  ///
+  /// - Throws: ``ZulipSourceError`` if it is neither.
+  public init(_ text: String) throws(ZulipSourceError) {
+    guard text.contains("://") else {
+      var isFolder: ObjCBool = false
+      guard FileManager.default.fileExists(atPath: text, isDirectory: &isFolder), isFolder.boolValue else {
+        throw ZulipSourceError("there is no folder \(text)")
+      }
+      self = .folder(path: text)
+      return
+    }
+    // The text may hold a password, so it is not repeated.
+    guard let url = try? DatabaseURL(text), url.sqlitePath == nil else {
+      throw ZulipSourceError("a source is postgres://USER:PASSWORD@HOST:PORT/NAME, or a folder of CSV files")
+    }
+    self = .database(url)
+  }
+
+  func open<Result>(_ body: (any ZulipOrigin) async throws -> Result) async throws -> Result {
+    switch self {
+    case .folder(let path):
+      try await body(ZulipFolder(path: path))
+    case .database(let url):
+      try await ForeignPostgreSQL.snapshot(of: url) { snapshot in
+        try await body(ZulipDatabase(snapshot, url: url))
+      }
+    }
+  }
+}

@@ -1,0 +1,91 @@
+public import Foundation
+public import SQL
+internal import Sealing
+
+extension RegistrationImport {
+  /// A realm as another bouncer knows it.
+  public struct Realm: Sendable {
+    /// The row of its server here.
+    public var server: Int64
+    /// Its id everywhere.
+    public var uuid: UUID
+    /// The secret that proves that it is its own.
+    public var ownerSecret: String
+    /// Its host.
+    public var host: String
+    /// Its name.
+    public var name: String
+    /// Zulip's number for the kind of organisation.
+    public var orgType: Int64
+    /// When it was made.
+    public var dateCreated: Date
+    /// Whether its server has deactivated it.
+    public var isDeactivated: Bool
+    /// Whether it is missing from its server's latest list.
+    public var isLocallyDeleted: Bool
+    /// Whether it is the realm of Zulip's own bots.
+    public var isSystemBotRealm: Bool
+    /// How its users sign in: a JSON object of flags, compact, sorted by name.
+    public var authenticationMethods: String
+    /// The latest call about it.
+    public var lastRequestAt: Date?
+
+    /// A realm by its parts.
+    public init(
+      server: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64,
+      dateCreated: Date, isDeactivated: Bool, isLocallyDeleted: Bool, isSystemBotRealm: Bool,
+      authenticationMethods: String, lastRequestAt: Date? = nil
+    ) {
+      self.server = server
+      self.uuid = uuid
+      self.ownerSecret = ownerSecret
+      self.host = host
+      self.name = name
+      self.orgType = orgType
+      self.dateCreated = dateCreated
+      self.isDeactivated = isDeactivated
+      self.isLocallyDeleted = isLocallyDeleted
+      self.isSystemBotRealm = isSystemBotRealm
+      self.authenticationMethods = authenticationMethods
+      self.lastRequestAt = lastRequestAt
+    }
+  }
+
+  /// What a realm is here.
+  public enum StoredRealm: Sendable, Hashable {
+    /// Here only now.
+    case imported(Int64)
+    /// Here before; left as it was.
+    case alreadyThere(Int64)
+    /// Another server's.
+    case anothers
+  }
+
+  /// Takes a realm in, unless it is here.
+  ///
+  /// Its id at its server is not known to another bouncer: the server tells it with its next upload.
+  public func store(_ realm: Realm, on connection: any Connection) throws -> StoredRealm {
+    let known = try connection.query(
+      Statement("SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(realm.uuid.canonical)))
+    if let known = known.first {
+      return try known.int64(1) == realm.server ? .alreadyThere(try known.int64(0)) : .anothers
+    }
+    let rows = try connection.query(
+      Statement(
+        """
+        INSERT INTO remote_realms
+          (server_id, uuid, owner_secret_hash, host, name, is_system_bot_realm, authentication_methods, org_type,
+           is_deactivated, is_locally_deleted, date_created, last_request_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id
+        """,
+        .integer(realm.server), .text(realm.uuid.canonical),
+        .bytes(storageKey.hash(realm.ownerSecret, for: Analytics.ownerSecretPurpose)), .text(realm.host),
+        .text(realm.name), .flag(realm.isSystemBotRealm), .text(realm.authenticationMethods),
+        .integer(realm.orgType), .flag(realm.isDeactivated), .flag(realm.isLocallyDeleted),
+        .integer(realm.dateCreated.milliseconds), .integer(realm.lastRequestAt?.milliseconds)))
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
+    return .imported(id)
+  }
+}

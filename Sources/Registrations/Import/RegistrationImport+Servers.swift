@@ -1,0 +1,105 @@
+public import Foundation
+public import SQL
+internal import Sealing
+
+extension RegistrationImport {
+  /// A chat server as another bouncer knows it.
+  public struct Server: Sendable {
+    /// Its id at the bouncers, which it keeps.
+    public var uuid: UUID
+    /// Its key, which it keeps too.
+    public var key: String
+    /// Its hostname.
+    public var hostname: String
+    /// Whether another server has the hostname, which must not be asked for.
+    public var isHostnameTaken: Bool
+    /// Whom to write to.
+    public var contactEmail: String
+    /// When it was switched off, if it was.
+    public var deactivatedAt: Date?
+    /// Its latest call.
+    public var lastRequestAt: Date?
+    /// Its version.
+    public var version: String?
+    /// The commit its version is based on.
+    public var mergeBase: String?
+    /// Its API feature level.
+    public var apiFeatureLevel: Int64?
+    /// When it last uploaded its audit log.
+    public var lastAuditLogUpdateAt: Date?
+
+    /// A server by its parts.
+    public init(
+      uuid: UUID, key: String, hostname: String, isHostnameTaken: Bool, contactEmail: String,
+      deactivatedAt: Date? = nil, lastRequestAt: Date? = nil, version: String? = nil,
+      mergeBase: String? = nil,
+      apiFeatureLevel: Int64? = nil, lastAuditLogUpdateAt: Date? = nil
+    ) {
+      self.uuid = uuid
+      self.key = key
+      self.hostname = hostname
+      self.isHostnameTaken = isHostnameTaken
+      self.contactEmail = contactEmail
+      self.deactivatedAt = deactivatedAt
+      self.lastRequestAt = lastRequestAt
+      self.version = version
+      self.mergeBase = mergeBase
+      self.apiFeatureLevel = apiFeatureLevel
+      self.lastAuditLogUpdateAt = lastAuditLogUpdateAt
+    }
+  }
+
+  /// What a server is here.
+  public struct StoredServer: Sendable, Hashable {
+    /// Its row.
+    public let id: Int64
+    /// Whether it is here only now.
+    public let isNew: Bool
+    /// Whether it got another hostname than its own, which another server has.
+    public let isRenamed: Bool
+  }
+
+  /// Takes a server in, unless it is here: then it keeps the key and whatever else it has here.
+  ///
+  /// A server whose hostname is another's comes in under one that can be nobody's, for its devices would
+  /// not be reached without it. It keeps id and key, and gets its name by registering with a free one.
+  public func store(_ server: Server, on connection: any Connection) throws -> StoredServer {
+    let known = try connection.query(
+      Statement("SELECT id FROM remote_servers WHERE uuid = $1", .text(server.uuid.canonical)))
+    if let id = try known.first?.int64(0) { return StoredServer(id: id, isNew: false, isRenamed: false) }
+    let isTaken = try server.isHostnameTaken || connection.isTaken(server.hostname)
+    let hostname = isTaken ? Self.substitute(for: server) : server.hostname
+    let rows = try connection.query(
+      Statement(
+        """
+        INSERT INTO remote_servers
+          (uuid, hostname, hostname_key, contact_email, key_hash, deactivated_at, last_request_at, last_version,
+           last_merge_base, last_api_feature_level, last_audit_log_update_at, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12) RETURNING id
+        """,
+        .text(server.uuid.canonical), .text(hostname), .text(hostname.lowercased()),
+        .text(server.contactEmail), .bytes(storageKey.hash(server.key, for: RemoteServers.keyPurpose)),
+        .integer(server.deactivatedAt?.milliseconds), .integer(server.lastRequestAt?.milliseconds),
+        .text(server.version), .text(server.mergeBase), .integer(server.apiFeatureLevel),
+        .integer(server.lastAuditLogUpdateAt?.milliseconds), .integer(startedAt.milliseconds)))
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
+    return StoredServer(id: id, isNew: true, isRenamed: isTaken)
+  }
+
+  /// A hostname below `.invalid`, which nobody can ever have (RFC 6761), with the server's own for people.
+  private static func substitute(for server: Server) -> String {
+    let own = (try? Hostname(server.hostname))?.host ?? ""
+    let name = "\(own).\(server.uuid.canonical).invalid"
+    return (try? Hostname(name)) != nil ? name : "\(server.uuid.canonical).invalid"
+  }
+}
+
+extension Connection {
+  fileprivate func isTaken(_ hostname: String) throws -> Bool {
+    let rows = try query(
+      Statement("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.lowercased())))
+    return !rows.isEmpty
+  }
+}

@@ -1,0 +1,41 @@
+internal import SQL
+
+/// Inserts many rows with few statements.
+///
+/// A statement takes a power of two of rows, so that there are few texts to prepare. Arguments are never
+/// NULL where a column may be: PostgreSQL would prepare a text again for each pattern of NULLs.
+struct RowInsertion: Sendable {
+  private static let maximumRows = 256
+
+  private let width: Int
+  /// By the power of two.
+  private let texts: [String]
+
+  /// - Parameter columns: each with what it is set to, `$` being its argument.
+  init(_ table: String, _ columns: KeyValuePairs<String, String>) {
+    let width = columns.count
+    let names = columns.map(\.key).joined(separator: ", ")
+    self.width = width
+    texts = (0...Self.maximumRows.trailingZeroBitCount).map { power in
+      let tuples = (0..<1 << power).map { row in
+        let values = columns.enumerated().map { $1.value.replacing("$", with: "$\(row * width + $0 + 1)") }
+        return "(\(values.joined(separator: ", ")))"
+      }
+      return "INSERT INTO \(table) (\(names)) VALUES \(tuples.joined(separator: ", "))"
+    }
+  }
+
+  /// Inserts rows of as many arguments as there are parameters.
+  func run(_ rows: [[Value]], on connection: any Connection) throws {
+    var rest = rows[...]
+    while !rest.isEmpty {
+      let power = min(Int.bitWidth - 1 - rest.count.leadingZeroBitCount, texts.count - 1)
+      let chunk = rest.prefix(1 << power)
+      rest = rest.dropFirst(chunk.count)
+      var arguments: [Value] = []
+      arguments.reserveCapacity(chunk.count * width)
+      for row in chunk { arguments += row }
+      try connection.run(Statement(texts[power], arguments: arguments))
+    }
+  }
+}

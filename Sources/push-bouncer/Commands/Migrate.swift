@@ -1,0 +1,173 @@
+import ArgumentParser
+import Foundation
+import Migrations
+import Operations
+import Registrations
+import SQL
+import Sealing
+import Synchronization
+import UnixSignals
+
+/// `migrate ...`: from an existing bouncer, and from legacy to E2EE registrations.
+struct Migrate: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Brings registrations in from an existing bouncer, and shows how far its devices have come.",
+    subcommands: [Zulip.self, Status.self])
+}
+
+extension Migrate {
+  struct Zulip: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Brings servers, realms and registrations in from a Zulip bouncer.",
+      discussion: """
+        Servers keep their ids and keys: no chat server has to be touched but for its URL. What is here already \
+        stays as it is, and so does the source, which is only read. A run can be stopped at any time, and goes on \
+        where it was when it is started again; the service may run meanwhile.
+
+        A folder holds a file per table, as COPY writes it:
+
+          for t in remotezulipserver remoterealm remotepushdevice remotepushdevicetoken; do
+            psql zulip -c "\\copy (SELECT * FROM zilencer_$t ORDER BY 1) TO zilencer_$t.csv CSV HEADER"; done
+
+        They hold keys and tokens in clear: keep them private, and remove them afterwards.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Option(
+      help: ArgumentHelp(
+        "postgres://USER:PASSWORD@HOST:PORT/NAME of Zulip's database, or a folder of CSV files.",
+        valueName: "source"))
+    var from: String
+    @Flag(help: "Only report what would be done.") var dryRun = false
+    @Option(help: ArgumentHelp("Where to write which rows were refused, and why.", valueName: "file"))
+    var rejects: String?
+
+    func run() async throws {
+      let source: ZulipSource
+      do {
+        source = try ZulipSource(from)
+      } catch {
+        throw CommandError("--from: \(error)")
+      }
+      let isComplete =
+        if dryRun {
+          try await rehearse { try await bring(source, $0) }
+        } else {
+          try await Store.with(options) { store in
+            try await bring(
+              source, ZulipMigration(database: store.database, storageKey: store.storageKey, now: store.now))
+          }
+        }
+      if !isComplete {
+        note(dryRun ? "stopped" : "stopped: start the same command again and it goes on from here")
+        throw ExitCode.failure
+      }
+    }
+
+    /// Runs until the end or a signal, and shows the report; whether it came to the end.
+    private func bring(_ source: ZulipSource, _ migration: ZulipMigration) async throws -> Bool {
+      let meter = MigrationMeterLine()
+      let report = try await untilSignal {
+        try await migration.run(from: source) { meter.show($0) }
+      }
+      if let rejects {
+        let count = try await migration.writeRejects(to: rejects)
+        note("\(rejects): \(count) refused rows")
+      }
+      options.show(
+        report.json,
+        report.text + (dryRun ? "\n\nThis was a dry run: nothing has been written." : ""))
+      return report.isComplete
+    }
+
+    /// Works on a copy of what there is, if there is anything: neither the database nor the key is made.
+    private func rehearse(_ body: (ZulipMigration) async throws -> Bool) async throws -> Bool {
+      let configuration = try options.load()
+      let url = configuration.database.url
+      let hasKey = FileManager.default.fileExists(atPath: "\(configuration.keys.directory)/storage.key")
+      let isThere = url.sqlitePath.map { FileManager.default.fileExists(atPath: $0) } ?? true
+      guard hasKey, isThere else {
+        guard let key = StorageKey(base64: StorageKey.generate()) else { throw ExitCode.failure }
+        return try await ZulipMigration.rehearse(target: nil, storageKey: key, body)
+      }
+      let key = try KeyFolder.storageKey(in: configuration.keys.directory)
+      let database = try await openDatabase(url: url)
+      do {
+        let result = try await ZulipMigration.rehearse(
+          target: try await Self.isCurrent(database, key) ? database : nil, storageKey: key, body)
+        await database.close()
+        return result
+      } catch {
+        await database.close()
+        throw error
+      }
+    }
+  }
+}
+
+extension Migrate.Zulip {
+  /// Whether the database has this program's tables, and so is worth a copy; false if it is empty.
+  private static func isCurrent(_ database: any Database, _ key: StorageKey) async throws -> Bool {
+    let version = try await Migrator.version(of: database)
+    guard version > 0 else { return false }
+    guard version >= Schema.version else {
+      throw CommandError(
+        "the database is of an older version of this program: start the service once, or any other command")
+    }
+    guard try await StorageSeal.matches(key, in: database) ?? true else { throw StorageSeal.WrongKey() }
+    return true
+  }
+}
+
+/// Runs `body`; SIGINT or SIGTERM cancel it.
+private func untilSignal<Result: Sendable>(
+  _ body: @escaping @Sendable () async throws -> Result
+) async throws -> Result {
+  let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+  return try await withThrowingTaskGroup(of: Result?.self) { group in
+    group.addTask { try await body() }
+    group.addTask {
+      for await _ in signals {
+        note("stopping after this batch")
+        return nil
+      }
+      return nil
+    }
+    // After a signal the work is told to stop, and its result is waited for; without one it is the first.
+    while let next = try await group.next() {
+      group.cancelAll()
+      if let result = next { return result }
+    }
+    throw CancellationError()
+  }
+}
+
+/// Tells on standard error how far a migration is, once a second.
+private final class MigrationMeterLine: Sendable {
+  private let start = ContinuousClock.now
+  private let last = Mutex<ContinuousClock.Instant?>(nil)
+
+  func show(_ progress: ZulipMigration.Progress) {
+    let now = ContinuousClock.now
+    let isDue = last.withLock { last in
+      guard last.map({ now - $0 >= .seconds(1) }) ?? true else { return false }
+      last = now
+      return true
+    }
+    guard isDue else { return }
+    let spent = (now - start) / .seconds(1)
+    let percent = (progress.share * 100).formatted(.number.precision(.fractionLength(0)).locale(.posix))
+    let left =
+      progress.share > 0.005 ? ", \(Self.text(spent / progress.share * (1 - progress.share))) left" : ""
+    note("\(progress.table.rawValue): \(progress.rows) rows, \(percent) % of all\(left)")
+  }
+
+  private static func text(_ seconds: Double) -> String {
+    let seconds = Int(seconds.rounded(.up))
+    return seconds < 60 ? "\(seconds) s" : "\(seconds / 60) min \(seconds % 60) s"
+  }
+}
+
+extension Locale {
+  fileprivate static let posix = Locale(identifier: "en_US_POSIX")
+}

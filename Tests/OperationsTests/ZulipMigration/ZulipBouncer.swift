@@ -1,0 +1,121 @@
+import Foundation
+import Registrations
+import SQL
+import Sealing
+import TestDatabase
+import Testing
+
+@testable import Operations
+
+extension Trait where Self == ConditionTrait {
+  /// Skips what needs a PostgreSQL server where there is none.
+  static var needsPostgreSQL: Self {
+    .enabled(
+      if: DatabaseEngine.available.contains(.postgreSQL),
+      "TEST_POSTGRESQL_URL is not set: Scripts/postgresql starts a server and prints its URL")
+  }
+}
+
+/// The database of a Zulip bouncer, for a test.
+struct ZulipBouncer {
+  let test: TestDatabase
+  var database: any Database { test.database }
+  var source: ZulipSource { .database(test.url) }
+
+  /// With the rows of ``ZulipRows``, and then what a script changes.
+  init(_ script: String = "") async throws {
+    test = try await TestDatabase(.postgreSQL, migrated: false)
+    let schema = String(decoding: PackageResources.zulip_sql, as: UTF8.self)
+    try await test.database.write { connection in
+      try connection.runScript(schema)
+      try connection.runScript(ZulipRows.script)
+    }
+    if !script.isEmpty { try await run(script) }
+  }
+
+  func run(_ script: String) async throws {
+    try await database.write { try $0.runScript(script) }
+  }
+
+  /// Writes the tables as CSV files, as an operator would.
+  func export(to folder: URL) async throws {
+    guard let url = test.postgreSQLURL else { throw CocoaError(.fileNoSuchFile) }
+    let commands = ZulipTable.allCases.flatMap { table in
+      let file = folder.appending(path: "\(table.rawValue).csv").path
+      return ["--command", "\\copy (SELECT * FROM \(table.rawValue) ORDER BY 1) TO '\(file)' CSV HEADER"]
+    }
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = ["psql", "--quiet", "--no-psqlrc", "--set", "ON_ERROR_STOP=1", url] + commands
+    try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+      process.terminationHandler = { _ in continuation.resume() }
+      do { try process.run() } catch { continuation.resume(throwing: error) }
+    }
+    try #require(process.terminationStatus == 0)
+  }
+}
+
+/// Where a test brings it.
+struct MigrationTarget {
+  static let key = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
+  static let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+  let test: TestDatabase
+  var database: any Database { test.database }
+
+  init(_ engine: DatabaseEngine = .chosen) async throws { test = try await TestDatabase(engine) }
+
+  var servers: RemoteServers {
+    RemoteServers(database: database, storageKey: Self.key, now: { Self.now })
+  }
+
+  func migration(batch: Int = 2000, now: Date = Self.now) -> ZulipMigration {
+    ZulipMigration(database: database, storageKey: Self.key, now: { now }, batch: batch)
+  }
+
+  /// What there is in the tables of the domain, tokens opened, rows in an order of their own.
+  func contents() async throws -> [String] {
+    let queries = [
+      """
+      SELECT 'server', uuid, hostname, hostname_key, contact_email, deactivated_at, last_request_at, last_version,
+        last_merge_base, last_api_feature_level, last_audit_log_update_at, key_hash, created_at
+      FROM remote_servers
+      """,
+      """
+      SELECT 'realm', r.uuid, s.uuid, r.owner_secret_hash, r.realm_id, host, name, is_system_bot_realm,
+        authentication_methods, org_type, is_deactivated, is_locally_deleted, date_created, r.last_request_at
+      FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id
+      """,
+      """
+      SELECT 'e2ee', token, r.uuid, token_id, kind, token_hash, ios_app_id, bouncer_key_id, registered_at, expired_at
+      FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
+      """,
+      """
+      SELECT 'legacy', token, s.uuid, r.uuid, user_id, user_uuid, kind, token_hash, ios_app_id, registered_at
+      FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
+        LEFT JOIN remote_realms r ON r.id = l.realm_id
+      """,
+    ]
+    return try await database.read { connection in
+      try queries.flatMap { sql in
+        try connection.query(Statement(sql)).map { row in
+          try row.values.map { value in
+            if case .bytes(let bytes) = value, bytes.count != 32 {
+              let table = try row.text(0) == "e2ee" ? "e2ee_registrations" : "legacy_registrations"
+              return try #require(Self.key.openText(bytes, for: .init("\(table).token")))
+            }
+            return "\(value)"
+          }.joined(separator: " ")
+        }
+      }.sorted()
+    }
+  }
+
+  func count(_ table: String) async throws -> Int64? {
+    try await database.read { try $0.query(Statement("SELECT COUNT(*) FROM \(table)")).first?.int64(0) }
+  }
+}
+
+extension MigrationReport {
+  subscript(table: ZulipTable) -> MigrationCounts { tables[table] ?? MigrationCounts() }
+}

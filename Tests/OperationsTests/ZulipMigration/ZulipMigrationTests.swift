@@ -1,0 +1,401 @@
+import Foundation
+import Registrations
+import SQL
+import Sealing
+import Synchronization
+import TestDatabase
+import Testing
+
+@testable import Operations
+
+@Suite(.needsPostgreSQL) struct ZulipMigrationTests {
+  @Test(arguments: DatabaseEngine.available) func `Every row becomes what it should`(
+    engine: DatabaseEngine
+  ) async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let report = try await target.migration().run(from: source.source)
+    #expect(report.isComplete && report.missing.isEmpty)
+
+    #expect(report[.servers].read == 8)
+    #expect(report[.servers].imported == 7)
+    #expect(report[.servers].renamed == 3)
+    #expect(report[.servers].refused == [.noKey: 1])
+
+    #expect(report[.realms].read == 4)
+    #expect(report[.realms].imported == 3)
+    #expect(report[.realms].refused == [.unknownServer: 1])
+
+    let ordinary = ZulipRows.ordinary
+    #expect(report[.devices].read == 15 + ordinary)
+    #expect(report[.devices].imported == 5 + ordinary)
+    #expect(report[.devices].foldedTokens == 2)
+    #expect(
+      report[.devices].refused == [
+        .cloudRealm: 1, .wrongTokenID: 1, .noAppID: 1, .unknownKind: 1, .unknownRealm: 1,
+        .tokenNotHexadecimal: 1, .tokenLength: 1, .malformedAppID: 1,
+      ])
+
+    #expect(report[.tokens].read == 29 + ordinary)
+    #expect(report[.tokens].imported == 15 + ordinary)
+    #expect(report[.tokens].superseded == 2)
+    #expect(report[.tokens].foldedSpellings == 1)
+    #expect(report[.tokens].foldedUserIDs == 1)
+    #expect(
+      report[.tokens].refused == [
+        .unknownKind: 1, .tokenLength: 1, .tokenNotHexadecimal: 1, .noAppID: 1, .noUser: 1, .twoUsers: 1,
+        .userIDOutOfRange: 1, .unknownServer: 1, .anothersRealm: 1, .malformedAppID: 1,
+      ])
+    for table in ZulipTable.allCases {
+      let counts = report[table]
+      #expect(
+        counts.read == counts.imported + counts.alreadyThere + counts.foldedUserIDs + counts.foldedSpellings
+          + counts.foldedTokens + counts.superseded + counts.refusals)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available) func `Each device is reached as before`(
+    engine: DatabaseEngine
+  ) async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    _ = try await target.migration().run(from: source.source)
+    let rows = try await target.database.read { connection in
+      try connection.query(
+        Statement(
+          """
+          SELECT l.token, s.contact_email, r.host, l.user_id, l.user_uuid, l.kind, l.ios_app_id, l.registered_at
+          FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
+            LEFT JOIN remote_realms r ON r.id = l.realm_id
+          """))
+    }
+    let devices = try Set(
+      rows.map { row in
+        let token = try #require(
+          MigrationTarget.key.openText(try row.bytes(0), for: .init("legacy_registrations.token")))
+        let user = try row.optionalInt64(3).map(String.init) ?? row.text(4).suffix(1).description
+        let day = (try row.int64(7) - 1_704_067_200_000) / 86_400_000 + 1
+        return """
+          \(token) \(try row.text(1).prefix(1)) \(try row.optionalText(2) ?? "-") \(user) \(try row.int64(5)) \
+          \(try row.optionalText(6) ?? "-") \(day)
+          """
+      }.filter { !$0.hasPrefix("fcm:legacy") })
+    let lastDay =
+      (Int64(MigrationTarget.now.timeIntervalSince1970 * 1000) - 1 - 1_704_067_200_000) / 86_400_000 + 1
+    #expect(
+      devices == [
+        "aabbCC a - 1 1 org.example.chat 2", "FCM:one a chat.example.org 1 2 - 4",
+        "dd01 a chat.example.org 1 1 org.example.chat 5", "AABBCC a two.example.org 2 1 org.example.chat 6",
+        "ee01 a two.example.org 3 1 org.example.chat 153", "FF02 a chat.example.org 4 1 org.example.chat 9",
+        "ff02 b - 7 1 org.example.chat 10", "fcm:shared a - 8 2 - 11", "fcm:shared a - 9 2 - 12",
+        "fcm:shared a chat.example.org 5 2 - 13", "fcm:far a chat.example.org 10 2 - 14",
+        "fcm:far a two.example.org 6 2 - 15", "fcm:off c - 1 2 - 16", "C0FFEE a - 1 1 org.example.chat 17",
+        "fcm:future a - 1 2 - \(lastDay)",
+      ])
+
+    let registrations = E2EERegistrations(
+      database: target.database, storageKey: MigrationTarget.key, now: { MigrationTarget.now })
+    let realms = RemoteRealms(database: target.database)
+    func found(_ realm: String, _ tokens: String...) async throws -> [String] {
+      let uuid = try #require(UUID(uuidString: "b1000000-0000-4000-8000-0000000000\(realm)"))
+      let row = try #require(try await realms.find(uuid: uuid))
+      let ids = tokens.map { TokenID(token: $0) }
+      return try await registrations.lookup(realm: row.id, tokenIDs: ids).map {
+        "\($0.token.text) \($0.iosAppID ?? "-")"
+      }.sorted()
+    }
+    #expect(
+      try await found("10", "AABBCC", "fcm:one", "dd01", "wrong") == ["AABBCC org.example.chat", "fcm:one -"])
+    #expect(try await found("11", "fcm:dup") == ["fcm:dup -"])
+    #expect(try await found("20", "AABBCC", "fcm:many60") == ["AABBCC org.example.chat", "fcm:many60 -"])
+  }
+
+  @Test(arguments: DatabaseEngine.available) func `Servers keep their credentials, and one the hostname`(
+    engine: DatabaseEngine
+  ) async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    _ = try await target.migration().run(from: source.source)
+    var hostnames: [String] = []
+    for (number, letter) in zip(1..., "abcdefgh") where number != 6 {
+      let uuid = try #require(UUID(uuidString: "a1000000-0000-4000-8000-00000000000\(number)"))
+      #expect(try await target.servers.authenticate(uuid: uuid, key: ZulipRows.key("x")) == .wrongKey)
+      switch try await target.servers.authenticate(uuid: uuid, key: ZulipRows.key(letter)) {
+      case .authenticated(let server): hostnames.append(server.hostname)
+      case .deactivated: hostnames.append("off")
+      case let other: Issue.record("\(other)")
+      }
+    }
+    func substitute(_ name: String, _ number: Int) -> String {
+      "\(name).a1000000-0000-4000-8000-00000000000\(number).invalid"
+    }
+    #expect(
+      hostnames == [
+        "chat.example.org", "CHAT.example.org:8443", "off", "bücher.example.org",
+        substitute("built-in.localhost", 5), "off", substitute("chat.example.org", 8),
+      ])
+    #expect(
+      try await target.servers.find(hostname: "Chat.Example.Org.a1000000-0000-4000-8000-000000000007.invalid")
+        != nil)
+    let off = try #require(try await target.servers.find(hostname: "old.example.org"))
+    #expect(off.deactivatedAt == Date(timeIntervalSince1970: 1_709_251_200))
+    let alpha = try #require(try await target.servers.find(hostname: "chat.example.org"))
+    #expect(alpha.version == "12.0" && alpha.apiFeatureLevel == 483 && alpha.mergeBase == "abc")
+    #expect(alpha.lastRequestAt == Date(timeIntervalSince1970: 1_767_323_045.679))
+    let realm = try await target.database.read { connection in
+      try connection.query(
+        Statement("SELECT name, authentication_methods FROM remote_realms WHERE host = 'chat.example.org'"))
+    }
+    #expect(
+      realm.map(\.values) == [
+        [.text("Köln, \"quoted\"\nand broken"), .text(#"{"Email":true,"LDAP":false}"#)]
+      ])
+  }
+
+  @Test(arguments: DatabaseEngine.available) func `Files of COPY give what the database gives`(
+    engine: DatabaseEngine
+  ) async throws {
+    let source = try await ZulipBouncer()
+    let (one, other) = (try await MigrationTarget(engine), try await MigrationTarget(engine))
+    try await withTemporaryFolder { folder in
+      try await source.export(to: folder)
+      let fromFiles = try await other.migration(batch: 11).run(from: .folder(path: folder.path))
+      #expect(try await one.migration().run(from: source.source) == fromFiles)
+      #expect(try await one.contents() == other.contents())
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available, [true, false])
+  func `A run that is stopped again and again ends as one that was not`(
+    engine: DatabaseEngine, readsFiles: Bool
+  ) async throws {
+    let source = try await ZulipBouncer()
+    let (whole, stopped) = (try await MigrationTarget(engine), try await MigrationTarget(engine))
+    try await withTemporaryFolder { folder in
+      try await source.export(to: folder)
+      let origin: ZulipSource = readsFiles ? .folder(path: folder.path) : source.source
+      let expected = try await whole.migration().run(from: origin)
+      var starts = 0
+      while true {
+        starts += 1
+        // Later starts must take neither the time nor the ids of the first one for another run's.
+        let migration = stopped.migration(batch: 7, now: MigrationTarget.now + Double(starts - 1))
+        let batches = Mutex(0)
+        let report = try await Task {
+          try await migration.run(from: origin) { _ in
+            let count = batches.withLock { count in
+              count += 1
+              return count
+            }
+            if count == 2 { withUnsafeCurrentTask { $0?.cancel() } }
+          }
+        }.value
+        if report.isComplete {
+          #expect(report == expected)
+          break
+        }
+        #expect(report != expected && starts < 50)
+      }
+      #expect(starts > 8)
+      #expect(try await stopped.contents() == whole.contents())
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available) func `A failed transaction leaves nothing half done`(
+    engine: DatabaseEngine
+  ) async throws {
+    let source = try await ZulipBouncer()
+    let (whole, failed) = (try await MigrationTarget(engine), try await MigrationTarget(engine))
+    let expected = try await whole.migration(batch: 10).run(from: source.source)
+    // Whatever is written last in a batch is refused once it is far enough.
+    let limit = "zulip_migration_progress"
+    try await failed.database.write { connection in
+      try connection.runScript(
+        engine == .sqlite
+          ? """
+          CREATE TRIGGER stop BEFORE UPDATE ON \(limit) WHEN new.position > 130
+          BEGIN SELECT RAISE(ABORT, 'stopped'); END;
+          """ : "ALTER TABLE \(limit) ADD CONSTRAINT stop CHECK (position <= 130)")
+    }
+    await #expect(throws: DatabaseError.self) {
+      _ = try await failed.migration(batch: 10).run(from: source.source)
+    }
+    try await failed.database.write { connection in
+      try connection.runScript(
+        engine == .sqlite ? "DROP TRIGGER stop" : "ALTER TABLE \(limit) DROP CONSTRAINT stop")
+    }
+    #expect(try await failed.migration(batch: 10).run(from: source.source) == expected)
+    #expect(try await failed.contents() == whole.contents())
+  }
+
+  @Test(arguments: DatabaseEngine.available) func `Twice is once`(engine: DatabaseEngine) async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let first = try await target.migration().run(from: source.source)
+    let before = try await target.contents()
+    let second = try await target.migration(batch: 9, now: MigrationTarget.now + 100).run(from: source.source)
+    #expect(try await target.contents() == before)
+    for table in ZulipTable.allCases {
+      let (first, second) = (first[table], second[table])
+      #expect(second.imported == 0 && second.renamed == 0)
+      #expect(second.read == first.read && second.refused == first.refused)
+      #expect(second.superseded == first.superseded && second.foldedUserIDs == first.foldedUserIDs)
+      #expect(
+        second.alreadyThere == first.imported + first.foldedSpellings + first.foldedTokens)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available) func `What has become newer here stays`(
+    engine: DatabaseEngine
+  ) async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    _ = try await target.migration().run(from: source.source)
+    let alpha = try #require(ZulipRows.alpha)
+    let server = try #require(try await target.servers.find(uuid: alpha))
+    let key = try #require(try await target.servers.rotateKey(server.id, graceForPrevious: false))
+    let registrations = E2EERegistrations(
+      database: target.database, storageKey: MigrationTarget.key, now: { MigrationTarget.now + 10 })
+    let uuid = try #require(UUID(uuidString: "b1000000-0000-4000-8000-000000000010"))
+    let realm = try #require(try await RemoteRealms(database: target.database).find(uuid: uuid))
+    try await registrations.register(
+      try PushToken("dd01", kind: .apns), iosAppID: "org.example.newer", realm: realm.id, bouncerKey: "k")
+    // As the service writes a legacy registration again.
+    _ = try await target.database.execute(
+      Statement(
+        "UPDATE legacy_registrations SET registered_at = $1, ios_app_id = 'org.example.newer' WHERE user_id = 7",
+        .integer(1_790_000_010_000)))
+    let before = try await target.contents()
+    let again = try await target.migration(now: MigrationTarget.now + 100).run(from: source.source)
+    #expect(again[.servers].imported == 0 && again[.devices].imported == 0)
+    // Its E2EE registration lives again, so the legacy one would not be brought in any more; it is here.
+    #expect(again[.tokens].superseded == 3)
+    #expect(try await target.contents() == before)
+    #expect(try await target.servers.authenticate(uuid: alpha, key: ZulipRows.key("a")) == .wrongKey)
+    guard case .authenticated = try await target.servers.authenticate(uuid: alpha, key: key) else {
+      Issue.record("the rotated key is refused")
+      return
+    }
+  }
+
+  @Test func `Whoever registers during a run that is stopped stays as registered`() async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    _ = try await Task {
+      try await target.migration(batch: 7).run(from: source.source) { progress in
+        // The first spelling of a device is here, the second is not.
+        if progress.table == .tokens { withUnsafeCurrentTask { $0?.cancel() } }
+      }
+    }.value
+    let time = Int64(MigrationTarget.now.timeIntervalSince1970 * 1000) + 5000
+    let changed = try await target.database.write { connection in
+      try connection.run(
+        Statement(
+          "UPDATE legacy_registrations SET registered_at = $1, ios_app_id = 'org.example.newer' WHERE user_uuid = $2",
+          .integer(time), .text(ZulipRows.user(3))))
+    }
+    #expect(changed == 1)
+    let report = try await target.migration(now: MigrationTarget.now + 60).run(from: source.source)
+    #expect(report.isComplete && report[.tokens].foldedSpellings == 0 && report[.tokens].alreadyThere == 1)
+    let rows = try await target.database.read { connection in
+      try connection.query(
+        Statement(
+          "SELECT registered_at, ios_app_id FROM legacy_registrations WHERE user_uuid = $1",
+          .text(ZulipRows.user(3))))
+    }
+    #expect(rows.map(\.values) == [[.integer(time), .text("org.example.newer")]])
+  }
+
+  @Test(arguments: DatabaseEngine.available) func `A dry run counts the same and writes nothing`(
+    engine: DatabaseEngine
+  ) async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    func rehearse(_ target: MigrationTarget) async throws -> MigrationReport {
+      try await ZulipMigration.rehearse(
+        target: target.database, storageKey: MigrationTarget.key, now: { MigrationTarget.now + 50 }
+      ) { try await $0.run(from: source.source) }
+    }
+    let before = try await rehearse(target)
+    #expect(try await target.contents().isEmpty)
+    for table in ["runs", "progress", "servers", "realms", "rejects"] {
+      #expect(try await target.count("zulip_migration_\(table)") == 0)
+    }
+    #expect(try await target.migration().run(from: source.source) == before)
+    let contents = try await target.contents()
+    let after = try await rehearse(target)
+    #expect(after[.tokens].imported == 0 && after[.tokens].alreadyThere > 0)
+    #expect(try await target.contents() == contents)
+    #expect(try await target.migration(now: MigrationTarget.now + 99).run(from: source.source) == after)
+  }
+
+  @Test func `Refused rows are listed without their tokens, also after a stop`() async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    try await withTemporaryFolder { folder in
+      let file = folder.appending(path: "rejects.csv")
+      try Data("old".utf8).write(to: file)
+      _ = try await Task {
+        try await target.migration(batch: 7).run(from: source.source) { progress in
+          if progress.table == .devices { withUnsafeCurrentTask { $0?.cancel() } }
+        }
+      }.value
+      let report = try await target.migration(batch: 7).run(from: source.source)
+      let count = try await target.migration().writeRejects(to: file.path)
+      #expect(count == ZulipTable.allCases.reduce(0) { $0 + report[$1].refusals })
+      let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map(String.init)
+      #expect(lines.first == "table,id,reason" && lines.count == count + 1 && Set(lines).count == lines.count)
+      #expect(lines.contains("zilencer_remotezulipserver,6,no_key"))
+      #expect(lines.contains("zilencer_remotepushdevice,6,wrong_token_id"))
+      #expect(lines.contains("zilencer_remotepushdevicetoken,29,anothers_realm"))
+      #expect(
+        lines.dropFirst().allSatisfy { $0.hasPrefix("zilencer_") && $0.split(separator: ",").count == 3 })
+      #expect(try mode(file) == 0o600)
+    }
+  }
+
+  @Test func `A database of an older version is read as far as it goes`() async throws {
+    let source = try await ZulipBouncer(
+      """
+      DROP TABLE zilencer_remotepushdevice;
+      ALTER TABLE zilencer_remotepushdevicetoken DROP COLUMN remote_realm_id;
+      DROP TABLE zilencer_remoterealm;
+      ALTER TABLE zilencer_remotezulipserver DROP COLUMN last_merge_base;
+      """)
+    let target = try await MigrationTarget()
+    let report = try await target.migration().run(from: source.source)
+    #expect(report.missing == [.realms, .devices])
+    #expect(report[.tokens].imported > 10 && report[.tokens].superseded == 0)
+    await #expect(throws: ZulipSourceError.self) {
+      try await source.run("ALTER TABLE zilencer_remotepushdevicetoken RENAME COLUMN token TO tokens")
+      _ = try await target.migration().run(from: source.source)
+    }
+  }
+
+  @Test func `Tables in Zulip's own schema are found by other users`() async throws {
+    let source = try await ZulipBouncer(
+      "CREATE SCHEMA zulip;"
+        + ZulipTable.allCases.map { "ALTER TABLE \($0.rawValue) SET SCHEMA zulip;" }.joined())
+    let target = try await MigrationTarget()
+    #expect(try await target.migration().run(from: source.source)[.servers].imported == 7)
+  }
+
+  @Test func `What came since a run is brought in by the next`() async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    _ = try await target.migration().run(from: source.source)
+    try await source.run(
+      """
+      INSERT INTO zilencer_remotepushdevicetoken (id, kind, token, last_updated, user_id, server_id)
+      VALUES (900, 2, 'late', now(), 4, 4)
+      """)
+    #expect(try await target.migration().run(from: source.source)[.tokens].imported == 1)
+  }
+
+  @Test func `Two at a time do not get mixed up`() async throws {
+    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    await #expect(throws: MigrationJournal.Disturbed.self) {
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<2 {
+          group.addTask { _ = try await target.migration(batch: 2).run(from: source.source) }
+        }
+        try await group.waitForAll()
+      }
+    }
+    #expect(try await target.migration().run(from: source.source).isComplete)
+    let whole = try await MigrationTarget()
+    _ = try await whole.migration().run(from: source.source)
+    #expect(try await target.contents() == whole.contents())
+  }
+}
