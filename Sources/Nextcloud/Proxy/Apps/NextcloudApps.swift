@@ -49,7 +49,7 @@ public struct NextcloudApps: Sendable {
     "Talk for Android", #"\(Android\) Nextcloud-Talk"#, .talk, .android)
   private static let filesAndroid = builtIn(
     "Files for Android", #"\(Android\) (?:ownCloud|Nextcloud)-android"#, .files, .android)
-  private static let otherAndroid = builtIn("other", "", .other, .android)
+  private static let otherAndroid = builtIn("other", "^", .other, .android)
 
   private static func builtIn(
     _ name: String, _ userAgent: String, _ kind: NextcloudApp.Kind, _ platform: NextcloudApp.Platform,
