@@ -245,6 +245,15 @@ let package = Package(
     .executableTarget(
       name: "database-bench", dependencies: ["SQL"], path: "Tests/Support/DatabaseBench",
       swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "nextcloud-bench",
+      dependencies: [
+        "Delivery", "Migrations", "Nextcloud", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      path: "Tests/Support/NextcloudBench", swiftSettings: swiftSettings),
     .target(
       name: "TestDatabase", dependencies: ["Migrations", "SQL"], path: "Tests/Support/TestDatabase",
       swiftSettings: swiftSettings),
