@@ -32,8 +32,8 @@ extension NextcloudProxy {
   private func read(_ body: ByteBuffer, type: String) async throws -> (Int, NotificationBatch) {
     let entries = try NotificationsBody.entries(
       body, type: type, maximum: configuration.maximumNotifications)
-    let identifiers = Set(entries.lazy.compactMap { $0?.identifier })
-    let devices = try await dependencies.devices.lookup(Array(identifiers))
+    let identifiers = Set(entries.lazy.compactMap { $0.map { Bytes($0.identifier) } })
+    let devices = try await dependencies.devices.lookup(identifiers.map(\.bytes))
     return (entries.count, await NotificationBatch(entries, devices: devices))
   }
 

@@ -21,10 +21,10 @@ struct NotificationBatch {
   /// The identifiers of such devices, each once.
   private(set) var unknown: [String] = []
 
-  /// An entry with its device and the key that should have signed it.
+  /// An entry with the place of its device and the key that should have signed it.
   private struct Candidate {
     let entry: NotificationEntry
-    let device: NextcloudDevice
+    let device: Int
     let key: RSAPublicKey?
 
     var isSigned: Bool { key?.verifies(entry.signature, of: entry.ciphertext) == true }
@@ -33,38 +33,38 @@ struct NotificationBatch {
   /// Checks entries against the devices that were found for them. Whose device is unknown is not asked for
   /// a signature: nobody could check it.
   init(_ entries: [NotificationEntry?], devices: [NextcloudDevice]) async {
-    let byIdentifier = Dictionary(
-      devices.map { ($0.identifier, $0) }, uniquingKeysWith: { first, _ in first })
+    let places = Dictionary(
+      devices.enumerated().map { (Bytes($1.identifier), $0) }, uniquingKeysWith: { first, _ in first })
     // One user has many devices, and a group chat few users: a key is parsed once.
-    var keys: [[UInt8]: RSAPublicKey?] = [:]
+    var keys: [Bytes: RSAPublicKey?] = [:]
+    func key(_ der: [UInt8]) -> RSAPublicKey? {
+      if let known = keys[Bytes(der)] { return known }
+      let key = try? RSAPublicKey(der: der)
+      keys[Bytes(der)] = .some(key)
+      return key
+    }
     var seen: Set<String> = []
     var candidates: [Candidate] = []
+    candidates.reserveCapacity(entries.count)
     for entry in entries {
       guard let entry else {
         failed += 1
         continue
       }
-      guard let device = byIdentifier[entry.identifier], device.tokenHash == entry.tokenHash else {
+      guard let place = places[Bytes(entry.identifier)], devices[place].tokenHash == entry.tokenHash else {
         failed += 1
         unknownEntries += 1
         if seen.insert(entry.identifierText).inserted { unknown.append(entry.identifierText) }
         continue
       }
-      let key: RSAPublicKey?
-      if let known = keys[device.userKey] {
-        key = known
-      } else {
-        key = try? RSAPublicKey(der: device.userKey)
-        keys[device.userKey] = .some(key)
-      }
-      candidates.append(Candidate(entry: entry, device: device, key: key))
+      candidates.append(Candidate(entry: entry, device: place, key: key(devices[place].userKey)))
     }
     for (candidate, isSigned) in zip(candidates, await Self.verify(candidates)) {
-      guard isSigned, let token = candidate.device.token else {
+      guard isSigned, let token = devices[candidate.device].token else {
         failed += 1
         continue
       }
-      accepted.append(Accepted(entry: candidate.entry, device: candidate.device, token: token))
+      accepted.append(Accepted(entry: candidate.entry, device: devices[candidate.device], token: token))
     }
   }
 
@@ -87,5 +87,19 @@ struct NotificationBatch {
       }
       return results
     }
+  }
+}
+
+/// Bytes as a key: hashed in one piece, where an array hashes each by itself, which takes as long as
+/// everything else about finding an entry's device.
+struct Bytes: Hashable {
+  let bytes: [UInt8]
+
+  init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+
+  func hash(into hasher: inout Hasher) {
+    bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
   }
 }
