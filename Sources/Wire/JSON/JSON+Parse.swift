@@ -185,6 +185,7 @@ private struct Parser {
 
   private mutating func escapedString(from start: Int) throws(JSON.ParseError) -> String {
     var unescaped: [UInt8] = []
+    unescaped.reserveCapacity(2 * (index - start) + 64)
     var start = start
     while let byte = current {
       switch byte {

@@ -125,7 +125,8 @@ struct IdentityProofTests {
 
   @Test("may not ask for ever, and must name its server properly")
   func limits() async throws {
-    try await withHost({ $0.rateLimitOfProofs = RateLimit(calls: 2, seconds: 60) }) { bench, host, _, new throws in
+    try await withHost({ $0.rateLimitOfProofs = RateLimit(calls: 2, seconds: 60) }) {
+      bench, host, _, new throws in
       for text in ["alice", "alice@dotless", "alice@\(host.name)/../x"] {
         #expect(try await new.register(at: bench, with: [("cloudId", text)]).status == 400)
       }

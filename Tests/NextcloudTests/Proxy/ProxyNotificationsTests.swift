@@ -298,6 +298,23 @@ struct ProxyNotificationsTests {
     }
   }
 
+  @Test(
+    "of a call is not kept until nobody waits any more", arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
+  func lateCall(app: ProxyPhone.App) async throws {
+    try await ProxyBench.test({ $0.deadline = .milliseconds(200) }) { bench in
+      let phone = try await registered(app, at: bench)
+      await bench.faults {
+        $0.apns.outage = true
+        $0.fcm.outage = true
+      }
+      #expect(try await bench.notify([phone.entry("voip")]).failed == 0)
+      bench.clock.advance(61)
+      await bench.faults { _ in }
+      try await bench.eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 0 }
+      #expect(bench.simulator.deliveries().isEmpty)
+    }
+  }
+
   @Test("for a token that is dead says so at once, and the device is forgotten")
   func dead() async throws {
     try await ProxyBench.test { bench in

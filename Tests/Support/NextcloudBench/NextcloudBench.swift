@@ -20,7 +20,7 @@ import Wire
 /// CPU time of the whole process, whichever threads did the work.
 @main
 enum NextcloudBench {
-  static let rounds = 200
+  static let rounds = 50
 
   static func main() async throws {
     let arguments = CommandLine.arguments.dropFirst().compactMap(Int.init)

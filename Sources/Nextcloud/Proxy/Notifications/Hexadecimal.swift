@@ -2,16 +2,22 @@
 enum Hexadecimal {
   /// The bytes of a text in either case; nil for anything else.
   static func decode(_ text: String) -> [UInt8]? {
-    let digits = text.utf8
-    guard digits.count.isMultiple(of: 2) else { return nil }
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(digits.count / 2)
-    var iterator = digits.makeIterator()
-    while let high = iterator.next(), let low = iterator.next() {
-      guard let high = value(high), let low = value(low) else { return nil }
-      bytes.append(high << 4 | low)
+    var text = text
+    return text.withUTF8 { digits in
+      guard digits.count.isMultiple(of: 2) else { return nil }
+      var isHexadecimal = true
+      let bytes = [UInt8](unsafeUninitializedCapacity: digits.count / 2) { bytes, count in
+        for index in 0..<digits.count / 2 {
+          guard let high = value(digits[2 * index]), let low = value(digits[2 * index + 1]) else {
+            isHexadecimal = false
+            return
+          }
+          bytes.initializeElement(at: index, to: high << 4 | low)
+          count = index + 1
+        }
+      }
+      return isHexadecimal ? bytes : nil
     }
-    return bytes
   }
 
   private static func value(_ digit: UInt8) -> UInt8? {

@@ -33,8 +33,7 @@ public final class StoreMemory: Sendable {
     state = Mutex(State(record: record))
   }
 
-  /// Looks at the store from time to time until its task is cancelled. The first look belongs before the
-  /// first request.
+  /// Looks at the store from time to time until its task is cancelled.
   public func run() async {
     while !Task.isCancelled {
       do {
