@@ -82,7 +82,7 @@ import Testing
     let pem = key.pem
     let inner = try _RSA.Signing.PublicKey(derRepresentation: key.der)
     let certificate = pem.replacingOccurrences(of: "PUBLIC KEY", with: "CERTIFICATE")
-    let ec = P256Texts.publicKey
+    let ec = Keys.p256
     for bad in [
       "", "x", String(pem.dropLast(30)), String(pem.dropFirst()), pem + pem, pem + "x", certificate,
       "-----BEGIN PUBLIC KEY----------END PUBLIC KEY-----",
@@ -99,23 +99,63 @@ import Testing
   }
 
   @Test func `Keys have 2048 to 4096 bits`() throws {
-    for bits in [1024, 4224] {
-      let key = try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: bits)).publicKey
-      #expect(throws: RSAPublicKey.Malformed.self) { try RSAPublicKey(pem: key.pemRepresentation) }
+    for pem in [Keys.bits1024, Keys.bits4224] {
+      #expect(throws: RSAPublicKey.Malformed.self) { try RSAPublicKey(pem: pem) }
     }
-    let key = try _RSA.Signing.PrivateKey(keySize: .bits3072)
-    let read = try RSAPublicKey(pem: key.publicKey.pemRepresentation)
-    #expect(read.bits == 3072 && read.ciphertextBytes == 384)
-    let signature = try RSAPrivateKey(pem: key.pkcs8PEMRepresentation).sign(message)
-    #expect(read.verifies(signature, of: message))
+    let read = try RSAPublicKey(pem: Keys.bits4096)
+    #expect(read.bits == 4096 && read.ciphertextBytes == 512)
+    #expect(read.maximumPlaintext(.oaep) == 470)
   }
 }
 
-private enum P256Texts {
-  static let publicKey = """
+private enum Keys {
+  static let p256 = """
     -----BEGIN PUBLIC KEY-----
     MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEVs/o5+uQbTjL3chynL4wXgUg2R9
     q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
+    -----END PUBLIC KEY-----
+    """
+
+  static let bits1024 = """
+    -----BEGIN PUBLIC KEY-----
+    MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQC+9TJ9lZjzhdlLergVEyOR89WJ
+    a6ZBFjei0g99twh9I3auJcWCdCBPriaVvY+oLZZGL4NyLcWn9r9tJssU7g/hQCzC
+    rijBDM3TWAxFWyeZyUPr4tL7qwJaJXUA5WvJUkCfCqK1gqoR4Tj6LLG5qaoqsaiR
+    6qHiqbfsSlOHTHjejwIDAQAB
+    -----END PUBLIC KEY-----
+    """
+
+  static let bits4096 = """
+    -----BEGIN PUBLIC KEY-----
+    MIICIjANBgkqhkiG9w0BAQEFAAOCAg8AMIICCgKCAgEAuzVx/npNqzpWrZCCUGGU
+    0dfF3RbEr62jIlPbOSWB+vKttFfg2jcRjvQ1qR+cX0x7TeCQslaJJ79HOCDLcL+Y
+    CJ6cqrvd2eBfFiZ9kjOpDCgBlEFxFnRQksR0StjX27SBgQrF6M+y8/pDHnjKw7NB
+    YblSgqbEBTK6PaBn2jsUdxLMVBVgBuQnomP66qUVufVm9WS5ZL6VZvByYuR6KxY7
+    jBEwPAaJoK7qtzS9ksRPA8iRXMBFyKc+hcO5nAe21MtxLIm+0BMv7kuGB9oUS0nB
+    zmxskhU5AVPuo/Lv49T6aH1ByEdzAiFrmkPDDmotB6MJMb91z7cJBf4Z3NHUE4cv
+    lMylQaHR8bf/dpjkl2qyRgaXmN0YF0h099tqZtT+dxSV3gbSkelKDOopuqceKF75
+    cOKLuaUtV6pb4WkSY4yztjC58ViY1lihgYveShWs3I2ZJFhp85+sz5701l5s6KNt
+    Tt8FwU6T6zDFFa7NqVyZ6TPYa5hQsCeXE9Cujkft7tjR7urwBES28L164+5IGSAJ
+    ZR7C/u7Ton2qRXU/hiJnTZekwMS3lj2/zMym8JXqK8OYYA3pmgLARI5HoQU1XYWz
+    hixXDE4esz+7a6knEyLkdVW/M3i7k/Wxe4a9PSkvO0gyouX1FNHfhZk2qGb02n8A
+    /H/h70qSQes6uqyQa+ltggsCAwEAAQ==
+    -----END PUBLIC KEY-----
+    """
+
+  static let bits4224 = """
+    -----BEGIN PUBLIC KEY-----
+    MIICMjANBgkqhkiG9w0BAQEFAAOCAh8AMIICGgKCAhEAykNE9MegurV1wdiuQ3dJ
+    E4fMtCVnwcPtqMqFNfUXBY3QPjB+WgWVgZ0k51EiE7hIBVysVfMLG0Luui6wsaD6
+    34zNcd/3kubvUJUW1/DHiDu47hgDOU6Cyce8fV7Ki0gHsBGwKrT5pbjiQYH8y+KC
+    QZNUBeRW1cQG8Jd3KITqjha1KYy0ytAQRsSeHsz7m++cveh6RFizAuLUTlwu9KSE
+    qkc3neOovmRIByj/95Fyy8jaOJzr5Cu7cPrDRV5TVuL+p5O795V4XaGfLUYg7y7L
+    qwOoyCF2WRvWo6caXTtedjfIPNmn4myRBnNeadPaX400p5WRgwvyU4a31WGlESna
+    DusRtRkPzJeAvyxee2tlIikDmeY454DTCi0djcXoDh5OFXHc47ga9SCIJFIUjbuJ
+    fVrmy8qn8CfO12GYhg4WPyloKs0w2/ZMHJzYKZGbOlfAbRZfBqo61OXRwhQ3RY2l
+    Rq9PqVLi/M5ytdAXHJi5Xspd8YF3OcG/1ucfVXL1S6wHb7rEZQDaPt284ivVvoMe
+    7witRoWKyHAxtsIYrGMgHqelVjvowo0Uud6ev3/rV2OL85+pZp9EO8DF8dfsr9m8
+    8L0F3PJ6aKWg8aeKPrya1ghRGB+6BdgCMwc9ndxne4TbAByAxB0fosH5ucVOAQDL
+    OzBqqlpUPKqG3Sgmyy7QPDbDAdfOwb8wR4o1pYU/zvmVAgMBAAE=
     -----END PUBLIC KEY-----
     """
 }

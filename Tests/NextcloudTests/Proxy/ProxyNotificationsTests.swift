@@ -1,3 +1,4 @@
+import Delivery
 import Foundation
 import HTTPTypes
 import ProviderSimulator
@@ -301,15 +302,21 @@ struct ProxyNotificationsTests {
   @Test(
     "of a call is not kept until nobody waits any more", arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
   func lateCall(app: ProxyPhone.App) async throws {
-    try await ProxyBench.test({ $0.deadline = .milliseconds(200) }) { bench in
+    try await ProxyBench.test({
+      $0.deadline = .milliseconds(200)
+      $0.isSending = false
+    }) { bench in
       let phone = try await registered(app, at: bench)
       await bench.faults {
         $0.apns.outage = true
         $0.fcm.outage = true
       }
       #expect(try await bench.notify([phone.entry("voip")]).failed == 0)
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 1)
       bench.clock.advance(61)
       await bench.faults { _ in }
+      let sending = Task { await bench.sender.run() }
+      defer { sending.cancel() }
       try await bench.eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 0 }
       #expect(bench.simulator.deliveries().isEmpty)
     }

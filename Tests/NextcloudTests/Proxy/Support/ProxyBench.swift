@@ -32,7 +32,8 @@ final class ProxyBench: Sendable {
     /// Topics that the APNs key serves; nil for no key at all.
     var topics: [String]? = ["com.nextcloud.Talk", "it.twsweb.Nextcloud"]
     var hasFCM = true
-    var deadline = Duration.seconds(5)
+    /// Long, as tests of all rooms run at once.
+    var deadline = Duration.seconds(30)
     var isSending = true
   }
 
@@ -63,7 +64,7 @@ final class ProxyBench: Sendable {
   let proxy: NextcloudProxy
   private let test: TestDatabase
   private let providers: PushProviders
-  private let sender: OutboxSender
+  let sender: OutboxSender
   private let client = Mutex<(any TestClientProtocol)?>(nil)
 
   private init(_ options: Options) async throws {
