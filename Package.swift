@@ -63,14 +63,16 @@ let package = Package(
       name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
-        .embedInCode("0004_legacy.sql"), .embedInCode("0007_migration.sql"),
+        .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
+        .embedInCode("0007_migration.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
       name: "PostgreSQLMigrations", dependencies: ["SQL"], path: "Migrations/PostgreSQL",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
-        .embedInCode("0004_legacy.sql"), .embedInCode("0007_migration.sql"),
+        .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
+        .embedInCode("0007_migration.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -202,6 +204,7 @@ let package = Package(
         "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdTLS", package: "hummingbird"),
@@ -237,11 +240,23 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
-    .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "SealingTests",
+      dependencies: ["Sealing", .product(name: "CryptoExtras", package: "swift-crypto")],
+      swiftSettings: swiftSettings),
     // Beside the tests: databases of either engine, and how fast they are.
     .executableTarget(
       name: "database-bench", dependencies: ["SQL"], path: "Tests/Support/DatabaseBench",
       swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "nextcloud-bench",
+      dependencies: [
+        "Delivery", "Migrations", "Nextcloud", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      path: "Tests/Support/NextcloudBench", swiftSettings: swiftSettings),
     .target(
       name: "TestDatabase", dependencies: ["Migrations", "SQL"], path: "Tests/Support/TestDatabase",
       swiftSettings: swiftSettings),

@@ -101,7 +101,7 @@ public final class Outbox: Sendable {
     var statements: [(statement: Statement, route: Int64)] = []
     for (delivery, route, dueAt) in entries {
       let id = try await self.id(of: route)
-      let expiry = min(now + maxAge, delivery.push.expiration ?? .distantFuture)
+      let expiry = min(now + maxAge, delivery.push.expiration(from: now) ?? .distantFuture)
       let collapse = delivery.push.collapseID.map {
         storageKey.hash("\(delivery.registration.collapseKey) \($0)", for: Self.collapsePurpose).prefix(8)
           .reduce(Int64(0)) { $0 << 8 | Int64($1) }
@@ -285,11 +285,11 @@ extension Push {
     }
   }
 
-  /// When it becomes worthless, by its own word.
-  var expiration: Date? {
+  /// When it becomes worthless, by its own word; what it says in seconds counts from `start`.
+  func expiration(from start: Date) -> Date? {
     switch self {
     case .apns(let notification): notification.expiration
-    case .fcm: nil
+    case .fcm(let message): message.timeToLive.map { start + TimeInterval($0) }
     }
   }
 

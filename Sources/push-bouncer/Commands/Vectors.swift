@@ -9,9 +9,10 @@ struct Vectors: AsyncParsableCommand {
     abstract: "Makes sealed test vectors, or checks those of another implementation.", shouldDisplay: false)
 
   @Option(help: "A JSON file with vectors to check.") var check: String?
+  @Flag(help: "Makes those of Nextcloud instead.") var nextcloud = false
 
   func run() throws {
-    guard let check else { return tell(make().text) }
+    guard let check else { return tell((nextcloud ? makeNextcloud() : make()).text) }
     guard case .array(let vectors) = try JSON.parse(Data(contentsOf: URL(fileURLWithPath: check))) else {
       throw CommandError("\(check) is no array of vectors")
     }
@@ -49,6 +50,7 @@ struct Vectors: AsyncParsableCommand {
       guard let text = vector[name]?.string else { throw CommandError("a vector lacks \(name)") }
       return text
     }
+    if let opens = opensNextcloud(vector) { return opens }
     if vector["kind"] == "token_id" {
       return TokenID(token: try text("token")).base64 == (try text("token_id"))
     }
