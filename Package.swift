@@ -63,14 +63,14 @@ let package = Package(
       name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
-        .embedInCode("0004_legacy.sql"),
+        .embedInCode("0004_legacy.sql"), .embedInCode("0006_nextcloud_server.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
       name: "PostgreSQLMigrations", dependencies: ["SQL"], path: "Migrations/PostgreSQL",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
-        .embedInCode("0004_legacy.sql"),
+        .embedInCode("0004_legacy.sql"), .embedInCode("0006_nextcloud_server.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(

@@ -11,5 +11,6 @@ public enum PostgreSQLMigrations {
     Migration(2, "outbox", PackageResources._002_outbox_sql),
     Migration(3, "server", PackageResources._003_server_sql),
     Migration(4, "legacy", PackageResources._004_legacy_sql),
+    Migration(5, "nextcloud_server", PackageResources._006_nextcloud_server_sql),
   ]
 }

@@ -84,5 +84,19 @@ struct CopiedTable: Sendable, Hashable {
       device_id operation changed push_key_id token_id pending_token_id token_updated_at error_code created_at
       """),
     CopiedTable("event_queues", "user_id follows_devices seen_at"),
+    CopiedTable("nextcloud_keys", key: "user_id", "public_key private_key created_at"),
+    CopiedTable(
+      "nextcloud_registrations",
+      """
+      user_id app_password_id device_identifier device_key push_token_hash proxy_server proxy_url app_kind
+      created_at registered_at
+      """),
+    CopiedTable("nextcloud_notifications", key: "user_id nid", "app created_at"),
+    CopiedTable(
+      "nextcloud_pushes",
+      """
+      registration_id registered_at proxy_url device_identifier entry kind nid created_at due_at expires_at
+      attempts
+      """),
   ]
 }
