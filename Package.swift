@@ -237,7 +237,10 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
-    .testTarget(name: "SealingTests", dependencies: ["Sealing"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "SealingTests",
+      dependencies: ["Sealing", .product(name: "CryptoExtras", package: "swift-crypto")],
+      swiftSettings: swiftSettings),
     // Beside the tests: databases of either engine, and how fast they are.
     .executableTarget(
       name: "database-bench", dependencies: ["SQL"], path: "Tests/Support/DatabaseBench",
