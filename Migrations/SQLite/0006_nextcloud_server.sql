@@ -67,6 +67,7 @@ CREATE TABLE nextcloud_pushes (
   attempts INTEGER NOT NULL                   -- also tells a sender whether the push is still its own
 ) STRICT;
 
+CREATE INDEX nextcloud_pushes_by_due ON nextcloud_pushes (due_at);
 CREATE INDEX nextcloud_pushes_by_proxy ON nextcloud_pushes (proxy_url, due_at);
 CREATE INDEX nextcloud_pushes_by_registration ON nextcloud_pushes (registration_id);
 CREATE INDEX nextcloud_pushes_by_expiry ON nextcloud_pushes (expires_at);
