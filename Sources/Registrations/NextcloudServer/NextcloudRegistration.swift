@@ -55,6 +55,13 @@ public struct NextcloudRegistration: Sendable, Hashable {
   /// When it did so last, in whole milliseconds: one that was renewed since does not end.
   public let registeredAt: Date
 
+  /// A registration by its parts.
+  public init(id: Int64, description: Description, registeredAt: Date) {
+    self.id = id
+    self.description = description
+    self.registeredAt = registeredAt
+  }
+
   /// A proxy's URL without slashes at its end.
   public static func trimmed(_ proxy: String) -> String {
     String(proxy[..<(proxy.lastIndex { $0 != "/" }.map(proxy.index(after:)) ?? proxy.startIndex)])
