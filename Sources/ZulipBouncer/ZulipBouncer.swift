@@ -20,6 +20,10 @@ public struct ZulipBouncer: Sendable {
     public var analytics: Analytics
     /// The devices.
     public var registrations: E2EERegistrations
+    /// The devices of old apps.
+    public var legacy: LegacyRegistrations
+    /// Which bouncer keys other nodes have.
+    public var bouncerKeys: BouncerKeys
     /// When servers and realms last called.
     public var requestTimes: RequestTimes
     /// Sends notifications.
@@ -36,13 +40,16 @@ public struct ZulipBouncer: Sendable {
     /// What it works with.
     public init(
       servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: E2EERegistrations,
-      requestTimes: RequestTimes, deliverer: Deliverer, keyring: @escaping @Sendable () -> BouncerKeyring,
+      legacy: LegacyRegistrations, bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
+      keyring: @escaping @Sendable () -> BouncerKeyring,
       storageKey: StorageKey, now: @escaping @Sendable () -> Date, logger: Logger
     ) {
       self.servers = servers
       self.realms = realms
       self.analytics = analytics
       self.registrations = registrations
+      self.legacy = legacy
+      self.bouncerKeys = bouncerKeys
       self.requestTimes = requestTimes
       self.deliverer = deliverer
       self.keyring = keyring
@@ -92,6 +99,12 @@ public struct ZulipBouncer: Sendable {
     router.endpoint(
       path("push/e2ee/register"), .post, use: neverFinalByAccident(authenticated(registerE2EE)))
     router.endpoint(path("push/e2ee/notify"), .post, use: authenticated(notifyE2EE))
+
+    router.endpoint(path("push/register"), .post, use: authenticated(registerLegacy))
+    router.endpoint(path("push/unregister"), .post, use: authenticated(unregisterLegacy))
+    router.endpoint(path("push/unregister/all"), .post, use: authenticated(unregisterAllLegacy))
+    router.endpoint(path("push/notify"), .post, use: authenticated(notifyLegacy))
+    router.endpoint(path("push/test_notification"), .post, use: authenticated(testLegacy))
 
     router.endpoint(RouterPath(Self.infoPath), .get, use: info)
   }

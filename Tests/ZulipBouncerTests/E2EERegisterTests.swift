@@ -60,6 +60,32 @@ struct E2EERegisterTests {
     }
   }
 
+  @Test("is not refused for good while another node has a key that this one does not have yet")
+  func keyOfAnotherNode() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      let new = BouncerKeyPair().publicKeyBase64
+      var form = try bouncer.registerForm(realm: realm, bouncer.apns())
+      form[3].1 = new
+      func answer() async throws -> [String] {
+        let answer = try await bouncer.post("push/e2ee/register", form, as: server)
+        return ["\(answer.status)", answer.headers[.retryAfter] ?? "", answer.code ?? ""]
+      }
+      let refused = ["400", "", "INVALID_BOUNCER_PUBLIC_KEY"]
+      #expect(try await answer() == refused)
+      try await bouncer.keys.announce([new, bouncer.keyPair.publicKeyBase64])
+      #expect(try await answer().prefix(2) == ["503", "5"])
+      // A node that goes on living tells again before that.
+      bouncer.clock.advance(BouncerKeys.interval * 3)
+      #expect(try await answer() == refused)
+      try await bouncer.keys.announce([new])
+      #expect(try await answer().first == "503")
+      try await bouncer.keys.withdraw([new])
+      #expect(try await answer() == refused)
+    }
+  }
+
   @Test("renews a device that is there and revives one that has expired")
   func revival() async throws {
     try await Bouncer.test { bouncer in

@@ -20,6 +20,7 @@ struct FuzzTests {
     arguments: [
       "server/register", "server/register/transfer", "server/deactivate", "server/analytics/status",
       "server/analytics", "server/billing", "push/e2ee/register", "push/e2ee/notify",
+      "push/register", "push/unregister", "push/unregister/all", "push/notify", "push/test_notification",
     ])
   func nonsense(endpoint: String) async throws {
     try await Bouncer.test({
@@ -99,6 +100,27 @@ struct FuzzTests {
             realm: realm, ["token": "\u{0}", "token_kind": "fcm", "timestamp": .number("1e300")])),
       ],
       "push/e2ee/notify": [JSON.object(["realm_uuid": .string(realm), "push_requests": [item, fcm]]).bytes],
+    ].merging(legacySeeds(realm, form)) { $1 }
+  }
+
+  private static func legacySeeds(_ realm: String, _ form: ([(String, String)]) -> [UInt8]) -> [String:
+    [[UInt8]]]
+  {
+    let user = OldUser(id: 10)
+    let (apple, android) = (
+      user.register("c0ffee", .apns, realm: realm), user.register("fcm", .fcm, realm: realm)
+    )
+    let base: JSON = ["realm_name": "Example", "realm_uri": "https://chat.example.org"]
+    return [
+      "push/register": [form(apple), form(android)], "push/unregister": [form(apple), form(android)],
+      "push/unregister/all": [form([("user_id", "10"), ("user_uuid", user.uuid)])],
+      "push/notify": [user.notification("x", realm: realm, android: ["fcm"], apple: ["c0ffee"]).bytes],
+      "push/test_notification": [
+        JSON.object([
+          "token": "fcm", "token_kind": 2, "user_id": 10, "user_uuid": .string(user.uuid),
+          "base_payload": base,
+        ]).bytes
+      ],
     ]
   }
 }

@@ -84,6 +84,10 @@ struct CopiedTable: Sendable, Hashable {
       device_id operation changed push_key_id token_id pending_token_id token_updated_at error_code created_at
       """),
     CopiedTable("event_queues", "user_id follows_devices seen_at"),
+    CopiedTable("legacy_tokens", "user_id kind token token_hash ios_app_id created_at"),
+    CopiedTable(
+      "legacy_unregistrations",
+      "realm_uuid user_uuid user_id kind token token_hash requested_at due_at attempts failure"),
     CopiedTable("nextcloud_keys", key: "user_id", "public_key private_key created_at"),
     CopiedTable(
       "nextcloud_registrations",

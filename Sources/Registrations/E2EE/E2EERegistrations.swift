@@ -35,7 +35,8 @@ public final class E2EERegistrations: Sendable {
     _ = try await database.execute(
       Statement(
         upsert, .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
-        .bytes(storageKey.seal(token.text, for: Self.tokenPurpose)), .integer(storageKey.tokenHash(of: token)),
+        .bytes(storageKey.seal(token.text, for: Self.tokenPurpose)),
+        .integer(storageKey.tokenHash(of: token)),
         .text(iosAppID), .integer(key), .integer(now().milliseconds)))
   }
 

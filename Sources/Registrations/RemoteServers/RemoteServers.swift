@@ -62,14 +62,19 @@ public struct RemoteServers: Sendable {
       SELECT \(RemoteServer.columns),
         (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0),
         (SELECT COUNT(*) FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
-          WHERE r.server_id = s.id AND e.expired_at IS NULL)
-      FROM remote_servers s ORDER BY hostname_key
+          WHERE r.server_id = s.id AND e.expired_at IS NULL),
+        COALESCE(l.number, 0)
+      FROM remote_servers s LEFT JOIN (
+          SELECT server_id, COUNT(*) AS number FROM legacy_registrations GROUP BY server_id
+        ) l ON l.server_id = s.id
+      ORDER BY hostname_key
       """)
     return try await database.read { connection in
       try connection.query(statement).map { row in
         Summary(
           server: try RemoteServer(row: row), realms: try row.int64(RemoteServer.columnCount),
-          registrations: try row.int64(RemoteServer.columnCount + 1), legacyRegistrations: 0)
+          registrations: try row.int64(RemoteServer.columnCount + 1),
+          legacyRegistrations: try row.int64(RemoteServer.columnCount + 2))
       }
     }
   }

@@ -22,25 +22,12 @@ struct PushRegistration {
       let timestamp = json["timestamp"].flatMap(Self.lenientInteger)
     else { return nil }
     switch (kind, json["ios_app_id"] ?? .null) {
-    case (.apns, .string(let id)) where Self.isAppID(id): iosAppID = id
+    case (.apns, .string(let id)) where AppID.isValid(id): iosAppID = id
     case (.fcm, .null): iosAppID = nil
     default: return nil
     }
     self.token = token
     self.timestamp = timestamp
-  }
-
-  /// `^[.a-zA-Z0-9-]+$`
-  private static func isAppID(_ text: String) -> Bool {
-    !text.isEmpty
-      && text.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-          true
-        default: false
-        }
-      }
   }
 
   /// Upstream takes `5`, `5.0` and `"5"` for five.

@@ -17,7 +17,7 @@ extension ZulipBouncer {
     let sealed = try parameters.required("encrypted_push_registration")
     let publicKey = try parameters.required("bouncer_public_key")
     let realm = try await realm(named: realmUUID, of: server)
-    let registration = try open(sealed, publicKey: publicKey)
+    let registration = try await open(sealed, publicKey: publicKey)
     guard registration.token.id.base64 == tokenID else { throw APIError.invalidRegistration }
     guard !registration.isExpired(at: dependencies.now()) else {
       throw APIError(code: "REQUEST_EXPIRED", "Request expired")
@@ -27,17 +27,22 @@ extension ZulipBouncer {
     return parameters.success()
   }
 
-  private func open(_ sealed: String, publicKey: String) throws(APIError) -> PushRegistration {
+  private func open(_ sealed: String, publicKey: String) async throws -> PushRegistration {
     let plaintext: [UInt8]
     do {
       plaintext = try dependencies.keyring().open(sealed, publicKey: publicKey)
+    } catch .notOpened {
+      throw APIError.invalidRegistration
     } catch {
-      switch error {
-      case .unknownPublicKey: throw APIError(code: "INVALID_BOUNCER_PUBLIC_KEY", "Invalid bouncer_public_key")
-      case .notOpened: throw .invalidRegistration
+      // A node that has not been given a new key yet must not refuse it for good.
+      if Base64.decodeStrictly(publicKey)?.count == BouncerKeyPair.keyBytes,
+        try await dependencies.bouncerKeys.isAnnounced(publicKey)
+      {
+        throw APIError.tryAgainLater
       }
+      throw APIError(code: "INVALID_BOUNCER_PUBLIC_KEY", "Invalid bouncer_public_key")
     }
-    guard let registration = PushRegistration(plaintext) else { throw .invalidRegistration }
+    guard let registration = PushRegistration(plaintext) else { throw APIError.invalidRegistration }
     return registration
   }
 }

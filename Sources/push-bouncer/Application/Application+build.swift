@@ -57,11 +57,14 @@ struct BouncerService {
       deadline: configuration.delivery.deadline, now: now, logger: logger)
     let outboxSender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: store.database, now: now)
+    let bouncerKeys = BouncerKeys(database: store.database, now: now)
     let publicPort = Port()
     let bouncerDependencies = ZulipBouncer.Dependencies(
       servers: store.servers, realms: store.realms,
       analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
-      registrations: registrations, requestTimes: requestTimes, deliverer: deliverer,
+      registrations: registrations, legacy: store.legacy, bouncerKeys: bouncerKeys,
+      requestTimes: requestTimes,
+      deliverer: deliverer,
       keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger)
     let bouncer = ZulipBouncer(
       configuration: .init(configuration, port: publicPort), dependencies: bouncerDependencies)
@@ -92,6 +95,7 @@ struct BouncerService {
         Repeating {
           await requestTimes.run { _ in logger.warning("times of requests could not be written") }
         },
+        Repeating { await KeyAnnouncer(keyFolder, keys: bouncerKeys, logger: logger).run() },
         Repeating { await outboxSender.run() },
         Repeating { await builtIn.run(logger: logger) },
         keyFolder.watcher { snapshot, changed in

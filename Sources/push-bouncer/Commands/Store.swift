@@ -52,6 +52,9 @@ struct Store {
     E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
 
+  var legacy: LegacyRegistrations {
+    LegacyRegistrations(database: database, storageKey: storageKey, now: now)
+  }
   var book: RegistrationBook { RegistrationBook(database: database, now: now) }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.

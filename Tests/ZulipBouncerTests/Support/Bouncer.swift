@@ -33,6 +33,7 @@ final class Bouncer: Sendable {
   let registrations: E2EERegistrations
   let requestTimes: RequestTimes
   let book: RegistrationBook
+  let keys: BouncerKeys
   let keyPair: BouncerKeyPair
   let providers: PushProviders
   private let client: any TestClientProtocol
@@ -47,6 +48,7 @@ final class Bouncer: Sendable {
     requestTimes = parts.requestTimes
     let clock = clock
     book = RegistrationBook(database: database, now: { clock.now })
+    keys = BouncerKeys(database: database, now: { clock.now })
     keyPair = parts.keyPair
     providers = parts.providers
   }
@@ -90,7 +92,10 @@ final class Bouncer: Sendable {
         configuration: settings,
         dependencies: .init(
           servers: servers, realms: RemoteRealms(database: database), analytics: analytics,
-          registrations: registrations, requestTimes: requestTimes,
+          registrations: registrations,
+          legacy: LegacyRegistrations(database: database, storageKey: storageKey, now: now),
+          bouncerKeys: BouncerKeys(database: database, now: now),
+          requestTimes: requestTimes,
           deliverer: Deliverer(
             providers: providers, registrations: RegistrationBook(database: database, now: now),
             outbox: Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now),

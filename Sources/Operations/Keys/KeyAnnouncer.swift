@@ -1,0 +1,51 @@
+internal import Foundation
+public import Logging
+public import Registrations
+internal import Sealing
+
+/// Tells the other nodes which bouncer keys this one has, so that none refuses for good what another
+/// could open.
+public struct KeyAnnouncer: Sendable {
+  /// How often this node looks whether its keys have changed.
+  private static let interval = Duration.seconds(5)
+
+  private let folder: KeyFolder
+  private let keys: BouncerKeys
+  private let logger: Logger
+
+  /// Tells of the keys in `folder`.
+  public init(_ folder: KeyFolder, keys: BouncerKeys, logger: Logger) {
+    self.folder = folder
+    self.keys = keys
+    self.logger = logger
+  }
+
+  /// Tells of them until its task is cancelled: at once when they change, and now and then.
+  public func run() async {
+    var told = Told()
+    while !Task.isCancelled {
+      do {
+        try await tell(&told)
+      } catch {
+        logger.warning("keys could not be announced", metadata: ["error": "\(type(of: error))"])
+      }
+      try? await Task.sleep(for: Self.interval)
+    }
+  }
+
+  /// What the others have been told, and when.
+  struct Told {
+    var keys: Set<String> = []
+    var time: ContinuousClock.Instant?
+  }
+
+  /// Tells what has changed, or all of it if the last time was long ago.
+  func tell(_ told: inout Told) async throws {
+    let current = Set(folder.current.bouncer.all.map(\.pair.publicKeyBase64))
+    let isDue = told.time.map { .now - $0 > .seconds(BouncerKeys.interval) } ?? true
+    guard isDue || current != told.keys else { return }
+    try await keys.announce(current)
+    try await keys.withdraw(told.keys.subtracting(current))
+    told = Told(keys: current, time: .now)
+  }
+}

@@ -1,0 +1,175 @@
+public import Foundation
+public import SQL
+public import Sealing
+
+/// The devices that get notifications in clear.
+///
+/// Tokens are kept as those of ``E2EERegistrations`` are, and under the same hash: so that a device which
+/// has moved on to end-to-end encryption is found whatever the case of its token.
+public struct LegacyRegistrations: Sendable {
+  static let tokenPurpose = StorageKey.Purpose("legacy_registrations.token")
+
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+
+  /// The registrations in `database`, sealed under `storageKey`.
+  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// Registers a token for a user, or renews the registration it has: when it was last registered is all
+  /// that changes then, and what it did not have yet. Where both names of the user are given it is kept
+  /// under the UUID alone, and what was under the number goes on under that.
+  public func register(
+    _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?
+  ) async throws {
+    let sealed = storageKey.seal(token.text, for: Self.tokenPurpose)
+    let hash = Value.integer(storageKey.tokenHash(of: token))
+    let kind = Value.integer(token.kind.storage)
+    let now = now()
+    let insertion = Statement(
+      user.uuid == nil ? upsertByID : upsertByUUID, .integer(server), .integer(realm?.id),
+      .integer(user.uuid == nil ? user.id : nil), .text(user.uuid?.canonical), kind, .bytes(sealed), hash,
+      .text(iosAppID), .integer(now.milliseconds))
+    guard let number = user.id, user.uuid != nil else {
+      _ = try await database.execute(insertion)
+      return
+    }
+    let doubles = Statement(
+      """
+      SELECT id, registered_at FROM legacy_registrations
+      WHERE server_id = $1 AND user_id = $2 AND kind = $3 AND token_hash = $4
+      """, .integer(server), .integer(number), kind, hash)
+    try await database.write { connection in
+      let removed = try connection.query(doubles).map { row in
+        RegistrationReference(.legacy, id: try row.int64(0), registeredAt: try row.date(1))
+      }
+      guard let row = try connection.query(insertion).first else {
+        throw DatabaseError(.other, "an insertion returned no row")
+      }
+      let kept = RegistrationReference(.legacy, id: try row.int64(0), registeredAt: now)
+      for double in removed { try connection.replace(double, by: kept) }
+    }
+  }
+
+  /// Removes a token of a user, in every spelling.
+  ///
+  /// - Returns: how many registrations that were.
+  public func unregister(_ token: PushToken, of user: LegacyUser, server: Int64) async throws -> Int {
+    let statement = Statement(
+      """
+      DELETE FROM legacy_registrations
+      WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4 AND token_hash = $5
+      """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(token.kind.storage),
+      .integer(storageKey.tokenHash(of: token)))
+    return try await database.write { try $0.run(statement) }
+  }
+
+  /// Removes all tokens of a user.
+  public func unregisterAll(of user: LegacyUser, server: Int64) async throws {
+    let statement = Statement(
+      "DELETE FROM legacy_registrations WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3)",
+      .integer(server), .integer(user.id), .text(user.uuid?.canonical))
+    _ = try await database.execute(statement)
+  }
+
+  /// A user's registration of a token, in any spelling.
+  public func find(
+    _ token: PushToken, of user: LegacyUser, server: Int64
+  ) async throws -> LegacyRegistration? {
+    let statement = Statement(
+      """
+      SELECT id, kind, token, ios_app_id, registered_at FROM legacy_registrations
+      WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4 AND token_hash = $5
+      ORDER BY id LIMIT 1
+      """, .integer(server), .integer(user.id), .text(user.uuid?.canonical),
+      .integer(token.kind.storage), .integer(storageKey.tokenHash(of: token)))
+    return try await database.read { try $0.query(statement).first }.map(registration)
+  }
+
+  /// Which of these tokens the user does not have, each as it was spelled, in order. Of spellings of one
+  /// token all but the first are among them; so is what is no token.
+  public func missing(
+    _ texts: [String], kind: PushToken.Kind, of user: LegacyUser, server: Int64
+  ) async throws -> [String] {
+    guard !texts.isEmpty else { return [] }
+    let statement = Statement(
+      """
+      SELECT token_hash FROM legacy_registrations
+      WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4
+      """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(kind.storage))
+    var held = Set(try await database.read { try $0.query(statement) }.map { try $0.int64(0) })
+    return texts.filter { text in
+      guard let token = try? PushToken(text, kind: kind) else { return true }
+      return held.remove(storageKey.tokenHash(of: token)) == nil
+    }
+  }
+
+  /// Registrations by kind of token, and how many there are of each.
+  public func counts() async throws -> [PushToken.Kind: Int64] {
+    let rows = try await database.read {
+      try $0.query(Statement("SELECT kind, COUNT(*) FROM legacy_registrations GROUP BY kind"))
+    }
+    var counts = Dictionary(uniqueKeysWithValues: PushToken.Kind.allCases.map { ($0, Int64(0)) })
+    for row in rows {
+      if let kind = PushToken.Kind(storage: try row.int64(0)) { counts[kind] = try row.int64(1) }
+    }
+    return counts
+  }
+
+  func registration(_ row: Row) throws -> LegacyRegistration {
+    guard let kind = PushToken.Kind(storage: try row.int64(1)),
+      let text = storageKey.openText(try row.bytes(2), for: Self.tokenPurpose),
+      let token = try? PushToken(text, kind: kind)
+    else {
+      throw DatabaseError(.corrupt, "the token of legacy registration \(try row.int64(0)) does not open")
+    }
+    return LegacyRegistration(
+      id: try row.int64(0), token: token, iosAppID: try row.optionalText(3), registeredAt: try row.date(4))
+  }
+}
+
+extension Connection {
+  /// Removes a registration whose place another one takes. What is on its way to it reaches the device as
+  /// that one's: it was promised, and is not sent twice.
+  func replace(_ registration: RegistrationReference, by other: RegistrationReference) throws {
+    let removed = try run(
+      Statement(
+        "DELETE FROM legacy_registrations WHERE id = $1 AND registered_at = $2", .integer(registration.id),
+        .integer(registration.registeredAt.milliseconds)))
+    // One that was registered again meanwhile stays for the next time.
+    guard removed > 0 else { return }
+    try run(
+      Statement(
+        """
+        UPDATE outbox SET registration_kind = $2, registration_id = $3, registered_at = $4
+        WHERE registration_kind = 2 AND registration_id = $1
+        """, .integer(registration.id), .integer(other.kind.rawValue), .integer(other.id),
+        .integer(other.registeredAt.milliseconds)))
+  }
+}
+
+private let columns = """
+  INSERT INTO legacy_registrations
+    (server_id, realm_id, user_id, user_uuid, kind, token, token_hash, ios_app_id, registered_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+  """
+
+private let renewal = """
+  DO UPDATE SET
+    realm_id = COALESCE(legacy_registrations.realm_id, excluded.realm_id),
+    ios_app_id = COALESCE(legacy_registrations.ios_app_id, excluded.ios_app_id),
+    registered_at = excluded.registered_at, failure = NULL, failed_at = NULL
+  RETURNING id
+  """
+
+private let upsertByID = """
+  \(columns) ON CONFLICT (server_id, user_id, kind, token_hash) WHERE user_id IS NOT NULL \(renewal)
+  """
+
+private let upsertByUUID = """
+  \(columns) ON CONFLICT (server_id, user_uuid, kind, token_hash) WHERE user_uuid IS NOT NULL \(renewal)
+  """

@@ -1,0 +1,42 @@
+public import Foundation
+public import Sealing
+
+/// A user as its chat server names it in legacy calls: old servers by a number, newer ones by a UUID,
+/// those in between by both (`spec/zulip.md` B.8, F.5).
+public struct LegacyUser: Sendable, Hashable {
+  /// Its number at its server.
+  public let id: Int64?
+  /// Its UUID.
+  public let uuid: UUID?
+
+  /// nil if there is neither.
+  public init?(id: Int64?, uuid: UUID?) {
+    if id == nil && uuid == nil { return nil }
+    self.id = id
+    self.uuid = uuid
+  }
+}
+
+/// A device of an old app, which gets notifications in clear (`spec/zulip.md` B: RemotePushDeviceToken).
+/// There is one per token and user.
+public struct LegacyRegistration: Sendable, Hashable {
+  /// Its row.
+  public let id: Int64
+  /// The token, as it was first spelled.
+  public let token: PushToken
+  /// The app's bundle id; some rows of old lack it.
+  public let iosAppID: String?
+  /// When it was last registered, in whole milliseconds.
+  public let registeredAt: Date
+
+  /// A registration by its parts.
+  public init(id: Int64, token: PushToken, iosAppID: String?, registeredAt: Date) {
+    self.id = id
+    self.token = token
+    self.iosAppID = iosAppID
+    self.registeredAt = registeredAt
+  }
+
+  /// What a delivery for it refers to.
+  public var reference: RegistrationReference { .init(.legacy, id: id, registeredAt: registeredAt) }
+}

@@ -1,0 +1,14 @@
+/// The bundle id of an iOS app, as chat servers may name it: `^[.a-zA-Z0-9-]+$` (`spec/zulip.md` A.4).
+enum AppID {
+  static func isValid(_ text: String) -> Bool {
+    !text.isEmpty
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
+          true
+        default: false
+        }
+      }
+  }
+}

@@ -1,0 +1,39 @@
+import Delivery
+import Foundation
+import Logging
+import NIOCore
+import Providers
+import Registrations
+import Sealing
+import Wire
+
+/// A notification in clear with the devices it goes to.
+struct LegacyBatch {
+  private(set) var deliveries: [Delivery] = []
+
+  /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for.
+  init(
+    _ notification: LegacyNotification, to registrations: [LegacyRegistration], now: Date, logger: Logger
+  ) throws(APIError) {
+    // What all of them get is made once.
+    let android = registrations.filter { $0.token.kind == .fcm }
+    if notification.hasFCM, !android.isEmpty {
+      let (data, priority) = (notification.fcmData, try notification.fcmPriority())
+      for registration in android {
+        let message = FCMMessage(token: registration.token.text, data: data, priority: priority)
+        deliveries.append(Delivery(push: .fcm(message), registration: registration.reference))
+      }
+    }
+    let apple = registrations.filter { $0.token.kind == .apns }
+    if notification.hasAPNs, !apple.isEmpty {
+      let payload = notification.apnsPayload
+      for registration in apple {
+        guard let push = notification.apnsPush(for: registration, payload: payload, now: now) else {
+          logger.error("registration without app id", metadata: ["legacy_registration": "\(registration.id)"])
+          continue
+        }
+        deliveries.append(Delivery(push: push, registration: registration.reference))
+      }
+    }
+  }
+}

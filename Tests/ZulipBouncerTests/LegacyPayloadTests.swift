@@ -1,0 +1,82 @@
+import Foundation
+import NIOCore
+import Providers
+import Registrations
+import Sealing
+import Testing
+import Wire
+
+@testable import ZulipBouncer
+
+@Suite("Notifications in clear")
+struct LegacyPayloadTests {
+  private func notification(_ json: JSON) throws -> LegacyNotification {
+    try LegacyNotification(Field(json, path: "request"))
+  }
+
+  @Test("have all values made text as Python does for FCM")
+  func python() throws {
+    // Expected values are those of Python 3.11's str().
+    let cases: [(String, String)] = [
+      ("5", "5"), ("true", "True"), ("false", "False"), ("null", "None"), ("\"it's\"", "it's"),
+      ("[1, 2]", "[1, 2]"), ("[]", "[]"), ("{}", "{}"), ("1.0", "1.0"), ("1e22", "1e+22"),
+      ("123456789012345678901234567890", "123456789012345678901234567890"), ("0.00001", "1e-05"),
+      (#"["a", "it's", "say \"it's\"", "x\n\\\u0001é"]"#, #"['a', "it's", 'say "it\'s"', 'x\n\\\x01é']"#),
+      (#"{"a": {"b": [null, true]}}"#, "{'a': {'b': [None, True]}}"),
+    ]
+    for (json, text) in cases { #expect(try JSON.parse(json).pythonText == text, "\(json)") }
+  }
+
+  @Test("stand beside `aps` for APNs where they stood in `custom`")
+  func apns() throws {
+    let payload = try notification([
+      "apns_payload": [
+        "alert": ["title": "é"], "sound": "default", "badge": 0, "custom": ["zulip": ["a": [1]]],
+      ]
+    ]).apnsPayload
+    #expect(
+      String(buffer: payload)
+        == #"{"zulip":{"a":[1]},"aps":{"alert":{"title":"é"},"sound":"default","badge":0}}"#)
+  }
+
+  @Test("that take messages away name the newest 200, and do so without waking anybody")
+  func removals() throws {
+    let ids = (1...250).reversed().map(String.init).joined(separator: ", ")
+    let removal = try notification([
+      "gcm_payload": ["event": "remove", "zulip_message_ids": .string(ids)],
+      "apns_payload": [
+        "badge": 0, "custom": ["zulip": ["event": "remove", "zulip_message_ids": .string(ids)]],
+      ],
+    ])
+    let newest = (51...250).map(String.init).joined(separator: ",")
+    #expect(removal.fcmData["zulip_message_ids"] == newest)
+    #expect(
+      try JSON.parse(String(buffer: removal.apnsPayload))["zulip"]?["zulip_message_ids"] == .string(newest))
+    #expect(try removal.fcmPriority() == .normal)
+    let registration = LegacyRegistration(
+      id: 1, token: try PushToken("c0ffee", kind: .apns), iosAppID: "app", registeredAt: Date())
+    let now = Date(timeIntervalSince1970: 1000.7)
+    guard case .apns(let push)? = removal.apnsPush(for: registration, payload: ByteBuffer(), now: now) else {
+      throw CocoaError(.coderInvalidValue)
+    }
+    #expect(push.pushType == .background && push.priority == 5)
+    #expect(push.expiration == Date(timeIntervalSince1970: 87_400))
+    let few = try notification(["gcm_payload": ["event": "remove", "zulip_message_ids": "32,5,31"]])
+    #expect(few.fcmData["zulip_message_ids"] == "5,31,32")
+    let homeless = LegacyRegistration(
+      id: 1, token: try PushToken("c0ffee", kind: .apns), iosAppID: nil, registeredAt: Date())
+    let unreachable = removal.apnsPush(for: homeless, payload: ByteBuffer(), now: now)
+    #expect(unreachable == nil)
+  }
+
+  @Test("are as urgent for FCM as their server says, or as they are")
+  func priority() throws {
+    for (event, options, expected) in [
+      ("message", [:], FCMMessage.Priority.high), ("remove", [:], .normal), ("test", [:], .normal),
+      ("message", ["priority": "normal"], .normal), ("remove", ["priority": "high"], .high),
+    ] as [(JSON, JSON, FCMMessage.Priority)] {
+      let notification = try notification(["gcm_payload": ["event": event], "gcm_options": options])
+      #expect(try notification.fcmPriority() == expected)
+    }
+  }
+}
