@@ -126,10 +126,10 @@ public final class NextcloudSender: Sendable {
   private func remember(
     _ message: NextcloudMessage, _ user: User, _ pushes: [NextcloudPush]
   ) async throws -> [NextcloudPush] {
-    guard !pushes.isEmpty else { return [] }
     let nids: [Int64]?
     switch message {
     case .notification(let notification):
+      guard !pushes.isEmpty else { return [] }
       try await dependencies.notifications.remember(notification.nid, app: notification.app, user: user.id)
       return pushes
     case .deletion(let numbers, _): nids = numbers

@@ -2,6 +2,7 @@ public import AsyncHTTPClient
 internal import Foundation
 public import NIOCore
 internal import NIOHTTP1
+internal import NIOPosix
 internal import Synchronization
 
 /// Calls hosts whose names come from outside. A name is resolved first, only allowed addresses are called,
@@ -10,6 +11,8 @@ internal import Synchronization
 ///
 /// AsyncHTTPClient binds a name to an address for all of a client's calls, so there is a client for each
 /// pair of the two; those that nobody has used last go when there are too many.
+///
+/// Of a name's addresses those that can be connected to are tried in the resolver's order.
 public final class OutgoingClient: Sendable {
   /// Why a host is not called at all.
   public enum Refusal: Error, Hashable {
@@ -48,6 +51,7 @@ public final class OutgoingClient: Sendable {
   }
 
   private static let maximumIdle = 32
+  private static let maximumAddresses = 3
 
   private let configuration: HTTPClient.Configuration
   private let isAllowed: @Sendable (String) -> Bool
@@ -109,13 +113,33 @@ public final class OutgoingClient: Sendable {
     guard !isTrusted else { return try await Self.call(request, on: open, limit: limit) }
     guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw Refusal.noHost }
     let addresses = await HostAddresses.resolve(host.trimmingCharacters(in: ["[", "]"]))
-    guard let address = addresses.first else { throw Refusal.unknownHost }
+    guard !addresses.isEmpty else { throw Refusal.unknownHost }
     // One forbidden address spoils a name: a public host has none.
     guard addresses.allSatisfy(isAllowed) else { throw Refusal.forbiddenAddress }
+    var failure: any Error = Refusal.unknownHost
+    for address in addresses.prefix(Self.maximumAddresses) {
+      do {
+        return try await call(request, host: host, address: address, limit: limit)
+      } catch  where Self.isUnanswered(error) {
+        // Nothing was sent: the next one may do, where one of two networks is down.
+        failure = error
+      }
+    }
+    throw failure
+  }
+
+  private func call(
+    _ request: HTTPClientRequest, host: String, address: String, limit: Int
+  ) async throws -> Answer {
     let key = "\(host) \(address)"
     let client = try take(key, host: host, address: address)
     defer { giveBack(key) }
     return try await Self.call(request, on: client, limit: limit)
+  }
+
+  /// Whether no connection came about.
+  private static func isUnanswered(_ error: any Error) -> Bool {
+    error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
   }
 
   private static func call(

@@ -64,7 +64,7 @@ final class PlayedProxy: Sendable {
   static func run(_ test: @escaping @Sendable (PlayedProxy) async throws -> Void) async throws {
     let stage = Stage()
     let router = Router()
-    router.on("/**", method: .post) { request, _ in
+    let answer: @Sendable (Request, BasicRequestContext) async throws -> Response = { request, _ in
       let body = String(buffer: try await request.body.collect(upTo: 16 << 20))
       let call = Call(path: request.uri.string, headers: request.headers, body: body)
       let reply = stage.state.withLock { state in
@@ -73,6 +73,7 @@ final class PlayedProxy: Sendable {
       }
       return try await reply(call)
     }
+    for method in [HTTPRequest.Method.post, .get] { router.on("/**", method: method, use: answer) }
     let (ports, port) = AsyncStream.makeStream(of: Int.self)
     let application = Application(
       router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)),

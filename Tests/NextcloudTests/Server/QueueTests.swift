@@ -62,7 +62,7 @@ import Wire
       let app = try await instance.user()
       let other = try await instance.app(of: app.user)
       try await app.register(proxy: "http://127.0.0.1:1")
-      try await other.register(proxy: "http://no-such-host.invalid")
+      try await other.register(proxy: "http://127.0.0.1:2")
       for nid in Int64(1)...5 {
         #expect(queued(try await instance.sender.notify(app.user, .chat(nid))) == 2)
       }
