@@ -63,14 +63,16 @@ let package = Package(
       name: "SQLiteMigrations", dependencies: ["SQL"], path: "Migrations/SQLite",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
-        .embedInCode("0004_legacy.sql"), .embedInCode("0006_nextcloud_server.sql"),
+        .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
+        .embedInCode("0006_nextcloud_server.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
       name: "PostgreSQLMigrations", dependencies: ["SQL"], path: "Migrations/PostgreSQL",
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
-        .embedInCode("0004_legacy.sql"), .embedInCode("0006_nextcloud_server.sql"),
+        .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
+        .embedInCode("0006_nextcloud_server.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -248,6 +250,15 @@ let package = Package(
     .executableTarget(
       name: "database-bench", dependencies: ["SQL"], path: "Tests/Support/DatabaseBench",
       swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "nextcloud-bench",
+      dependencies: [
+        "Delivery", "Migrations", "Nextcloud", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOCore", package: "swift-nio"),
+      ],
+      path: "Tests/Support/NextcloudBench", swiftSettings: swiftSettings),
     .target(
       name: "TestDatabase", dependencies: ["Migrations", "SQL"], path: "Tests/Support/TestDatabase",
       swiftSettings: swiftSettings),

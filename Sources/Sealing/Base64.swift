@@ -9,9 +9,13 @@ public enum Base64 {
 
   /// Only the canonical encoding of some bytes: alphabet, padding and unused bits all as they must be.
   public static func decodeStrictly(_ text: String) -> [UInt8]? {
-    guard let data = Data(base64Encoded: text) else { return nil }
-    let bytes = [UInt8](data)
-    return encode(bytes) == text ? bytes : nil
+    guard let data = Data(base64Encoded: text), text.utf8.count == (data.count + 2) / 3 * 4 else {
+      return nil
+    }
+    // Unused bits are in the last four characters, if anywhere.
+    let rest = data.suffix(data.count % 3)
+    guard rest.isEmpty || text.utf8.suffix(4).elementsEqual(encode(rest).utf8) else { return nil }
+    return [UInt8](data)
   }
 
   /// As Python's `b64decode` reads it: characters outside the alphabet (line breaks, say) are skipped.

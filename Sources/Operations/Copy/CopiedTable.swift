@@ -56,6 +56,9 @@ struct CopiedTable: Sendable, Hashable {
       """
       server_id realm_id user_id user_uuid kind token token_hash ios_app_id registered_at failure failed_at
       """),
+    CopiedTable(
+      "nextcloud_devices",
+      "device_identifier user_key token token_hash kind app target registered_at failure failed_at"),
     CopiedTable("outbox_routes", "provider credential target"),
     CopiedTable(
       "outbox",

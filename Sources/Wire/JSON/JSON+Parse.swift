@@ -184,14 +184,21 @@ private struct Parser {
   }
 
   private mutating func escapedString(from start: Int) throws(JSON.ParseError) -> String {
-    var unescaped = Array(bytes[start..<index])
+    var unescaped: [UInt8] = []
+    var start = start
     while let byte = current {
-      index += 1
       switch byte {
-      case UInt8(ascii: "\""): return try text(unescaped)
-      case UInt8(ascii: "\\"): try escape(into: &unescaped)
+      case UInt8(ascii: "\""):
+        unescaped += bytes[start..<index]
+        index += 1
+        return try text(unescaped)
+      case UInt8(ascii: "\\"):
+        unescaped += bytes[start..<index]
+        index += 1
+        try escape(into: &unescaped)
+        start = index
       case 0..<0x20: throw failure
-      default: unescaped.append(byte)
+      default: index += 1
       }
     }
     throw failure

@@ -8,7 +8,18 @@ public enum Form {
   public static let maximumFields = 1000
 
   /// The fields in order; nil if there are too many.
-  public static func parse(_ bytes: some Collection<UInt8>) -> [(name: String, value: String)]? {
+  public static func parse(
+    _ bytes: some Collection<UInt8>, maximumFields: Int = maximumFields
+  ) -> [(name: String, value: String)]? {
+    if let fields = bytes.withContiguousStorageIfAvailable({ parse(buffer: $0, maximumFields) }) {
+      return fields
+    }
+    return Array(bytes).withUnsafeBufferPointer { parse(buffer: $0, maximumFields) }
+  }
+
+  private static func parse(
+    buffer bytes: UnsafeBufferPointer<UInt8>, _ maximumFields: Int
+  ) -> [(name: String, value: String)]? {
     var fields: [(name: String, value: String)] = []
     for field in bytes.split(separator: UInt8(ascii: "&")) {
       guard fields.count < maximumFields else { return nil }
@@ -44,25 +55,27 @@ public enum Form {
     }
   }
 
-  private static func decode(_ bytes: some Collection<UInt8>) -> String {
-    var decoded: [UInt8] = []
-    decoded.reserveCapacity(bytes.count)
-    var index = bytes.startIndex
-    while index < bytes.endIndex {
-      var byte = bytes[index]
-      bytes.formIndex(after: &index)
-      if byte == UInt8(ascii: "+") {
-        byte = UInt8(ascii: " ")
-      } else if byte == UInt8(ascii: "%"), index < bytes.endIndex, let high = hexDigit(bytes[index]) {
-        let next = bytes.index(after: index)
-        if next < bytes.endIndex, let low = hexDigit(bytes[next]) {
+  private static func decode(_ slice: Slice<UnsafeBufferPointer<UInt8>>) -> String {
+    let bytes = UnsafeBufferPointer(rebasing: slice)
+    return String(unsafeUninitializedCapacity: bytes.count) { decoded in
+      var count = 0
+      var index = 0
+      while index < bytes.count {
+        var byte = bytes[index]
+        index += 1
+        if byte == UInt8(ascii: "+") {
+          byte = UInt8(ascii: " ")
+        } else if byte == UInt8(ascii: "%"), index + 1 < bytes.count, let high = hexDigit(bytes[index]),
+          let low = hexDigit(bytes[index + 1])
+        {
           byte = high << 4 | low
-          index = bytes.index(after: next)
+          index += 2
         }
+        decoded[count] = byte
+        count += 1
       }
-      decoded.append(byte)
+      return count
     }
-    return String(decoding: decoded, as: UTF8.self)
   }
 
   static func hexDigit(_ byte: UInt8) -> UInt8? {

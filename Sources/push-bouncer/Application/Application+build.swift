@@ -175,7 +175,7 @@ struct BouncerService {
 extension HTTP1Channel.Configuration {
   /// A listener on which no client may hold a connection for nothing.
   static var guarded: Self {
-    .init(additionalChannelHandlers: [RequestDeadline(timeout: .seconds(30))])
+    .init(additionalChannelHandlers: [RequestDeadline(timeout: .seconds(30)), ExpectContinue()])
   }
 }
 

@@ -1,0 +1,67 @@
+public import Delivery
+public import Foundation
+public import Logging
+public import Registrations
+public import Wire
+
+extension NextcloudProxy {
+  /// What the operator decides (`spec/interface.md` 2).
+  public struct Configuration: Sendable {
+    /// `nextcloud.apps_file`
+    public var apps: NextcloudApps
+    /// `nextcloud.rate_limit.per_address`
+    public var rateLimitPerAddress: RateLimit?
+    /// How often an address may have somebody else's server asked for a key.
+    public var rateLimitOfProofs: RateLimit?
+    /// `http.max_body_bytes`
+    public var maximumBodyBytes: Int
+    /// The same for `/notifications`.
+    public var maximumNotificationsBytes: Int
+    /// How many notifications one request may have.
+    public var maximumNotifications: Int
+    /// `nextcloud.identity_proof.ca_file`
+    public var identityProofCAFile: String?
+    /// `nextcloud.identity_proof.allow_private_addresses`
+    public var identityProofAllowsPrivateAddresses: Bool
+
+    /// The defaults of `spec/interface.md`.
+    public init() {
+      apps = NextcloudApps()
+      rateLimitPerAddress = RateLimit(calls: 6000, seconds: 60)
+      rateLimitOfProofs = RateLimit(calls: 10, seconds: 60)
+      maximumBodyBytes = 1 << 20
+      maximumNotificationsBytes = 16 << 20
+      maximumNotifications = 20_000
+      identityProofAllowsPrivateAddresses = false
+    }
+  }
+
+  /// What it works with.
+  public struct Dependencies: Sendable {
+    /// The devices.
+    public var devices: NextcloudDevices
+    /// What deliveries find out about them.
+    public var book: RegistrationBook
+    /// Sends notifications.
+    public var deliverer: Deliverer
+    /// Which store was last served.
+    public var memory: StoreMemory
+    /// The service's clock.
+    public var now: @Sendable () -> Date
+    /// For what concerns no single request.
+    public var logger: Logger
+
+    /// What it works with.
+    public init(
+      devices: NextcloudDevices, book: RegistrationBook, deliverer: Deliverer, memory: StoreMemory,
+      now: @escaping @Sendable () -> Date, logger: Logger
+    ) {
+      self.devices = devices
+      self.book = book
+      self.deliverer = deliverer
+      self.memory = memory
+      self.now = now
+      self.logger = logger
+    }
+  }
+}

@@ -1,0 +1,62 @@
+internal import Delivery
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import NIOCore
+internal import NIOHTTP1
+internal import SQL
+internal import Wire
+
+/// A refusal of the proxy: `{"message": ...}`, which never has the keys `unknown` and `failed`: servers
+/// take any answer that has both for one about their devices (`spec/nextcloud.md` 4.7).
+struct ProxyError: Error {
+  let status: HTTPResponse.Status
+  /// What is wrong and what would mend it.
+  let message: String
+  /// Whole seconds after which it may work.
+  let retryAfter: Int?
+
+  init(_ status: HTTPResponse.Status, _ message: String, retryAfter: Int? = nil) {
+    self.status = status
+    self.message = message
+    self.retryAfter = retryAfter
+  }
+
+  /// 400: what the caller sent is wrong.
+  init(_ message: String) {
+    self.init(.badRequest, message)
+  }
+
+  /// 503 for what will pass; it changes nothing about the devices.
+  static var tryAgainLater: ProxyError {
+    ProxyError(
+      .serviceUnavailable, "The service cannot take this now. Try again in a moment.", retryAfter: 5)
+  }
+
+  var response: Response {
+    Envelope.response(
+      status, [.init("message", .string(message))],
+      headers: retryAfter.map { [.retryAfter: String($0)] } ?? [:])
+  }
+
+  /// Puts anything that a handler may throw into the proxy's own words.
+  init(_ error: any Error, logger: Logger) {
+    switch error {
+    case let error as ProxyError: self = error
+    case is NIOTooManyBytesError:
+      self.init(.contentTooLarge, "The body is too large. Send fewer notifications at a time.")
+    case is HTTPParserError:
+      self.init("The request is malformed.")
+    case let error as DatabaseError:
+      // Its text names tables and constraints, never values.
+      logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
+      self = .tryAgainLater
+    case is Outbox.Full, is CancellationError:
+      self = .tryAgainLater
+    default:
+      // The type names the fault; the text could hold a value.
+      logger.error("request failed", metadata: ["error": "\(type(of: error))"])
+      self.init(.internalServerError, "Internal server error")
+    }
+  }
+}

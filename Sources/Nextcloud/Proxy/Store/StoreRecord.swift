@@ -1,0 +1,57 @@
+internal import Foundation
+internal import Registrations
+internal import Sealing
+internal import Wire
+
+/// What is remembered of the store that was last served, and whether devices have been lost since then
+/// (`spec/decisions.md` 17). Told what the store looks like now and then, it knows.
+struct StoreRecord: Sendable, Hashable {
+  /// How long a loss makes what is unknown doubtful.
+  static let doubt: TimeInterval = 3600
+
+  /// The id of the store.
+  private(set) var id: [UInt8]
+  /// How many devices it had.
+  private(set) var devices: Int64
+  /// When it was last found emptied or replaced.
+  private(set) var lostAt: Date?
+
+  /// The first look at a store of which nothing is remembered: there is nothing that it could have lost.
+  init(_ state: NextcloudDevices.StoreState) {
+    id = state.id
+    devices = state.devices
+  }
+
+  /// Looks again. A store with another id has replaced the one before; one with less than half of its
+  /// devices has been emptied, and perhaps some phones have come back since.
+  mutating func look(_ state: NextcloudDevices.StoreState, at now: Date) {
+    if state.id != id || state.devices < (devices + 1) / 2 { lostAt = now }
+    id = state.id
+    devices = state.devices
+  }
+
+  /// Whether a device that the store does not know may be one that it has lost.
+  func isDoubtful(at now: Date) -> Bool {
+    guard let age = lostAt.map(now.timeIntervalSince) else { return false }
+    return (0..<Self.doubt).contains(age)
+  }
+}
+
+extension StoreRecord {
+  /// Reads what ``bytes`` has written; nil for anything else.
+  init?(bytes: [UInt8]) {
+    guard let json = try? JSON.parse(bytes), let id = json["store"]?.string.flatMap(Base64.decodeStrictly),
+      let devices = json["devices"]?.integer, devices >= 0
+    else { return nil }
+    self.init(.init(id: id, devices: devices))
+    lostAt = json["lost_at"]?.integer.map { Date(timeIntervalSince1970: TimeInterval($0)) }
+  }
+
+  /// As it is kept: JSON, its time in seconds since 1970.
+  var bytes: [UInt8] {
+    JSON.object([
+      "store": .string(Base64.encode(id)), "devices": .integer(devices),
+      "lost_at": .optional(lostAt.map { Int64($0.timeIntervalSince1970) }),
+    ]).bytes
+  }
+}

@@ -1,0 +1,68 @@
+internal import SQL
+
+extension NextcloudDevices {
+  /// Devices of one app.
+  public struct Count: Sendable, Hashable {
+    /// The name of the app.
+    public let app: String
+    /// What kind of token.
+    public let kind: NextcloudDevice.Destination.Kind
+    /// How many there are.
+    public let devices: Int64
+    /// By the reason why the latest notification for a device failed, if one has since it was last
+    /// registered: how many there are (`spec/decisions.md` 21).
+    public let failures: [String: Int64]
+  }
+
+  /// How many devices there are of each app, and how many of them fail. Reads every registration: for
+  /// people and for once a minute.
+  public func counts() async throws -> [Count] {
+    let statement = Statement(
+      "SELECT app, kind, failure, COUNT(*) FROM nextcloud_devices GROUP BY app, kind, failure")
+    let rows = try await database.read { try $0.query(statement) }.map { row in
+      (
+        app: try row.text(0), kind: NextcloudDevice.Destination.Kind(rawValue: try row.int64(1)),
+        failure: try row.optionalText(2), devices: try row.int64(3)
+      )
+    }
+    return Dictionary(grouping: rows) { "\($0.app) \($0.kind?.rawValue ?? 0)" }.values.compactMap { rows in
+      guard let first = rows.first, let kind = first.kind else { return nil }
+      return Count(
+        app: first.app, kind: kind, devices: rows.reduce(0) { $0 + $1.devices },
+        failures: rows.reduce(into: [:]) { failures, row in
+          if let failure = row.failure { failures[failure] = row.devices }
+        })
+    }.sorted { ($0.app, $0.kind.rawValue) < ($1.app, $1.kind.rawValue) }
+  }
+
+  /// A database that keeps devices, as it looks from outside.
+  public struct StoreState: Sendable, Hashable {
+    /// What no other database has; 16 bytes.
+    public var id: [UInt8]
+    /// How many devices it has.
+    public var devices: Int64
+
+    /// A state by its parts.
+    public init(id: [UInt8], devices: Int64) {
+      self.id = id
+      self.devices = devices
+    }
+  }
+
+  /// The state of the database; one that is asked for the first time is given its id.
+  public func storeState() async throws -> StoreState {
+    let state = Statement(
+      "SELECT value, (SELECT COUNT(*) FROM nextcloud_devices) FROM metadata WHERE name = 'nextcloud_store'")
+    var row = try await database.read { try $0.query(state).first }
+    if row == nil {
+      let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
+      _ = try await database.execute(
+        Statement(
+          "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
+          .bytes(id)))
+      row = try await database.read { try $0.query(state).first }
+    }
+    guard let row else { throw DatabaseError(.other, "the store has no id") }
+    return StoreState(id: try row.bytes(0), devices: try row.int64(1))
+  }
+}

@@ -1,0 +1,261 @@
+import Foundation
+import HTTPTypes
+import Registrations
+import SQL
+import Sealing
+import Testing
+import Wire
+
+@testable import Nextcloud
+
+@Suite("A device at the Nextcloud proxy")
+struct ProxyDevicesTests {
+  private func change(
+    _ fields: [(name: String, value: String)], _ name: String, _ value: String?
+  ) -> [(name: String, value: String)] {
+    fields.compactMap { field in
+      guard field.name == name else { return field }
+      return value.map { (name, $0) }
+    }
+  }
+
+  private func post(_ fields: [(name: String, value: String)], to bench: ProxyBench) async throws
+    -> ProxyBench.Answer
+  {
+    try await bench.call(
+      .post, "/devices", userAgent: ProxyPhone.App.talkAndroid.rawValue, body: Form.encode(fields))
+  }
+
+  @Test("registers and unregisters in every app's own way", arguments: ProxyPhone.App.allCases)
+  func apps(app: ProxyPhone.App) async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone(app)
+      for _ in 0..<2 {
+        let answer = try await phone.register(at: bench)
+        #expect(answer.status == 200 && answer.json == [:], "\(answer.text)")
+        #expect(answer.headers[.contentType] == "application/json")
+      }
+      let kept = try #require(try await bench.devices.lookup([phone.identifier]).first)
+      #expect(kept.token == phone.token)
+      #expect(kept.userKey == phone.user.publicKey.der)
+      switch app {
+      case .talkAndroid: #expect(kept.destination == .init(.fcm, app: "Talk for Android", target: nil))
+      case .filesAndroid: #expect(kept.destination == .init(.fcm, app: "Files for Android", target: nil))
+      case .talkIOS:
+        #expect(kept.destination == .init(.apns, app: "Talk for iOS", target: "com.nextcloud.Talk"))
+      case .filesIOS:
+        #expect(kept.destination == .init(.apns, app: "Files for iOS", target: "it.twsweb.Nextcloud"))
+      }
+      #expect(try await bench.contents().range(of: Data(phone.token.utf8)) == nil)
+      let answer = try await phone.unregister(at: bench)
+      #expect(answer.status == 200 && answer.json == [:])
+      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 0)
+      #expect(try await phone.unregister(at: bench).status == 403)
+    }
+  }
+
+  @Test("registers with the vectors, and its token has the hash that its server knows")
+  func vectors() async throws {
+    let vectors = try Vectors.load()
+    try await ProxyBench.test { bench in
+      let agents = [
+        "android-fcm": ProxyPhone.App.talkAndroid, "ios-talk-combined": .talkIOS,
+        "ios-talk-on-mac-single": .talkIOS,
+      ]
+      for device in vectors.devices {
+        var fields = [
+          ("pushToken", device.pushToken), ("deviceIdentifier", device.deviceIdentifier),
+          ("deviceIdentifierSignature", device.deviceIdentifierSignature),
+          ("userPublicKey", vectors.userPublicKey),
+        ]
+        let agent = try #require(agents[device.name]).rawValue
+        let answer = try await bench.call(.post, "/devices", userAgent: agent, body: Form.encode(fields))
+        #expect(answer.status == 200, "\(answer.text)")
+        let identifier = try #require(Base64.decodeStrictly(device.deviceIdentifier))
+        let kept = try #require(try await bench.devices.lookup([identifier]).first)
+        #expect(kept.tokenHash == Hexadecimal.decode(device.pushTokenHash))
+        for wrong in [device.otherUserSignatureOverSamePreimage, device.wrongSignatureOverIdentifier] {
+          fields[2].1 = wrong
+          let answer = try await bench.call(.post, "/devices", userAgent: agent, body: Form.encode(fields))
+          #expect(answer.status == 400)
+        }
+      }
+      let body = Array(vectors.registerBody.utf8)
+      #expect(try await bench.call(.post, "/devices", body: body).status == 200)
+      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 3)
+    }
+  }
+
+  @Test("is told what is wrong with its parameters, and nothing changes")
+  func malformed() async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone()
+      let long = String(repeating: "A", count: 5000)
+      let pem = phone.user.publicKey.pem
+      let other = ProxyPhone(user: ProxyPhone.users[1])
+      let cases: [(String, [String?])] = [
+        (
+          "pushToken",
+          [nil, "", "short", long, "with a space in it, which no token has, but long", "\u{0}\(long)"]
+        ),
+        ("deviceIdentifier", [nil, "", "AAAA", "%%%", phone.identifierText + "A", phone.signature, " "]),
+        (
+          "deviceIdentifierSignature",
+          [
+            nil, "", "AAAA", "****", other.signature, phone.identifierText,
+            String(phone.signature.dropLast(4)),
+          ]
+        ),
+        (
+          "userPublicKey",
+          [nil, "", "x", String(pem.dropLast(40)), phone.user.pem, other.user.publicKey.pem, long]
+        ),
+      ]
+      for (name, values) in cases {
+        for value in values {
+          let answer = try await post(change(phone.fields, name, value), to: bench)
+          #expect(answer.status == 400, "\(name) \(value ?? "-")")
+          #expect(answer.message?.isEmpty == false)
+          #expect(answer.unknown == nil && answer.failed == nil)
+          if let value, value.utf8.count > 30 { #expect(!answer.text.contains(value)) }
+          guard name != "pushToken" else { continue }
+          let form = Form.encode(change(Array(phone.fields.dropFirst()), name, value))
+          #expect(try await bench.call(.delete, "/devices", body: form).status == 400)
+        }
+      }
+      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 0)
+    }
+  }
+
+  @Test("may send its parameters as JSON or split them, but not say two things at once")
+  func places() async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone()
+      let json = JSON.object(
+        JSON.Object(phone.fields.map { .init($0.name, .string($0.value)) } + [.init("more", [1])]))
+      for type in ["application/json", "application/json; charset=utf-8", "text/plain", nil] {
+        #expect(try await bench.call(.post, "/devices", type: type, body: json.bytes).status == 200)
+      }
+      let query = String(decoding: Form.encode(Array(phone.fields.dropFirst())), as: UTF8.self)
+      let token = Form.encode(Array(phone.fields.prefix(1)))
+      #expect(try await bench.call(.post, "/devices?\(query)", body: token).status == 200)
+      #expect(try await bench.call(.post, "/devices?\(query)", body: Form.encode(phone.fields)).status == 200)
+      let contradiction = try await bench.call(
+        .delete, "/devices?\(query)", body: Form.encode([("deviceIdentifier", "AAAA")]))
+      #expect(contradiction.status == 400)
+      #expect(contradiction.message?.contains("deviceIdentifier") == true)
+      for body in ["[]", "{", #"{"pushToken":7}"#, "null"] {
+        #expect(
+          try await bench.call(.post, "/devices", type: "application/json", body: body.utf8).status == 400)
+      }
+      let many = Form.encode((0..<2000).map { ("x\($0)", "") })
+      #expect(try await bench.call(.post, "/devices", body: many).status == 400)
+      #expect(
+        try await bench.call(.delete, "/devices", type: "application/json", body: json.bytes).status == 200)
+    }
+  }
+
+  @Test("gets a new token or comes back with the old one under the same key, however that is laid out")
+  func renewal() async throws {
+    try await ProxyBench.test { bench in
+      var phone = ProxyPhone(.talkIOS)
+      _ = try await phone.register(at: bench)
+      let before = try #require(try await bench.devices.lookup([phone.identifier]).first)
+      try await bench.book.note([.init(before.reference, reason: "TooBig")])
+      bench.clock.advance(100)
+      phone.token = ProxyPhone.App.filesIOS.token.lowercased()
+      var fields = phone.fields
+      fields[3].value = phone.user.publicKey.pem.replacing("\n", with: "\r\n")
+      let answer = try await bench.call(
+        .post, "/devices", userAgent: ProxyPhone.App.filesIOS.rawValue, body: Form.encode(fields))
+      #expect(answer.status == 200)
+      let after = try #require(try await bench.devices.lookup([phone.identifier]).first)
+      #expect(after.id == before.id)
+      #expect(after.token == phone.token)
+      #expect(after.tokenHash == Hexadecimal.decode(phone.tokenHash))
+      #expect(after.destination.app == "Files for iOS")
+      #expect(after.registeredAt.timeIntervalSince(before.registeredAt) >= 100)
+      #expect(try await bench.rows("SELECT failure, failed_at FROM nextcloud_devices") == [[.null, .null]])
+    }
+  }
+
+  @Test("shares its token with the other accounts on the phone")
+  func sharedToken() async throws {
+    try await ProxyBench.test { bench throws in
+      let token = ProxyPhone.App.talkAndroid.token
+      for user in ProxyPhone.users {
+        #expect(try await ProxyPhone(user: user, token: token).register(at: bench).status == 200)
+      }
+      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 2)
+    }
+  }
+
+  @Test("belongs to the key that came first; who has no signature does not even learn that it is there")
+  func conflict() async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone()
+      var thief = phone
+      thief.user = ProxyPhone.users[1]
+      thief.token = ProxyPhone.App.talkAndroid.token
+      let strange = change(thief.fields, "deviceIdentifierSignature", phone.signature)
+      let before = try await post(strange, to: bench)
+      _ = try await phone.register(at: bench)
+      let after = try await post(strange, to: bench)
+      #expect(before.status == 400 && after.status == 400 && before.text == after.text)
+      let conflict = try await thief.register(at: bench)
+      #expect(conflict.status == 409)
+      #expect(conflict.message?.contains("cloudId") == true)
+      #expect(try await thief.unregister(at: bench).status == 403)
+      #expect(try await bench.devices.lookup([phone.identifier]).first?.token == phone.token)
+      #expect(try await phone.unregister(at: bench).status == 200)
+      #expect(try await thief.register(at: bench).status == 200)
+    }
+  }
+
+  @Test("may call so often, each address by itself, and bodies have a limit")
+  func limits() async throws {
+    try await ProxyBench.test({
+      $0.configuration.rateLimitPerAddress = RateLimit(calls: 3, seconds: 60)
+      $0.configuration.maximumBodyBytes = 4096
+    }) { bench in
+      let body = Form.encode(ProxyPhone().fields)
+      for _ in 0..<3 {
+        #expect(try await bench.call(.post, "/devices", address: "192.0.2.1", body: body).status == 200)
+      }
+      let refused = try await bench.call(.delete, "/devices", address: "192.0.2.1", body: body)
+      #expect(refused.status == 429)
+      #expect(refused.message != nil && refused.headers[.retryAfter].flatMap(Int.init) != nil)
+      #expect(try await bench.call(.post, "/devices", address: "192.0.2.2", body: body).status == 200)
+      // Notifications are counted apart.
+      let empty = Form.encode([("notifications[]", "x")])
+      for status in [200, 200, 200, 429] {
+        let answer = try await bench.call(.post, "/notifications", address: "192.0.2.1", body: empty)
+        #expect(answer.status == status)
+        #expect((answer.unknown == nil) == (status == 429) && (answer.failed == nil) == (status == 429))
+      }
+      let large = try await bench.call(
+        .post, "/devices", address: "192.0.2.3", body: [UInt8](repeating: 65, count: 5000))
+      #expect(large.status == 413)
+      #expect(large.message != nil)
+      bench.clock.advance(61)
+      #expect(try await bench.call(.delete, "/devices", address: "192.0.2.1", body: body).status == 200)
+    }
+  }
+
+  @Test("waits while the store is away, and nobody is told anything about it")
+  func storeAway() async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone()
+      _ = try await phone.register(at: bench)
+      await bench.database.close()
+      for answer in [
+        try await phone.register(at: bench), try await phone.unregister(at: bench),
+        try await bench.notify([phone.entry()]),
+      ] {
+        #expect(answer.status == 503)
+        #expect(answer.unknown == nil && answer.failed == nil && answer.message != nil)
+        #expect(answer.headers[.retryAfter] != nil)
+      }
+    }
+  }
+}

@@ -1,0 +1,139 @@
+import Foundation
+import Logging
+import ProviderSimulator
+import Registrations
+import SQL
+import Sealing
+import Testing
+
+@testable import Nextcloud
+
+@Suite("The memory of the store")
+struct StoreMemoryTests {
+  private let start = Date(timeIntervalSince1970: 1_790_000_000)
+
+  private func state(_ id: UInt8, _ devices: Int64) -> NextcloudDevices.StoreState {
+    .init(id: [UInt8](repeating: id, count: 16), devices: devices)
+  }
+
+  @Test("doubts nothing about the first store, whatever is in it")
+  func first() {
+    for devices: Int64 in [0, 1, 1000] {
+      var record = StoreRecord(state(1, devices))
+      record.look(state(1, devices), at: start)
+      #expect(!record.isDoubtful(at: start))
+    }
+  }
+
+  @Test(
+    "doubts a store that was emptied or replaced, for an hour",
+    arguments: [
+      (2, 1000, true), (2, 0, true), (1, 0, true), (1, 499, true), (1, 500, false), (1, 1000, false),
+      (1, 5000, false),
+    ] as [(UInt8, Int64, Bool)])
+  func loss(id: UInt8, devices: Int64, isLoss: Bool) {
+    var record = StoreRecord(state(1, 1000))
+    record.look(state(id, devices), at: start)
+    #expect(record.isDoubtful(at: start) == isLoss)
+    #expect(record.isDoubtful(at: start + 3599) == isLoss)
+    #expect(!record.isDoubtful(at: start + 3600))
+    #expect(!record.isDoubtful(at: start - 1))
+    // Phones come back meanwhile; that makes it no less doubtful.
+    record.look(state(id, devices + 10), at: start + 1800)
+    #expect(record.isDoubtful(at: start + 3599) == isLoss)
+    #expect(!record.isDoubtful(at: start + 3600))
+  }
+
+  @Test("counts the last device as lost when it goes, and none when there was none")
+  func last() {
+    var record = StoreRecord(state(1, 1))
+    record.look(state(1, 0), at: start)
+    #expect(record.isDoubtful(at: start))
+    record.look(state(1, 0), at: start + 7200)
+    #expect(!record.isDoubtful(at: start + 7200))
+  }
+
+  @Test("survives a restart, and a file that is none is as good as no file")
+  func file() throws {
+    var record = StoreRecord(state(1, 1000))
+    #expect(StoreRecord(bytes: record.bytes) == record)
+    record.look(state(2, 3), at: start)
+    #expect(StoreRecord(bytes: record.bytes) == record)
+    for bad in ["", "{}", "[]", #"{"store":7,"devices":1}"#, #"{"store":"AA==","devices":-1}"#, "\u{0}"] {
+      #expect(StoreRecord(bytes: Array(bad.utf8)) == nil)
+    }
+  }
+
+  @Test("is kept beside the keys for nobody else to read, and knows another database by its id")
+  func databases() async throws {
+    try await ProxyBench.test { old throws in
+      let file = old.folder.appending(path: "nextcloud-store.json")
+      try await old.memory.look()
+      let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
+      #expect(attributes[.posixPermissions] as? Int == 0o600)
+      #expect(!(try await old.memory.isDoubtful()))
+      // The same database after a restart.
+      let again = StoreMemory(file: file, devices: old.devices, now: { old.clock.now }, logger: old.logger)
+      #expect(!(try await again.isDoubtful()))
+      try await ProxyBench.test { new throws in
+        let moved = StoreMemory(file: file, devices: new.devices, now: { old.clock.now }, logger: old.logger)
+        #expect(try await moved.isDoubtful())
+        let restarted = StoreMemory(
+          file: file, devices: new.devices, now: { old.clock.now }, logger: old.logger)
+        #expect(try await restarted.isDoubtful())
+        old.clock.advance(3601)
+        #expect(!(try await restarted.isDoubtful()))
+      }
+    }
+  }
+
+  @Test("does without a file where none can be written")
+  func readOnly() async throws {
+    try await ProxyBench.test { bench throws in
+      let memory = StoreMemory(
+        file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices,
+        now: { bench.clock.now }, logger: bench.logger)
+      #expect(!(try await memory.isDoubtful()))
+      _ = try await ProxyPhone().register(at: bench)
+      try await memory.look()
+      _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
+      #expect(try await memory.isDoubtful())
+    }
+  }
+
+  @Test("keeps servers from deleting registrations that only the store has lost")
+  func guarding() async throws {
+    try await ProxyBench.test { bench throws in
+      try await bench.memory.look()
+      var phones = (0..<20).map { _ in ProxyPhone() }
+      for phone in phones { _ = try await phone.register(at: bench) }
+      try await bench.memory.look()
+      let strangers = (0..<20).map { _ in ProxyPhone() }
+      // A store that has lost nothing knows what it says.
+      let fine = try await bench.notify(strangers.map { $0.entry() })
+      #expect(fine.status == 200 && fine.unknown?.count == 20 && fine.failed == 20)
+
+      _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
+      func notify(_ phones: some Collection<ProxyPhone>) async throws -> ProxyBench.Answer {
+        try await bench.notify(phones.map { $0.entry() })
+      }
+      let lost = try await notify(phones)
+      #expect(lost.status == 503)
+      #expect(lost.unknown == nil && lost.failed == nil && lost.message != nil)
+      // A small request says nothing about the store; a phone may really be gone.
+      #expect(try await notify(phones[0..<19]).unknown?.count == 19)
+      // Half of them are back: the other half may be told.
+      for phone in phones[0..<9] { _ = try await phone.register(at: bench) }
+      let sent = bench.simulator.deliveries().count
+      #expect(try await notify(phones).status == 503)
+      #expect(bench.simulator.deliveries().count == sent + 9)
+      _ = try await phones[9].register(at: bench)
+      #expect(try await notify(phones).unknown?.count == 10)
+      phones[0].token = ProxyPhone.App.talkAndroid.token
+      #expect(try await notify(phones).status == 503)
+      bench.clock.advance(3601)
+      let after = try await notify(phones)
+      #expect(after.status == 200 && after.unknown?.count == 11 && after.failed == 11)
+    }
+  }
+}

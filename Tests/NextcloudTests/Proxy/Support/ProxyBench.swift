@@ -1,0 +1,202 @@
+import Delivery
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import ProviderSimulator
+import Registrations
+import SQL
+import Sealing
+import Synchronization
+import TestDatabase
+import Testing
+import Wire
+
+@testable import Nextcloud
+@testable import Providers
+
+/// A proxy on a database of its own, between its clients and the provider simulator.
+final class ProxyBench: Sendable {
+  /// The time of day, shifted.
+  final class Clock: Sendable {
+    private let shift = Mutex<TimeInterval>(0)
+    var now: Date { Date() + shift.withLock { $0 } }
+    func advance(_ seconds: TimeInterval) { shift.withLock { $0 += seconds } }
+  }
+
+  /// What a bench may be told to be.
+  struct Options: Sendable {
+    var configuration = NextcloudProxy.Configuration()
+    /// Topics that the APNs key serves; nil for no key at all.
+    var topics: [String]? = ["com.nextcloud.Talk", "it.twsweb.Nextcloud"]
+    var hasFCM = true
+    var deadline = Duration.seconds(5)
+    var isSending = true
+  }
+
+  /// An answer as a client reads it.
+  struct Answer: Sendable {
+    let status: Int
+    let headers: HTTPFields
+    let text: String
+
+    var json: JSON { (try? JSON.parse(text)) ?? .null }
+    var message: String? { json["message"]?.string }
+    /// The identifiers that are called unknown, if the answer has the key.
+    var unknown: [String]? {
+      guard case .array(let ids)? = json["unknown"] else { return nil }
+      return ids.compactMap(\.string)
+    }
+    var failed: Int64? { json["failed"]?.integer }
+  }
+
+  let clock = Clock()
+  let simulator: ProviderSimulator
+  let database: any Database
+  let devices: NextcloudDevices
+  let book: RegistrationBook
+  let memory: StoreMemory
+  let folder: URL
+  let logger: Logger
+  let proxy: NextcloudProxy
+  private let test: TestDatabase
+  private let providers: PushProviders
+  private let sender: OutboxSender
+  private let client = Mutex<(any TestClientProtocol)?>(nil)
+
+  private init(_ options: Options) async throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: "proxy-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    let now: @Sendable () -> Date = { [clock] in clock.now }
+    var simulation = ProviderSimulator.Configuration()
+    simulation.now = now
+    simulator = try await ProviderSimulator.start(simulation)
+    try simulator.writeKeys(to: folder.appending(path: "Keys"))
+    providers = try PushProviders(
+      configuration: .init(
+        apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
+        caFile: folder.appending(path: "Keys/ca.pem").path), now: now)
+    test = try await TestDatabase()
+    database = test.database
+    let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
+    devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
+    book = RegistrationBook(database: database, now: now)
+    let outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
+    var logger = Logger(label: "test")
+    logger.logLevel = .critical
+    self.logger = logger
+    let deliverer = Deliverer(
+      providers: providers, registrations: book, outbox: outbox, deadline: options.deadline, now: now,
+      logger: logger)
+    sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
+    memory = StoreMemory(
+      file: folder.appending(path: "nextcloud-store.json"), devices: devices, now: now, logger: logger)
+    proxy = NextcloudProxy(
+      configuration: options.configuration,
+      dependencies: .init(
+        devices: devices, book: book, deliverer: deliverer, memory: memory, now: now, logger: logger))
+    providers.use(try credentials(options))
+  }
+
+  private func credentials(_ options: Options) throws -> Credentials {
+    let fcm = try FCMCredential(
+      name: "default", json: Data(contentsOf: folder.appending(path: "Keys/fcm/default.json")))
+    let apns = options.topics.map { topics in
+      APNsCredential(
+        name: "main", keyID: simulator.apnsKeyID, teamID: simulator.apnsTeamID,
+        privateKey: simulator.apnsPrivateKeyPEM, topics: topics, environment: .production)
+    }
+    return Credentials(apns: apns.map { [$0] } ?? [], fcm: options.hasFCM ? [fcm] : [])
+  }
+
+  /// Runs a test on a bench.
+  static func test(
+    _ configure: (inout Options) -> Void = { _ in },
+    _ test: @escaping @Sendable (ProxyBench) async throws -> Void
+  ) async throws {
+    var options = Options()
+    configure(&options)
+    let bench = try await ProxyBench(options)
+    let isSending = options.isSending
+    let sending = Task { if isSending { await bench.sender.run() } }
+    let router = Router(context: WireContext.self)
+    router.add(middleware: EnvelopeMiddleware(trustedProxies: ["unknown"]))
+    bench.proxy.addRoutes(to: router)
+    let result: Result<Void, any Error>
+    do {
+      try await Application(responder: router.buildResponder(), logger: bench.logger).test(.router) {
+        client in
+        bench.client.withLock { $0 = client }
+        try await test(bench)
+      }
+      result = .success(())
+    } catch {
+      result = .failure(error)
+    }
+    sending.cancel()
+    await sending.value
+    await bench.providers.shutdown()
+    await bench.simulator.stop()
+    await bench.database.close()
+    try? FileManager.default.removeItem(at: bench.folder)
+    try result.get()
+  }
+}
+
+extension ProxyBench {
+  /// Calls the proxy.
+  func call(
+    _ method: HTTPRequest.Method, _ uri: String, type: String? = "application/x-www-form-urlencoded",
+    userAgent: String? = nil, address: String? = nil, body: some Sequence<UInt8> = []
+  ) async throws -> Answer {
+    var headers: HTTPFields = [:]
+    headers[.contentType] = type
+    headers[.userAgent] = userAgent
+    headers[.xForwardedFor] = address
+    let client = try #require(client.withLock { $0 })
+    let response = try await client.executeRequest(
+      uri: uri, method: method, headers: headers, body: ByteBuffer(bytes: body))
+    return Answer(
+      status: Int(response.status.code), headers: response.headers, text: String(buffer: response.body))
+  }
+
+  /// Sends notifications as a server does.
+  func notify(_ entries: [String], address: String? = nil) async throws -> Answer {
+    let fields = entries.enumerated().map { (name: "notifications[\($0)]", value: $1) }
+    return try await call(.post, "/notifications", address: address, body: Form.encode(fields))
+  }
+
+  /// The rows of a query.
+  func rows(_ sql: String) async throws -> [[Value]] {
+    try await database.read { try $0.query(Statement(sql)).map(\.values) }
+  }
+
+  /// The number of a query.
+  func number(_ sql: String) async throws -> Int64 {
+    guard case .integer(let number)? = try await rows(sql).first?.first else { return -1 }
+    return number
+  }
+
+  /// Everything that is kept, as it is kept.
+  func contents() async throws -> Data { try await test.contents() }
+
+  func faults(_ change: (inout Faults) -> Void) async {
+    var faults = Faults()
+    change(&faults)
+    await simulator.setFaults(faults)
+  }
+
+  /// Waits until the condition holds; fails the test after a generous time.
+  func eventually(
+    sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async throws -> Bool
+  ) async throws {
+    let end = ContinuousClock.now + .seconds(60)
+    while ContinuousClock.now < end {
+      if try await condition() { return }
+      try await Task.sleep(for: .milliseconds(10))
+    }
+    Issue.record("did not happen in time", sourceLocation: sourceLocation)
+  }
+}
