@@ -64,7 +64,7 @@ let package = Package(
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
         .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
-        .embedInCode("0007_migration.sql"),
+        .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -72,7 +72,7 @@ let package = Package(
       resources: [
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
         .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
-        .embedInCode("0007_migration.sql"),
+        .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -117,12 +117,14 @@ let package = Package(
       name: "Wire",
       dependencies: [
         "SQL",
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -159,6 +161,7 @@ let package = Package(
       dependencies: [
         "Delivery", "Providers", "Registrations", "SQL", "Sealing", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
+        .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),

@@ -14,6 +14,7 @@ public enum SQLiteMigrations {
     Migration(3, "server", PackageResources._003_server_sql),
     Migration(4, "legacy", PackageResources._004_legacy_sql),
     Migration(5, "nextcloud_proxy", PackageResources._005_nextcloud_proxy_sql),
+    Migration(6, "nextcloud_server", PackageResources._006_nextcloud_server_sql),
     Migration(7, "migration", PackageResources._007_migration_sql),
   ]
 }

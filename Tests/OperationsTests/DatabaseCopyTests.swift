@@ -35,20 +35,23 @@ import Testing
     try await database.write { connection in
       for table in CopiedTable.all {
         let columns = columns[table.name] ?? []
-        let count = ["metadata", "remote_servers", "realms", "users"].contains(table.name) ? 3 : rows
+        let count =
+          ["metadata", "remote_servers", "realms", "users", "nextcloud_keys"].contains(table.name) ? 3 : rows
         for number in 1...count {
           let values = columns.map { column -> Value in
             switch (column.name, column.type) {
             // Exactly one of the two is there.
             case ("user_uuid", _) where table.name == "legacy_registrations": .null
             case ("user_id", _) where table.name == "legacy_registrations": .integer(1)
+            case ("user_id", _) where table.name == "nextcloud_keys": .integer(Int64(number))
             case (_, _) where !column.isRequired && number.isMultiple(of: 3): .null
             case ("server_id", _),
               ("realm_id", _) where table.name != "remote_realm_counts",
               ("bouncer_key_id", _), ("route_id", _),
+              ("registration_id", _) where table.name == "nextcloud_pushes",
               ("user_id", _) where table.name != "users":
               .integer(1)
-            case ("device_id", _): .integer(Int64(number))
+            case ("device_id", _), ("app_password_id", _): .integer(Int64(number))
             case (_, "INTEGER"): .integer(Int64(number) &* (column.isKey ? 1 : -7_919_777_777))
             case (_, "TEXT"): .text("\(column.name) é \(number)")
             default: .bytes([0, 255] + Array("\(number)".utf8))

@@ -91,6 +91,20 @@ struct CopiedTable: Sendable, Hashable {
     CopiedTable(
       "legacy_unregistrations",
       "realm_uuid user_uuid user_id kind token token_hash requested_at due_at attempts failure"),
+    CopiedTable("nextcloud_keys", key: "user_id", "public_key private_key created_at"),
+    CopiedTable(
+      "nextcloud_registrations",
+      """
+      user_id app_password_id device_identifier device_key push_token_hash proxy_server proxy_url app_kind
+      created_at registered_at
+      """),
+    CopiedTable("nextcloud_notifications", key: "user_id nid", "app created_at"),
+    CopiedTable(
+      "nextcloud_pushes",
+      """
+      registration_id registered_at proxy_url device_identifier entry kind nid created_at due_at expires_at
+      attempts
+      """),
     CopiedTable("zulip_migration_runs", "source started_at first_legacy_id finished_at"),
     CopiedTable("zulip_migration_progress", key: "table_name", "position counts"),
     CopiedTable("zulip_migration_servers", "server_id"),

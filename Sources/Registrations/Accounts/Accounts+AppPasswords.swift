@@ -55,16 +55,38 @@ extension Accounts {
     return try await database.write { try $0.run(statement) > 0 }
   }
 
-  /// The user whose app password this is, if `login` is its username or email, without regard to case.
-  public func authenticate(login: String, appPassword: String) async throws -> User? {
+  /// Who has signed in with an app password.
+  public struct AppPasswordLogin: Sendable {
+    /// The user whose it is.
+    public let user: User
+    /// The password's id.
+    public let appPassword: Int64
+  }
+
+  /// Whose app password this is.
+  public func login(appPassword: String) async throws -> AppPasswordLogin? {
     // By the password, which is unique: one user's username may be spelled like another's email.
     let statement = Statement(
-      "\(Self.select) \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
+      "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
       .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose)))
-    guard let user = try await database.read({ try $0.query(statement).first.map(User.init) }) else {
+    return try await database.read { try $0.query(statement).first }.map { row in
+      AppPasswordLogin(user: try User(row: row), appPassword: try row.int64(Self.columnCount))
+    }
+  }
+
+  /// The user whose app password this is, if `login` is its username or email, without regard to case.
+  public func authenticate(login: String, appPassword: String) async throws -> User? {
+    guard let found = try await self.login(appPassword: appPassword), found.user.answers(to: login) else {
       return nil
     }
+    return found.user
+  }
+}
+
+extension User {
+  /// Whether this is its username or email, without regard to case.
+  public func answers(to login: String) -> Bool {
     let login = login.lowercased()
-    return [user.username, user.email].contains { $0.lowercased() == login } ? user : nil
+    return [username, email].contains { $0.lowercased() == login }
   }
 }

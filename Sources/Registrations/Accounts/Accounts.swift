@@ -45,6 +45,27 @@ public struct Accounts: Sendable {
     return .authenticated(try User(row: row))
   }
 
+  /// The user whose API key this is, by username or email without regard to case.
+  public func authenticate(login: String, apiKey: String) async throws -> User? {
+    guard !login.utf8.contains(0) else { return nil }
+    // One user's username may be spelled like another's email: the key decides.
+    let statement = Statement(
+      "\(Self.select), u.api_key_hash \(Self.from) WHERE u.email_key = $1 OR u.username_key = $1",
+      .text(login.lowercased()))
+    let rows = try await database.read { try $0.query(statement) }
+    return try rows.first { row in
+      storageKey.matches(apiKey, hash: try row.bytes(Self.columnCount), for: Self.apiKeyPurpose)
+    }.map(User.init)
+  }
+
+  /// The user with this username, without regard to case.
+  public func find(username: String) async throws -> User? {
+    guard !username.utf8.contains(0) else { return nil }
+    let statement = Statement(
+      "\(Self.select) \(Self.from) WHERE u.username_key = $1", .text(username.lowercased()))
+    return try await database.read { try $0.query(statement).first.map(User.init) }
+  }
+
   /// The user of a realm with this number.
   public func find(realm: UUID, userID: Int64) async throws -> User? {
     let statement = Statement(

@@ -32,56 +32,39 @@ struct HostVerifier: Sendable {
   private static let tries = 3
   private static let maximumBytes = 16 * 1024
 
-  let caFile: String?
-  let allowPrivateAddresses: Bool
-  /// How long it may take in all, save that the system's resolver has limits of its own.
-  var timeout = Duration.seconds(5)
+  private let client: OutgoingClient
+  private let timeout: Duration
+
+  /// - Parameters:
+  ///   - caFile: a trust root besides the system's.
+  ///   - timeout: how long it may take in all, save that the system's resolver has limits of its own.
+  init(caFile: String?, allowPrivateAddresses: Bool, timeout: Duration = .seconds(5)) {
+    var tls = TLSConfiguration.makeClientConfiguration()
+    if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
+    var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
+    configuration.timeout.connect = TimeAmount(timeout)
+    client = OutgoingClient(configuration: configuration) { address in
+      allowPrivateAddresses || IPAddress(address)?.isPublic == true
+    }
+    self.timeout = timeout
+  }
 
   /// The secret as the host shows it.
   func verificationSecret(at hostname: Hostname, accessToken: AccessToken) async throws(Failure) -> String {
-    // Two results: the answer's, or that of the time that ran out.
-    let result = await withTaskGroup(of: Result<String, Failure>.self) { group in
-      group.addTask { await self.call(hostname, accessToken) }
-      group.addTask {
-        try? await Task.sleep(for: self.timeout)
-        return .failure(.timeout)
-      }
-      defer { group.cancelAll() }
-      return await group.next() ?? .failure(.other)
-    }
-    return try result.get()
-  }
-
-  private func call(_ hostname: Hostname, _ accessToken: AccessToken) async -> Result<String, Failure> {
-    guard let address = await address(of: hostname.host) else { return .failure(.connection) }
-    let client = HTTPClient(configuration: clientConfiguration(connecting: hostname.host, to: address))
-    let result: Result<String, Failure>
-    do throws(Failure) {
-      result = .success(try await ask(hostname, accessToken, client))
-    } catch {
-      result = .failure(error)
-    }
-    // A host that does not answer may not say goodbye either: nobody waits for that.
-    Task { try? await client.shutdown() }
-    return result
-  }
-
-  private func ask(
-    _ hostname: Hostname, _ accessToken: AccessToken, _ client: HTTPClient
-  ) async throws(Failure) -> String {
-    var request = HTTPClientRequest(
-      url: "https://\(hostname.text)/api/v1/zulip-services/verify/\(accessToken.text)/")
+    let url = "https://\(hostname.text)/api/v1/zulip-services/verify/\(accessToken.text)/"
+    var request = HTTPClientRequest(url: url)
     request.headers.add(name: "User-Agent", value: "push-bouncer")
+    let end = ContinuousClock.now + timeout
     var failure = Failure.connection
     for _ in 0..<Self.tries {
       do {
-        let response = try await client.execute(request, timeout: TimeAmount(timeout))
-        let body = try await response.body.collect(upTo: Self.maximumBytes)
-        return try Self.secret(status: Int(response.status.code), body: body)
+        let answer = try await client.execute(
+          request, limit: Self.maximumBytes, timeout: max(.zero, end - .now))
+        return try Self.secret(status: answer.status, body: answer.body)
       } catch {
         failure = Failure(error)
         // What was refused or cut off may work at once; what was answered will not change.
-        guard failure == .connection else { break }
+        guard failure == .connection, !(error is OutgoingClient.Refusal) else { break }
       }
     }
     throw failure
@@ -96,49 +79,6 @@ struct HostVerifier: Sendable {
     guard let secret = json?["verification_secret"]?.string else { throw .other }
     return secret
   }
-
-  private func clientConfiguration(connecting host: String, to address: String) -> HTTPClient.Configuration {
-    var tls = TLSConfiguration.makeClientConfiguration()
-    if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
-    var configuration = HTTPClient.Configuration(tlsConfiguration: tls, redirectConfiguration: .disallow)
-    configuration.dnsOverride = [host: address]
-    configuration.httpVersion = .http1Only
-    configuration.timeout.connect = TimeAmount(timeout)
-    configuration.connectionPool.retryConnectionEstablishment = false
-    return configuration
-  }
-
-  /// An address of the host that may be called, if it has one.
-  private func address(of host: String) async -> String? {
-    let addresses: [String]
-    if IPAddress(host) != nil {
-      addresses = [host]
-    } else {
-      addresses = (try? await NIOThreadPool.singleton.runIfActive { Self.resolve(host) }) ?? []
-    }
-    // One private address spoils a name: a public host has none.
-    guard let first = addresses.first,
-      allowPrivateAddresses || addresses.allSatisfy({ IPAddress($0)?.isPublic == true })
-    else { return nil }
-    return first
-  }
-
-  /// Every address of a name. Blocks, so it runs on a thread of the pool.
-  private static func resolve(_ host: String) -> [String] {
-    var hints = addrinfo()
-    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-    var list: UnsafeMutablePointer<addrinfo>?
-    guard getaddrinfo(host, nil, &hints, &list) == 0 else { return [] }
-    defer { freeaddrinfo(list) }
-    return sequence(first: list, next: { $0?.pointee.ai_next }).compactMap { entry in
-      guard let entry else { return nil }
-      var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-      let status = getnameinfo(
-        entry.pointee.ai_addr, entry.pointee.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST)
-      guard status == 0 else { return nil }
-      return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-    }
-  }
 }
 
 extension HostVerifier.Failure {
@@ -146,6 +86,8 @@ extension HostVerifier.Failure {
     switch error {
     case let failure as HostVerifier.Failure:
       self = failure
+    case is OutgoingClient.Refusal:
+      self = .connection
     case let error as HTTPClientError
     where [.deadlineExceeded, .connectTimeout, .readTimeout].contains(error):
       self = .timeout

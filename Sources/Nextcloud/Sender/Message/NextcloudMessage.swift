@@ -1,0 +1,97 @@
+internal import Registrations
+public import Wire
+
+/// What the host application wants a user's phones to know.
+public enum NextcloudMessage: Sendable, Hashable {
+  /// A notification.
+  public struct Notification: Sendable, Hashable {
+    /// Its number, by which apps fetch it and it is taken back.
+    public var nid: Int64
+    /// Whose it is: letters, digits, `_`, `-` and `.`, at most 64.
+    public var app: String
+    /// What people read; cut where it does not fit.
+    public var subject: String
+    /// What kind of thing it is about.
+    public var type: String
+    /// Which.
+    public var id: String
+
+    /// A notification by its parts.
+    public init(nid: Int64, app: String, subject: String, type: String, id: String) {
+      self.nid = nid
+      self.app = app
+      self.subject = subject
+      self.type = type
+      self.id = id
+    }
+  }
+
+  /// There is a notification.
+  case notification(Notification)
+  /// These are gone, which are all of this app; nil where it is not told.
+  case deletion(nids: [Int64], app: String?)
+  /// All are gone.
+  case deletionOfAll
+
+  /// How many notifications are taken back at a time.
+  public static let maximumDeletions = 1000
+  /// The largest number of a notification: what every reader of JSON has exactly (2^53 - 1).
+  static let maximumNumber: Int64 = 9_007_199_254_740_991
+
+  /// Reads the part `nextcloud` of a call of the backend API (`spec/interface.md` 6).
+  public init(_ field: Field) throws(APIError) {
+    if let nids = field["delete_nids"].present {
+      try field.forbidMembers(except: ["delete_nids", "app"])
+      let elements = try nids.elements()
+      guard (1...Self.maximumDeletions).contains(elements.count) else {
+        throw nids.error("is not a list of 1 to \(Self.maximumDeletions) numbers")
+      }
+      var numbers: [Int64] = []
+      for element in elements { numbers.append(try element.nid()) }
+      self = .deletion(nids: numbers, app: try field["app"].present?.app())
+    } else if let all = field["delete_all"].present {
+      try field.forbidMembers(except: ["delete_all"])
+      guard try all.bool() else { throw all.error("is not true") }
+      self = .deletionOfAll
+    } else {
+      try field.forbidMembers(except: ["nid", "app", "subject", "type", "id"])
+      self = .notification(
+        Notification(
+          nid: try field["nid"].nid(), app: try field["app"].app(),
+          subject: try field["subject"].text(65_536),
+          type: try field["type"].present?.text(256) ?? "", id: try field["id"].present?.text(256) ?? ""))
+    }
+  }
+}
+
+extension Field {
+  fileprivate func nid() throws(APIError) -> Int64 {
+    let number = try integer()
+    guard (0...NextcloudMessage.maximumNumber).contains(number) else {
+      throw error("is not a whole number from 0 to \(NextcloudMessage.maximumNumber)")
+    }
+    return number
+  }
+
+  fileprivate func app() throws(APIError) -> String {
+    let text = try string()
+    let isApp =
+      (1...64).contains(text.utf8.count)
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "."):
+          true
+        default: false
+        }
+      }
+    guard isApp else { throw error("is not 1 to 64 letters, digits and _ - .") }
+    return text
+  }
+
+  fileprivate func text(_ maximum: Int) throws(APIError) -> String {
+    let text = try string()
+    guard text.utf8.count <= maximum else { throw error("is longer than \(maximum) bytes") }
+    return text
+  }
+}

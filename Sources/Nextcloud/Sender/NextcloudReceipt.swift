@@ -1,0 +1,63 @@
+public import Wire
+
+/// What became of a message to a user's phones.
+public struct NextcloudReceipt: Sendable, Hashable {
+  /// What became of a proxy's part of it: each push is one of `sent`, `failed` and `queued`.
+  public struct Proxy: Sendable, Hashable {
+    /// The proxy.
+    public var url: String
+    /// HTTP's status of its answer; nil if there was none yet.
+    public var status: Int?
+    /// Pushes that it has taken.
+    public var sent = 0
+    /// Pushes that it will not take.
+    public var failed = 0
+    /// Phones that it does not know; their registrations are gone.
+    public var unknown = 0
+    /// Pushes that it gets later, until it has taken them or their time is over.
+    public var queued = 0
+  }
+
+  /// Phones that the message is for.
+  public var devices = 0
+  /// Their proxies, by URL.
+  public var proxies: [Proxy] = []
+
+  /// As the backend API tells it (`spec/interface.md` 6).
+  public var json: JSON {
+    [
+      "devices": .integer(Int64(devices)),
+      "proxies": .array(
+        proxies.map { proxy in
+          [
+            "url": .string(proxy.url), "status": .optional(proxy.status.map(Int64.init)),
+            "sent": .integer(Int64(proxy.sent)), "failed": .integer(Int64(proxy.failed)),
+            "unknown": .integer(Int64(proxy.unknown)), "queued": .integer(Int64(proxy.queued)),
+          ]
+        }),
+    ]
+  }
+
+  /// For people who test their phones.
+  var text: String {
+    guard devices > 0 else { return "No devices found for user" }
+    return proxies.map { proxy in
+      let counts = [
+        (proxy.sent, "sent"), (proxy.queued, "queued"), (proxy.failed, "failed"),
+        (proxy.unknown, "removed because the proxy does not know the device"),
+      ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+      return "\(proxy.url): \(counts)"
+    }.joined(separator: "\n")
+  }
+}
+
+extension NextcloudReceipt.Proxy {
+  /// This and another part of the same proxy's.
+  mutating func add(_ other: Self) {
+    status = status ?? other.status
+    sent += other.sent
+    failed += other.failed
+    unknown += other.unknown
+    queued += other.queued
+  }
+}

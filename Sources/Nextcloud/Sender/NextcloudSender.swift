@@ -1,0 +1,193 @@
+internal import Delivery
+public import Foundation
+public import Logging
+public import Registrations
+public import Sealing
+internal import Synchronization
+public import Wire
+
+/// Sends a Nextcloud user's notifications to the proxies of the user's phones (`spec/nextcloud.md` 4), and
+/// again to those that were away: durably, until they are too old (`spec/decisions.md` 19).
+public final class NextcloudSender: Sendable {
+  /// How it is set up.
+  public struct Configuration: Sendable {
+    /// `nextcloud.padding`
+    public var padding: RSAPadding
+    /// `nextcloud.default_proxy`: may have any address.
+    public var defaultProxy: String
+    /// `nextcloud.allow_local_proxies`: so may all the others.
+    public var allowsLocalProxies: Bool
+    /// `nextcloud.subscription_server`
+    public var subscriptionServer: String
+    /// `nextcloud.subscription_key`, which goes to that server alone.
+    public var subscriptionKey: String?
+    /// `delivery.deadline`: what a proxy has not answered by then is queued.
+    public var deadline: Duration
+    /// `delivery.max_age` in seconds: what no proxy has taken by then is given up.
+    public var maximumAge: TimeInterval
+    /// How long a proxy may take to answer, as long as Nextcloud waits.
+    public var timeout = Duration.seconds(30)
+
+    /// A configuration by its parts.
+    public init(
+      padding: RSAPadding, defaultProxy: String, allowsLocalProxies: Bool, subscriptionServer: String,
+      subscriptionKey: String?, deadline: Duration, maximumAge: TimeInterval
+    ) {
+      self.padding = padding
+      self.defaultProxy = defaultProxy
+      self.allowsLocalProxies = allowsLocalProxies
+      self.subscriptionServer = subscriptionServer
+      self.subscriptionKey = subscriptionKey
+      self.deadline = deadline
+      self.maximumAge = maximumAge
+    }
+  }
+
+  /// What it works with.
+  public struct Dependencies: Sendable {
+    /// Users' key pairs.
+    public var keys: NextcloudKeys
+    /// Their phones.
+    public var registrations: NextcloudRegistrations
+    /// What they have been sent.
+    public var notifications: NextcloudNotifications
+    /// What no proxy has taken yet.
+    public var pushes: NextcloudPushes
+    /// The way to the proxies.
+    public var client: OutgoingClient
+    /// The service's clock.
+    public var now: @Sendable () -> Date
+
+    /// What it works with.
+    public init(
+      keys: NextcloudKeys, registrations: NextcloudRegistrations, notifications: NextcloudNotifications,
+      pushes: NextcloudPushes, client: OutgoingClient, now: @escaping @Sendable () -> Date
+    ) {
+      self.keys = keys
+      self.registrations = registrations
+      self.notifications = notifications
+      self.pushes = pushes
+      self.client = client
+      self.now = now
+    }
+  }
+
+  /// Pushes in one request; more than any user's phones want at a time.
+  private static let maximumPerRequest = 1000
+
+  let configuration: Configuration
+  let dependencies: Dependencies
+  let proxies: ProxyClient
+  let logger: Logger
+  /// The proxies that this node is sending to from the queue.
+  let busy = Mutex<Set<String>>([])
+
+  /// A sender by its parts.
+  public init(configuration: Configuration, dependencies: Dependencies, logger: Logger) {
+    self.configuration = configuration
+    self.dependencies = dependencies
+    proxies = ProxyClient(client: dependencies.client, configuration: configuration)
+    self.logger = logger
+  }
+
+  /// Sends a message to the phones of a user that it is for; each proxy gets one request, all at once.
+  ///
+  /// No phone is left out for its age: when an app password was last used is not kept, and phones that are
+  /// gone are found out by their proxies.
+  ///
+  /// - Throws: the database's error if something could be neither sent nor queued: nothing is promised then.
+  public func notify(_ user: User, _ message: NextcloudMessage) async throws -> NextcloudReceipt {
+    let phones = try await dependencies.registrations.all(of: user.id)
+    guard !phones.isEmpty else { return NextcloudReceipt() }
+    let maker = PushMaker(
+      padding: configuration.padding, userKey: try await dependencies.keys.key(of: user.id))
+    let made = await maker.pushes(of: message, apps: try await apps(of: message, user), to: phones)
+    if !made.broken.isEmpty {
+      let count = try await dependencies.registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
+      logger.notice("Nextcloud phones removed: their keys are none", metadata: ["count": "\(count)"])
+    }
+    var receipt = NextcloudReceipt(devices: made.devices)
+    receipt.proxies = try await sendAll(try await remember(message, user, made.pushes))
+    if case .deletion(let nids, _) = message {
+      try await dependencies.notifications.forget(nids, user: user.id)
+    } else if message == .deletionOfAll {
+      try await dependencies.notifications.forget(nil, user: user.id)
+    }
+    return receipt
+  }
+
+  /// The apps of what is taken back, where they are not told.
+  private func apps(of message: NextcloudMessage, _ user: User) async throws -> [Int64: String] {
+    guard case .deletion(let nids, nil) = message else { return [:] }
+    return try await dependencies.notifications.apps(of: nids, user: user.id)
+  }
+
+  /// Writes down what has to be known of a message before it is sent.
+  private func remember(
+    _ message: NextcloudMessage, _ user: User, _ pushes: [NextcloudPush]
+  ) async throws -> [NextcloudPush] {
+    let nids: [Int64]?
+    switch message {
+    case .notification(let notification):
+      guard !pushes.isEmpty else { return [] }
+      try await dependencies.notifications.remember(notification.nid, app: notification.app, user: user.id)
+      return pushes
+    case .deletion(let numbers, _): nids = numbers
+    case .deletionOfAll: nids = nil
+    }
+    return try await dependencies.pushes.supersede(
+      nids, of: user.id, by: pushes, dueAt: leaseEnd, expiresAt: dependencies.now() + configuration.maximumAge
+    )
+  }
+
+  private func sendAll(_ pushes: [NextcloudPush]) async throws -> [NextcloudReceipt.Proxy] {
+    try await withThrowingTaskGroup(of: NextcloudReceipt.Proxy.self) { group in
+      for (proxy, pushes) in Dictionary(grouping: pushes, by: \.proxy) {
+        for start in stride(from: 0, to: pushes.count, by: Self.maximumPerRequest) {
+          let batch = Array(pushes[start..<min(start + Self.maximumPerRequest, pushes.count)])
+          group.addTask { try await self.send(batch, to: proxy) }
+        }
+      }
+      var all: [String: NextcloudReceipt.Proxy] = [:]
+      for try await part in group { all[part.url, default: .init(url: part.url)].add(part) }
+      return all.values.sorted { $0.url < $1.url }
+    }
+  }
+
+  private func send(_ batch: [NextcloudPush], to proxy: String) async throws -> NextcloudReceipt.Proxy {
+    let exchange = Task { await proxies.post(batch.map(\.entry), to: proxy) }
+    if let answer = await exchange.value(within: configuration.deadline) {
+      return try await settle(batch, answer)
+    }
+    // The proxy may still answer. Until then what was sent is under lease, and nobody sends it twice.
+    let kept = try await keep(batch, dueAt: leaseEnd)
+    Task {
+      do {
+        _ = try await settle(kept, await exchange.value)
+      } catch {
+        // The lease runs out, and somebody tries again.
+        logger.error("a proxy's answer could not be acted on", metadata: ["error": "\(type(of: error))"])
+      }
+    }
+    return .init(url: proxy, failed: batch.count - kept.count, queued: kept.count)
+  }
+
+  /// When pushes that are under way may be taken over: after every request has ended.
+  var leaseEnd: Date { dependencies.now() + Double(configuration.timeout.components.seconds) + 10 }
+}
+
+extension Task where Failure == Never {
+  /// The result, unless it takes longer or the caller is cancelled; the task goes on then.
+  fileprivate func value(within limit: Duration) async -> Success? {
+    let (stream, continuation) = AsyncStream.makeStream(
+      of: Success?.self, bufferingPolicy: .bufferingOldest(1))
+    Task<Void, Never> { continuation.yield(await value) }
+    let timing = Task<Void, Never> {
+      try? await Task<Never, Never>.sleep(for: limit)
+      continuation.yield(nil)
+    }
+    defer { timing.cancel() }
+    for await result in stream { return result }
+    return nil
+  }
+}

@@ -1,0 +1,115 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+internal import Wire
+
+extension NextcloudServer {
+  typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer
+  typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest, WireContext) async throws -> OCSAnswer
+
+  /// For calls of a signed-in user: so many per user. Who is not signed in is told so before anything else.
+  func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
+    answering { request, call, context in
+      guard let login = try await login(request) else {
+        try count(context.clientAddress, by: perAddress)
+        throw OCSAnswer.notLoggedIn
+      }
+      try Self.checkForgery(request)
+      let standing = try count("\(login.user.id)", by: perUser)
+      var answer = try await handler(login, call)
+      answer.headers.append(contentsOf: standing)
+      return answer
+    }
+  }
+
+  /// For calls of anybody: those of who is not signed in so many per address.
+  func open(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
+    answering { request, call, context in
+      try Self.checkForgery(request)
+      let login = try await login(request)
+      try count(
+        login.map { "\($0.user.id)" } ?? context.clientAddress, by: login == nil ? perAddress : perUser)
+      return try await handler(login, call, context)
+    }
+  }
+
+  private func answering(
+    _ body: @escaping @Sendable (Request, OCSRequest, WireContext) async throws -> OCSAnswer
+  ) -> Router<WireContext>.Handler {
+    { request, context in
+      let call = try await OCSRequest(request, limit: configuration.maximumBodyBytes)
+      do {
+        return try await body(request, call, context).response(call.format)
+      } catch let answer as OCSAnswer {
+        return answer.response(call.format)
+      } catch let error as APIError where error.status != .serviceUnavailable {
+        return OCSAnswer(error.status, data: ["message": .string(error.message)], message: error.message)
+          .response(call.format)
+      } catch is ForgedRequest {
+        return ForgedRequest.response
+      }
+    }
+  }
+
+  /// Who has signed in: with `username:app-password` (or an email, or an API key) as Basic credentials, or
+  /// with an app password as a bearer token, as Nextcloud has it.
+  private func login(_ request: Request) async throws -> NextcloudLogin? {
+    let accounts = dependencies.accounts
+    if let token = Self.bearer(request) {
+      return try await accounts.login(appPassword: token).map(NextcloudLogin.init)
+    }
+    guard let credentials = try? BasicCredentials(of: request) else { return nil }
+    if Accounts.isAPIKey(credentials.password) {
+      return try await accounts.authenticate(login: credentials.user, apiKey: credentials.password).map {
+        NextcloudLogin(user: $0, appPassword: nil)
+      }
+    }
+    guard let found = try await accounts.login(appPassword: credentials.password),
+      found.user.answers(to: credentials.user)
+    else { return nil }
+    return NextcloudLogin(found)
+  }
+
+  private static func bearer(_ request: Request) -> String? {
+    guard let header = request.headers[.authorization], header.lowercased().hasPrefix("bearer ") else {
+      return nil
+    }
+    return String(header.dropFirst(7)).strippingWhitespace()
+  }
+
+  /// A browser that was lured here would not send the header; nor would it have a bearer token.
+  private static func checkForgery(_ request: Request) throws {
+    guard request.headers[.ocsAPIRequest] == "true" || bearer(request) != nil else { throw ForgedRequest() }
+  }
+
+  @discardableResult
+  private func count(_ key: String, by limiter: RateLimiter) throws(OCSAnswer) -> HTTPFields {
+    do {
+      return try limiter.check(key)
+    } catch {
+      var answer = OCSAnswer(error.status, message: error.message)
+      answer.headers = error.headers
+      throw answer
+    }
+  }
+}
+
+extension NextcloudLogin {
+  fileprivate init(_ login: Accounts.AppPasswordLogin) {
+    self.init(user: login.user, appPassword: login.appPassword)
+  }
+}
+
+/// A call that another site may have made a browser send. Its answer has no envelope.
+private struct ForgedRequest: Error {
+  static var response: Response {
+    Response(
+      status: .preconditionFailed, headers: [.contentType: "application/json; charset=utf-8"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: #"{"message":"CSRF check failed"}"#)))
+  }
+}
+
+extension HTTPField.Name {
+  /// `OCS-APIRequest`
+  static let ocsAPIRequest = HTTPField.Name("OCS-APIRequest")!  // a valid token
+}

@@ -1,0 +1,97 @@
+public import Foundation
+internal import HTTPTypes
+public import Hummingbird
+public import Registrations
+public import Wire
+
+/// The server endpoints that Nextcloud's apps register with for push notifications (`spec/nextcloud.md` 3).
+public struct NextcloudServer: Sendable {
+  /// The version of Nextcloud whose behaviour this is.
+  public static let version = "35.0.0"
+
+  /// How it is set up.
+  public struct Configuration: Sendable {
+    /// `nextcloud.url`: the instance's address, which cloud ids are made of.
+    public var url: String
+    /// `nextcloud.default_proxy`: of phones that name none; never checked.
+    public var defaultProxy: String
+    /// `nextcloud.allow_local_proxies`: phones may name any `http` or `https` URL.
+    public var allowsLocalProxies: Bool
+    /// `server.rate_limit.per_user`; nil is no limit.
+    public var rateLimitPerUser: RateLimit?
+    /// `http.rate_limit.per_address`: calls of who is not signed in; nil is no limit.
+    public var rateLimitPerAddress: RateLimit?
+    /// Larger bodies are refused.
+    public var maximumBodyBytes: Int
+
+    /// A configuration by its parts.
+    public init(
+      url: String, defaultProxy: String, allowsLocalProxies: Bool, rateLimitPerUser: RateLimit?,
+      rateLimitPerAddress: RateLimit?, maximumBodyBytes: Int
+    ) {
+      self.url = url
+      self.defaultProxy = defaultProxy
+      self.allowsLocalProxies = allowsLocalProxies
+      self.rateLimitPerUser = rateLimitPerUser
+      self.rateLimitPerAddress = rateLimitPerAddress
+      self.maximumBodyBytes = maximumBodyBytes
+    }
+  }
+
+  /// What it works with.
+  public struct Dependencies: Sendable {
+    /// Who signs in.
+    public var accounts: Accounts
+    /// Users' key pairs.
+    public var keys: NextcloudKeys
+    /// Their phones.
+    public var registrations: NextcloudRegistrations
+    /// Sends test notifications.
+    public var sender: NextcloudSender
+    /// What kind of app has a `User-Agent`; nil for one that is not of the operator's own builds.
+    public var brand: @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind?
+    /// The service's clock.
+    public var now: @Sendable () -> Date
+
+    /// What it works with.
+    public init(
+      accounts: Accounts, keys: NextcloudKeys, registrations: NextcloudRegistrations, sender: NextcloudSender,
+      brand: @escaping @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind? = { _ in nil },
+      now: @escaping @Sendable () -> Date
+    ) {
+      self.accounts = accounts
+      self.keys = keys
+      self.registrations = registrations
+      self.sender = sender
+      self.brand = brand
+      self.now = now
+    }
+  }
+
+  let configuration: Configuration
+  let dependencies: Dependencies
+  let perUser: RateLimiter
+  let perAddress: RateLimiter
+
+  /// A server by its parts.
+  public init(configuration: Configuration, dependencies: Dependencies) {
+    self.configuration = configuration
+    self.dependencies = dependencies
+    perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
+    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
+  }
+
+  /// Adds the routes.
+  public func addRoutes(to router: Router<WireContext>) {
+    let routes = router.group("/ocs/v2.php")
+    routes.endpoint("cloud/capabilities", .get, use: open(capabilities))
+    routes.endpoint("identityproof/key/{user_id}", .get, use: open(identityProof))
+    let app = routes.group("apps/notifications/api")
+    app.endpoint("v2/push", [.post: authenticated(register), .delete: authenticated(unregister)])
+    app.endpoint(
+      "v3/push", [.post: authenticated(registerAsDrafted), .delete: authenticated(unregisterAsDrafted)])
+    app.endpoint("v3/test/self", .post, use: authenticated(testSelf))
+    app.endpoint("v2/notifications", .get, use: authenticated(noNotifications))
+    app.endpoint("v2/notifications/{nid}", .get, use: authenticated(noNotifications))
+  }
+}

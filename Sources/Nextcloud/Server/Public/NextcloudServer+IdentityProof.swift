@@ -1,0 +1,25 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+internal import SQL
+internal import Wire
+
+extension NextcloudServer {
+  /// `GET identityproof/key/{userId}`: the key that signs for a user, which anybody may know
+  /// (`spec/nextcloud.md` 3.7).
+  func identityProof(
+    _ login: NextcloudLogin?, _ call: OCSRequest, _ context: WireContext
+  ) async throws -> OCSAnswer {
+    let name = context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
+    guard let user = try await dependencies.accounts.find(username: name) else { throw Self.noUser }
+    do {
+      return OCSAnswer(.ok, data: ["public": .string(try await dependencies.keys.publicKey(of: user.id))])
+    } catch let error as DatabaseError where error.code == .foreignKeyViolation {
+      // Removed this very moment.
+      throw Self.noUser
+    }
+  }
+
+  private static var noUser: OCSAnswer { OCSAnswer(.notFound, data: ["User not found"]) }
+}

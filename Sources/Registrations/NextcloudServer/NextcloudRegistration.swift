@@ -1,0 +1,69 @@
+public import Foundation
+
+/// A phone that gets a Nextcloud user's pushes, as it has registered with the server side
+/// (`spec/nextcloud.md` 3.3).
+public struct NextcloudRegistration: Sendable, Hashable {
+  /// What kind of app it is, which decides what it gets (`spec/nextcloud.md` 4.6).
+  public enum AppKind: Int64, Sendable, Hashable, CaseIterable {
+    /// Nextcloud Talk.
+    case talk = 1
+    /// The Nextcloud app for files.
+    case files = 2
+    /// Any other, a rebranded one too.
+    case unknown = 3
+  }
+
+  /// What a phone sends, checked.
+  public struct Description: Sendable, Hashable {
+    /// The row of its user.
+    public var user: Int64
+    /// The app password that it has signed in with: there is one registration of each.
+    public var appPassword: Int64
+    /// As proxies know it: 64 bytes in base64.
+    public var deviceIdentifier: String
+    /// The public key that its pushes are encrypted with, in PEM as it was sent.
+    public var deviceKey: String
+    /// SHA-512 of its push token, in lower-case hex.
+    public var pushTokenHash: String
+    /// The proxy as it was named.
+    public var proxyServer: String
+    /// What kind of app it is.
+    public var appKind: AppKind
+
+    /// A description by its parts.
+    public init(
+      user: Int64, appPassword: Int64, deviceIdentifier: String, deviceKey: String, pushTokenHash: String,
+      proxyServer: String, appKind: AppKind
+    ) {
+      self.user = user
+      self.appPassword = appPassword
+      self.deviceIdentifier = deviceIdentifier
+      self.deviceKey = deviceKey
+      self.pushTokenHash = pushTokenHash
+      self.proxyServer = proxyServer
+      self.appKind = appKind
+    }
+
+    /// The proxy without slashes at its end, as the sender calls it.
+    public var proxyURL: String { NextcloudRegistration.trimmed(proxyServer) }
+  }
+
+  /// Its row.
+  public let id: Int64
+  /// What the phone has sent.
+  public let description: Description
+  /// When it did so last, in whole milliseconds: one that was renewed since does not end.
+  public let registeredAt: Date
+
+  /// A registration by its parts.
+  public init(id: Int64, description: Description, registeredAt: Date) {
+    self.id = id
+    self.description = description
+    self.registeredAt = registeredAt
+  }
+
+  /// A proxy's URL without slashes at its end.
+  public static func trimmed(_ proxy: String) -> String {
+    String(proxy[..<(proxy.lastIndex { $0 != "/" }.map(proxy.index(after:)) ?? proxy.startIndex)])
+  }
+}

@@ -1,0 +1,179 @@
+public import AsyncHTTPClient
+internal import Foundation
+public import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
+internal import Synchronization
+
+/// Calls hosts whose names come from outside. A name is resolved first, only allowed addresses are called,
+/// and the connection goes to the address that was checked, not to what the name may mean a moment later; no
+/// redirect is followed, and no more is read than the caller wants.
+///
+/// AsyncHTTPClient binds a name to an address for all of a client's calls, so there is a client for each
+/// pair of the two; those that nobody has used last go when there are too many.
+///
+/// Of a name's addresses those that can be connected to are tried in the resolver's order.
+public final class OutgoingClient: Sendable {
+  /// Why a host is not called at all.
+  public enum Refusal: Error, Hashable {
+    /// The URL has no host.
+    case noHost
+    /// The name has no address.
+    case unknownHost
+    /// The host has an address that must not be called.
+    case forbiddenAddress
+  }
+
+  /// What a host has answered.
+  public struct Answer: Sendable {
+    /// HTTP's status.
+    public let status: Int
+    /// The body.
+    public let body: ByteBuffer
+  }
+
+  private struct Pinned {
+    let client: HTTPClient
+    var users: Int
+    var lastUsed: ContinuousClock.Instant
+  }
+
+  private struct State {
+    var pinned: [String: Pinned] = [:]
+    var isClosed = false
+
+    /// Takes out the clients that nobody has used for longest, so that so many remain.
+    mutating func removeIdle(beyond maximum: Int) -> [HTTPClient] {
+      guard pinned.count > maximum else { return [] }
+      let idle = pinned.filter { $0.value.users == 0 }.sorted { $0.value.lastUsed < $1.value.lastUsed }
+      return idle.prefix(pinned.count - maximum).compactMap { pinned.removeValue(forKey: $0.key)?.client }
+    }
+  }
+
+  private static let maximumIdle = 32
+  private static let maximumAddresses = 3
+
+  private let configuration: HTTPClient.Configuration
+  private let isAllowed: @Sendable (String) -> Bool
+  private let open: HTTPClient
+  private let state = Mutex(State())
+
+  /// - Parameters:
+  ///   - configuration: trust, and the way out; of redirects and pooling this type knows better.
+  ///   - isAllowed: whether an address, dotted decimal or IPv6, may be called.
+  public init(configuration: HTTPClient.Configuration, isAllowed: @escaping @Sendable (String) -> Bool) {
+    var configuration = configuration
+    configuration.redirectConfiguration = .disallow
+    configuration.httpVersion = .http1Only
+    configuration.connectionPool.retryConnectionEstablishment = false
+    self.configuration = configuration
+    self.isAllowed = isAllowed
+    open = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+  }
+
+  deinit {
+    for client in [open] + state.withLock({ $0.pinned.values.map(\.client) }) {
+      Task.detached { try? await client.shutdown() }
+    }
+  }
+
+  /// Makes a call.
+  ///
+  /// - Parameters:
+  ///   - isTrusted: whether the operator has named the host, which may then be anywhere.
+  ///   - limit: bytes of the body; more is an error.
+  ///   - timeout: for all of it, save that the system's resolver has limits of its own.
+  /// - Throws: ``Refusal``, `HTTPClientError.deadlineExceeded`, or what the connection throws.
+  public func execute(
+    _ request: HTTPClientRequest, isTrusted: Bool = false, limit: Int, timeout: Duration
+  ) async throws -> Answer {
+    try await withThrowingTaskGroup(of: Answer.self) { group in
+      group.addTask { try await self.call(request, isTrusted: isTrusted, limit: limit) }
+      group.addTask {
+        try await Task.sleep(for: timeout)
+        throw HTTPClientError.deadlineExceeded
+      }
+      defer { group.cancelAll() }
+      guard let answer = try await group.next() else { throw CancellationError() }
+      return answer
+    }
+  }
+
+  /// Ends every connection; calls under way fail.
+  public func shutdown() async {
+    let pinned = state.withLock { state in
+      state.isClosed = true
+      defer { state.pinned = [:] }
+      return state.pinned.values.map(\.client)
+    }
+    for client in [open] + pinned { try? await client.shutdown() }
+  }
+
+  private func call(_ request: HTTPClientRequest, isTrusted: Bool, limit: Int) async throws -> Answer {
+    guard !isTrusted else { return try await Self.call(request, on: open, limit: limit) }
+    guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw Refusal.noHost }
+    let addresses = await HostAddresses.resolve(host.trimmingCharacters(in: ["[", "]"]))
+    guard !addresses.isEmpty else { throw Refusal.unknownHost }
+    // One forbidden address spoils a name: a public host has none.
+    guard addresses.allSatisfy(isAllowed) else { throw Refusal.forbiddenAddress }
+    var failure: any Error = Refusal.unknownHost
+    for address in addresses.prefix(Self.maximumAddresses) {
+      do {
+        return try await call(request, host: host, address: address, limit: limit)
+      } catch  where Self.isUnanswered(error) {
+        // Nothing was sent: the next one may do, where one of two networks is down.
+        failure = error
+      }
+    }
+    throw failure
+  }
+
+  private func call(
+    _ request: HTTPClientRequest, host: String, address: String, limit: Int
+  ) async throws -> Answer {
+    let key = "\(host) \(address)"
+    let client = try take(key, host: host, address: address)
+    defer { giveBack(key) }
+    return try await Self.call(request, on: client, limit: limit)
+  }
+
+  /// Whether no connection came about.
+  private static func isUnanswered(_ error: any Error) -> Bool {
+    error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
+  }
+
+  private static func call(
+    _ request: HTTPClientRequest, on client: HTTPClient, limit: Int
+  ) async throws -> Answer {
+    // The caller's timeout cancels this task, and with it the request.
+    let response = try await client.execute(request, deadline: .distantFuture)
+    return Answer(
+      status: Int(response.status.code), body: try await response.body.collect(upTo: limit))
+  }
+
+  private func take(_ key: String, host: String, address: String) throws -> HTTPClient {
+    let (client, idle) = try state.withLock { state in
+      guard !state.isClosed else { throw HTTPClientError.alreadyShutdown }
+      var pinned = state.pinned[key] ?? Pinned(client: make(host, address), users: 0, lastUsed: .now)
+      pinned.users += 1
+      state.pinned[key] = pinned
+      return (pinned.client, state.removeIdle(beyond: Self.maximumIdle))
+    }
+    // A host that does not answer may not say goodbye either: nobody waits for that.
+    for client in idle { Task { try? await client.shutdown() } }
+    return client
+  }
+
+  private func giveBack(_ key: String) {
+    state.withLock { state in
+      state.pinned[key]?.users -= 1
+      state.pinned[key]?.lastUsed = .now
+    }
+  }
+
+  private func make(_ host: String, _ address: String) -> HTTPClient {
+    var configuration = configuration
+    configuration.dnsOverride = [host: address]
+    return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+  }
+}

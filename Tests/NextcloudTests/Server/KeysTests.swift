@@ -1,0 +1,74 @@
+import Foundation
+import Registrations
+import SQL
+import Sealing
+import TestDatabase
+import Testing
+import Wire
+
+@testable import Nextcloud
+
+/// `spec/nextcloud.md` 3.3, C3; `spec/decisions.md` 23.
+@Suite struct KeysTests {
+  @Test func `fifty first uses on two nodes make one key pair`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let other = NextcloudKeys(
+        database: instance.database, storageKey: instance.storageKey, now: { Date() })
+      let keys = try await withThrowingTaskGroup(of: RSAPublicKey.self) { group in
+        for number in 0..<50 {
+          group.addTask { try await (number % 2 == 0 ? instance.keys : other).key(of: app.user.id).publicKey }
+        }
+        return try await group.reduce(into: Set<RSAPublicKey>()) { $0.insert($1) }
+      }
+      #expect(keys.count == 1)
+      #expect(try await instance.keys.publicKey(of: app.user.id) == keys.first?.pem)
+    }
+  }
+
+  @Test func `the private half is kept sealed, and goes with its user`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let key = try await instance.keys.key(of: app.user.id)
+      let contents = try await instance.test.contents()
+      #expect(contents.range(of: Data("PUBLIC KEY".utf8)) != nil)
+      #expect(contents.range(of: Data("PRIVATE KEY".utf8)) == nil)
+      #expect(key.publicKey.bits == 2048)
+      try await instance.devices.remove(user: app.user.id)
+      await #expect(throws: DatabaseError.self) { try await instance.keys.key(of: app.user.id) }
+    }
+  }
+
+  @Test func `a key that does not open is an error and is not replaced`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let pem = try await instance.keys.publicKey(of: app.user.id)
+      let wrong = NextcloudKeys(
+        database: instance.database, storageKey: StorageKey(bytes: [UInt8](repeating: 6, count: 32)),
+        now: { Date() })
+      await #expect(throws: DatabaseError.self) { try await wrong.key(of: app.user.id) }
+      #expect(try await instance.keys.publicKey(of: app.user.id) == pem)
+    }
+  }
+
+  @Test func `of notifications the newest are remembered, for a month`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let notifications = NextcloudNotifications(
+        database: instance.database, now: { [clock = instance.clock] in clock.now })
+      for nid in Int64(1)...1002 {
+        instance.clock.advance(0.001)
+        try await notifications.remember(nid, app: "app\(nid)", user: app.user.id)
+      }
+      #expect(
+        try await notifications.apps(of: [1, 2, 3, 1002, 5000], user: app.user.id)
+          == [3: "app3", 1002: "app1002"])
+      instance.clock.advance(NextcloudNotifications.lifetime - 0.5)
+      try await notifications.removeOld()
+      #expect(try await notifications.apps(of: [1002], user: app.user.id).isEmpty == false)
+      instance.clock.advance(1)
+      try await notifications.removeOld()
+      #expect(try await notifications.apps(of: [1002], user: app.user.id).isEmpty)
+    }
+  }
+}

@@ -1,0 +1,222 @@
+import Foundation
+import HTTPTypes
+import Registrations
+import Sealing
+import Testing
+import Wire
+
+@testable import Nextcloud
+
+/// `spec/nextcloud.md` 3.1, 3.2, 3.7.
+@Suite struct OCSTests {
+  private static let test = "apps/notifications/api/v3/test/self"
+
+  @Test func `who is not signed in is told so before all else`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let wrong = [
+        nil, "Basic", "Basic x", "Bearer", "Bearer x", SignedIn.basic("alice", "wrong"),
+        SignedIn.basic("bob", app.password), SignedIn.basic("alice", String(repeating: "a", count: 32)),
+        SignedIn.basic("", ""), "Digest x",
+      ]
+      for authorization in wrong {
+        for isOCS in [true, false] {
+          var headers: HTTPFields = [:]
+          headers[.authorization] = authorization
+          for (method, path): (HTTPRequest.Method, String) in [
+            (.post, SignedIn.push), (.delete, SignedIn.push), (.post, SignedIn.draft),
+            (.delete, SignedIn.draft),
+            (.post, Self.test), (.get, "apps/notifications/api/v2/notifications"),
+          ] {
+            let answer = try await instance.call(method, path, headers: headers, isOCS: isOCS)
+            #expect(answer.status == 401)
+            #expect(
+              answer.body
+                == #"{"ocs":{"meta":{"status":"failure","statuscode":997,"message":"Current user is not logged in"},"data":[]}}"#
+            )
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `a call without the header may be a forgery`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      for path in [SignedIn.push, Self.test] {
+        let answer = try await instance.call(.post, path, headers: app.headers(), isOCS: false)
+        #expect((answer.status, answer.body) == (412, #"{"message":"CSRF check failed"}"#))
+      }
+      for path in ["cloud/capabilities", "identityproof/key/alice"] {
+        #expect(try await instance.call(.get, path, isOCS: false).status == 412)
+      }
+      var headers = app.headers()
+      headers[.ocsAPIRequest] = "1"
+      #expect(try await instance.call(.delete, SignedIn.push, headers: headers, isOCS: false).status == 412)
+    }
+  }
+
+  @Test func `an app signs in by username or email, with its app password, also as a bearer`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      for login in ["alice", "ALICE", "alice@example.org", "Alice@Example.org"] {
+        let headers: HTTPFields = [.authorization: SignedIn.basic(login, app.password)]
+        #expect(try await instance.call(.delete, SignedIn.push, headers: headers).status == 200)
+        let byKey: HTTPFields = [.authorization: SignedIn.basic(login, app.apiKey)]
+        #expect(
+          try await instance.call(.delete, SignedIn.push, headers: byKey).code == "INVALID_SESSION_TOKEN")
+      }
+      let bearer: HTTPFields = [.authorization: "Bearer \(app.password)"]
+      #expect(try await instance.call(.delete, SignedIn.push, headers: bearer, isOCS: false).status == 200)
+    }
+  }
+
+  @Test func `an answer is XML unless JSON is wanted`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let xml = """
+        <?xml version="1.0"?>
+        <ocs>
+         <meta>
+          <status>failure</status>
+          <statuscode>400</statuscode>
+          <message></message>
+         </meta>
+         <data>
+          <message>INVALID_PUSHTOKEN_HASH</message>
+         </data>
+        </ocs>
+
+        """
+      func ask(_ format: String?, accept: String?) async throws -> Instance.Answer {
+        var headers = app.headers()
+        headers[.accept] = accept
+        return try await instance.call(.post, SignedIn.push, headers: headers, format: format)
+      }
+      for (format, accept): (String?, String?) in [
+        (nil, nil), ("xml", nil), ("xml", "application/json"), (nil, "*/*"),
+        (nil, "text/html,application/xml"),
+        (nil, "application/xml, application/json"), ("other", "application/json"),
+      ] {
+        let answer = try await ask(format, accept: accept)
+        #expect(answer.status == 400)
+        #expect(answer.headers[.contentType] == "application/xml; charset=utf-8")
+        #expect(answer.body == xml)
+      }
+      for (format, accept): (String?, String?) in [
+        ("json", nil), ("json", "application/xml"), (nil, "application/json"),
+        (nil, "text/html, application/json;q=0.9"), (nil, "application/json,application/xml"),
+      ] {
+        let answer = try await ask(format, accept: accept)
+        #expect(answer.headers[.contentType] == "application/json; charset=utf-8")
+        #expect(
+          answer.body
+            == #"{"ocs":{"meta":{"status":"failure","statuscode":400,"message":""},"data":{"message":"INVALID_PUSHTOKEN_HASH"}}}"#
+        )
+      }
+    }
+  }
+
+  @Test func `values are written as PHP writes them`() {
+    let value: JSON = ["a": [true, false, 7, "<&>\"\u{1}"], "b": [], "c": nil, "d": ""]
+    #expect(
+      String(decoding: OCSXML.document(value), as: UTF8.self) == """
+        <?xml version="1.0"?>
+        <ocs>
+         <a>
+          <element>1</element>
+          <element></element>
+          <element>7</element>
+          <element>&lt;&amp;&gt;&quot;\u{FFFD}</element>
+         </a>
+         <b/>
+         <c/>
+         <d></d>
+        </ocs>
+
+        """)
+    #expect(
+      String(decoding: JSON.string("a/b\n").php(hexTags: true), as: UTF8.self) == #""a\/b\n""#)
+  }
+
+  @Test func `capabilities tell those who are signed in how to register`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let answer = try await app.call(.get, "cloud/capabilities")
+      #expect(answer.status == 200)
+      #expect(answer.data?["version"]?["major"]?.integer == 35)
+      #expect(answer.data?["version"]?["string"]?.string == "35.0.0")
+      let notifications = answer.data?["capabilities"]?["notifications"]
+      #expect(notifications?["push"] == ["devices", "object-data", "delete"])
+      #expect(
+        notifications?["ocs-endpoints"] == [
+          "list", "get", "delete", "delete-all", "icons", "rich-strings", "action-web", "user-status",
+          "exists",
+          "test-push", "push",
+        ])
+      #expect(notifications?["admin-notifications"] == ["ocs", "cli"])
+      let stranger = try await instance.call(.get, "cloud/capabilities")
+      #expect(stranger.status == 200)
+      #expect(stranger.data?["version"] == answer.data?["version"])
+      #expect(stranger.data?["capabilities"]?["notifications"] == nil)
+      // Doubled slashes, as some clients make them.
+      #expect(try await instance.call(.get, "/cloud//capabilities").status == 200)
+    }
+  }
+
+  @Test func `anybody may know a user's key, which is made when it is first asked for`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let answer = try await instance.call(.get, "identityproof/key/alice")
+      #expect(answer.status == 200)
+      let pem = try #require(answer.data?["public"]?.string)
+      #expect(pem.utf8.count == 451)
+      #expect(try await app.register().data?["publicKey"]?.string == pem)
+      #expect(try await instance.call(.get, "identityproof/key/ALICE").data?["public"]?.string == pem)
+      for name in ["nobody", "alice%40example.org", "%00", "%"] {
+        let answer = try await instance.call(.get, "identityproof/key/\(name)")
+        #expect(answer.status == 404)
+        #expect(answer.data == ["User not found"])
+      }
+      let (dotted, _, _) = try await instance.accounts.put(
+        .init(email: "x@example.org", username: "x@y.z"), userID: 20, realm: instance.realm.uuid)
+      #expect(
+        try await instance.call(.get, "identityproof/key/x%40y.z").data?["public"]?.string
+          == instance.keys.publicKey(of: dotted.id))
+    }
+  }
+
+  @Test func `notifications are not kept here`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      for path in ["notifications", "notifications/7"] {
+        let answer = try await app.call(.get, "apps/notifications/api/v2/\(path)")
+        #expect((answer.status, answer.meta?["statuscode"]?.integer, answer.data) == (404, 404, []))
+      }
+    }
+  }
+
+  @Test func `a user has so many calls, and so has an address of strangers`() async throws {
+    try await Instance.test(
+      perUser: .init(calls: 2, seconds: 60), perAddress: .init(calls: 3, seconds: 60)
+    ) { instance in
+      let app = try await instance.user()
+      let bob = try await instance.user("bob", id: 11)
+      for _ in 0..<2 { #expect(try await app.call(.delete, SignedIn.push).status == 200) }
+      let answer = try await app.call(.delete, SignedIn.push)
+      #expect(answer.status == 429)
+      #expect(answer.meta?["statuscode"]?.integer == 429)
+      #expect(answer.headers[.retryAfter] == "60.0")
+      #expect(try await bob.call(.delete, SignedIn.push).status == 200)
+      for _ in 0..<2 { #expect(try await instance.call(.get, "identityproof/key/alice").status == 200) }
+      #expect(try await instance.call(.delete, SignedIn.push).status == 401)
+      for path in ["identityproof/key/alice", "cloud/capabilities"] {
+        #expect(try await instance.call(.get, path).status == 429)
+      }
+      #expect(try await instance.call(.delete, SignedIn.push).status == 429)
+      instance.clock.advance(60)
+      #expect(try await app.call(.delete, SignedIn.push).status == 200)
+      #expect(try await instance.call(.get, "identityproof/key/alice").status == 200)
+    }
+  }
+}

@@ -1,0 +1,303 @@
+import Foundation
+import HTTPTypes
+import Registrations
+import SQL
+import Sealing
+import Synchronization
+import Testing
+import Wire
+
+@testable import Nextcloud
+
+/// What a proxy could not take is brought again: `spec/decisions.md` 19, 22.
+@Suite struct QueueTests {
+  /// Runs a test beside a proxy, with an app registered there.
+  private func withPhone(
+    settings: @escaping @Sendable (inout NextcloudSender.Configuration) -> Void = { _ in },
+    _ test: @escaping @Sendable (Instance, PlayedProxy, SignedIn) async throws -> Void
+  ) async throws {
+    try await PlayedProxy.run { proxy in
+      try await Instance.test(allowsLocalProxies: true, settings: settings) { instance in
+        let app = try await instance.user()
+        try await app.register(proxy: proxy.url)
+        try await test(instance, proxy, app)
+      }
+    }
+  }
+
+  /// Runs senders while a test goes on.
+  private func running(_ senders: NextcloudSender..., test: () async throws -> Void) async throws {
+    let tasks = senders.map { sender in Task { await sender.run() } }
+    defer { for task in tasks { task.cancel() } }
+    try await test()
+    for task in tasks {
+      task.cancel()
+      await task.value
+    }
+  }
+
+  private func queued(_ receipt: NextcloudReceipt) -> Int { receipt.proxies.map(\.queued).reduce(0, +) }
+
+  @Test func `what a proxy fails to take comes again, the very same`() async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "disk full")
+      #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
+      #expect(try await instance.pushes.count() == 1)
+      try await running(instance.sender) {
+        // It is away once more; each time the pause grows.
+        instance.clock.advance(300)
+        try await instance.eventually("it was tried again") { proxy.calls.count >= 2 }
+        proxy.reply(200, #"{"unknown":[],"failed":0}"#)
+        try await instance.eventually("it was taken") {
+          instance.clock.advance(300)
+          return try await instance.pushes.count() == 0
+        }
+      }
+      #expect(Set(proxy.calls.map(\.body)).count == 1)
+    }
+  }
+
+  @Test func `a proxy that cannot be reached gets everything when it is there`() async throws {
+    try await Instance.test(allowsLocalProxies: true) { instance in
+      let app = try await instance.user()
+      let other = try await instance.app(of: app.user)
+      try await app.register(proxy: "http://127.0.0.1:1")
+      try await other.register(proxy: "http://127.0.0.1:2")
+      for nid in Int64(1)...5 {
+        #expect(queued(try await instance.sender.notify(app.user, .chat(nid))) == 2)
+      }
+      #expect(try await instance.pushes.count() == 10)
+      try await PlayedProxy.run { proxy in
+        // The same proxy, where it listens now.
+        _ = try await instance.database.execute(
+          Statement("UPDATE nextcloud_pushes SET proxy_url = $1", .text(proxy.url)))
+        instance.clock.advance(10)
+        // The sender that queued them has stopped; a new one starts on the same database.
+        try await running(instance.anotherSender()) {
+          try await instance.eventually("all were taken") { try await instance.pushes.count() == 0 }
+        }
+        #expect(proxy.calls.flatMap(\.entries).count == 10)
+        #expect(Set(proxy.calls.flatMap { $0.entries.compactMap { $0["subject"]?.string } }).count == 10)
+      }
+    }
+  }
+
+  @Test func `a slow proxy holds nobody up, and its answer counts when it comes`() async throws {
+    try await withPhone(settings: { $0.deadline = .milliseconds(50) }) { instance, proxy, app in
+      let barrier = Barrier()
+      proxy.reply { _ in
+        await barrier.wait()
+        return PlayedProxy.response(200, #"{"unknown":[],"failed":0}"#)
+      }
+      let receipt = try await instance.sender.notify(app.user, .chat())
+      #expect(receipt.proxies == [.init(url: proxy.url, status: nil, queued: 1)])
+      #expect(try await instance.pushes.count() == 1)
+      try await running(instance.sender, instance.anotherSender()) {
+        instance.clock.advance(39)
+        barrier.open()
+        try await instance.eventually("the answer was acted on") { try await instance.pushes.count() == 0 }
+      }
+      #expect(proxy.calls.count == 1)
+    }
+  }
+
+  @Test func `what a slow proxy says of an unknown phone counts too`() async throws {
+    try await withPhone(settings: { $0.deadline = .milliseconds(50) }) { instance, proxy, app in
+      let barrier = Barrier()
+      let identifier = try #require(try await app.registration()).description.deviceIdentifier
+      proxy.reply { _ in
+        await barrier.wait()
+        return PlayedProxy.response(400, PlayedProxy.unknown([identifier], failed: 1))
+      }
+      #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
+      barrier.open()
+      try await instance.eventually("the phone went") { try await app.registration() == nil }
+      try await instance.eventually("its pushes went") { try await instance.pushes.count() == 0 }
+    }
+  }
+
+  @Test func `what was under way when a sender died is taken over`() async throws {
+    try await withPhone(settings: { $0.deadline = .milliseconds(50) }) { instance, proxy, app in
+      let barrier = Barrier()
+      let count = Mutex(0)
+      proxy.reply { _ in
+        // The first request never gets its answer.
+        if count.withLock({
+          $0 += 1; return $0
+        }) == 1 {
+          await barrier.wait()
+        }
+        return PlayedProxy.response(200, #"{"unknown":[],"failed":0}"#)
+      }
+      #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
+      try await running(instance.anotherSender()) {
+        instance.clock.advance(41)
+        try await instance.eventually("it was taken over") { try await instance.pushes.count() == 0 }
+      }
+      barrier.open()
+      #expect(proxy.calls.count == 2)
+      #expect(Set(proxy.calls.map(\.body)).count == 1)
+    }
+  }
+
+  @Test func `a proxy that hangs is given up after a while, and its pushes stay`() async throws {
+    try await withPhone(settings: { $0.timeout = .milliseconds(100) }) { instance, proxy, app in
+      let barrier = Barrier()
+      proxy.reply { _ in
+        await barrier.wait()
+        return PlayedProxy.response(200, "")
+      }
+      let receipt = try await instance.sender.notify(app.user, .chat())
+      #expect(receipt.proxies == [.init(url: proxy.url, status: nil, queued: 1)])
+      #expect(try await instance.pushes.count() == 1)
+      barrier.open()
+    }
+  }
+
+  @Test func `several senders send nothing twice, and a dead proxy holds up no other`() async throws {
+    try await withPhone { instance, proxy, app in
+      let barrier = Barrier()
+      defer { barrier.open() }
+      try await PlayedProxy.run { dead in
+        let second = try await instance.app(of: app.user)
+        try await second.register(proxy: dead.url)
+        dead.reply(503, "")
+        proxy.reply(503, "")
+        for nid in Int64(1)...30 { _ = try await instance.sender.notify(app.user, .chat(nid)) }
+        #expect(try await instance.pushes.count() == 60)
+        proxy.reply(200, #"{"unknown":[],"failed":0}"#)
+        dead.reply { _ in
+          await barrier.wait()
+          return PlayedProxy.response(503, "")
+        }
+        let before = proxy.calls.count
+        instance.clock.advance(5)
+        try await running(
+          instance.sender, instance.anotherSender(), instance.anotherSender(), instance.anotherSender()
+        ) {
+          try await instance.eventually("the living proxy has everything") {
+            try await instance.pushes.count() == 30
+          }
+          barrier.open()
+        }
+        let subjects = proxy.calls[before...].flatMap { $0.entries.compactMap { $0["subject"]?.string } }
+        #expect(subjects.count == 30)
+        #expect(Set(subjects).count == 30)
+      }
+    }
+  }
+
+  @Test func `a refusal is final`() async throws {
+    for status in [400, 404, 429] {
+      try await withPhone { instance, proxy, app in
+        proxy.reply(500, "")
+        _ = try await instance.sender.notify(app.user, .chat())
+        proxy.reply(status, "no")
+        instance.clock.advance(5)
+        try await running(instance.sender) {
+          try await instance.eventually("it was dropped") { try await instance.pushes.count() == 0 }
+        }
+        #expect(try await app.registration() != nil)
+        #expect(proxy.calls.count == 2)
+      }
+    }
+  }
+
+  @Test func `what no proxy takes for too long is given up`() async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "")
+      _ = try await instance.sender.notify(app.user, .chat())
+      instance.clock.advance(86_399)
+      #expect(try await instance.pushes.removeExpired() == 0)
+      instance.clock.advance(1)
+      try await running(instance.sender) {
+        try await instance.eventually("it was given up") { try await instance.pushes.count() == 0 }
+      }
+      #expect(proxy.calls.count == 1)
+    }
+  }
+
+  @Test func `what is taken back while it waits is never sent`() async throws {
+    try await withPhone { instance, proxy, app in
+      let bob = try await instance.user("bob", id: 11)
+      try await bob.register(proxy: proxy.url)
+      proxy.reply(500, "")
+      for nid in Int64(1)...3 { _ = try await instance.sender.notify(app.user, .chat(nid)) }
+      _ = try await instance.sender.notify(bob.user, .chat(1))
+      // Two of three go, and the deletion waits in their place.
+      #expect(
+        queued(try await instance.sender.notify(app.user, .deletion(nids: [1, 2], app: "spreed"))) == 1)
+      #expect(try await instance.pushes.count() == 3)
+      #expect(queued(try await instance.sender.notify(app.user, .deletion(nids: [8], app: "spreed"))) == 1)
+      #expect(try await instance.pushes.count() == 4)
+      #expect(queued(try await instance.sender.notify(app.user, .deletionOfAll)) == 1)
+      #expect(try await instance.pushes.count() == 2)
+      let kinds = try await instance.database.read {
+        try $0.query(Statement("SELECT kind FROM nextcloud_pushes ORDER BY id")).map { try $0.int64(0) }
+      }
+      #expect(kinds == [1, 3])
+    }
+  }
+
+  @Test func `a deletion that is sent leaves nothing in the queue`() async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "")
+      _ = try await instance.sender.notify(app.user, .chat(1))
+      proxy.reply(200, #"{"unknown":[],"failed":0}"#)
+      let receipt = try await instance.sender.notify(app.user, .deletionOfAll)
+      #expect(receipt.proxies == [.init(url: proxy.url, status: 200, sent: 1)])
+      #expect(try await instance.pushes.count() == 0)
+    }
+  }
+
+  @Test func `what a phone can no longer read is dropped, what it can stays`() async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "")
+      func count(after change: () async throws -> Void) async throws -> Int64 {
+        _ = try await instance.sender.notify(app.user, .chat(1))
+        try await change()
+        return try await instance.pushes.count()
+      }
+      let key = try Vectors.load().otherUserPublicKey
+      #expect(try await count { try await app.register(proxy: proxy.url + "/") } == 1)
+      #expect(try await count { try await app.register(proxy: proxy.url, key: key) } == 0)
+      #expect(try await count { try await app.register(token: "new", proxy: proxy.url, key: key) } == 0)
+      #expect(
+        try await count { try await app.register(token: "new", proxy: proxy.url + "/x", key: key) } == 0)
+      #expect(try await count { _ = try await app.call(.delete, SignedIn.push) } == 0)
+    }
+  }
+
+  @Test func `what waits for one phone has an end, and who is beyond it is told`() async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "")
+      let phone = try #require(try await app.registration())
+      let full = (0..<NextcloudPushes.maximumPerRegistration).map {
+        NextcloudPush(for: phone, kind: .deletion, entry: "{\"n\":\($0)}")
+      }
+      let now = instance.clock.now
+      #expect(try await instance.pushes.keep(full, dueAt: now, expiresAt: now + 60).count == full.count)
+      let receipt = try await instance.sender.notify(app.user, .chat())
+      #expect(receipt.proxies == [.init(url: proxy.url, status: 500, failed: 1)])
+      #expect(try await instance.pushes.keep([full[0]], dueAt: now, expiresAt: now + 60).isEmpty)
+    }
+  }
+
+  @Test func `a sender that is stopped gives back what is under way`() async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "")
+      _ = try await instance.sender.notify(app.user, .chat())
+      let barrier = Barrier()
+      proxy.reply { _ in
+        await barrier.wait()
+        return PlayedProxy.response(500, "")
+      }
+      instance.clock.advance(5)
+      try await running(instance.sender) {
+        try await instance.eventually("it is under way") { proxy.calls.count == 2 }
+      }
+      barrier.open()
+      #expect(try await instance.pushes.dueProxies() == [proxy.url])
+    }
+  }
+}
