@@ -13,8 +13,9 @@ public final class NextcloudSender: Sendable {
   public struct Configuration: Sendable {
     /// `nextcloud.padding`
     public var padding: RSAPadding
-    /// `nextcloud.default_proxy`: may have any address.
-    public var defaultProxy: String
+    /// `nextcloud.default_proxy`: may have any address. Asked for at each call, as this service's own may be
+    /// known only when it listens.
+    public var defaultProxy: @Sendable () -> String
     /// `nextcloud.allow_local_proxies`: so may all the others.
     public var allowsLocalProxies: Bool
     /// `nextcloud.subscription_server`
@@ -30,7 +31,8 @@ public final class NextcloudSender: Sendable {
 
     /// A configuration by its parts.
     public init(
-      padding: RSAPadding, defaultProxy: String, allowsLocalProxies: Bool, subscriptionServer: String,
+      padding: RSAPadding, defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
+      subscriptionServer: String,
       subscriptionKey: String?, deadline: Duration, maximumAge: TimeInterval
     ) {
       self.padding = padding

@@ -13,8 +13,9 @@ public struct NextcloudServer: Sendable {
   public struct Configuration: Sendable {
     /// `nextcloud.url`: the instance's address, which cloud ids are made of.
     public var url: String
-    /// `nextcloud.default_proxy`: of phones that name none; never checked.
-    public var defaultProxy: String
+    /// `nextcloud.default_proxy`: of phones that name none; never checked. Asked for at each call, as this
+    /// service's own address may be known only when it listens.
+    public var defaultProxy: @Sendable () -> String
     /// `nextcloud.allow_local_proxies`: phones may name any `http` or `https` URL.
     public var allowsLocalProxies: Bool
     /// `server.rate_limit.per_user`; nil is no limit.
@@ -26,7 +27,8 @@ public struct NextcloudServer: Sendable {
 
     /// A configuration by its parts.
     public init(
-      url: String, defaultProxy: String, allowsLocalProxies: Bool, rateLimitPerUser: RateLimit?,
+      url: String, defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
+      rateLimitPerUser: RateLimit?,
       rateLimitPerAddress: RateLimit?, maximumBodyBytes: Int
     ) {
       self.url = url

@@ -73,9 +73,14 @@ struct BouncerService {
       ownBouncer: ZulipBouncer(
         configuration: .unlimited(configuration, port: publicPort), dependencies: bouncerDependencies),
       logger: logger)
+    let nextcloud =
+      configuration.nextcloud.isEnabled
+      ? try NextcloudAdapter.build(
+        configuration, store: store, deliverer: deliverer,
+        publicURL: configuration.http.publicAddress(listeningOn: publicPort), logger: logger) : nil
     let backend = Backend(
       accounts: builtIn.accounts, devices: builtIn.devices, token: configuration.backendToken,
-      notify: { user, message in try await builtIn.notify(user, message) },
+      notify: Backend.ways(builtIn, nextcloud),
       realmsChanged: { builtIn.realms?.request() })
 
     let readiness = Readiness(
@@ -86,6 +91,7 @@ struct BouncerService {
     metrics.gauges("push_bouncer_device_registrations_pending") {
       [.init(Double((try? await builtIn.devices.jobCount()) ?? 0))]
     }
+    if let nextcloud { metrics.watch(nextcloud) }
     metrics.gauges("push_bouncer_legacy_unregistrations_pending") {
       [.init(Double((try? await builtIn.devices.legacyTokens.jobCount()) ?? 0))]
     }
@@ -95,12 +101,14 @@ struct BouncerService {
         Closing { await store.database.close() },
         Closing { await providers.shutdown() },
         Closing { await builtIn.close() },
+        Closing { await nextcloud?.close() },
         Repeating {
           await requestTimes.run { _ in logger.warning("times of requests could not be written") }
         },
         Repeating { await KeyAnnouncer(keyFolder, keys: bouncerKeys, logger: logger).run() },
         Repeating { await outboxSender.run() },
         Repeating { await builtIn.run(logger: logger) },
+        Repeating { await nextcloud?.run() },
         keyFolder.watcher { snapshot, changed in
           providers.use(snapshot.credentials)
           deliverer.credentialsChanged(changed)
@@ -124,6 +132,7 @@ struct BouncerService {
             bouncer.addRoutes(to: router)
             builtIn.server.addRoutes(to: router)
             backend.addRoutes(to: router)
+            nextcloud?.addRoutes(to: router)
           },
           address: "http.host and http.port", limit: configuration.delivery.deadline + .seconds(1)),
         Draining {
@@ -192,6 +201,14 @@ extension HTTPServerBuilder {
   }
 }
 
+extension Configuration.HTTP {
+  /// What the outside calls this service: as it was configured, or where it listens.
+  fileprivate func publicAddress(listeningOn port: Port) -> @Sendable () -> String {
+    let (publicURL, origin) = (publicURL, "\(tls == nil ? "http" : "https")://\(host)")
+    return { [standard = self.port] in publicURL ?? "\(origin):\(port.number ?? standard)" }
+  }
+}
+
 extension ZulipBouncer.Configuration {
   /// For the built-in chat-server side, whose users have limits of their own.
   fileprivate static func unlimited(_ configuration: Configuration, port: Port) -> Self {
@@ -203,9 +220,7 @@ extension ZulipBouncer.Configuration {
 
   fileprivate init(_ configuration: Configuration, port: Port) {
     let http = configuration.http
-    self.init(publicURL: {
-      http.publicURL ?? "\(http.tls == nil ? "http" : "https")://\(http.host):\(port.number ?? http.port)"
-    })
+    self.init(publicURL: http.publicAddress(listeningOn: port))
     registration = configuration.bouncer.registration == .open ? .open : .closed
     allowedHostnames = configuration.bouncer.allowedHostnames.map(HostnamePattern.init)
     verifyEmailDomain = configuration.bouncer.verifyEmailDomain

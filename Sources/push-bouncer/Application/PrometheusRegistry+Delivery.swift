@@ -2,6 +2,7 @@ import Delivery
 import Foundation
 import Operations
 import Providers
+import Registrations
 
 extension PrometheusRegistry {
   /// Shows how the routes fare and what waits for them.
@@ -26,6 +27,31 @@ extension PrometheusRegistry {
     gauges("push_bouncer_outbox_age_seconds") {
       guard let oldest = try? await outbox.oldest() else { return [.init(0)] }
       return [.init(max(0, now().timeIntervalSince(oldest)))]
+    }
+  }
+}
+
+extension PrometheusRegistry {
+  /// Shows the devices of the Nextcloud proxy and what its server side has yet to send.
+  func watch(_ nextcloud: NextcloudAdapter) {
+    gauges("push_bouncer_nextcloud_devices") {
+      ((try? await nextcloud.devices.counts()) ?? []).map {
+        .init(Double($0.devices), labels: [("app", $0.app), ("kind", "\($0.kind)")])
+      }
+    }
+    gauges("push_bouncer_nextcloud_devices_failing") {
+      ((try? await nextcloud.devices.counts()) ?? []).flatMap { count in
+        count.failures.map { reason, number in
+          .init(
+            Double(number), labels: [("app", count.app), ("kind", "\(count.kind)"), ("reason", reason)])
+        }
+      }
+    }
+    gauges("push_bouncer_nextcloud_registrations") {
+      [.init(Double((try? await nextcloud.registrations.count()) ?? 0))]
+    }
+    gauges("push_bouncer_nextcloud_pushes_pending") {
+      [.init(Double((try? await nextcloud.pushes.count()) ?? 0))]
     }
   }
 }

@@ -61,6 +61,8 @@ struct Repeating: Service {
 
   func run() async throws {
     await cancelWhenGracefulShutdown(work)
+    // Work that is done before that ends nothing else.
+    try? await gracefulShutdown()
   }
 }
 

@@ -29,6 +29,16 @@ struct HostApplication {
     return key
   }
 
+  /// Makes an app password for a user.
+  func addAppPassword(_ user: Int64, name: String) async throws -> String {
+    let answer = try await backend.call(
+      .POST, "\(realm)/users/\(user)/app-passwords", .json(["name": .string(name)]))
+    guard let password = answer["password"]?.string else {
+      throw CommandError("the new app password has no text")
+    }
+    return password
+  }
+
   /// Sends a notification to all of a user's devices; how many each provider took.
   func notify(_ user: Int64, _ plaintext: JSON) async throws -> JSON {
     try await notify(user, parts: ["zulip": plaintext])["zulip"] ?? .null

@@ -10,6 +10,8 @@ struct JSONService {
   var credentials: Credentials
   /// How the caller presents itself, as `User-Agent`.
   var userAgent = "push-bouncer"
+  /// What it sends along besides.
+  var headers: [(String, String)] = []
   /// Longer answers are not read.
   var maximumBytes = 1 << 20
   let client: HTTPClient
@@ -33,7 +35,7 @@ struct JSONService {
     let status: HTTPResponseStatus
     /// The code in Zulip's envelope.
     let code: String?
-    /// What the service says: `msg` in Zulip's envelope, `error` at the simulator.
+    /// What the service says: `msg` in Zulip's envelope, `error` at the simulator, `message` at Nextcloud's ends.
     let message: String?
 
     var description: String {
@@ -59,6 +61,7 @@ struct JSONService {
     var request = HTTPClientRequest(url: "\(url)/\(path)")
     request.method = method
     request.headers = ["User-Agent": userAgent]
+    request.headers.add(contentsOf: headers)
     switch credentials {
     case .none: break
     case .basic(let user, let password): request.setBasicAuth(username: user, password: password)
@@ -78,7 +81,9 @@ struct JSONService {
     guard let answer, (200..<300).contains(status.code) else {
       throw Refusal(
         call: String(path.prefix { $0 != "?" }), status: status, code: answer?["code"]?.string,
-        message: (answer?["msg"] ?? answer?["error"])?.string)
+        message: (answer?["msg"] ?? answer?["error"] ?? answer?["message"]
+          ?? answer?["ocs"]?["data"]?["message"])?
+          .string)
     }
     return answer
   }

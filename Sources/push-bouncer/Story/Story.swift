@@ -22,6 +22,7 @@ struct Story {
     try await playStockServer()
     let hero = try await playBuiltInServer()
     try await playLegacy(hero)
+    try await playNextcloud(hero)
     try await showOperatorsView()
     tell("\nEvery step happened.")
     return hero

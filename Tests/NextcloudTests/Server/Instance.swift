@@ -67,7 +67,7 @@ struct Instance: Sendable {
     let storageKey = StorageKey(bytes: [UInt8](repeating: 5, count: 32))
     let accounts = Accounts(database: database, storageKey: storageKey, now: now)
     var settings = NextcloudSender.Configuration(
-      padding: .oaep, defaultProxy: defaultProxy, allowsLocalProxies: allowsLocalProxies,
+      padding: .oaep, defaultProxy: { defaultProxy }, allowsLocalProxies: allowsLocalProxies,
       subscriptionServer: "https://push-notifications.nextcloud.com", subscriptionKey: nil,
       deadline: .seconds(10), maximumAge: 86_400)
     change(&settings)
@@ -80,7 +80,7 @@ struct Instance: Sendable {
       settings, database: database, storageKey: storageKey, client: outgoing, now: now)
     let server = NextcloudServer(
       configuration: .init(
-        url: url, defaultProxy: defaultProxy, allowsLocalProxies: allowsLocalProxies,
+        url: url, defaultProxy: { defaultProxy }, allowsLocalProxies: allowsLocalProxies,
         rateLimitPerUser: perUser, rateLimitPerAddress: perAddress, maximumBodyBytes: 1 << 20),
       dependencies: .init(
         accounts: accounts, keys: keys, registrations: registrations, sender: sender, now: now))

@@ -6,11 +6,19 @@ public struct NextcloudApps: Sendable {
   /// More of a `User-Agent` is not looked at.
   private static let maximumUserAgent = 512
 
+  private let own: [NextcloudApp]
   private let apps: [NextcloudApp]
 
   /// - Parameter own: the operator's, which are tried before the built-in ones.
   public init(own: [NextcloudApp] = []) {
+    self.own = own
     apps = own + [Self.talkIOS, Self.filesIOS, Self.talkAndroid, Self.filesAndroid]
+  }
+
+  /// What an app of the operator's is for that calls itself so; nil for any other.
+  public func ownKind(of userAgent: String) -> NextcloudApp.Kind? {
+    let userAgent = String(userAgent.prefix(Self.maximumUserAgent))
+    return own.first { $0.matches(userAgent) }?.kind
   }
 
   /// Where a token is good.

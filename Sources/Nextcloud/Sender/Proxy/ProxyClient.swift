@@ -54,6 +54,6 @@ struct ProxyClient: Sendable {
 
   /// Whether the operator has named the proxy, or lets phones name any.
   private func isTrusted(_ proxy: String) -> Bool {
-    configuration.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(configuration.defaultProxy)
+    configuration.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(configuration.defaultProxy())
   }
 }

@@ -24,7 +24,7 @@ extension NextcloudServer {
   func registerAsDrafted(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
-    return try await register(login, call, hash: hash, key: key, proxy: configuration.defaultProxy)
+    return try await register(login, call, hash: hash, key: key, proxy: configuration.defaultProxy())
   }
 
   /// `DELETE v3/push`, which names the phone's key.

@@ -1,0 +1,121 @@
+import AsyncHTTPClient
+import Delivery
+import Foundation
+import Hummingbird
+import Logging
+import Nextcloud
+import Operations
+import Registrations
+import Sealing
+import Wire
+
+/// The Nextcloud adapter with all that it works with: the push proxy, and the server side with its sender.
+struct NextcloudAdapter {
+  private let proxy: NextcloudProxy
+  private let server: NextcloudServer
+  private let memory: StoreMemory
+  private let client: OutgoingClient
+  let sender: NextcloudSender
+  /// The phones of the server side's users.
+  let registrations: NextcloudRegistrations
+  /// What no proxy has taken yet.
+  let pushes: NextcloudPushes
+  /// The proxy's devices.
+  let devices: NextcloudDevices
+
+  /// - Parameter publicURL: this service's own address, as it is once it listens.
+  static func build(
+    _ configuration: Configuration, store: Store, deliverer: Deliverer,
+    publicURL: @escaping @Sendable () -> String, logger: Logger
+  ) throws -> NextcloudAdapter {
+    let settings = configuration.nextcloud
+    let apps = NextcloudApps(own: try ownApps(settings.appsFile))
+    let devices = NextcloudDevices(database: store.database, storageKey: store.storageKey, now: store.now)
+    let memory = StoreMemory(
+      file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
+      devices: devices, now: store.now, logger: logger)
+    let proxy = NextcloudProxy(
+      configuration: .init(configuration, apps: apps),
+      dependencies: .init(
+        devices: devices, book: store.book, deliverer: deliverer, memory: memory, now: store.now,
+        logger: logger))
+    let client = OutgoingClient(configuration: .outgoing(configuration.providers)) {
+      IPAddress($0)?.isPublic == true
+    }
+    let keys = NextcloudKeys(database: store.database, storageKey: store.storageKey, now: store.now)
+    let registrations = NextcloudRegistrations(database: store.database, now: store.now)
+    let pushes = NextcloudPushes(database: store.database, now: store.now)
+    let defaultProxy: @Sendable () -> String = { settings.defaultProxy ?? publicURL() }
+    let sender = NextcloudSender(
+      configuration: .init(
+        padding: settings.padding == .OAEP ? .oaep : .pkcs1, defaultProxy: defaultProxy,
+        allowsLocalProxies: settings.allowsLocalProxies, subscriptionServer: settings.subscriptionServer,
+        subscriptionKey: settings.subscriptionKey, deadline: configuration.delivery.deadline,
+        maximumAge: TimeInterval(configuration.delivery.maxAge.components.seconds)),
+      dependencies: .init(
+        keys: keys, registrations: registrations,
+        notifications: NextcloudNotifications(database: store.database, now: store.now), pushes: pushes,
+        client: client, now: store.now), logger: logger)
+    let server = NextcloudServer(
+      configuration: .init(
+        url: settings.url, defaultProxy: defaultProxy, allowsLocalProxies: settings.allowsLocalProxies,
+        rateLimitPerUser: configuration.server.rateLimitPerUser,
+        rateLimitPerAddress: configuration.http.rateLimitPerAddress,
+        maximumBodyBytes: configuration.http.maxBodyBytes),
+      dependencies: .init(
+        accounts: store.accounts, keys: keys, registrations: registrations, sender: sender,
+        brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) }, now: store.now))
+    return NextcloudAdapter(
+      proxy: proxy, server: server, memory: memory, client: client, sender: sender,
+      registrations: registrations, pushes: pushes, devices: devices)
+  }
+
+  func addRoutes(to router: Router<WireContext>) {
+    proxy.addRoutes(to: router)
+    server.addRoutes(to: router)
+  }
+
+  /// Works in the background until its task is cancelled.
+  func run() async {
+    await withTaskGroup { group in
+      group.addTask { await memory.run() }
+      group.addTask { await sender.run() }
+    }
+  }
+
+  func close() async { await client.shutdown() }
+
+  private static func ownApps(_ file: String?) throws -> [NextcloudApp] {
+    guard let file else { return [] }
+    do {
+      return try NextcloudApp.read([UInt8](try Data(contentsOf: URL(fileURLWithPath: file))))
+    } catch let error as NextcloudApp.Malformed {
+      throw ConfigurationError(source: file, key: "nextcloud.apps_file", error.description)
+    } catch {
+      throw ConfigurationError(source: file, key: "nextcloud.apps_file", "cannot be read")
+    }
+  }
+}
+
+extension NextcloudProxy.Configuration {
+  fileprivate init(_ configuration: Configuration, apps: NextcloudApps) {
+    self.init()
+    self.apps = apps
+    rateLimitPerAddress = configuration.nextcloud.rateLimitPerAddress
+    maximumBodyBytes = configuration.http.maxBodyBytes
+    maximumNotificationsBytes = max(configuration.http.maxBodyBytes, 16 << 20)
+    identityProofCAFile = configuration.nextcloud.identityProofCAFile
+    identityProofAllowsPrivateAddresses = configuration.nextcloud.identityProofAllowPrivateAddresses
+  }
+}
+
+extension NextcloudRegistration.AppKind {
+  fileprivate init(_ kind: NextcloudApp.Kind) {
+    self =
+      switch kind {
+      case .talk: .talk
+      case .files: .files
+      case .other: .unknown
+      }
+  }
+}

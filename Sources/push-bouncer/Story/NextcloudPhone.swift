@@ -1,0 +1,92 @@
+import AsyncHTTPClient
+import Crypto
+import Foundation
+import NIOHTTP1
+import Sealing
+import Wire
+
+/// A phone with Nextcloud Talk for iOS on it, as far as pushes go: it registers at its server and at the
+/// proxy, and opens what arrives (`spec/nextcloud.md` 1).
+struct NextcloudPhone {
+  static let userAgent = "Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0 (Strict VoIP)"
+
+  /// For messages.
+  let token: String
+  /// For calls.
+  let voipToken: String
+  private let deviceKey = RSAPrivateKey.generate()
+  private let proxyURL: String
+  private let server: JSONService
+  private let proxy: JSONService
+  /// What it is to the proxy, once it has registered.
+  private(set) var identity: Identity?
+
+  /// What the server has given it.
+  struct Identity {
+    let identifier: String
+    let signature: String
+    let userKey: RSAPublicKey
+  }
+
+  /// - Parameters:
+  ///   - login: its user's name there, with an app password.
+  ///   - proxy: the push proxy's address.
+  init(server: String, login: (user: String, password: String), proxy: String, client: HTTPClient) {
+    func hex() -> String { VirtualPhone(.apns, appID: nil).token.uppercased() }
+    (token, voipToken) = (hex(), hex())
+    proxyURL = proxy
+    self.server = JSONService(
+      url: "\(server)/ocs/v2.php/apps/notifications/api/v2",
+      credentials: .basic(user: login.user, password: login.password), userAgent: Self.userAgent,
+      headers: [("OCS-APIRequest", "true"), ("Accept", "application/json")], client: client)
+    self.proxy = JSONService(
+      url: proxy, credentials: .none, userAgent: Self.userAgent, client: client)
+  }
+
+  /// Registers at the server, and with what that says at the proxy.
+  mutating func register() async throws {
+    let pushToken = "\(token) \(voipToken)"
+    let hash = SHA512.hash(data: Data(pushToken.utf8)).map { byte in
+      (byte < 16 ? "0" : "") + String(byte, radix: 16)
+    }.joined()
+    let answer = try await server.call(
+      .POST, "push",
+      .form([
+        ("pushTokenHash", hash), ("devicePublicKey", deviceKey.publicKey.pem), ("proxyServer", proxyURL),
+      ]))
+    let data = answer["ocs"]?["data"]
+    guard let identifier = data?["deviceIdentifier"]?.string, let signature = data?["signature"]?.string,
+      let pem = data?["publicKey"]?.string
+    else { throw CommandError("the server told the phone nothing to show at the proxy") }
+    let identity = Identity(
+      identifier: identifier, signature: signature, userKey: try RSAPublicKey(pem: pem))
+    _ = try await proxy.call(.POST, "devices", .form([("pushToken", pushToken)] + fields(of: identity)))
+    self.identity = identity
+  }
+
+  /// Ends its registration at both.
+  func unregister() async throws {
+    _ = try await server.call(.DELETE, "push")
+    guard let identity else { return }
+    // As Talk does: with what is needed in the query.
+    let query = String(decoding: Form.encode(fields(of: identity)), as: UTF8.self)
+    _ = try await proxy.call(.DELETE, "devices?\(query)")
+  }
+
+  /// Opens what Apple handed over, if it is signed by the user's server.
+  func open(_ payload: JSON) -> JSON? {
+    guard let subject = payload["subject"]?.string.flatMap(Base64.decodeStrictly),
+      let signature = payload["signature"]?.string.flatMap(Base64.decodeStrictly),
+      identity?.userKey.verifies(signature, of: subject) == true,
+      let plaintext = deviceKey.decrypt(subject, padding: .oaep)
+    else { return nil }
+    return try? JSON.parse(plaintext)
+  }
+
+  private func fields(of identity: Identity) -> [(String, String)] {
+    [
+      ("deviceIdentifier", identity.identifier), ("deviceIdentifierSignature", identity.signature),
+      ("userPublicKey", identity.userKey.pem),
+    ]
+  }
+}
