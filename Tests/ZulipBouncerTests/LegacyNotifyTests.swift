@@ -90,7 +90,9 @@ struct LegacyNotifyTests {
         _ = try await bouncer.post("push/register", user.register(token, .fcm, realm: realm), as: server)
       }
       // Another spelling of an APNs token is the same device, of an FCM token it is not.
-      for (token, kind) in [("AA01AB", PushToken.Kind.apns), ("FCM-1", .fcm), ("fcm-2", .fcm), ("aa03ab", .fcm)] {
+      for (token, kind) in [
+        ("AA01AB", PushToken.Kind.apns), ("FCM-1", .fcm), ("fcm-2", .fcm), ("aa03ab", .fcm),
+      ] {
         let json = kind == .apns ? bouncer.apns(token) : bouncer.fcm(token)
         _ = try await bouncer.post(
           "push/e2ee/register", bouncer.registerForm(realm: realm, json), as: server)
@@ -105,7 +107,8 @@ struct LegacyNotifyTests {
       let answer = try await bouncer.post(
         "push/notify",
         json: user.notification(
-          "x", realm: realm, android: ["fcm-2", "fcm-1"], apple: ["aa02ab", "AA02AB", "aa01ab", "AA01AB", "zz", ""]),
+          "x", realm: realm, android: ["fcm-2", "fcm-1"],
+          apple: ["aa02ab", "AA02AB", "aa01ab", "AA01AB", "zz", ""]),
         as: server)
       #expect(totals(answer) == [1, 2])
       #expect(

@@ -7,6 +7,7 @@ public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvert
   /// What is wrong; never a secret's value.
   public let problem: String
 
+  /// An error by its parts.
   public init(source: String, key: String? = nil, _ problem: String) {
     self.source = source
     self.key = key
