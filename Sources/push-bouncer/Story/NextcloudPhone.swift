@@ -31,9 +31,14 @@ struct NextcloudPhone {
   /// - Parameters:
   ///   - login: its user's name there, with an app password.
   ///   - proxy: the push proxy's address.
-  init(server: String, login: (user: String, password: String), proxy: String, client: HTTPClient) {
+  ///   - other: another account's on the same phone, whose tokens it shares.
+  init(
+    server: String, login: (user: String, password: String), proxy: String,
+    besides other: NextcloudPhone? = nil, client: HTTPClient
+  ) {
     func hex() -> String { VirtualPhone(.apns, appID: nil).token.uppercased() }
-    (token, voipToken) = (hex(), hex())
+    token = other?.token ?? hex()
+    voipToken = other?.voipToken ?? hex()
     proxyURL = proxy
     self.server = JSONService(
       url: "\(server)/ocs/v2.php/apps/notifications/api/v2",

@@ -1,4 +1,5 @@
 internal import Delivery
+internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
@@ -16,9 +17,15 @@ extension NextcloudProxy {
   func notify(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await request.body.collect(upTo: configuration.maximumNotificationsBytes)
     let (entries, batch) = try await read(body, type: request.headers[.contentType] ?? "")
-    let (ended, refused) = try await send(batch)
-    // What could be sent has been: the server will not send it again.
-    try await checkStore(unknown: batch.unknownEntries, of: entries)
+    let hasLost = try await hasLost(batch.unknownEntries, of: entries)
+    let (ended, refused) = try await send(
+      batch, remembering: hasLost ? StoreRecord.doubt : SentNotifications.memory)
+    // What could be sent has been: a stock server sends nothing again, and from others it is known again.
+    guard !hasLost else {
+      throw ProxyError(
+        .serviceUnavailable, "This service has lost its devices. They come back when their apps are opened.",
+        retryAfter: 3600)
+    }
     var seen: Set<String> = []
     let unknown = (batch.unknown + ended).filter { seen.insert($0).inserted }
     return Envelope.response(
@@ -45,9 +52,12 @@ extension NextcloudProxy {
 
   /// Sends what has not been sent already.
   ///
+  /// - Parameter seconds: for how long the same is not sent again.
   /// - Returns: the identifiers of devices that a provider has declared dead, and how many notifications
   ///   nobody will get, those included.
-  private func send(_ batch: NotificationBatch) async throws -> (ended: [String], failed: Int) {
+  private func send(
+    _ batch: NotificationBatch, remembering seconds: TimeInterval
+  ) async throws -> (ended: [String], failed: Int) {
     let keys = batch.accepted.map(SentNotifications.Key.init)
     let fresh = zip(batch.accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }
     guard !fresh.isEmpty else { return ([], 0) }
@@ -67,7 +77,7 @@ extension NextcloudProxy {
       case .unconfigured: unconfigured.append(notification.device.reference)
       }
     }
-    sent.add(done)
+    sent.add(done, for: seconds)
     await note(unconfigured)
     return (ended, fresh.count - done.count)
   }
@@ -83,13 +93,10 @@ extension NextcloudProxy {
     }
   }
 
-  /// A server deletes what it is told to be unknown. Where the store may have lost it, it is not told so
-  /// (`spec/decisions.md` 17).
-  private func checkStore(unknown: Int, of entries: Int) async throws {
-    guard entries >= Self.fewestTelling, unknown * 2 > entries, try await dependencies.memory.isDoubtful()
-    else { return }
-    throw ProxyError(
-      .serviceUnavailable, "This service has lost its devices. They come back when their apps are opened.",
-      retryAfter: 3600)
+  /// Whether the store may have lost the devices of so many of a request's entries: a server deletes what
+  /// it is told to be unknown, so it is not told so then (`spec/decisions.md` 17).
+  private func hasLost(_ unknown: Int, of entries: Int) async throws -> Bool {
+    guard entries >= Self.fewestTelling, unknown * 2 > entries else { return false }
+    return try await dependencies.memory.isDoubtful()
   }
 }

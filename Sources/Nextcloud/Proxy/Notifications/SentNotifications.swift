@@ -2,7 +2,7 @@ internal import Foundation
 internal import Registrations
 internal import Synchronization
 
-/// The notifications of the last five minutes, so that a request that was sent again does not make phones
+/// The notifications of the last minutes, so that a request that was sent again does not make phones
 /// ring twice: encryption is randomized, and an equal signature for an equal device is the same notification
 /// (`spec/nextcloud.md` 5.3).
 final class SentNotifications: Sendable {
@@ -19,42 +19,37 @@ final class SentNotifications: Sendable {
     }
   }
 
-  /// How long a notification is remembered.
-  private static let memory: TimeInterval = 300
+  /// How long a notification is remembered, in seconds.
+  static let memory: TimeInterval = 300
   /// Notifications remembered at a time; beyond it those are forgotten whose time is up, then all.
   private static let maximum = 100_000
 
   private let now: @Sendable () -> Date
-  private let times = Mutex<[Key: Date]>([:])
+  /// Until when each is remembered.
+  private let ends = Mutex<[Key: Date]>([:])
 
   init(now: @escaping @Sendable () -> Date) {
     self.now = now
   }
 
-  /// Whether each was sent in the last five minutes, or stands in front of itself in the list.
+  /// Whether each is remembered, or stands in front of itself in the list.
   func areRepeated(_ keys: [Key]) -> [Bool] {
     let now = now()
     var seen: Set<Key> = []
-    return times.withLock { times in
-      keys.map { key in
-        !seen.insert(key).inserted || times[key].map { Self.isRecent($0, now) } == true
-      }
+    return ends.withLock { ends in
+      keys.map { key in !seen.insert(key).inserted || ends[key].map { now < $0 } == true }
     }
   }
 
   /// Remembers what has been sent or durably queued.
-  func add(_ keys: [Key]) {
+  func add(_ keys: [Key], for seconds: TimeInterval = memory) {
     let now = now()
-    times.withLock { times in
-      if times.count + keys.count > Self.maximum {
-        times = times.filter { Self.isRecent($0.value, now) }
-        if times.count + keys.count > Self.maximum { times.removeAll() }
+    ends.withLock { ends in
+      if ends.count + keys.count > Self.maximum {
+        ends = ends.filter { now < $0.value }
+        if ends.count + keys.count > Self.maximum { ends.removeAll() }
       }
-      for key in keys { times[key] = now }
+      for key in keys { ends[key] = now + seconds }
     }
-  }
-
-  private static func isRecent(_ time: Date, _ now: Date) -> Bool {
-    (0..<memory).contains(now.timeIntervalSince(time))
   }
 }
