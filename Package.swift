@@ -264,6 +264,21 @@ let package = Package(
       name: "TestDatabase", dependencies: ["Migrations", "SQL"], path: "Tests/Support/TestDatabase",
       swiftSettings: swiftSettings),
 
+    .target(
+      name: "TestSupport",
+      dependencies: [
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTLS", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "X509", package: "swift-certificates"),
+      ],
+      path: "Tests/Support/TestSupport", swiftSettings: swiftSettings),
+
     .testTarget(
       name: "SQLTests", dependencies: ["Migrations", "SQL", "TestDatabase"], swiftSettings: swiftSettings),
     .testTarget(
@@ -311,7 +326,7 @@ let package = Package(
       name: "ZulipBouncerTests",
       dependencies: [
         "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-        "TestDatabase", "Wire", "ZulipBouncer",
+        "TestDatabase", "TestSupport", "Wire", "ZulipBouncer",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "CryptoExtras", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -341,7 +356,7 @@ let package = Package(
       name: "NextcloudTests",
       dependencies: [
         "Delivery", "Nextcloud", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-        "TestDatabase", "Wire",
+        "TestDatabase", "TestSupport", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "CryptoExtras", package: "swift-crypto"),

@@ -5,6 +5,7 @@ import NIOCore
 import Registrations
 import SQL
 import Sealing
+import TestSupport
 import Testing
 import Wire
 
@@ -24,15 +25,15 @@ struct ChallengeTests {
       "server/register/verify_challenge", [("hostname", hostname), ("access_token", token)])
   }
 
-  private func show(_ secret: String, at host: ChatHost) {
+  private func show(_ secret: String, at host: OthersHost) {
     host.reply(.ok, JSON.object(["result": "success", "verification_secret": .string(secret)]).text)
   }
 
   /// A bouncer that trusts the host and may call it.
   private func withHost(
-    _ test: @escaping @Sendable (Bouncer, ChatHost) async throws -> Void
+    _ test: @escaping @Sendable (Bouncer, OthersHost) async throws -> Void
   ) async throws {
-    try await ChatHost.run { host in
+    try await OthersHost.run { host in
       try await Bouncer.test({
         $0.verifyCAFile = host.caFile
         $0.verifyAllowPrivateAddresses = true
@@ -44,14 +45,14 @@ struct ChallengeTests {
   @Test("gets a new one by showing a secret at its hostname, and the old one is dead at once")
   func success() async throws {
     try await withHost { bouncer, host in
-      let old = try await bouncer.server(host.hostname)
-      let secret = try await transfer(host.hostname, bouncer)
+      let old = try await bouncer.server(host.name)
+      let secret = try await transfer(host.name, bouncer)
       #expect(secret.allSatisfy { "0123456789ABCDEF".contains($0) })
       show(secret, at: host)
       bouncer.clock.advance(10)
-      let answer = try await verify(host.hostname.uppercased(), bouncer)
+      let answer = try await verify(host.name.uppercased(), bouncer)
       #expect(answer.isSuccess)
-      #expect(host.paths == ["/api/v1/zulip-services/verify/abc_DEF-123/"])
+      #expect(host.seen.map(\.path) == ["/api/v1/zulip-services/verify/abc_DEF-123/"])
       #expect(answer.json["zulip_org_id"]?.string == old.id)
       let key = try #require(answer.json["zulip_org_key"]?.string)
       #expect(key.count == 64)
@@ -81,15 +82,15 @@ struct ChallengeTests {
   @Test("keeps its key when the host does not show the right secret")
   func wrongSecrets() async throws {
     try await withHost { bouncer, host in
-      _ = try await bouncer.server(host.hostname)
+      _ = try await bouncer.server(host.name)
       _ = try await bouncer.server("other.example.org")
       let before = try await bouncer.dump()
-      let secret = try await transfer(host.hostname, bouncer)
+      let secret = try await transfer(host.name, bouncer)
       let others = try await transfer("other.example.org", bouncer)
       let forged = VerificationSecrets(
         storageKey: StorageKey(bytes: [UInt8](repeating: 1, count: 32)),
         now: { [clock = bouncer.clock] in clock.now }
-      ).make(for: try Hostname(host.hostname))
+      ).make(for: try Hostname(host.name))
       for (shown, message) in [
         ("nothex", "The verification secret is malformed"),
         (secret.lowercased(), "The verification secret is malformed"),
@@ -99,13 +100,13 @@ struct ChallengeTests {
         (others, "The verification secret is for a different hostname"),
       ] {
         show(shown, at: host)
-        let answer = try await verify(host.hostname, bouncer)
+        let answer = try await verify(host.name, bouncer)
         #expect(answer.status == 400)
         #expect(answer.message == message)
       }
       show(secret, at: host)
       bouncer.clock.advance(10.001)
-      #expect(try await verify(host.hostname, bouncer).message == "The verification secret has expired")
+      #expect(try await verify(host.name, bouncer).message == "The verification secret has expired")
       #expect(try await bouncer.dump() == before)
     }
   }
@@ -113,7 +114,7 @@ struct ChallengeTests {
   @Test("keeps its key when the host says something else")
   func otherAnswers() async throws {
     try await withHost { bouncer, host in
-      _ = try await bouncer.server(host.hostname)
+      _ = try await bouncer.server(host.name)
       let before = try await bouncer.dump()
       let notPrepared =
         #"{"result":"error","msg":"Verification secret not prepared","code":"REMOTE_SERVER_VERIFICATION_SECRET_NOT_PREPARED"}"#
@@ -128,16 +129,16 @@ struct ChallengeTests {
       ]
       for (status, body, message) in table {
         host.reply(status, body)
-        let answer = try await verify(host.hostname, bouncer)
+        let answer = try await verify(host.name, bouncer)
         #expect(answer.status == 400)
         #expect(answer.message == message)
       }
-      let calls = host.paths.count
-      let here = "https://\(host.hostname)/elsewhere"
+      let calls = host.seen.count
+      let here = "https://\(host.name)/elsewhere"
       host.reply { Response(status: .found, headers: [.location: here]) }
       #expect(
-        try await verify(host.hostname, bouncer).message == "Error response received from the host: 302")
-      #expect(host.paths.count == calls + 1)
+        try await verify(host.name, bouncer).message == "Error response received from the host: 302")
+      #expect(host.seen.count == calls + 1)
       #expect(try await bouncer.dump() == before)
     }
   }
@@ -152,32 +153,32 @@ struct ChallengeTests {
         #expect(try await verify(hostname, bouncer).message == connection)
       }
       // The certificate is for another name.
-      let address = "127.0.0.1:" + (host.hostname.split(separator: ":").last ?? "")
+      let address = "127.0.0.1:" + (host.name.split(separator: ":").last ?? "")
       _ = try await bouncer.server(address)
       #expect(
         try await verify(address, bouncer).message == "SSL error occurred while communicating with the host.")
-      #expect(host.paths.isEmpty)
+      #expect(host.seen.isEmpty)
     }
   }
 
   @Test("is not called at a private address, unless that is allowed")
   func privateAddresses() async throws {
-    try await ChatHost.run { host in
+    try await OthersHost.run { host in
       try await Bouncer.test({ $0.verifyCAFile = host.caFile }) { bouncer in
-        _ = try await bouncer.server(host.hostname)
-        let answer = try await verify(host.hostname, bouncer)
+        _ = try await bouncer.server(host.name)
+        let answer = try await verify(host.name, bouncer)
         #expect(answer.message == "Connection error occurred while communicating with the host.")
-        #expect(host.paths.isEmpty)
+        #expect(host.seen.isEmpty)
       }
     }
   }
 
   @Test("is not trusted for a certificate that nobody vouches for")
   func untrusted() async throws {
-    try await ChatHost.run { host in
+    try await OthersHost.run { host in
       try await Bouncer.test({ $0.verifyAllowPrivateAddresses = true }) { bouncer in
-        _ = try await bouncer.server(host.hostname)
-        let answer = try await verify(host.hostname, bouncer)
+        _ = try await bouncer.server(host.name)
+        let answer = try await verify(host.name, bouncer)
         #expect(answer.message == "SSL error occurred while communicating with the host.")
       }
     }
@@ -185,10 +186,10 @@ struct ChallengeTests {
 
   @Test("is not waited for longer than the time there is, not even byte by byte")
   func slow() async throws {
-    try await ChatHost.run { host in
+    try await OthersHost.run { host in
       let verifier = HostVerifier(
         caFile: host.caFile, allowPrivateAddresses: true, timeout: .milliseconds(300))
-      let hostname = try Hostname(host.hostname)
+      let hostname = try Hostname(host.name)
       let token = try AccessToken(parameter: "abc")
       host.reply {
         try await Task.sleep(for: .seconds(60))

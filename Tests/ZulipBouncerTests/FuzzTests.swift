@@ -3,6 +3,7 @@ import HTTPTypes
 import Registrations
 import SQL
 import Sealing
+import TestSupport
 import Testing
 import Wire
 import ZulipBouncer
@@ -30,10 +31,11 @@ struct FuzzTests {
     }) { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
-      var nonsense = Nonsense(seed: 20_261_121, seeds: try Self.seeds(realm, bouncer))
+      let seeds = try Self.seeds(realm, bouncer)[endpoint] ?? []
+      var nonsense = Nonsense(seed: 20_261_121)
       let id = try #require(try await bouncer.servers.find(hostname: "chat.example.org")?.id)
       for _ in 0..<Self.rounds {
-        let body = nonsense.body(for: endpoint)
+        let body = nonsense.body(from: seeds)
         let answer = try await bouncer.call(
           endpoint, endpoint == "server/analytics/status" ? .get : .post, authorization: server.header,
           type: "application/x-www-form-urlencoded", body: body)
@@ -122,62 +124,5 @@ struct FuzzTests {
         ]).bytes
       ],
     ]
-  }
-}
-
-/// Bodies that are almost right, or not at all; the same ones for the same seed.
-private struct Nonsense {
-  /// SplitMix64: small, even, and the same everywhere.
-  private struct Generator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var value = state
-      value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-      value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-      return value ^ (value >> 31)
-    }
-  }
-
-  private static let snippets: [[UInt8]] = [
-    "null", "true", "-1", "1e999", "99999999999999999999", "\"\"", "[]", "{}", "[[[[", "\\u0000", "\\ud800",
-    "%00", "%ff",
-    "%", "&", "=", "+", "\0", "\u{feff}", "\u{202e}", "'", "\"", ";--", "9223372036854775807",
-    "-9223372036854775808",
-    "0.5", "1.0", "\u{1f4a9}",
-  ].map { Array($0.utf8) }
-
-  private var generator: Generator
-  private let seeds: [String: [[UInt8]]]
-
-  init(seed: UInt64, seeds: [String: [[UInt8]]]) {
-    generator = Generator(state: seed)
-    self.seeds = seeds
-  }
-
-  mutating func body(for endpoint: String) -> [UInt8] {
-    guard var body = seeds[endpoint]?.randomElement(using: &generator),
-      Int.random(in: 0..<10, using: &generator) > 0
-    else {
-      return (0..<Int.random(in: 0..<200, using: &generator)).map { _ in
-        UInt8.random(in: 0...255, using: &generator)
-      }
-    }
-    for _ in 0..<Int.random(in: 1...4, using: &generator) { mutate(&body) }
-    return body
-  }
-
-  private mutating func mutate(_ body: inout [UInt8]) {
-    let start = Int.random(in: 0...body.count, using: &generator)
-    let end = min(body.count, start + Int.random(in: 0..<12, using: &generator))
-    switch Int.random(in: 0..<6, using: &generator) {
-    case 0: body.removeSubrange(start..<end)
-    case 1: body.insert(contentsOf: Self.snippets.randomElement(using: &generator) ?? [], at: start)
-    case 2: body.replaceSubrange(start..<end, with: Self.snippets.randomElement(using: &generator) ?? [])
-    case 3: body.insert(contentsOf: body[start..<end], at: end)
-    case 4: body = Array(body[..<start])
-    default: if start < body.count { body[start] = UInt8.random(in: 0...255, using: &generator) }
-    }
   }
 }

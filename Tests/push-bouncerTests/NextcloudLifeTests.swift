@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import ProviderSimulator
 import SQL
 import Sealing
 import Testing

@@ -12,7 +12,7 @@ extension ZulipServer {
   func addAPNsToken(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let app = try parameters.required("appid")
-    guard Self.isAppID(app) else { throw APIError("appid has invalid format") }
+    guard AppID.isValid(app) else { throw APIError("appid has invalid format") }
     let token = try Self.token(try parameters.required("token"), .apns)
     try await add(LegacyToken(token, iosAppID: app), of: user)
     return parameters.success()
@@ -110,13 +110,6 @@ extension ZulipServer {
     } catch {
       throw APIError("Invalid APNS token")
     }
-  }
-
-  private static func isAppID(_ text: String) -> Bool {
-    !text.isEmpty
-      && text.unicodeScalars.allSatisfy {
-        $0.isASCII && ($0.properties.isAlphabetic || "0123456789.-".unicodeScalars.contains($0))
-      }
   }
 }
 

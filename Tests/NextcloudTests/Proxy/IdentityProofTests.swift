@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 import Registrations
 import Sealing
+import TestSupport
 import Testing
 import Wire
 
@@ -14,9 +15,9 @@ struct IdentityProofTests {
   private func withHost(
     _ configure: @escaping @Sendable (inout NextcloudProxy.Configuration) -> Void = { _ in },
     _ test:
-      @escaping @Sendable (ProxyBench, ProxyHost, _ old: ProxyPhone, _ new: ProxyPhone) async throws -> Void
+      @escaping @Sendable (ProxyBench, OthersHost, _ old: ProxyPhone, _ new: ProxyPhone) async throws -> Void
   ) async throws {
-    try await ProxyHost.run { host in
+    try await OthersHost.run { host in
       try await ProxyBench.test({
         $0.configuration.identityProofCAFile = host.caFile
         $0.configuration.identityProofAllowsPrivateAddresses = true
@@ -32,7 +33,7 @@ struct IdentityProofTests {
     }
   }
 
-  private func cloudID(_ host: ProxyHost, _ path: String = "") -> [(name: String, value: String)] {
+  private func cloudID(_ host: OthersHost, _ path: String = "") -> [(name: String, value: String)] {
     [("cloudId", "alice@example.com@\(host.name)\(path)")]
   }
 
@@ -136,5 +137,12 @@ struct IdentityProofTests {
       #expect(host.seen.count == 2)
       #expect(try await new.register(at: bench, with: [("cloudId", "")]).status == 409)
     }
+  }
+}
+
+extension OthersHost {
+  /// Answers as Nextcloud does.
+  fileprivate func reply(key pem: String) {
+    reply(.ok, JSON.object(["ocs": ["meta": ["status": "ok"], "data": ["public": .string(pem)]]]).text)
   }
 }

@@ -3,6 +3,7 @@ import HTTPTypes
 import Nextcloud
 import Registrations
 import Sealing
+import TestSupport
 import Testing
 import Wire
 
@@ -13,36 +14,7 @@ struct ProxyFuzzTests {
   private static let rounds =
     ProcessInfo.processInfo.environment["FUZZ_ROUNDS"].flatMap(Int.init) ?? 500
 
-  /// SplitMix64: small, even, and the same everywhere.
-  private struct Generator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var value = state
-      value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-      value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-      return value ^ (value >> 31)
-    }
-  }
-
-  private static let snippets: [[UInt8]] = [
-    "null", "true", "-1", "1e999", "\"\"", "[]", "{}", "[[[[", "\\u0000", "\\ud800", "%00", "%ff", "%", "&",
-    "=", "+", "\0", "\u{feff}", "'", "\"", "&notifications[1]=", "&pushToken=", "%0A", "\u{1f4a9}",
-  ].map { Array($0.utf8) }
-
-  private func mutate(_ body: inout [UInt8], with generator: inout Generator) {
-    let start = Int.random(in: 0...body.count, using: &generator)
-    let end = min(body.count, start + Int.random(in: 0..<12, using: &generator))
-    switch Int.random(in: 0..<6, using: &generator) {
-    case 0: body.removeSubrange(start..<end)
-    case 1: body.insert(contentsOf: Self.snippets.randomElement(using: &generator) ?? [], at: start)
-    case 2: body.replaceSubrange(start..<end, with: Self.snippets.randomElement(using: &generator) ?? [])
-    case 3: body.insert(contentsOf: body[start..<end], at: end)
-    case 4: body = Array(body[..<start])
-    default: if start < body.count { body[start] = UInt8.random(in: 0...255, using: &generator) }
-    }
-  }
+  private static let snippets = ["&notifications[1]=", "&pushToken="]
 
   @Test("is never answered with 500", arguments: [HTTPRequest.Method.post, .delete], [true, false])
   func devices(method: HTTPRequest.Method, isJSON: Bool) async throws {
@@ -52,10 +24,9 @@ struct ProxyFuzzTests {
       _ = try await victim.register(at: bench)
       let object = JSON.object(JSON.Object(phone.fields.map { .init($0.name, .string($0.value)) }))
       let seed = isJSON ? object.bytes : Form.encode(phone.fields + [("cloudId", "a@b.example")])
-      var generator = Generator(state: 20_261_121)
+      var nonsense = Nonsense(seed: 20_261_121, snippets: Self.snippets)
       for _ in 0..<Self.rounds {
-        var body = seed
-        for _ in 0..<Int.random(in: 1...4, using: &generator) { mutate(&body, with: &generator) }
+        let body = nonsense.body(from: [seed])
         let answer = try await bench.call(
           method, "/devices", type: isJSON ? "application/json" : "application/x-www-form-urlencoded",
           body: body)
@@ -79,10 +50,9 @@ struct ProxyFuzzTests {
         isJSON
         ? JSON.object(["notifications": .array(entries.map(JSON.string))]).bytes
         : Form.encode(entries.enumerated().map { ("notifications[\($0)]", $1) })
-      var generator = Generator(state: 20_261_122)
+      var nonsense = Nonsense(seed: 20_261_122, snippets: Self.snippets)
       for _ in 0..<Self.rounds {
-        var body = seed
-        for _ in 0..<Int.random(in: 1...4, using: &generator) { mutate(&body, with: &generator) }
+        let body = nonsense.body(from: [seed])
         let answer = try await bench.call(
           .post, "/notifications", type: isJSON ? "application/json" : "application/x-www-form-urlencoded",
           body: body)

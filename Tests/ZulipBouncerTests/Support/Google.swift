@@ -3,6 +3,7 @@ import Foundation
 import Hummingbird
 import Providers
 import Synchronization
+import TestSupport
 import Testing
 import Wire
 

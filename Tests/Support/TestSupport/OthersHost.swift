@@ -1,47 +1,56 @@
 import Crypto
 import Foundation
-import Hummingbird
+public import HTTPTypes
+public import Hummingbird
 import HummingbirdTLS
 import NIOSSL
 import SwiftASN1
 import Synchronization
 import X509
 
-/// A chat server's own address, `https://localhost:port`, with a certificate that `caFile` vouches for.
-final class ChatHost: Sendable {
-  /// What it answers: a status, a body, and a place to be sent to.
-  typealias Reply = @Sendable () async throws -> Response
-
-  let hostname: String
-  let caFile: String
-  private let calls: Calls
+/// A server of other people's at `https://localhost:port`, with a certificate that `caFile` vouches for.
+public final class OthersHost: Sendable {
+  /// What it answers.
+  public typealias Reply = @Sendable () async throws -> Response
 
   private final class Calls: Sendable {
-    let paths = Mutex<[String]>([])
-    let reply = Mutex<Reply>({ Response(status: .notFound) })
+    struct State {
+      var seen: [(path: String, headers: HTTPFields)] = []
+      var reply: Reply = { Response(status: .notFound) }
+    }
+
+    let state = Mutex(State())
   }
 
+  /// Host and port.
+  public let name: String
+  /// A file with the certificate.
+  public let caFile: String
+  private let calls: Calls
+
   private init(port: Int, caFile: String, calls: Calls) {
-    hostname = "localhost:\(port)"
+    name = "localhost:\(port)"
     self.caFile = caFile
     self.calls = calls
   }
 
-  /// The paths it was asked for.
-  var paths: [String] { calls.paths.withLock { $0 } }
+  /// What it was asked for.
+  public var seen: [(path: String, headers: HTTPFields)] { calls.state.withLock { $0.seen } }
 
   /// Sets what it answers from now on.
-  func reply(_ reply: @escaping Reply) {
-    calls.reply.withLock { $0 = reply }
+  public func reply(_ reply: @escaping Reply) {
+    calls.state.withLock { $0.reply = reply }
   }
 
   /// Answers with text.
-  func reply(_ status: HTTPResponse.Status, _ body: String) {
-    reply { Response(status: status, body: ResponseBody(byteBuffer: ByteBuffer(string: body))) }
+  public func reply(_ status: HTTPResponse.Status, _ body: String, headers: HTTPFields = [:]) {
+    reply {
+      Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: body)))
+    }
   }
 
-  /// Runs a test beside a host.
-  static func run(_ test: @escaping @Sendable (ChatHost) async throws -> Void) async throws {
+  /// Runs a test beside it.
+  public static func run(_ test: @escaping @Sendable (OthersHost) async throws -> Void) async throws {
     let (certificate, key) = try selfSigned()
     let caFile = FileManager.default.temporaryDirectory.appending(path: "ca-\(UUID().uuidString).pem")
     try certificate.serializeAsPEM().pemString.write(to: caFile, atomically: true, encoding: .utf8)
@@ -54,11 +63,14 @@ final class ChatHost: Sendable {
     let calls = Calls()
     let router = Router()
     router.get("/**") { request, _ in
-      calls.paths.withLock { $0.append(request.uri.string) }
-      return try await calls.reply.withLock { $0 }()
+      let reply = calls.state.withLock { state in
+        state.seen.append((request.uri.string, request.headers))
+        return state.reply
+      }
+      return try await reply()
     }
     try await listening(router, over: try .tls(tlsConfiguration: tls)) { port in
-      try await test(ChatHost(port: port, caFile: caFile.path(percentEncoded: false), calls: calls))
+      try await test(OthersHost(port: port, caFile: caFile.path(percentEncoded: false), calls: calls))
     }
   }
 

@@ -1,6 +1,7 @@
-/// The bundle id of an iOS app, as chat servers may name it: `^[.a-zA-Z0-9-]+$` (`spec/zulip.md` A.4).
-enum AppID {
-  static func isValid(_ text: String) -> Bool {
+/// The bundle id of an iOS app, as Zulip's wire names it: `^[.a-zA-Z0-9-]+$` (`spec/zulip.md` A.4).
+public enum AppID {
+  /// Whether a text can be one.
+  public static func isValid(_ text: String) -> Bool {
     !text.isEmpty
       && text.utf8.allSatisfy { byte in
         switch byte {
