@@ -192,7 +192,7 @@ struct ChallengeTests {
       let hostname = try Hostname(host.name)
       let token = try AccessToken(parameter: "abc")
       host.reply {
-        try await Task.sleep(for: .seconds(60))
+        try await Task.sleep(for: .seconds(3))
         return Response(status: .ok)
       }
       await #expect(throws: HostVerifier.Failure.timeout) {
@@ -202,7 +202,7 @@ struct ChallengeTests {
         Response(
           status: .ok,
           body: ResponseBody { writer in
-            for _ in 0..<600 {
+            for _ in 0..<30 {
               try await writer.write(ByteBuffer(string: "x"))
               try await Task.sleep(for: .milliseconds(100))
             }
