@@ -45,6 +45,11 @@ extension KeyFolder {
     it up, and keep the copy apart from the database's. A service whose `storage.key` is not the one that
     its database was sealed with does not start.
 
+    ## nextcloud-store.json
+
+    Made by the service: which database it has served last, and how many devices of Nextcloud's apps that had.
+    While a database may have lost devices, servers are not told that devices are unknown. It holds no secret.
+
     """
 
   /// Puts the explanation into the folder, unless there is one.

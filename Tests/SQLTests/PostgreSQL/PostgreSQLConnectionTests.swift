@@ -85,9 +85,10 @@ struct PostgreSQLConnectionTests {
     try await withPostgreSQL { database, _ in
       let count =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'push-bouncer'"
-      // The template's connection to it, and that of a migration, are other databases'.
+      // The template's connection to it, and that of a migration, are other databases'. One that has just
+      // answered may not be free again when the next call comes.
       let few = try await database.integer(count)
-      #expect(few <= 2)
+      #expect(few <= 4)
       _ = await database.results(50) { _ in try await database.query(Statement("SELECT pg_sleep(0.05)")) }
       let many = try await database.integer(count)
       #expect(many > few)
