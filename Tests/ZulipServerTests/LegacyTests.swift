@@ -32,11 +32,7 @@ import Wire
   }
 
   private func untilUnregistered(_ chat: Chat) async throws {
-    let end = ContinuousClock.now + .seconds(20)
-    while try await chat.devices.legacyTokens.jobCount() > 0 {
-      try #require(ContinuousClock.now < end, "the bouncer was not told in time")
-      try await Task.sleep(for: .milliseconds(10))
-    }
+    try await Self.eventually { try await chat.devices.legacyTokens.jobCount() == 0 }
   }
 
   @Test func `Tokens are kept once, and the bouncer is told each time`() async throws {
@@ -345,6 +341,31 @@ import Wire
       let call = try #require(chat.wire.calls("push/unregister/all").first)
       #expect(try fields(call)["user_id"] == "10")
       #expect(try fields(call)["token"] == nil)
+    }
+  }
+
+  @Test func `Who signs in again before the bouncer has heard keeps the token that came back`() async throws {
+    try await Chat.test { chat in
+      let client = try await chat.user()
+      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
+      chat.wire.answer(503, "away")
+      let key = String(repeating: "k", count: 32)
+      let user = try await chat.accounts.put(
+        .init(email: client.user.email, apiKey: key), userID: 10, realm: chat.realm.uuid,
+        newKey: chat.devices.signOut
+      ).user
+      try await Self.eventually { !chat.wire.calls("push/unregister/all").isEmpty }
+      let again = Client(chat: chat, user: user, key: key)
+      #expect(try await again.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a")).status == 502)
+      let before = chat.wire.calls("push/register").count
+      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+      chat.clock.advance(3600)
+      try await untilUnregistered(chat)
+      // All of the user's are forgotten there, and then the one that is here is there.
+      let after = chat.wire.calls("push/register").dropFirst(before)
+      #expect(after.count == 1)
+      #expect(try after.first.map(fields)?["token"] == "fcm-a")
+      #expect(try await tokens(again) == ["fcm-a"])
     }
   }
 

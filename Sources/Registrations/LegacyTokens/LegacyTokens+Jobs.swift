@@ -1,5 +1,6 @@
 public import Foundation
 internal import SQL
+internal import Sealing
 
 extension LegacyTokens {
   /// Takes what the bouncer has yet to be told, the longest due first, under a lease: whoever finds one due
@@ -23,6 +24,22 @@ extension LegacyTokens {
         id: try row.int64(0), realm: try row.uuid(1), user: user, token: token,
         attempts: Int(try row.int64(6)))
     }
+  }
+
+  /// The tokens that the user has here again, of those that the bouncer was to forget: an app has signed in
+  /// anew meanwhile, and the bouncer may have heard of it in either order.
+  public func returned(after job: Unregistration) async throws -> [LegacyToken] {
+    guard let uuid = job.user.uuid?.canonical else { return [] }
+    let tokens = try await database.read { connection in
+      let user = try connection.query(
+        Statement(
+          "SELECT u.id FROM users u JOIN realms r ON r.id = u.realm_id WHERE u.uuid = $1 AND r.uuid = $2",
+          .text(uuid), .text(job.realm.canonical))
+      ).first?.int64(0)
+      return try user.map { try self.tokens(of: $0, on: connection) } ?? []
+    }
+    guard let gone = job.token.map(storageKey.tokenHash) else { return tokens }
+    return tokens.filter { $0.token.kind == job.token?.kind && storageKey.tokenHash(of: $0.token) == gone }
   }
 
   /// The bouncer knows. One that another sender has taken over meanwhile is done all the same.

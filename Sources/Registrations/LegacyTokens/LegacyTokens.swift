@@ -119,7 +119,7 @@ public struct LegacyTokens: Sendable {
 }
 
 extension LegacyTokens {
-  private func tokens(of user: Int64, on connection: any Connection) throws -> [LegacyToken] {
+  func tokens(of user: Int64, on connection: any Connection) throws -> [LegacyToken] {
     try connection.query(
       Statement(
         "SELECT id, kind, token, ios_app_id FROM legacy_tokens WHERE user_id = $1 ORDER BY id", .integer(user)

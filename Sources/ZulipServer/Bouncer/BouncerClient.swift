@@ -105,7 +105,10 @@ public struct BouncerClient: Sendable {
       guard let json, let message = json["msg"]?.string else {
         throw BouncerError.failed(status: answer.status)
       }
-      throw BouncerError.refused(code: json["code"]?.string ?? "BAD_REQUEST", message: message)
+      // It is passed on and kept: no more of it than a sentence.
+      throw BouncerError.refused(
+        code: String((json["code"]?.string ?? "BAD_REQUEST").prefix(64)), message: String(message.prefix(500))
+      )
     default:
       throw BouncerError.failed(status: answer.status)
     }

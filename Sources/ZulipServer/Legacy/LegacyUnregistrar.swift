@@ -44,12 +44,10 @@ public final class LegacyUnregistrar: Sendable {
   private func work(on job: Unregistration) async {
     do {
       do {
-        try await bouncer.unregisterLegacy(job.token, of: job.user, realm: job.realm)
+        try await tell(job)
         try await tokens.finish(job)
         logger.info("old token unregistered at the bouncer", metadata: ["unregistration": "\(job.id)"])
       } catch let error as BouncerError {
-        // What it does not have it need not forget.
-        if error.isMissingToken { return try await tokens.finish(job) }
         logger.warning(
           "the bouncer does not unregister, to be tried again",
           metadata: ["unregistration": "\(job.id)", "reason": "\(error)", "attempts": "\(job.attempts)"])
@@ -61,6 +59,18 @@ public final class LegacyUnregistrar: Sendable {
       // The lease runs out, and somebody tries again.
       logger.warning(
         "an unregistration could not be written down", metadata: ["error": "\(type(of: error))"])
+    }
+  }
+
+  /// Has the bouncer forget, and then have again what has come back here meanwhile.
+  private func tell(_ job: Unregistration) async throws {
+    do {
+      try await bouncer.unregisterLegacy(job.token, of: job.user, realm: job.realm)
+    } catch let error as BouncerError where error.isMissingToken {
+      // What it does not have it need not forget.
+    }
+    for token in try await tokens.returned(after: job) {
+      try await bouncer.registerLegacy(token, of: job.user, realm: job.realm)
     }
   }
 }
