@@ -1,3 +1,4 @@
+import NIOCore
 import Testing
 
 @testable import Wire
@@ -50,6 +51,21 @@ import Testing
     #expect(try JSON.parse(deep).text == deep)
     #expect(throws: JSON.ParseError.depth) { try JSON.parse("[\(deep)]") }
     #expect(throws: JSON.ParseError.depth) { try JSON.parse(String(repeating: "{\"a\":", count: 1_000_000)) }
+  }
+
+  @Test func `What is nested too deep can be cut off and spoils nothing`() throws {
+    func cut(_ text: String) throws -> String {
+      try JSON.parse(ByteBuffer(string: text), cutBelow: 2).text
+    }
+    #expect(try cut(#"{"a":[1,[2],{"b":"]}"}],"c":{}}"#) == #"{"a":[1,null,null],"c":{}}"#)
+    let deep = String(repeating: #"{"a":["#, count: 500_000)
+    let end = String(repeating: "]}", count: 500_000)
+    #expect(try cut("[\(deep)\(end),1]") == #"[{"a":null},1]"#)
+    for bad in ["[[[\(deep)", "[[[}]]", #"[[["]]]"#, "[[[\(deep)\(end)]}", "[[[]]] x"] {
+      #expect(throws: JSON.ParseError.self) { try cut(bad) }
+    }
+    #expect(try JSON.parse(#"{"a":[1,[2]],"b":{}}"#).depth == 3)
+    #expect(JSON.null.depth == 0)
   }
 
   @Test func `Of members with one name the last counts`() throws {

@@ -235,6 +235,10 @@ struct LegacyNotifyTests {
       }
       #expect(try await answer(["realm_uuid": .string(foreign)]).code == "REMOTE_REALM_SERVER_MISMATCH_ERROR")
       #expect(simulated.simulator.deliveries(includingRefused: true).isEmpty)
+      // What is wrong with one provider's half does not spoil the other's.
+      _ = try await bouncer.post("push/register", user.register("c0ffee", .apns), as: server)
+      #expect(try await answer(["gcm_options": ["priority": "invalid"]]).isSuccess)
+      #expect(simulated.arrived().mapValues(\.count) == ["c0ffee": 1])
       // Options that nothing is sent with are not looked at.
       let nobody = OldUser(id: 99)
       guard case .object(var body) = nobody.notification("x") else { return }
@@ -302,11 +306,18 @@ struct LegacyTestNotificationTests {
       #expect(data?["time"] == .string("\(Int(bouncer.clock.now.timeIntervalSince1970))"))
       #expect(arrived["fcm"]?.first?["message"]?["android"]?["priority"] == "high")
 
-      for (token, kind) in [("fcm", Int64(1)), ("FCM", 2), ("c0ff", 1)] where token != "fcm" {
+      // No hex, another's, an odd half byte, an empty one, kinds that there are not: it cannot be here.
+      for (token, kind) in [
+        ("fcm", Int64(1)), ("FCM", 2), ("c0ff", 1), ("c0f", 1), ("", 1), ("", 2), ("fcm", 3), ("c0ffee", 0),
+      ] {
         let unknown = try await bouncer.post("push/test_notification", json: body(token, kind), as: server)
         #expect(unknown.status == 400 && unknown.code == "INVALID_REMOTE_PUSH_DEVICE_TOKEN")
         #expect(unknown.message == "Device not recognized by the push bouncer")
       }
+      guard case .object(var bare) = body("fcm", 2) else { return }
+      bare["base_payload"] = nil
+      let missing = try await bouncer.post("push/test_notification", json: .object(bare), as: server)
+      #expect(missing.status == 400 && missing.message == #"request["base_payload"] field is missing"#)
       let more = try await bouncer.post(
         "push/test_notification", json: body("fcm", 2, ["more": 1]), as: server)
       #expect(more.message == #"Argument "more" at request["more"] is unexpected"#)

@@ -15,10 +15,12 @@ public struct Field: Sendable {
   }
 
   /// The body of a request as JSON, whatever its content type says; must be an object.
-  public static func body(of request: Request, limit: Int) async throws -> Field {
+  ///
+  /// - Parameter depth: with it, what is nested deeper is `null` instead of an error.
+  public static func body(of request: Request, limit: Int, cutBelow depth: Int? = nil) async throws -> Field {
     let buffer = try await request.body.collect(upTo: limit)
     do {
-      let body = Field(try JSON.parse(buffer), path: "request")
+      let body = Field(try JSON.parse(buffer, cutBelow: depth), path: "request")
       _ = try body.members()
       return body
     } catch is JSON.ParseError {

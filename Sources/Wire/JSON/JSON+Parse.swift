@@ -21,8 +21,11 @@ extension JSON {
   }
 
   /// Reads one JSON document in UTF-8.
-  public static func parse(_ buffer: ByteBuffer) throws(ParseError) -> JSON {
-    try buffer.withUnsafeReadableBytes { parse(buffer: $0.bindMemory(to: UInt8.self)) }.get()
+  ///
+  /// - Parameter depth: with it, what is nested deeper does not spoil the document: `null` stands in its
+  ///   place, and only its strings and brackets have been looked at.
+  public static func parse(_ buffer: ByteBuffer, cutBelow depth: Int? = nil) throws(ParseError) -> JSON {
+    try buffer.withUnsafeReadableBytes { parse(buffer: $0.bindMemory(to: UInt8.self), cutBelow: depth) }.get()
   }
 
   /// Reads one JSON document.
@@ -30,9 +33,11 @@ extension JSON {
     try parse(text.utf8)
   }
 
-  private static func parse(buffer: UnsafeBufferPointer<UInt8>) -> Result<JSON, ParseError> {
+  private static func parse(
+    buffer: UnsafeBufferPointer<UInt8>, cutBelow depth: Int? = nil
+  ) -> Result<JSON, ParseError> {
     Result { () throws(ParseError) in
-      var parser = Parser(bytes: buffer)
+      var parser = Parser(bytes: buffer, cutBelow: depth)
       return try parser.document()
     }
   }
@@ -41,11 +46,13 @@ extension JSON {
 /// A recursive descent over bytes that stay where they are.
 private struct Parser {
   let bytes: UnsafeBufferPointer<UInt8>
+  let cutBelow: Int?
   var index = 0
   var depth = 0
 
-  init(bytes: UnsafeBufferPointer<UInt8>) {
+  init(bytes: UnsafeBufferPointer<UInt8>, cutBelow: Int?) {
     self.bytes = bytes
+    self.cutBelow = cutBelow
   }
 
   mutating func document() throws(JSON.ParseError) -> JSON {
@@ -74,8 +81,8 @@ private struct Parser {
 
   private mutating func value() throws(JSON.ParseError) -> JSON {
     switch current {
-    case UInt8(ascii: "{"): return try object()
-    case UInt8(ascii: "["): return try array()
+    case UInt8(ascii: "{"): return try isCut ? passOver() : object()
+    case UInt8(ascii: "["): return try isCut ? passOver() : array()
     case UInt8(ascii: "\""): return .string(try string())
     case UInt8(ascii: "t"): return try expect("true", .bool(true))
     case UInt8(ascii: "f"): return try expect("false", .bool(false))
@@ -84,9 +91,31 @@ private struct Parser {
     }
   }
 
+  private var isCut: Bool { depth == cutBelow }
+
+  /// Leaves an array or object behind, however deep it is, without a call for each level.
+  private mutating func passOver() throws(JSON.ParseError) -> JSON {
+    var closing: [UInt8] = []
+    repeat {
+      switch current {
+      case nil: throw failure
+      case UInt8(ascii: "\""):
+        _ = try string()
+        continue
+      case UInt8(ascii: "{"): closing.append(UInt8(ascii: "}"))
+      case UInt8(ascii: "["): closing.append(UInt8(ascii: "]"))
+      case UInt8(ascii: "}"), UInt8(ascii: "]"):
+        guard closing.popLast() == current else { throw failure }
+      default: break
+      }
+      index += 1
+    } while !closing.isEmpty
+    return .null
+  }
+
   private mutating func enter() throws(JSON.ParseError) {
     depth += 1
-    guard depth <= JSON.maximumDepth else { throw .depth }
+    guard depth <= cutBelow ?? JSON.maximumDepth else { throw .depth }
     index += 1
     skipSpace()
   }

@@ -75,6 +75,15 @@ extension JSON {
     if case .string(let text) = self { text } else { nil }
   }
 
+  /// How deep arrays and objects are nested in it, itself included; 0 for any other value.
+  public var depth: Int {
+    switch self {
+    case .null, .bool, .integer, .number, .string: 0
+    case .array(let elements): 1 + (elements.map(\.depth).max() ?? 0)
+    case .object(let object): 1 + (object.members.map(\.value.depth).max() ?? 0)
+    }
+  }
+
   /// The value of an integer; nil for any other value.
   public var integer: Int64? {
     if case .integer(let value) = self { value } else { nil }

@@ -11,19 +11,12 @@ import Wire
 struct LegacyBatch {
   private(set) var deliveries: [Delivery] = []
 
-  /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for.
+  /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for and
+  ///   none beside it that can be sent to.
   init(
     _ notification: LegacyNotification, to registrations: [LegacyRegistration], now: Date, logger: Logger
   ) throws(APIError) {
     // What all of them get is made once.
-    let android = registrations.filter { $0.token.kind == .fcm }
-    if notification.hasFCM, !android.isEmpty {
-      let (data, priority) = (notification.fcmData, try notification.fcmPriority())
-      for registration in android {
-        let message = FCMMessage(token: registration.token.text, data: data, priority: priority)
-        deliveries.append(Delivery(push: .fcm(message), registration: registration.reference))
-      }
-    }
     let apple = registrations.filter { $0.token.kind == .apns }
     if notification.hasAPNs, !apple.isEmpty {
       let payload = notification.apnsPayload
@@ -34,6 +27,20 @@ struct LegacyBatch {
         }
         deliveries.append(Delivery(push: push, registration: registration.reference))
       }
+    }
+    let android = registrations.filter { $0.token.kind == .fcm }
+    guard notification.hasFCM, !android.isEmpty else { return }
+    do {
+      let (data, priority) = (notification.fcmData, try notification.fcmPriority())
+      for registration in android {
+        let message = FCMMessage(token: registration.token.text, data: data, priority: priority)
+        deliveries.append(Delivery(push: .fcm(message), registration: registration.reference))
+      }
+    } catch {
+      guard !deliveries.isEmpty else { throw error }
+      var faults = ItemFaults()
+      faults.add(.malformed(error))
+      faults.report(to: logger)
     }
   }
 }

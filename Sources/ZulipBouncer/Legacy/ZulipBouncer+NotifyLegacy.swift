@@ -45,20 +45,23 @@ extension ZulipBouncer {
     ])
   }
 
-  /// `POST push/test_notification`: a test for one device of a user (B.12, E.4).
+  /// `POST push/test_notification`: a test for one device of a user. Of a token that could not even be
+  /// registered the server is told what it is told of one that is not: it may have kept such a one.
   func testLegacy(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response
   {
     let body = try await Field.body(of: request, limit: configuration.maximumBodyBytes)
     let (text, kind) = (try body["token"].string(), try body["token_kind"].integer())
     let user = try LegacyUser(id: try body["user_id"].integer(), uuidText: try body["user_uuid"].string())
     let realmUUID = try body["realm_uuid"].present?.string()
-    let payload = try body.object("base_payload")
+    let payload = try body["base_payload"].members()
     try body.forbidMembers(except: [
       "token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload",
     ])
-    let token = try PushToken(text, legacyKind: kind)
+    let token = try? PushToken(text, legacyKind: kind)
     _ = try await legacyRealm(realmUUID, of: server, context)
-    guard let registration = try await dependencies.legacy.find(token, of: user, server: server.id) else {
+    guard let token,
+      let registration = try await dependencies.legacy.find(token, of: user, server: server.id)
+    else {
       throw APIError(
         code: "INVALID_REMOTE_PUSH_DEVICE_TOKEN", "Device not recognized by the push bouncer")
     }

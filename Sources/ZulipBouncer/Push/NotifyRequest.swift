@@ -3,7 +3,7 @@ internal import Providers
 internal import Sealing
 internal import Wire
 
-/// The body of `push/e2ee/notify` (`spec/zulip.md` B.14).
+/// The body of `push/e2ee/notify`: a realm, and a notification for each of some devices.
 struct NotifyRequest {
   /// One notification for one token.
   struct Item {
@@ -37,28 +37,67 @@ struct NotifyRequest {
     }
   }
 
+  /// How deep a body is read: deeper than ``Item/maximumDepth`` by the levels around a payload, and by one
+  /// more, which tells a payload that is too deep.
+  static let depth = Item.maximumDepth + 4
+
   let realmUUID: String
   let items: [Item]
+  /// What cannot be sent.
+  let faults: ItemFaults
 
+  /// A body whose items can be read, or some of them: a refused request loses all its notifications for good, so
+  /// one that cannot be sent goes alone. Nothing is lost by refusing one of which nothing could be read.
   init(_ body: Field) throws(APIError) {
     realmUUID = try body["realm_uuid"].string()
-    items = try body["push_requests"].map(Item.init)
+    var items: [Item] = []
+    var faults = ItemFaults()
+    for element in try body["push_requests"].elements() {
+      do throws(ItemFault) {
+        items.append(try Item(element))
+      } catch {
+        faults.add(error)
+      }
+    }
+    if items.isEmpty, let error = faults.first { throw error }
+    self.items = items
+    self.faults = faults
   }
 }
 
 extension NotifyRequest.Item {
-  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM.
-  fileprivate init(_ field: Field) throws(APIError) {
-    guard let id = TokenID(base64: try field["token_id"].string()) else {
-      throw field["token_id"].error("has invalid format")
+  /// How deep a payload may be nested.
+  static let maximumDepth = 64
+
+  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Members that nobody knows are
+  /// passed over.
+  fileprivate init(_ field: Field) throws(ItemFault) {
+    do throws(APIError) {
+      guard let id = TokenID(base64: try field["token_id"].string()) else {
+        throw field["token_id"].error("has invalid format")
+      }
+      tokenID = id
+      if let headers = field["http_headers"].present {
+        content = .apns(try APNsContent(headers: headers, payload: field["payload"]))
+      } else if let priority = field["fcm_priority"].present {
+        content = .fcm(try FCMContent(priority: priority, payload: field["payload"]))
+      } else {
+        throw field["http_headers"].error("field is missing")
+      }
+    } catch {
+      throw .malformed(error)
     }
-    tokenID = id
-    if let headers = field["http_headers"].present {
-      content = .apns(try APNsContent(headers: headers, payload: field["payload"]))
-    } else if let priority = field["fcm_priority"].present {
-      content = .fcm(try FCMContent(priority: priority, payload: field["payload"]))
-    } else {
-      throw field["http_headers"].error("field is missing")
+    guard (field["payload"].value?.depth ?? 0) <= Self.maximumDepth else { throw .tooDeep }
+    guard content.isWithinLimits else { throw .tooLarge }
+  }
+}
+
+extension NotifyRequest.Item.Content {
+  /// Whether its provider takes as much: 4096 bytes, of a call 5120.
+  fileprivate var isWithinLimits: Bool {
+    switch self {
+    case .apns(let content): content.payload.readableBytes <= (content.pushType == .voip ? 5120 : 4096)
+    case .fcm(let content): content.data.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } <= 4096
     }
   }
 }
@@ -67,6 +106,7 @@ extension NotifyRequest.Item.APNsContent {
   /// What a phone shows until its app has decrypted the rest.
   private static let placeholder: JSON = ["mutable-content": 1, "alert": ["title": "New notification"]]
 
+  /// `aps` goes to Apple as it came: what may stand in it changes with each version of the chat server.
   fileprivate init(headers: Field, payload: Field) throws(APIError) {
     guard case .integer(let priority) = try headers["apns_priority"].existing(),
       [10, 5, 1].contains(priority)
@@ -76,24 +116,10 @@ extension NotifyRequest.Item.APNsContent {
     let body: JSON = [
       "push_key_id": .integer(try payload["push_key_id"].integer()),
       "encrypted_data": .string(try payload["encrypted_data"].string()),
-      "aps": try Self.aps(payload["aps"]),
+      "aps": try payload["aps"].ifSent.map { aps throws(APIError) in .object(try aps.members()) }
+        ?? Self.placeholder,
     ]
     self.payload = ByteBuffer(bytes: body.bytes)
-  }
-
-  /// Integers, and objects of texts.
-  private static func aps(_ field: Field) throws(APIError) -> JSON {
-    guard let field = field.ifSent else { return placeholder }
-    let object = try field.members()
-    for member in object.members {
-      switch member.value {
-      case .integer: continue
-      case .object(let texts):
-        for text in texts.members { _ = try field[member.name][text.name].string() }
-      default: throw field[member.name].error("is not an integer")
-      }
-    }
-    return .object(object)
   }
 }
 

@@ -5,12 +5,14 @@ internal import Registrations
 internal import Wire
 
 extension ZulipBouncer {
-  /// `POST push/e2ee/notify`: sends notifications that only phones can read (`spec/zulip.md` B.14).
+  /// `POST push/e2ee/notify`: sends notifications that only phones can read.
   func notifyE2EE(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response
   {
     let notification = try NotifyRequest(
-      try await Field.body(of: request, limit: configuration.maximumBodyBytes))
+      try await Field.body(
+        of: request, limit: configuration.maximumBodyBytes, cutBelow: NotifyRequest.depth))
     let realm = try await realm(named: notification.realmUUID, of: server)
+    notification.faults.report(to: context.logger)
     let found = try await dependencies.registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(notification.items, registrations: found, logger: context.logger)

@@ -1,0 +1,46 @@
+internal import Logging
+internal import Metrics
+internal import Wire
+
+/// Why a notification of a request is not sent.
+enum ItemFault: Error {
+  /// It is not what a chat server sends: what the caller would be told.
+  case malformed(APIError)
+  /// Its provider takes no payload of that size.
+  case tooLarge
+  /// Its payload is nested too deep.
+  case tooDeep
+
+  fileprivate var reason: String {
+    switch self {
+    case .malformed: "malformed"
+    case .tooLarge: "payload_too_large"
+    case .tooDeep: "payload_too_deep"
+    }
+  }
+}
+
+/// Those of a request.
+struct ItemFaults {
+  private var counts: [String: Int] = [:]
+  /// The first that is worth telling the caller.
+  private(set) var first: APIError?
+
+  mutating func add(_ fault: ItemFault) {
+    counts[fault.reason, default: 0] += 1
+    if case .malformed(let error) = fault, first == nil { first = error }
+  }
+
+  /// Counts what was dropped and tells the operator, in one line.
+  func report(to logger: Logger) {
+    guard !counts.isEmpty else { return }
+    for (reason, count) in counts {
+      Counter(label: "push_bouncer_notifications_dropped_total", dimensions: [("reason", reason)])
+        .increment(by: Int64(count))
+    }
+    var metadata = counts.mapValues { Logger.MetadataValue.stringConvertible($0) }
+    // It names the place, never what stands there.
+    if let first { metadata["first"] = .string(first.message) }
+    logger.warning("notifications that cannot be sent were dropped", metadata: metadata)
+  }
+}
