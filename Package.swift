@@ -65,6 +65,7 @@ let package = Package(
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
         .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
         .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
+        .embedInCode("0008_nextcloud_notifications.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -73,6 +74,7 @@ let package = Package(
         .embedInCode("0001_bouncer.sql"), .embedInCode("0002_outbox.sql"), .embedInCode("0003_server.sql"),
         .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
         .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
+        .embedInCode("0008_nextcloud_notifications.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(

@@ -16,5 +16,6 @@ public enum SQLiteMigrations {
     Migration(5, "nextcloud_proxy", PackageResources._005_nextcloud_proxy_sql),
     Migration(6, "nextcloud_server", PackageResources._006_nextcloud_server_sql),
     Migration(7, "migration", PackageResources._007_migration_sql),
+    Migration(8, "nextcloud_notifications", PackageResources._008_nextcloud_notifications_sql),
   ]
 }

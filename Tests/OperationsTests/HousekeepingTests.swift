@@ -64,17 +64,28 @@ import Testing
 
     let registry = PrometheusRegistry()
     let (configuration, _) = try Configuration.load(
-      file: nil, environment: [:], overrides: ["retention.expired_days": "30"], workingDirectory: folder.path)
+      file: nil, environment: [:],
+      overrides: ["retention.expired_days": "30", "retention.notifications_days": "30"],
+      workingDirectory: folder.path)
+    let notifications = NextcloudNotifications(database: database, storageKey: key, now: { clock.now })
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy,
       devices: Devices(
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
-      status: MigrationStatus(database: database, now: { clock.now }),
+      notifications: notifications, status: MigrationStatus(database: database, now: { clock.now }),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
       now: { clock.now },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
+
+    let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
+    let chat = try await accounts.put(
+      realm: UUID(), name: "Chat", url: "https://chat.example.org", requiresE2EE: nil)
+    let reader = try await accounts.add(.init(email: "a@example.org"), userID: 1, realm: chat.realm.uuid).user
+      .id
+    try await notifications.keep(
+      .init(nid: 1, app: "files", subject: "Hello", type: "", id: ""), user: reader)
 
     clock.advance(days: 29)
     var round = Housekeeping.Round()
@@ -82,11 +93,13 @@ import Testing
     // Its device has moved on.
     #expect(await registry.text().contains(#"{kind="legacy",provider="fcm",state="live"} 1"#))
     #expect(await registry.text().contains("\(expired) 1\n"))
+    #expect(try await notifications.hasAny(user: reader))
     #expect(await registry.text().contains("\(live) 1\n"))
 
     clock.advance(days: 2)
     try await housekeeping.work(&round)
     #expect(await registry.text().contains("\(expired) 0\n"))
+    #expect(try await notifications.hasAny(user: reader) == false)
     #expect(await registry.text().contains("\(live) 1\n"))
     #expect(await registry.text().contains(#"{kind="e2ee",provider="apns",state="live"} 0"#))
     let report = try await MigrationStatus(database: database, now: { clock.now }).report()

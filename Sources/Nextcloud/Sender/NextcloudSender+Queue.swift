@@ -40,7 +40,6 @@ extension NextcloudSender {
   }
 
   private func removeWhatIsOver() async throws {
-    try await dependencies.notifications.removeOld()
     let count = try await dependencies.pushes.removeExpired()
     if count > 0 { logger.warning("pushes given up: no proxy took them", metadata: ["count": "\(count)"]) }
   }

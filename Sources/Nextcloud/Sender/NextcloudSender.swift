@@ -92,29 +92,45 @@ public final class NextcloudSender: Sendable {
     self.logger = logger
   }
 
-  /// Sends a message to the phones of a user that it is for; each proxy gets one request, all at once.
+  /// Keeps a notification for a user, or takes some back, and tells the user's phones that it is for; each
+  /// proxy gets one request, all at once.
   ///
   /// No phone is left out for its age: when an app password was last used is not kept, and phones that are
   /// gone are found out by their proxies.
   ///
+  /// - Parameter appPassword: of the phone that has asked for it, and is not told.
   /// - Throws: the database's error if something could be neither sent nor queued: nothing is promised then.
-  public func notify(_ user: User, _ message: NextcloudMessage) async throws -> NextcloudReceipt {
+  public func notify(
+    _ user: User, _ message: NextcloudMessage, except appPassword: Int64? = nil
+  ) async throws -> NextcloudReceipt {
+    // Kept before anybody is told of it, and forgotten after everybody was: whatever ends this in between,
+    // to do it again does it.
+    switch message {
+    case .notification(let notification):
+      try await dependencies.notifications.keep(notification, user: user.id)
+      return try await push(message, to: user, except: appPassword)
+    case .deletion, .deletionOfAll:
+      let receipt = try await push(message, to: user, except: appPassword)
+      try await dependencies.notifications.forget(message.deleted, user: user.id)
+      return receipt
+    }
+  }
+
+  private func push(
+    _ message: NextcloudMessage, to user: User, except appPassword: Int64?
+  ) async throws -> NextcloudReceipt {
     let phones = try await dependencies.registrations.all(of: user.id)
     guard !phones.isEmpty else { return NextcloudReceipt() }
     let maker = PushMaker(
       padding: configuration.padding, userKey: try await dependencies.keys.key(of: user.id))
-    let made = await maker.pushes(of: message, apps: try await apps(of: message, user), to: phones)
+    let made = await maker.pushes(
+      of: message, apps: try await apps(of: message, user), to: phones, except: appPassword)
     if !made.broken.isEmpty {
       let count = try await dependencies.registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
       logger.notice("Nextcloud phones removed: their keys are none", metadata: ["count": "\(count)"])
     }
     var receipt = NextcloudReceipt(devices: made.devices)
-    receipt.proxies = try await sendAll(try await remember(message, user, made.pushes))
-    if case .deletion(let nids, _) = message {
-      try await dependencies.notifications.forget(nids, user: user.id)
-    } else if message == .deletionOfAll {
-      try await dependencies.notifications.forget(nil, user: user.id)
-    }
+    receipt.proxies = try await sendAll(try await supersede(message, user, made.pushes))
     return receipt
   }
 
@@ -124,22 +140,14 @@ public final class NextcloudSender: Sendable {
     return try await dependencies.notifications.apps(of: nids, user: user.id)
   }
 
-  /// Writes down what has to be known of a message before it is sent.
-  private func remember(
+  /// Drops what a deletion makes idle, before it is sent.
+  private func supersede(
     _ message: NextcloudMessage, _ user: User, _ pushes: [NextcloudPush]
   ) async throws -> [NextcloudPush] {
-    let nids: [Int64]?
-    switch message {
-    case .notification(let notification):
-      guard !pushes.isEmpty else { return [] }
-      try await dependencies.notifications.remember(notification.nid, app: notification.app, user: user.id)
-      return pushes
-    case .deletion(let numbers, _): nids = numbers
-    case .deletionOfAll: nids = nil
-    }
+    if case .notification = message { return pushes }
     return try await dependencies.pushes.supersede(
-      nids, of: user.id, by: pushes, dueAt: leaseEnd, expiresAt: dependencies.now() + configuration.maximumAge
-    )
+      message.deleted, of: user.id, by: pushes, dueAt: leaseEnd,
+      expiresAt: dependencies.now() + configuration.maximumAge)
   }
 
   private func sendAll(_ pushes: [NextcloudPush]) async throws -> [NextcloudReceipt.Proxy] {

@@ -48,7 +48,9 @@ public struct NextcloudServer: Sendable {
     public var keys: NextcloudKeys
     /// Their phones.
     public var registrations: NextcloudRegistrations
-    /// Sends test notifications.
+    /// What they have been told.
+    public var notifications: NextcloudNotifications
+    /// Tells them.
     public var sender: NextcloudSender
     /// What kind of app has a `User-Agent`; nil for one that is not of the operator's own builds.
     public var brand: @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind?
@@ -57,13 +59,15 @@ public struct NextcloudServer: Sendable {
 
     /// What it works with.
     public init(
-      accounts: Accounts, keys: NextcloudKeys, registrations: NextcloudRegistrations, sender: NextcloudSender,
+      accounts: Accounts, keys: NextcloudKeys, registrations: NextcloudRegistrations,
+      notifications: NextcloudNotifications, sender: NextcloudSender,
       brand: @escaping @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind? = { _ in nil },
       now: @escaping @Sendable () -> Date
     ) {
       self.accounts = accounts
       self.keys = keys
       self.registrations = registrations
+      self.notifications = notifications
       self.sender = sender
       self.brand = brand
       self.now = now
@@ -85,7 +89,11 @@ public struct NextcloudServer: Sendable {
 
   /// Adds the routes.
   public func addRoutes(to router: Router<WireContext>) {
-    let routes = router.group("/ocs/v2.php")
+    router.add(middleware: UnknownOCSPaths())
+    for version in OCSVersion.allCases { addRoutes(to: router.group("/ocs/\(version.rawValue)")) }
+  }
+
+  private func addRoutes(to routes: RouterGroup<WireContext>) {
     routes.endpoint("cloud/capabilities", .get, use: open(capabilities))
     routes.endpoint("identityproof/key/{user_id}", .get, use: open(identityProof))
     let app = routes.group("apps/notifications/api")
@@ -93,7 +101,12 @@ public struct NextcloudServer: Sendable {
     app.endpoint(
       "v3/push", [.post: authenticated(registerAsDrafted), .delete: authenticated(unregisterAsDrafted)])
     app.endpoint("v3/test/self", .post, use: authenticated(testSelf))
-    app.endpoint("v2/notifications", .get, use: authenticated(noNotifications))
-    app.endpoint("v2/notifications/{nid}", .get, use: authenticated(noNotifications))
+    app.endpoint(
+      "v2/notifications",
+      [.get: authenticated(listNotifications), .delete: authenticated(deleteNotifications)])
+    app.endpoint("v2/notifications/exists", .post, use: authenticated(existingNotifications))
+    app.endpoint(
+      "v2/notifications/{nid}",
+      [.get: authenticated(getNotification), .delete: authenticated(deleteNotification)])
   }
 }

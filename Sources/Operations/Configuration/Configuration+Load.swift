@@ -47,7 +47,9 @@ extension Configuration {
       caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
     delivery = Delivery(
       deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
-    retention = Retention(expiredDays: try reader.count("retention.expired_days"))
+    retention = Retention(
+      expiredDays: try reader.count("retention.expired_days"),
+      notificationsDays: try reader.count("retention.notifications_days"))
     backendToken = reader.optionalText("backend.token")
     server = try Self.server(reader)
     nextcloud = try Self.nextcloud(reader, server)
@@ -126,6 +128,7 @@ extension Configuration {
       url: try address("nextcloud.url", reader) ?? server.url,
       defaultProxy: try address("nextcloud.default_proxy", reader),
       allowsLocalProxies: try reader.flag("nextcloud.allow_local_proxies"),
+      proxiesCAFile: reader.optionalText("nextcloud.proxies_ca_file"),
       padding: try reader.choice("nextcloud.padding", Nextcloud.Padding.self),
       appsFile: reader.optionalText("nextcloud.apps_file"),
       rateLimitPerAddress: try reader.rate("nextcloud.rate_limit.per_address"),

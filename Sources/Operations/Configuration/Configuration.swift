@@ -109,6 +109,8 @@ public struct Configuration: Sendable {
   public struct Retention: Sendable {
     /// Days after which expired registrations are removed.
     public var expiredDays: Int
+    /// Days for which Nextcloud's apps can fetch a notification.
+    public var notificationsDays: Int
   }
 
   /// `server`: the built-in chat-server side.
@@ -155,6 +157,8 @@ public struct Configuration: Sendable {
     public var defaultProxy: String?
     /// Whether push proxies may be local, and without TLS.
     public var allowsLocalProxies: Bool
+    /// A trust root for push proxies.
+    public var proxiesCAFile: String?
     /// How notifications are padded for a phone's key.
     public var padding: Padding
     /// A JSON file with own builds and brands.

@@ -103,6 +103,8 @@ struct Setting: Sendable {
     Setting("delivery.deadline", "10s", "how long a notify request waits for the providers"),
     Setting("delivery.max_age", "24h", "after this an undelivered notification is given up"),
     Setting("retention.expired_days", "30", "days after which expired registrations are removed"),
+    Setting(
+      "retention.notifications_days", "90", "days for which Nextcloud's apps can fetch a notification"),
     Setting("backend.token", "", "switches on the backend API and is its bearer token", secrecy: .whole),
     Setting(
       "server.bouncer", "local",
@@ -116,6 +118,7 @@ struct Setting: Sendable {
     Setting("nextcloud.url", "", "the instance's address in cloud ids; default: server.url"),
     Setting("nextcloud.default_proxy", "", "push proxy of clients that name none; default: this service"),
     Setting("nextcloud.allow_local_proxies", "false", "whether push proxies may be http:// or local"),
+    Setting("nextcloud.proxies_ca_file", "", "trust root for push proxies besides the system's"),
     Setting("nextcloud.padding", "OAEP", "or PKCS1, for apps of Nextcloud 31 and older"),
     Setting("nextcloud.apps_file", "", "JSON file with own builds and brands"),
     Setting(

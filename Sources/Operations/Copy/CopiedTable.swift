@@ -98,7 +98,9 @@ struct CopiedTable: Sendable, Hashable {
       user_id app_password_id device_identifier device_key push_token_hash proxy_server proxy_url app_kind
       created_at registered_at
       """),
-    CopiedTable("nextcloud_notifications", key: "user_id nid", "app created_at"),
+    CopiedTable(
+      "nextcloud_notifications", key: "user_id nid",
+      "app created_at subject message object_type object_id"),
     CopiedTable(
       "nextcloud_pushes",
       """

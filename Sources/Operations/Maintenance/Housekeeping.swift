@@ -5,7 +5,7 @@ public import Registrations
 internal import Sealing
 
 /// What is done now and then, without anybody asking: expired registrations go
-/// (`retention.expired_days`), so do old events and legacy registrations of devices that have moved on,
+/// (`retention.expired_days`), so do old notifications of Nextcloud's (`retention.notifications_days`), old events and legacy registrations of devices that have moved on,
 /// and the registrations are counted, for the metrics and for `migrate status`.
 public struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
@@ -18,16 +18,19 @@ public struct Housekeeping: Sendable {
   private let registrations: E2EERegistrations
   private let legacy: LegacyRegistrations
   private let devices: Devices
+  private let notifications: NextcloudNotifications
   private let status: MigrationStatus
   private let lease: MaintenanceLease
   private let retention: TimeInterval
+  private let notificationsRetention: TimeInterval
   private let now: @Sendable () -> Date
   private let logger: Logger
   private let metrics: any MetricsFactory
 
   /// Prepares the work.
   public init(
-    registrations: E2EERegistrations, legacy: LegacyRegistrations, devices: Devices, status: MigrationStatus,
+    registrations: E2EERegistrations, legacy: LegacyRegistrations, devices: Devices,
+    notifications: NextcloudNotifications, status: MigrationStatus,
     lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
@@ -35,9 +38,11 @@ public struct Housekeeping: Sendable {
     self.registrations = registrations
     self.legacy = legacy
     self.devices = devices
+    self.notifications = notifications
     self.status = status
     self.lease = lease
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
+    notificationsRetention = TimeInterval(configuration.retention.notificationsDays) * 86_400
     self.now = now
     self.logger = logger
     self.metrics = metrics
@@ -109,6 +114,9 @@ public struct Housekeeping: Sendable {
     } while removed == limit && !Task.isCancelled
     repeat {
       removed = try await devices.removeOldEvents(limit: limit)
+    } while removed == limit && !Task.isCancelled
+    repeat {
+      removed = try await notifications.removeOld(before: now() - notificationsRetention, limit: limit)
     } while removed == limit && !Task.isCancelled
   }
 

@@ -1,50 +1,93 @@
 public import Foundation
 public import SQL
+public import Sealing
 
-/// Of which app the notifications are that users have been sent, so that one can be taken back by its
-/// number alone: the newest of each user, for a month.
+/// What users of Nextcloud's apps have been told, until it is taken back: apps fetch it by its number, since
+/// a push holds little, and it can be taken back by its number alone. What people read is kept sealed.
 public struct NextcloudNotifications: Sendable {
-  /// How many are remembered of a user.
+  /// How many are kept of a user, the newest.
   public static let maximumPerUser = 1000
-  /// How long one is remembered, in seconds.
-  public static let lifetime: TimeInterval = 30 * 86_400
+
+  private static let subjectPurpose = StorageKey.Purpose("nextcloud_notifications.subject")
+  private static let messagePurpose = StorageKey.Purpose("nextcloud_notifications.message")
+  private static let typePurpose = StorageKey.Purpose("nextcloud_notifications.object_type")
+  private static let idPurpose = StorageKey.Purpose("nextcloud_notifications.object_id")
+
+  /// One that is kept.
+  public struct Entry: Sendable, Hashable {
+    /// What it says.
+    public let notification: NextcloudNotification
+    /// When it was sent, the last time.
+    public let sentAt: Date
+  }
 
   private let database: any Database
+  private let storageKey: StorageKey
   private let now: @Sendable () -> Date
 
-  /// The notifications in `database`.
-  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+  /// The notifications in `database`, sealed under `storageKey`.
+  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
+    self.storageKey = storageKey
     self.now = now
   }
 
-  /// Remembers the app of a user's notification.
-  public func remember(_ nid: Int64, app: String, user: Int64) async throws {
-    let now = now().milliseconds
+  /// Keeps a user's notification, in the place of one with its number.
+  public func keep(_ notification: NextcloudNotification, user: Int64) async throws {
+    let insertion = Statement(
+      """
+      INSERT INTO nextcloud_notifications
+        (user_id, nid, app, created_at, subject, message, object_type, object_id)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+      ON CONFLICT (user_id, nid) DO UPDATE SET app = excluded.app, created_at = excluded.created_at,
+        subject = excluded.subject, message = excluded.message, object_type = excluded.object_type,
+        object_id = excluded.object_id
+      """, .integer(user), .integer(notification.nid), .text(notification.app),
+      .integer(now().milliseconds), .bytes(storageKey.seal(notification.subject, for: Self.subjectPurpose)),
+      .bytes(storageKey.seal(notification.message, for: Self.messagePurpose)),
+      .bytes(storageKey.seal(notification.type, for: Self.typePurpose)),
+      .bytes(storageKey.seal(notification.id, for: Self.idPurpose)))
+    let removal = Statement(
+      """
+      DELETE FROM nextcloud_notifications WHERE user_id = $1 AND created_at <= (
+        SELECT created_at FROM nextcloud_notifications WHERE user_id = $1
+        ORDER BY created_at DESC LIMIT 1 OFFSET \(Self.maximumPerUser))
+      """, .integer(user))
     try await database.write { connection in
-      try connection.run(
-        Statement(
-          """
-          INSERT INTO nextcloud_notifications (user_id, nid, app, created_at) VALUES ($1, $2, $3, $4)
-          ON CONFLICT (user_id, nid) DO UPDATE SET app = excluded.app, created_at = excluded.created_at
-          """, .integer(user), .integer(nid), .text(app), .integer(now)))
-      try connection.run(
-        Statement(
-          """
-          DELETE FROM nextcloud_notifications WHERE user_id = $1 AND created_at <= (
-            SELECT created_at FROM nextcloud_notifications WHERE user_id = $1
-            ORDER BY created_at DESC LIMIT 1 OFFSET \(Self.maximumPerUser))
-          """, .integer(user)))
+      try connection.run(insertion)
+      try connection.run(removal)
     }
   }
 
-  /// The apps of those of these notifications that are remembered.
+  /// The newest of a user's, the newest first.
+  public func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
+    try await entries(
+      Statement(
+        "\(Self.select) WHERE user_id = $1 ORDER BY created_at DESC, nid DESC LIMIT $2", .integer(user),
+        .integer(Int64(limit))))
+  }
+
+  /// A user's notification with this number.
+  public func find(_ nid: Int64, user: Int64) async throws -> Entry? {
+    try await entries(
+      Statement("\(Self.select) WHERE user_id = $1 AND nid = $2", .integer(user), .integer(nid))
+    ).first
+  }
+
+  /// The apps of those of these notifications that are kept.
   public func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
     let statement = Statement(
       "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
       list: nids.map { .integer($0) })
     let rows = try await database.read { try $0.query(statement) }
     return try rows.reduce(into: [:]) { try $0[try $1.int64(0)] = $1.text(1) }
+  }
+
+  /// Whether a user has any.
+  public func hasAny(user: Int64) async throws -> Bool {
+    let statement = Statement(
+      "SELECT 1 FROM nextcloud_notifications WHERE user_id = $1 LIMIT 1", .integer(user))
+    return try await database.read { try $0.query(statement).first != nil }
   }
 
   /// Forgets notifications that were taken back; nil stands for all of the user's.
@@ -58,11 +101,35 @@ public struct NextcloudNotifications: Sendable {
     _ = try await database.execute(statement)
   }
 
-  /// Forgets what has been remembered for ``lifetime``.
-  public func removeOld() async throws {
-    _ = try await database.execute(
-      Statement(
-        "DELETE FROM nextcloud_notifications WHERE created_at < $1",
-        .integer((now() - Self.lifetime).milliseconds)))
+  /// Forgets some of those that were sent before a time; returns how many.
+  public func removeOld(before date: Date, limit: Int) async throws -> Int {
+    let statement = Statement(
+      """
+      DELETE FROM nextcloud_notifications WHERE (user_id, nid) IN (
+        SELECT user_id, nid FROM nextcloud_notifications WHERE created_at < $1 LIMIT $2)
+      """, .integer(date.milliseconds), .integer(Int64(limit)))
+    return try await database.write { try $0.run(statement) }
+  }
+
+  private static let select = """
+    SELECT nid, app, created_at, subject, message, object_type, object_id FROM nextcloud_notifications
+    """
+
+  private func entries(_ statement: Statement) async throws -> [Entry] {
+    let rows = try await database.read { try $0.query(statement) }
+    return try rows.map { row in
+      func text(_ index: Int, _ purpose: StorageKey.Purpose) throws -> String {
+        guard let text = storageKey.openText(try row.bytes(index), for: purpose) else {
+          throw DatabaseError(.corrupt, "a Nextcloud notification does not open")
+        }
+        return text
+      }
+      return Entry(
+        notification: NextcloudNotification(
+          nid: try row.int64(0), app: try row.text(1), subject: try text(3, Self.subjectPurpose),
+          message: try text(4, Self.messagePurpose), type: try text(5, Self.typePurpose),
+          id: try text(6, Self.idPurpose)),
+        sentAt: try row.date(2))
+    }
   }
 }

@@ -116,6 +116,7 @@ struct BouncerService {
         Repeating {
           await Housekeeping(
             registrations: registrations, legacy: store.legacy, devices: builtIn.devices,
+            notifications: store.nextcloudNotifications,
             status: MigrationStatus(database: store.database, now: now),
             lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
             now: now,

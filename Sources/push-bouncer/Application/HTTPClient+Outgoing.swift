@@ -5,11 +5,15 @@ import Operations
 
 extension HTTPClient.Configuration {
   /// For calls to the outside, under the same trust and through the same proxy as pushes.
-  static func outgoing(_ providers: Configuration.Providers) -> Self {
+  ///
+  /// - Parameter roots: more trust roots.
+  static func outgoing(
+    _ providers: Configuration.Providers, trusting roots: [NIOSSLCertificate] = []
+  ) -> Self {
     var settings = HTTPClient.Configuration()
-    if let file = providers.caFile {
+    if providers.caFile != nil || !roots.isEmpty {
       var tls = TLSConfiguration.makeClientConfiguration()
-      tls.additionalTrustRoots = [.file(file)]
+      tls.additionalTrustRoots = (providers.caFile.map { [.file($0)] } ?? []) + [.certificates(roots)]
       settings.tlsConfiguration = tls
     }
     if let proxy = providers.proxy, let host = proxy.host() {

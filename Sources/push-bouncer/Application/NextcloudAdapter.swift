@@ -3,6 +3,7 @@ import Delivery
 import Foundation
 import Hummingbird
 import Logging
+import NIOSSL
 import Nextcloud
 import Operations
 import Registrations
@@ -39,7 +40,9 @@ struct NextcloudAdapter {
       dependencies: .init(
         devices: devices, book: store.book, deliverer: deliverer, memory: memory, now: store.now,
         logger: logger))
-    let client = OutgoingClient(configuration: .outgoing(configuration.providers)) {
+    let client = OutgoingClient(
+      configuration: .outgoing(configuration.providers, trusting: try roots(settings.proxiesCAFile))
+    ) {
       IPAddress($0)?.isPublic == true
     }
     let keys = NextcloudKeys(database: store.database, storageKey: store.storageKey, now: store.now)
@@ -54,8 +57,8 @@ struct NextcloudAdapter {
         maximumAge: TimeInterval(configuration.delivery.maxAge.components.seconds)),
       dependencies: .init(
         keys: keys, registrations: registrations,
-        notifications: NextcloudNotifications(database: store.database, now: store.now), pushes: pushes,
-        client: client, now: store.now), logger: logger)
+        notifications: store.nextcloudNotifications, pushes: pushes, client: client, now: store.now),
+      logger: logger)
     let server = NextcloudServer(
       configuration: .init(
         url: settings.url, defaultProxy: defaultProxy, allowsLocalProxies: settings.allowsLocalProxies,
@@ -63,7 +66,8 @@ struct NextcloudAdapter {
         rateLimitPerAddress: configuration.http.rateLimitPerAddress,
         maximumBodyBytes: configuration.http.maxBodyBytes),
       dependencies: .init(
-        accounts: store.accounts, keys: keys, registrations: registrations, sender: sender,
+        accounts: store.accounts, keys: keys, registrations: registrations,
+        notifications: store.nextcloudNotifications, sender: sender,
         brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) }, now: store.now))
     return NextcloudAdapter(
       proxy: proxy, server: server, memory: memory, client: client, sender: sender,
@@ -84,6 +88,15 @@ struct NextcloudAdapter {
   }
 
   func close() async { await client.shutdown() }
+
+  private static func roots(_ file: String?) throws -> [NIOSSLCertificate] {
+    guard let file else { return [] }
+    guard let roots = try? NIOSSLCertificate.fromPEMFile(file), !roots.isEmpty else {
+      throw ConfigurationError(
+        source: file, key: "nextcloud.proxies_ca_file", "must name a readable file with certificates in PEM")
+    }
+    return roots
+  }
 
   private static func ownApps(_ file: String?) throws -> [NextcloudApp] {
     guard let file else { return [] }

@@ -55,6 +55,9 @@ struct Store {
   var legacy: LegacyRegistrations {
     LegacyRegistrations(database: database, storageKey: storageKey, now: now)
   }
+  var nextcloudNotifications: NextcloudNotifications {
+    NextcloudNotifications(database: database, storageKey: storageKey, now: now)
+  }
   var book: RegistrationBook { RegistrationBook(database: database, now: now) }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.

@@ -42,6 +42,7 @@ struct Instance: Sendable {
   let devices: Devices
   let keys: NextcloudKeys
   let registrations: NextcloudRegistrations
+  let notifications: NextcloudNotifications
   let pushes: NextcloudPushes
   let outgoing: OutgoingClient
   let settings: NextcloudSender.Configuration
@@ -74,6 +75,7 @@ struct Instance: Sendable {
     let finalSettings = settings
     let keys = NextcloudKeys(database: database, storageKey: storageKey, now: now)
     let registrations = NextcloudRegistrations(database: database, now: now)
+    let notifications = NextcloudNotifications(database: database, storageKey: storageKey, now: now)
     let pushes = NextcloudPushes(database: database, now: now)
     let outgoing = OutgoingClient(configuration: .init()) { IPAddress($0)?.isPublic == true }
     let sender = Self.sender(
@@ -83,7 +85,8 @@ struct Instance: Sendable {
         url: url, defaultProxy: { defaultProxy }, allowsLocalProxies: allowsLocalProxies,
         rateLimitPerUser: perUser, rateLimitPerAddress: perAddress, maximumBodyBytes: 1 << 20),
       dependencies: .init(
-        accounts: accounts, keys: keys, registrations: registrations, sender: sender, now: now))
+        accounts: accounts, keys: keys, registrations: registrations,
+        notifications: notifications, sender: sender, now: now))
     let router = Router(context: WireContext.self)
     router.add(middleware: EnvelopeMiddleware())
     server.addRoutes(to: router)
@@ -96,7 +99,8 @@ struct Instance: Sendable {
           test: testDatabase, clock: clock, storageKey: storageKey, accounts: accounts,
           devices: Devices(
             database: database, storageKey: storageKey, localServer: nil, now: now, changed: { _ in }),
-          keys: keys, registrations: registrations, pushes: pushes, outgoing: outgoing,
+          keys: keys, registrations: registrations, notifications: notifications, pushes: pushes,
+          outgoing: outgoing,
           settings: finalSettings,
           sender: sender, realm: realm, client: client))
     }
@@ -113,7 +117,7 @@ struct Instance: Sendable {
       dependencies: .init(
         keys: NextcloudKeys(database: database, storageKey: storageKey, now: now),
         registrations: NextcloudRegistrations(database: database, now: now),
-        notifications: NextcloudNotifications(database: database, now: now),
+        notifications: NextcloudNotifications(database: database, storageKey: storageKey, now: now),
         pushes: NextcloudPushes(database: database, now: now), client: client, now: now),
       logger: .quiet)
   }
@@ -139,7 +143,8 @@ struct Instance: Sendable {
 
   func call(
     _ method: HTTPRequest.Method, _ path: String, form: [(String, String)]? = nil, json: String? = nil,
-    headers: HTTPFields = [:], isOCS: Bool = true, format: String? = "json"
+    headers: HTTPFields = [:], isOCS: Bool = true, format: String? = "json",
+    base: String = "/ocs/v2.php"
   ) async throws -> Answer {
     var headers = headers
     if isOCS { headers[.ocsAPIRequest] = "true" }
@@ -151,7 +156,7 @@ struct Instance: Sendable {
       headers[.contentType] = headers[.contentType] ?? "application/json"
       body = ByteBuffer(string: json)
     }
-    let uri = "/ocs/v2.php/\(path)" + (format.map { "?format=\($0)" } ?? "")
+    let uri = "\(base)/\(path)" + (format.map { "?format=\($0)" } ?? "")
     return try await client.execute(uri: uri, method: method, headers: headers, body: body) { response in
       Answer(
         status: response.status.code, headers: response.headers, body: String(buffer: response.body))
@@ -204,9 +209,9 @@ struct SignedIn: Sendable {
 
   func call(
     _ method: HTTPRequest.Method, _ path: String, _ form: [(String, String)]? = nil,
-    userAgent: String? = nil
+    json: String? = nil, userAgent: String? = nil, base: String = "/ocs/v2.php"
   ) async throws -> Instance.Answer {
-    try await instance.call(method, path, form: form, headers: headers(userAgent))
+    try await instance.call(method, path, form: form, json: json, headers: headers(userAgent), base: base)
   }
 
   /// What a phone sends to register.

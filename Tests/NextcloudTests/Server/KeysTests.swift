@@ -51,24 +51,24 @@ import Wire
     }
   }
 
-  @Test func `of notifications the newest are remembered, for a month`() async throws {
+  @Test func `of notifications the newest are kept, so long`() async throws {
     try await Instance.test { instance in
       let app = try await instance.user()
-      let notifications = NextcloudNotifications(
-        database: instance.database, now: { [clock = instance.clock] in clock.now })
+      let notifications = instance.notifications
       for nid in Int64(1)...1002 {
         instance.clock.advance(0.001)
-        try await notifications.remember(nid, app: "app\(nid)", user: app.user.id)
+        try await notifications.keep(
+          .init(nid: nid, app: "app\(nid)", subject: "Hello", type: "chat", id: "room"), user: app.user.id)
       }
       #expect(
         try await notifications.apps(of: [1, 2, 3, 1002, 5000], user: app.user.id)
           == [3: "app3", 1002: "app1002"])
-      instance.clock.advance(NextcloudNotifications.lifetime - 0.5)
-      try await notifications.removeOld()
-      #expect(try await notifications.apps(of: [1002], user: app.user.id).isEmpty == false)
-      instance.clock.advance(1)
-      try await notifications.removeOld()
-      #expect(try await notifications.apps(of: [1002], user: app.user.id).isEmpty)
+      let sentAt = instance.clock.now
+      #expect(try await notifications.removeOld(before: sentAt, limit: 600) == 600)
+      #expect(try await notifications.removeOld(before: sentAt, limit: 600) == 399)
+      #expect(try await notifications.apps(of: [1001, 1002], user: app.user.id) == [1002: "app1002"])
+      #expect(try await notifications.removeOld(before: sentAt + 0.001, limit: 600) == 1)
+      #expect(try await notifications.hasAny(user: app.user.id) == false)
     }
   }
 }

@@ -51,8 +51,10 @@ import Wire
         #expect(try await instance.call(.get, path, isOCS: false).status == 412)
       }
       var headers = app.headers()
-      headers[.ocsAPIRequest] = "1"
+      headers[.ocsAPIRequest] = ""
       #expect(try await instance.call(.delete, SignedIn.push, headers: headers, isOCS: false).status == 412)
+      headers[.ocsAPIRequest] = "1"
+      #expect(try await instance.call(.delete, SignedIn.push, headers: headers, isOCS: false).status == 200)
     }
   }
 
@@ -176,7 +178,7 @@ import Wire
       for name in ["nobody", "alice%40example.org", "%00", "%"] {
         let answer = try await instance.call(.get, "identityproof/key/\(name)")
         #expect(answer.status == 404)
-        #expect(answer.data == ["User not found"])
+        #expect(answer.data == ["Account not found"])
       }
       let (dotted, _, _) = try await instance.accounts.put(
         .init(email: "x@example.org", username: "x@y.z"), userID: 20, realm: instance.realm.uuid)
@@ -186,12 +188,80 @@ import Wire
     }
   }
 
-  @Test func `notifications are not kept here`() async throws {
+  @Test func `v1 says the same in its own way: HTTP's 200, and 100 for success`() async throws {
     try await Instance.test { instance in
       let app = try await instance.user()
-      for path in ["notifications", "notifications/7"] {
-        let answer = try await app.call(.get, "apps/notifications/api/v2/\(path)")
-        #expect((answer.status, answer.meta?["statuscode"]?.integer, answer.data) == (404, 404, []))
+      let base = "/ocs/v1.php"
+      func meta(_ status: String, _ code: Int64, _ message: String) -> JSON {
+        [
+          "status": .string(status), "statuscode": .integer(code), "message": .string(message),
+          "totalitems": "", "itemsperpage": "",
+        ]
+      }
+      let capabilities = try await app.call(.get, "cloud/capabilities", base: base)
+      #expect(capabilities.status == 200)
+      #expect(capabilities.meta == meta("ok", 100, "OK"))
+      #expect(capabilities.data == (try await app.call(.get, "cloud/capabilities").data))
+      // What is 201 and 202 there is as good.
+      let registered = try await app.call(.post, SignedIn.push, SignedIn.form(), base: base)
+      #expect((registered.status, registered.meta) == (200, meta("ok", 100, "OK")))
+      let unregistered = try await app.call(.delete, SignedIn.push, base: base)
+      #expect((unregistered.status, unregistered.meta) == (200, meta("ok", 100, "OK")))
+      let refused = try await app.call(.post, SignedIn.push, base: base)
+      #expect((refused.status, refused.meta) == (200, meta("failure", 400, "")))
+      #expect(refused.code == "INVALID_PUSHTOKEN_HASH")
+      let stranger = try await instance.call(.delete, SignedIn.push, base: base)
+      #expect(stranger.status == 401)
+      #expect(stranger.meta == meta("failure", 997, "Current user is not logged in"))
+      let forged = try await instance.call(
+        .delete, SignedIn.push, headers: app.headers(), isOCS: false, base: "/ocs//v1.php/")
+      #expect((forged.status, forged.body) == (412, #"{"message":"CSRF check failed"}"#))
+      let xml = try await instance.call(.get, "identityproof/key/nobody", format: nil, base: "/" + base)
+      #expect(xml.status == 200)
+      #expect(
+        xml.body.contains("<statuscode>404</statuscode>\n  <message></message>\n  <totalitems></totalitems>"))
+    }
+  }
+
+  @Test func `an endpoint that is not there is told so in the envelope`() async throws {
+    try await Instance.test { instance in
+      for path in [
+        "apps/spreed/api/v4/room", "cloud", "nothing", "/cloud//nothing", "cloud/capabilities/more",
+      ] {
+        let answer = try await instance.call(.get, path)
+        #expect((answer.status, answer.meta?["statuscode"]?.integer) == (404, 998))
+        #expect(answer.data == [])
+        let old = try await instance.call(.post, path, isOCS: false, base: "/ocs/v1.php")
+        #expect((old.status, old.meta?["statuscode"]?.integer) == (200, 998))
+        #expect(old.meta?["status"] == "failure")
+      }
+      let xml = try await instance.call(.get, "nothing", format: nil)
+      #expect(xml.body.contains("<statuscode>998</statuscode>"))
+      let accepting = try await instance.call(
+        .get, "nothing", headers: [.accept: "application/json"], format: nil)
+      #expect(accepting.meta?["statuscode"]?.integer == 998)
+      for base in ["/ocs/v3.php", "/ocs", "/elsewhere"] {
+        let answer = try await instance.call(.get, "nothing", base: base)
+        #expect((answer.status, answer.json["msg"]) == (404, "Not found"))
+      }
+    }
+  }
+
+  @Test func `an app whose password is gone hears so from the capabilities too`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      #expect(try await app.call(.get, "cloud/capabilities").status == 200)
+      #expect(try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id))
+      for path in ["cloud/capabilities", "identityproof/key/alice"] {
+        for base in ["/ocs/v1.php", "/ocs/v2.php"] {
+          let answer = try await app.call(.get, path, base: base)
+          #expect((answer.status, answer.meta?["statuscode"]?.integer) == (401, 997))
+        }
+      }
+      for authorization in [SignedIn.basic("alice", "wrong"), "Bearer wrong", "Basic x", "Digest x"] {
+        let answer = try await instance.call(
+          .get, "cloud/capabilities", headers: [.authorization: authorization])
+        #expect((answer.status, answer.meta?["statuscode"]?.integer) == (401, 997))
       }
     }
   }

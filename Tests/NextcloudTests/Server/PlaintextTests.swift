@@ -12,7 +12,7 @@ import Wire
 
   private func notification(
     _ subject: String, app: String = "spreed", type: String = "chat", id: String = "t0k3n", nid: Int64 = 1337
-  ) -> NextcloudMessage.Notification {
+  ) -> NextcloudNotification {
     .init(nid: nid, app: app, subject: subject, type: type, id: id)
   }
 
@@ -25,7 +25,7 @@ import Wire
   @Test func `every plaintext of the vectors comes out byte for byte`() throws {
     let vectors = try Vectors.load()
     func expected(_ name: String) throws -> String { try #require(vectors.notifications[name]).plaintext }
-    func made(_ notification: NextcloudMessage.Notification) -> String {
+    func made(_ notification: NextcloudNotification) -> String {
       text(PushPlaintext.notification(notification, limit: 214))
     }
     let chat = notification("Test mentioned you in a private conversation")

@@ -1,44 +1,24 @@
-internal import Registrations
+public import Registrations
 public import Wire
 
 /// What the host application wants a user's phones to know.
 public enum NextcloudMessage: Sendable, Hashable {
-  /// A notification.
-  public struct Notification: Sendable, Hashable {
-    /// Its number, by which apps fetch it and it is taken back.
-    public var nid: Int64
-    /// Whose it is: letters, digits, `_`, `-` and `.`, at most 64.
-    public var app: String
-    /// What people read; cut where it does not fit.
-    public var subject: String
-    /// What kind of thing it is about.
-    public var type: String
-    /// Which.
-    public var id: String
-
-    /// A notification by its parts.
-    public init(nid: Int64, app: String, subject: String, type: String, id: String) {
-      self.nid = nid
-      self.app = app
-      self.subject = subject
-      self.type = type
-      self.id = id
-    }
-  }
-
   /// There is a notification.
-  case notification(Notification)
+  case notification(NextcloudNotification)
   /// These are gone, which are all of this app; nil where it is not told.
   case deletion(nids: [Int64], app: String?)
   /// All are gone.
   case deletionOfAll
+
+  /// Those that are gone; nil stands for all.
+  var deleted: [Int64]? { if case .deletion(let nids, _) = self { nids } else { nil } }
 
   /// How many notifications are taken back at a time.
   public static let maximumDeletions = 1000
   /// The largest number of a notification: what every reader of JSON has exactly (2^53 - 1).
   static let maximumNumber: Int64 = 9_007_199_254_740_991
 
-  /// Reads the part `nextcloud` of a call of the backend API (`spec/interface.md` 6).
+  /// Reads the part `nextcloud` of a call of the backend API.
   public init(_ field: Field) throws(APIError) {
     if let nids = field["delete_nids"].present {
       try field.forbidMembers(except: ["delete_nids", "app"])
@@ -54,11 +34,12 @@ public enum NextcloudMessage: Sendable, Hashable {
       guard try all.bool() else { throw all.error("is not true") }
       self = .deletionOfAll
     } else {
-      try field.forbidMembers(except: ["nid", "app", "subject", "type", "id"])
+      try field.forbidMembers(except: ["nid", "app", "subject", "message", "type", "id"])
       self = .notification(
-        Notification(
+        NextcloudNotification(
           nid: try field["nid"].nid(), app: try field["app"].app(),
           subject: try field["subject"].text(65_536),
+          message: try field["message"].present?.text(65_536) ?? "",
           type: try field["type"].present?.text(256) ?? "", id: try field["id"].present?.text(256) ?? ""))
     }
   }

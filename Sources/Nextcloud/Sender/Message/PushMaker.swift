@@ -19,13 +19,16 @@ struct PushMaker: Sendable {
 
   /// The pushes of a message to these phones of a user.
   ///
-  /// - Parameter apps: of the notifications that are taken back, as far as they are known.
+  /// - Parameters:
+  ///   - apps: of the notifications that are taken back, as far as they are known.
+  ///   - appPassword: of the phone that is not told.
   func pushes(
-    of message: NextcloudMessage, apps: [Int64: String], to phones: [NextcloudRegistration]
+    of message: NextcloudMessage, apps: [Int64: String], to phones: [NextcloudRegistration],
+    except appPassword: Int64? = nil
   ) async -> Result {
     let hasTalk = phones.contains { $0.description.appKind == .talk }
     var result = Result()
-    for phone in phones {
+    for phone in phones where phone.description.appPassword != appPassword {
       let contents = Self.contents(of: message, apps: apps, for: phone.description.appKind, hasTalk: hasTalk)
       guard !contents.isEmpty else { continue }
       guard let key = try? RSAPublicKey(pem: phone.description.deviceKey),
@@ -44,7 +47,7 @@ struct PushMaker: Sendable {
 
   /// What one push says.
   enum Content: Sendable, Hashable {
-    case notification(NextcloudMessage.Notification)
+    case notification(NextcloudNotification)
     case deletion([UInt8])
     case deletionOfAll
   }

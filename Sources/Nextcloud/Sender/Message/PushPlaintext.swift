@@ -1,3 +1,4 @@
+internal import Registrations
 internal import Wire
 
 /// What a phone finds in a push (`spec/nextcloud.md` 4.3), as PHP writes it: within what RSA can encrypt.
@@ -9,7 +10,7 @@ enum PushPlaintext {
 
   /// A notification. Its subject is cut where the JSON would be longer than 204 bytes; type and id, which
   /// apps can do without, go where they alone make it longer than `limit`.
-  static func notification(_ notification: NextcloudMessage.Notification, limit: Int) -> [UInt8] {
+  static func notification(_ notification: NextcloudNotification, limit: Int) -> [UInt8] {
     let whole = cut(notification, withObject: true)
     return whole.count <= limit ? whole : cut(notification, withObject: false)
   }
@@ -31,7 +32,7 @@ enum PushPlaintext {
   /// All are gone.
   static var deletionOfAll: [UInt8] { JSON.object(["delete-all": true]).php() }
 
-  private static func cut(_ notification: NextcloudMessage.Notification, withObject: Bool) -> [UInt8] {
+  private static func cut(_ notification: NextcloudNotification, withObject: Bool) -> [UInt8] {
     func encode(_ subject: String) -> [UInt8] {
       var object: JSON.Object = [
         "nid": .integer(notification.nid), "app": .string(notification.app), "subject": .string(subject),

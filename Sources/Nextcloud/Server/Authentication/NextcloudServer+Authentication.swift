@@ -5,13 +5,13 @@ internal import Wire
 
 extension NextcloudServer {
   typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer
-  typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest, WireContext) async throws -> OCSAnswer
+  typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
 
   /// For calls of a signed-in user: so many per user. Who is not signed in is told so before anything else.
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
-    answering { request, call, context in
+    answering { request, call in
       guard let login = try await login(request) else {
-        try count(context.clientAddress, by: perAddress)
+        try count(call.context.clientAddress, by: perAddress)
         throw OCSAnswer.notLoggedIn
       }
       try Self.checkForgery(request)
@@ -22,29 +22,31 @@ extension NextcloudServer {
     }
   }
 
-  /// For calls of anybody: those of who is not signed in so many per address.
+  /// For calls of anybody: those of who is not signed in so many per address. Credentials that are wrong, or
+  /// not valid any more, are never taken for none: an app has to hear that it was signed out.
   func open(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
-    answering { request, call, context in
+    answering { request, call in
       try Self.checkForgery(request)
       let login = try await login(request)
       try count(
-        login.map { "\($0.user.id)" } ?? context.clientAddress, by: login == nil ? perAddress : perUser)
-      return try await handler(login, call, context)
+        login.map { "\($0.user.id)" } ?? call.context.clientAddress, by: login == nil ? perAddress : perUser)
+      guard login != nil || request.headers[.authorization] == nil else { throw OCSAnswer.notLoggedIn }
+      return try await handler(login, call)
     }
   }
 
   private func answering(
-    _ body: @escaping @Sendable (Request, OCSRequest, WireContext) async throws -> OCSAnswer
+    _ body: @escaping @Sendable (Request, OCSRequest) async throws -> OCSAnswer
   ) -> Router<WireContext>.Handler {
     { request, context in
-      let call = try await OCSRequest(request, limit: configuration.maximumBodyBytes)
+      let call = try await OCSRequest(request, context, limit: configuration.maximumBodyBytes)
       do {
-        return try await body(request, call, context).response(call.format)
+        return try await body(request, call).response(call.format, call.version)
       } catch let answer as OCSAnswer {
-        return answer.response(call.format)
+        return answer.response(call.format, call.version)
       } catch let error as APIError where error.status != .serviceUnavailable {
         return OCSAnswer(error.status, data: ["message": .string(error.message)], message: error.message)
-          .response(call.format)
+          .response(call.format, call.version)
       } catch is ForgedRequest {
         return ForgedRequest.response
       }
@@ -79,7 +81,9 @@ extension NextcloudServer {
 
   /// A browser that was lured here would not send the header; nor would it have a bearer token.
   private static func checkForgery(_ request: Request) throws {
-    guard request.headers[.ocsAPIRequest] == "true" || bearer(request) != nil else { throw ForgedRequest() }
+    guard request.headers[.ocsAPIRequest]?.isEmpty == false || bearer(request) != nil else {
+      throw ForgedRequest()
+    }
   }
 
   @discardableResult

@@ -3,10 +3,10 @@ internal import Hummingbird
 internal import NIOCore
 internal import Wire
 
-/// An answer in the envelope of the Open Collaboration Services (`spec/nextcloud.md` 3.1):
+/// An answer in the envelope of the Open Collaboration Services:
 /// `{"ocs":{"meta":{"status","statuscode","message"},"data":...}}`, in JSON or XML.
 struct OCSAnswer: Error, Sendable {
-  /// HTTP's status.
+  /// HTTP's status, as `v2.php` tells it.
   var status: HTTPResponse.Status
   /// The envelope's, where it is not HTTP's.
   var statusCode: Int
@@ -35,15 +35,28 @@ struct OCSAnswer: Error, Sendable {
     return answer
   }
 
-  /// The answer in a format.
-  func response(_ format: OCSFormat) -> Response {
-    let envelope: JSON = [
-      "meta": [
-        "status": status.kind == .successful ? "ok" : "failure", "statuscode": .integer(Int64(statusCode)),
-        "message": .string(message),
-      ],
-      "data": data,
+  /// There is no such endpoint; that has a number of its own, too.
+  static var unknownPath: OCSAnswer {
+    var answer = OCSAnswer(.notFound, message: "Invalid query, please check the syntax.")
+    answer.statusCode = 998
+    return answer
+  }
+
+  /// The answer in a format, as a version of the protocol puts it: in `v1.php` success is 100, and HTTP's
+  /// status is 200 but for those who are not logged in.
+  func response(_ format: OCSFormat, _ version: OCSVersion) -> Response {
+    guard status != .notModified else { return Response(status: status, headers: headers) }
+    let isSuccess = status.kind == .successful
+    var meta: JSON.Object = [
+      "status": isSuccess ? "ok" : "failure",
+      "statuscode": .integer(version == .v1 && isSuccess ? 100 : Int64(statusCode)),
+      "message": .string(message),
     ]
+    if version == .v1 {
+      meta["totalitems"] = ""
+      meta["itemsperpage"] = ""
+    }
+    let envelope: JSON = ["meta": .object(meta), "data": data]
     var all: HTTPFields = [
       .contentType: format.contentType, .cacheControl: "no-cache, no-store, must-revalidate",
     ]
@@ -53,6 +66,8 @@ struct OCSAnswer: Error, Sendable {
       case .json: JSON.object(["ocs": envelope]).php(hexTags: true)
       case .xml: OCSXML.document(envelope)
       }
-    return Response(status: status, headers: all, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    return Response(
+      status: version == .v2 || status == .unauthorized ? status : .ok, headers: all,
+      body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
   }
 }

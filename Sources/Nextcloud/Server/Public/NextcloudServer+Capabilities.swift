@@ -2,11 +2,9 @@ internal import HTTPTypes
 internal import Wire
 
 extension NextcloudServer {
-  /// `GET cloud/capabilities` (`spec/nextcloud.md` 3.2). Who is not signed in is not told of notifications.
+  /// `GET cloud/capabilities`. Who is not signed in is not told of notifications.
   /// `push` among the endpoints is for clients of the draft of 2017.
-  func capabilities(
-    _ login: NextcloudLogin?, _ call: OCSRequest, _ context: WireContext
-  ) async throws -> OCSAnswer {
+  func capabilities(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
     var capabilities: JSON.Object = ["core": ["pollinterval": 60]]
     if login != nil {
       capabilities["notifications"] = [

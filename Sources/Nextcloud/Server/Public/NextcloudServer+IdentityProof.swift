@@ -7,11 +7,9 @@ internal import Wire
 
 extension NextcloudServer {
   /// `GET identityproof/key/{userId}`: the key that signs for a user, which anybody may know
-  /// (`spec/nextcloud.md` 3.7).
-  func identityProof(
-    _ login: NextcloudLogin?, _ call: OCSRequest, _ context: WireContext
-  ) async throws -> OCSAnswer {
-    let name = context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
+  /// by their user id.
+  func identityProof(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
+    let name = call.context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
     guard let user = try await dependencies.accounts.find(username: name) else { throw Self.noUser }
     do {
       return OCSAnswer(.ok, data: ["public": .string(try await dependencies.keys.publicKey(of: user.id))])
@@ -21,5 +19,5 @@ extension NextcloudServer {
     }
   }
 
-  private static var noUser: OCSAnswer { OCSAnswer(.notFound, data: ["User not found"]) }
+  private static var noUser: OCSAnswer { OCSAnswer(.notFound, data: ["Account not found"]) }
 }
