@@ -220,6 +220,7 @@ let package = Package(
         .product(name: "NIOFoundationCompat", package: "swift-nio"),
         .product(name: "NIOHTTP1", package: "swift-nio"),
         .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+        .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "NIOSSL", package: "swift-nio-ssl"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -421,7 +422,7 @@ let package = Package(
     .testTarget(
       name: "push-bouncerTests",
       dependencies: [
-        "push-bouncer", "Operations", "ProviderSimulator", "SQL", "Sealing", "Wire",
+        "push-bouncer", "Operations", "ProviderSimulator", "SQL", "Sealing", "TestSupport", "Wire",
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -21,6 +21,8 @@ import Testing
 
     func wait(_ seconds: Int64) { loop.advanceTime(by: .seconds(seconds)) }
 
+    func end() { channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent()) }
+
     func receive(_ parts: HTTPRequestPart...) throws {
       for part in parts { try channel.writeInbound(part) }
     }
@@ -100,5 +102,75 @@ import Testing
     #expect(
       try connection.channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .ok)))
     #expect(try connection.channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
+  }
+
+  // MARK: the listener ends
+
+  /// Notes when it hears that the connection is to end with its answer.
+  private final class Ending: ChannelInboundHandler {
+    typealias InboundIn = HTTPRequestPart
+
+    var isHeard = false
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+      if event is ChannelShouldQuiesceEvent { isHeard = true }
+    }
+  }
+
+  @Test func aFirstRequestIsWaitedFor() throws {
+    let connection = try Connection()
+    connection.wait(20)
+    connection.end()
+    connection.loop.advanceTime(by: .milliseconds(1999))
+    #expect(connection.isOpen)
+    connection.loop.advanceTime(by: .milliseconds(1))
+    #expect(!connection.isOpen)
+  }
+
+  @Test func whatComesBitByBitIsWaitedFor() throws {
+    let connection = try Connection()
+    let ending = Ending()
+    try connection.channel.pipeline.syncOperations.addHandler(ending)
+    connection.end()
+    connection.wait(1)
+    #expect(!ending.isHeard)
+    try connection.receive(head)
+    #expect(ending.isHeard)
+    for _ in 0..<5 {
+      connection.wait(1)
+      try connection.receive(.body(ByteBuffer(string: "x")))
+    }
+    try connection.receive(.end(nil))
+    connection.wait(3600)
+    #expect(connection.isOpen)
+    try connection.answer()
+    guard case .head(let answer)? = try connection.channel.readOutbound(as: HTTPResponsePart.self) else {
+      return #expect(Bool(false))
+    }
+    #expect(answer.headerFields[.connection] == "close")
+  }
+
+  @Test func whatStopsComingIsNot() throws {
+    let connection = try Connection()
+    try connection.receive(head)
+    connection.end()
+    connection.loop.advanceTime(by: .milliseconds(1999))
+    #expect(connection.isOpen)
+    connection.loop.advanceTime(by: .milliseconds(1))
+    #expect(!connection.isOpen)
+  }
+
+  @Test func anotherRequestIsNotWaitedForLong() throws {
+    let connection = try Connection()
+    try connection.receive(head, .end(nil))
+    try connection.answer()
+    connection.end()
+    connection.loop.advanceTime(by: .milliseconds(99))
+    #expect(connection.isOpen)
+    try connection.receive(head)
+    connection.wait(1)
+    #expect(connection.isOpen)
+    connection.wait(1)
+    #expect(!connection.isOpen)
   }
 }

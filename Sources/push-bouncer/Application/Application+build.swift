@@ -2,8 +2,6 @@ import Backend
 import Delivery
 import Foundation
 import Hummingbird
-import HummingbirdCore
-import HummingbirdTLS
 import Logging
 import NIOCore
 import Operations
@@ -29,11 +27,14 @@ struct BouncerService {
 
   /// Puts the parts together. Nothing listens yet.
   ///
-  /// - Parameter clockOffset: what the service's clock is ahead of the real one, for tests.
-  static func build(_ configuration: Configuration, clockOffset: Duration = .zero, logger: Logger)
-    async throws
-    -> BouncerService
-  {
+  /// - Parameters:
+  ///   - sockets: where it listens, if not on sockets of its own.
+  ///   - manager: who wants to hear how it fares.
+  ///   - clockOffset: what the service's clock is ahead of the real one, for tests.
+  static func build(
+    _ configuration: Configuration, sockets: PassedSockets = PassedSockets(), manager: ServiceManager? = nil,
+    clockOffset: Duration = .zero, logger: Logger
+  ) async throws -> BouncerService {
     let offset = TimeInterval(clockOffset.components.seconds)
     let now: @Sendable () -> Date = { Date() + offset }
     let metrics = PrometheusRegistry.shared
@@ -125,18 +126,26 @@ struct BouncerService {
         },
         Bounded(
           listener: adminListener(
-            configuration, readiness: readiness, metrics: metrics, port: adminPort, logger: logger),
-          address: "admin.host and admin.port", limit: .seconds(1)),
-        // What has been taken waits for the providers as long as it may, and then has a moment to be answered.
+            configuration, socket: sockets.admin, readiness: readiness, metrics: metrics, port: adminPort,
+            logger: logger),
+          limit: .seconds(1)),
         Bounded(
-          listener: try publicListener(configuration, port: publicPort, logger: logger) { router in
+          listener: try publicListener(
+            configuration, socket: sockets.public, port: publicPort, logger: logger
+          ) { router in
             bouncer.addRoutes(to: router)
             builtIn.server.addRoutes(to: router)
             backend.addRoutes(to: router)
             nextcloud?.addRoutes(to: router)
           },
-          address: "http.host and http.port", limit: configuration.delivery.deadline + .seconds(1)),
+          limit: max(drainLimit, configuration.delivery.deadline + .seconds(3))),
+        Repeating {
+          await manager?.follow(store.database, logger: logger) {
+            publicPort.number != nil && adminPort.number != nil
+          }
+        },
         Draining {
+          manager?.tell(.stopping)
           readiness.drain()
           builtIn.bell.close()
         },
@@ -144,12 +153,18 @@ struct BouncerService {
       publicPort: publicPort, adminPort: adminPort, keyFolder: keyFolder, logger: logger)
   }
 
+  /// What has been taken waits for the database and the providers as long as it may, and has a moment to be
+  /// answered then.
+  private static let drainLimit = Duration.seconds(15)
+
   private static func publicListener(
-    _ configuration: Configuration, port: Port, logger: Logger, addRoutes: (Router<WireContext>) -> Void
+    _ configuration: Configuration, socket: CInt?, port: Port, logger: Logger,
+    addRoutes: (Router<WireContext>) -> Void
   ) throws -> some ServiceLifecycle.Service {
+    let http = configuration.http
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver())
-    router.add(middleware: EnvelopeMiddleware(trustedProxies: Set(configuration.http.trustedProxies)))
+    router.add(middleware: EnvelopeMiddleware(trustedProxies: Set(http.trustedProxies)))
     // What the admins of Nextcloud look for to see that the proxy is there.
     router.get("/") { _, _ in
       Response(
@@ -157,48 +172,30 @@ struct BouncerService {
         body: ResponseBody(byteBuffer: ByteBuffer(string: "404 page not found")))
     }
     addRoutes(router)
-    return Application(
-      router: router,
-      server: try .public(configuration.http.tls),
-      configuration: .init(address: .hostname(configuration.http.host, port: configuration.http.port)),
-      onServerRunning: { channel in
-        port.announce(
-          "public", scheme: configuration.http.tls == nil ? "http" : "https", channel, logger: logger)
-      },
-      logger: logger)
+    return Listener(
+      responder: router.buildResponder(),
+      address: .init(host: http.host, port: http.port, keys: "http.host and http.port", passed: socket),
+      tls: try http.tls?.serverConfiguration(), logger: logger
+    ) { channel in
+      port.announce("public", scheme: http.tls == nil ? "http" : "https", channel, logger: logger)
+    }
   }
 
   private static func adminListener(
-    _ configuration: Configuration, readiness: Readiness, metrics: PrometheusRegistry, port: Port,
-    logger: Logger
+    _ configuration: Configuration, socket: CInt?, readiness: Readiness, metrics: PrometheusRegistry,
+    port: Port, logger: Logger
   ) -> some ServiceLifecycle.Service {
+    let admin = configuration.admin
     let router = Router(context: WireContext.self)
     // Whoever watches asks all the time: that is not worth a line each.
     router.add(middleware: RequestObserver(level: .debug))
     router.add(middleware: EnvelopeMiddleware())
-    OperatorRoutes(readiness: readiness, metrics: metrics, token: configuration.admin.token).add(to: router)
-    return Application(
-      router: router,
-      server: .http1(configuration: .guarded),
-      configuration: .init(address: .hostname(configuration.admin.host, port: configuration.admin.port)),
-      onServerRunning: { channel in port.announce("admin", scheme: "http", channel, logger: logger) },
-      logger: logger)
-  }
-}
-
-extension HTTP1Channel.Configuration {
-  /// A listener on which no client may hold a connection for nothing.
-  static var guarded: Self {
-    .init(additionalChannelHandlers: [RequestDeadline(timeout: .seconds(30)), ExpectContinue()])
-  }
-}
-
-extension HTTPServerBuilder {
-  /// HTTP/1.1, over TLS if there is a certificate.
-  fileprivate static func `public`(_ tls: Configuration.TLS?) throws -> HTTPServerBuilder {
-    let http = HTTPServerBuilder.http1(configuration: .guarded)
-    guard let tls else { return http }
-    return try .tls(http, tlsConfiguration: tls.serverConfiguration())
+    OperatorRoutes(readiness: readiness, metrics: metrics, token: admin.token).add(to: router)
+    return Listener(
+      responder: router.buildResponder(),
+      address: .init(host: admin.host, port: admin.port, keys: "admin.host and admin.port", passed: socket),
+      logger: logger
+    ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }
   }
 }
 

@@ -24,27 +24,14 @@ struct Draining: Service {
   }
 }
 
-/// A listener could not be put where the configuration wants it.
-struct ListenFailure: Error, CustomStringConvertible {
-  let description: String
-}
-
 /// A listener that gets so much time, once the shutdown has come to it, to finish what it has begun.
 struct Bounded<Listener: Service>: Service {
   let listener: Listener
-  /// The keys of the configuration that say where it listens, for whoever has to mend them.
-  let address: String
   let limit: Duration
 
   func run() async throws {
     try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask {
-        do {
-          try await listener.run()
-        } catch let error as IOError {
-          throw ListenFailure(description: "\(address): cannot listen there: \(error.localizedDescription)")
-        }
-      }
+      tasks.addTask { try await listener.run() }
       tasks.addTask {
         try? await gracefulShutdown()
         try? await Task.sleep(for: limit)

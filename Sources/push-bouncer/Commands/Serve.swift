@@ -8,13 +8,19 @@ import UnixSignals
 /// `serve`: the service itself.
 struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Runs the service until SIGTERM or SIGINT, then drains; SIGHUP reads the keys again.")
+    abstract: "Runs the service until SIGTERM or SIGINT, then drains; SIGHUP reads the keys again.",
+    discussion: """
+      Takes its listening sockets from systemd where it is given them (LISTEN_FDS): named public and admin, or \
+      in that order, so that a restart refuses no connection. Tells systemd when it is ready, stops and is alive \
+      (NOTIFY_SOCKET, WATCHDOG_USEC).
+      """)
 
   @OptionGroup var options: GlobalOptions
 
   @Option(help: .hidden) var clockOffset: String?
 
   func run() async throws {
+    let (sockets, manager) = (try PassedSockets.take(), try ServiceManager.take())
     let (configuration, warnings) = try options.read()
     guard let offset = clockOffset.map(Configuration.duration) ?? .zero else {
       throw ValidationError("--clock-offset wants a duration, like 25h")
@@ -30,7 +36,8 @@ struct Serve: AsyncParsableCommand {
 
     // A limit on the size of files is a full disk like any other: an error, and no end of the process.
     signal(SIGXFSZ, SIG_IGN)
-    let service = try await BouncerService.build(configuration, clockOffset: offset, logger: logger)
+    let service = try await BouncerService.build(
+      configuration, sockets: sockets, manager: manager, clockOffset: offset, logger: logger)
     let group = ServiceGroup(
       configuration: .init(
         services: service.services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))

@@ -74,6 +74,12 @@ public final class OthersHost: Sendable {
     }
   }
 
+  /// A certificate for `localhost` that vouches for itself, and its key, both in PEM.
+  public static func selfSignedPEM() throws -> (certificate: String, key: String) {
+    let (certificate, key) = try selfSigned()
+    return (try certificate.serializeAsPEM().pemString, key.pemRepresentation)
+  }
+
   private static func selfSigned() throws -> (Certificate, P256.Signing.PrivateKey) {
     let key = P256.Signing.PrivateKey()
     let name = try DistinguishedName { CommonName("localhost") }

@@ -51,14 +51,14 @@ struct Stage {
   }
 
   func serve(
-    _ arguments: [String], through launcher: [String] = [],
+    _ arguments: [String], through launcher: [String] = [], input: FileHandle = .nullDevice,
     test: (Running, ChatServer) async throws -> Void
   ) async throws {
     let providers = [
       "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint", simulator.apnsEndpoint, "--fcm.endpoint",
       simulator.fcmEndpoint, "--bouncer.rate_limit.per_server", "0",
     ]
-    try await place.serve(providers + arguments, through: launcher) { running in
+    try await place.serve(providers + arguments, through: launcher, input: input) { running in
       // A client of its own: connections to a service that was killed are no use to the next.
       try await withClient { client in
         let server = ChatServer(

@@ -35,9 +35,12 @@ struct Workplace {
     try await run(arguments, environment: environment)
   }
 
-  func run(_ arguments: [String], environment: [String: String] = [:]) async throws -> Result {
+  /// - Parameter launcher: a command that runs the one that follows it.
+  func run(
+    _ arguments: [String], through launcher: [String] = [], environment: [String: String] = [:]
+  ) async throws -> Result {
     let files = try makeFiles()
-    let process = prepare(arguments, environment, files)
+    let process = prepare(arguments, environment, files, launcher)
     try await withCheckedThrowingContinuation { continuation in
       process.terminationHandler = { _ in continuation.resume() }
       do { try process.run() } catch { continuation.resume(throwing: error) }
@@ -52,12 +55,15 @@ struct Workplace {
     try await serve(arguments, test: test)
   }
 
-  /// - Parameter launcher: a command that runs the one that follows it.
+  /// - Parameters:
+  ///   - launcher: a command that runs the one that follows it.
+  ///   - input: what it has as its standard input.
   func serve(
-    _ arguments: [String], through launcher: [String] = [], test: (Running) async throws -> Void
+    _ arguments: [String], through launcher: [String] = [], input: FileHandle = .nullDevice,
+    test: (Running) async throws -> Void
   ) async throws {
     let ports = ["--http.port", "0", "--admin.port", "0", "--log.format", "json"]
-    try await start(["serve"] + ports + arguments, through: launcher) { running in
+    try await start(["serve"] + ports + arguments, through: launcher, input: input) { running in
       await eventually("listening") { running.port(of: "public") != nil && running.port(of: "admin") != nil }
       try await test(running)
     }
@@ -65,10 +71,12 @@ struct Workplace {
 
   /// Starts a command that goes on; ends it after the test.
   func start(
-    _ arguments: [String], through launcher: [String] = [], test: (Running) async throws -> Void
+    _ arguments: [String], through launcher: [String] = [], input: FileHandle = .nullDevice,
+    test: (Running) async throws -> Void
   ) async throws {
     let files = try makeFiles()
     let process = prepare(arguments, [:], files, launcher)
+    process.standardInput = input
     try process.run()
     defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
     try await test(Running(process: process, output: files.output, log: files.errors))

@@ -1,0 +1,119 @@
+import Foundation
+import Hummingbird
+import HummingbirdCore
+import HummingbirdTLS
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import ServiceLifecycle
+import Wire
+
+/// An HTTP listener that loses no request when it ends.
+///
+/// A chat server opens a connection for each notification and does not try a second time, so a connection that
+/// was taken is as good as a request. Hummingbird's own `Server` closes those on which no request has come yet,
+/// and cannot listen on a socket that is there already; its connections and their handlers are used as they are.
+struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
+  let responder: Responder
+  let address: ListenerAddress
+  /// nil for HTTP in clear.
+  var tls: TLSConfiguration?
+  let logger: Logger
+  /// Called once it listens.
+  let onRunning: @Sendable (any Channel) -> Void
+
+  private let group = MultiThreadedEventLoopGroup.singleton
+  private let date = HTTPDate()
+
+  func run() async throws {
+    let http = HTTP1Channel(
+      responder: { try await answer($0, $1, $2) },
+      configuration: .init(
+        additionalChannelHandlers: [RequestDeadline(timeout: .seconds(30)), ExpectContinue()]))
+    if let tls {
+      try await serve(TLSChannel(http, tlsConfiguration: tls))
+    } else {
+      try await serve(http)
+    }
+  }
+
+  private func serve(_ connection: some ServerChildChannel) async throws {
+    let descriptor = try address.open()
+    let connections = OpenConnections()
+    let server = try await ServerBootstrap(group: group)
+      .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
+      .childChannelOption(.allowRemoteHalfClosure, value: true)
+      .bind(descriptor) { connection.setup(channel: $0, logger: logger) }
+    onRunning(server.channel)
+    try await withGracefulShutdownHandler {
+      try await server.executeThenClose { taken in
+        await withDiscardingTaskGroup { tasks in
+          do {
+            for try await value in taken {
+              connections.open(value.channel)
+              tasks.addTask { await connection.handle(value: value, logger: logger) }
+            }
+          } catch {
+            logger.error("the listener failed", metadata: ["reason": "\(type(of: error))"])
+          }
+        }
+      }
+    } onGracefulShutdown: {
+      connections.end()
+      Task { try await close(server.channel, descriptor, connections) }
+    }
+  }
+
+  /// Stops taking connections. Those that the kernel holds are left to the next process where the socket was
+  /// passed, and are taken, for a second at most, where nobody else could.
+  private func close(_ server: any Channel, _ descriptor: CInt, _ connections: OpenConnections) async throws {
+    let end = ContinuousClock.now + .seconds(1)
+    let hasTakenAll: @Sendable () -> Bool = {
+      address.passed != nil || ContinuousClock.now > end || !hasWaiting(descriptor)
+    }
+    var isClosed = false
+    while !isClosed {
+      while !hasTakenAll() { try await Task.sleep(for: .milliseconds(1)) }
+      try await server.setOption(.autoRead, value: false).get()
+      while connections.areComing { try await Task.sleep(for: .milliseconds(1)) }
+      isClosed = try await server.eventLoop.submit {
+        guard hasTakenAll() else { return false }
+        server.close(promise: nil)
+        return true
+      }.get()
+      if !isClosed { try await server.setOption(.autoRead, value: true).get() }
+    }
+  }
+
+  /// Whether the kernel holds a connection that has not been taken.
+  private func hasWaiting(_ descriptor: CInt) -> Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&entry, 1, 0) > 0
+  }
+
+  private func answer(
+    _ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel
+  ) async throws {
+    var response: Response
+    do {
+      response = try await responder.respond(
+        to: request, context: WireContext(source: .init(channel: channel, logger: logger)))
+    } catch let error as HTTPParserError {
+      // Answered by Hummingbird, as long as no answer has begun.
+      throw error
+    } catch {
+      response = Response(status: .internalServerError)
+    }
+    response.headers[.date] = date.text()
+    do {
+      try await writer.write(response: response.head, body: response.body)
+    } catch is HTTPParserError {
+      throw BrokenAnswer()
+    }
+  }
+
+  /// The request turned out to be malformed while it was being answered.
+  private struct BrokenAnswer: Error {}
+}

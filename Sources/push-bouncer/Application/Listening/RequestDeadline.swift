@@ -1,0 +1,107 @@
+import HTTPTypes
+import NIOCore
+import NIOHTTPTypes
+
+/// Closes a connection on which a request does not arrive whole in time, be it that nothing comes at
+/// all or a byte now and then: a client must not hold a connection for nothing.
+///
+/// The clock runs from the opening of the connection, or the end of the last answer, to the end of
+/// the next request. It stands still only while a request that is here whole waits for its answer: an
+/// answer may also end before its request, which then still has to arrive.
+///
+/// When the listener ends (`ChannelShouldQuiesceEvent`), each connection ends with its next answer, which says
+/// so. What has begun is waited for as long as it goes on, a first request for a moment, since chat servers open
+/// a connection for one request and send that once; another one only as long as it may be on its way already.
+final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPRequestPart
+  typealias OutboundIn = HTTPResponsePart
+  typealias OutboundOut = HTTPResponsePart
+
+  /// How long an ending connection is silent before it is given up.
+  private static let (patience, patienceForAnother) = (TimeAmount.seconds(2), TimeAmount.milliseconds(100))
+
+  private var timeout: TimeAmount
+  private var timer: Scheduled<Void>?
+  /// Requests that have begun, less answers that have ended.
+  private var open = 0
+  /// Requests that have arrived whole, less answers that have ended.
+  private var waiting = 0
+  private var wasUsed = false
+  private var isEnding = false
+
+  init(timeout: TimeAmount) {
+    self.timeout = timeout
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    start(context)
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    stop()
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    guard event is ChannelShouldQuiesceEvent else { return context.fireUserInboundEventTriggered(event) }
+    isEnding = true
+    timeout = wasUsed && open == 0 ? Self.patienceForAnother : Self.patience
+    if waiting <= 0 { start(context) }
+    if open > 0 { endWithAnswer(context) }
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let part = unwrapInboundIn(data)
+    switch part {
+    case .head:
+      open += 1
+      wasUsed = true
+      if isEnding { timeout = Self.patience }
+    case .body: break
+    case .end: count(1, context)
+    }
+    if isEnding, waiting <= 0 { start(context) }
+    context.fireChannelRead(data)
+    if isEnding, case .head = part { endWithAnswer(context) }
+  }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    var data = data
+    switch unwrapOutboundIn(data) {
+    case .head(var response) where isEnding && response.status.kind != .informational:
+      response.headerFields[.connection] = "close"
+      data = wrapOutboundOut(.head(response))
+    case .head, .body: break
+    case .end:
+      open -= 1
+      count(-1, context)
+    }
+    context.write(data, promise: promise)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    stop()
+    context.fireChannelInactive()
+  }
+
+  /// Hummingbird's handler closes the connection when every request that it has seen is answered, and at once
+  /// where there is none.
+  private func endWithAnswer(_ context: ChannelHandlerContext) {
+    context.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
+  }
+
+  private func count(_ change: Int, _ context: ChannelHandlerContext) {
+    waiting += change
+    if waiting > 0 { stop() } else { start(context) }
+  }
+
+  private func start(_ context: ChannelHandlerContext) {
+    stop()
+    let channel = context.channel
+    timer = context.eventLoop.scheduleTask(in: timeout) { channel.close(promise: nil) }
+  }
+
+  private func stop() {
+    timer?.cancel()
+    timer = nil
+  }
+}

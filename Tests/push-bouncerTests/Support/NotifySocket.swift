@@ -1,0 +1,36 @@
+import Foundation
+import Synchronization
+
+/// A datagram socket on which a service manager listens to its services.
+final class NotifySocket: Sendable {
+  private let descriptor: CInt
+  private let heard = Mutex<[String]>([])
+
+  /// - Parameter isAbstract: the path is a name in the abstract namespace, which is as long as it is.
+  init(path: String, isAbstract: Bool = false) throws {
+    descriptor = socket(
+      AF_UNIX, CInt(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+    let address =
+      withUnsafeBytes(of: sa_family_t(AF_UNIX)) { Array($0) } + Array(path.utf8) + (isAbstract ? [] : [0])
+    let isBound = address.withUnsafeBytes { address in
+      bind(descriptor, address.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t(address.count))
+        == 0
+    }
+    guard isBound else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
+  }
+
+  deinit {
+    close(descriptor)
+  }
+
+  /// Everything that was said, in order.
+  var messages: [String] {
+    heard.withLock { heard in
+      var buffer = [UInt8](repeating: 0, count: 256)
+      while case let count = recv(descriptor, &buffer, buffer.count, 0), count > 0 {
+        heard.append(String(decoding: buffer[..<count], as: UTF8.self))
+      }
+      return heard
+    }
+  }
+}

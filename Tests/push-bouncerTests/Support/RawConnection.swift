@@ -1,0 +1,51 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import Testing
+
+/// A connection on which a test sends what it likes and sees what comes.
+struct RawConnection {
+  private let channel: any Channel
+  private let received: Received
+
+  init(port: Int) async throws {
+    let received = Received()
+    channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+      .channelInitializer { $0.pipeline.addHandler(received) }
+      .connect(host: "127.0.0.1", port: port).get()
+    self.received = received
+  }
+
+  func send(_ text: String) async throws {
+    try await channel.writeAndFlush(ByteBuffer(string: text))
+  }
+
+  /// What has come so far.
+  var text: String {
+    get async throws { try await channel.eventLoop.submit { [received] in received.text }.get() }
+  }
+
+  /// Everything that comes until the other end has closed.
+  func rest() async throws -> String {
+    try await channel.closeFuture.get()
+    return try await text
+  }
+
+  func close() async { try? await channel.close() }
+
+  /// Touched by the channel's loop only.
+  private final class Received: ChannelInboundHandler, @unchecked Sendable {
+    typealias InboundIn = ByteBuffer
+
+    var text = ""
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      text += String(buffer: unwrapInboundIn(data))
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+      text += "\n\(error)"
+      context.close(promise: nil)
+    }
+  }
+}

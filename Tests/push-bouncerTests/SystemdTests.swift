@@ -1,0 +1,144 @@
+import AsyncHTTPClient
+import Foundation
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import SQL
+import TestSupport
+import Testing
+
+@testable import Operations
+@testable import push_bouncer
+
+@Suite(.serialized, .timeLimit(.minutes(2))) struct SystemdTests {
+  private let path = FileManager.default.temporaryDirectory.appending(
+    path: "\(UUID().uuidString.prefix(8)).sock"
+  ).path
+
+  @Test func itIsToldWhatHappens() async throws {
+    let manager = try NotifySocket(path: path)
+    defer { unlink(path) }
+    try await Workplace.test(environment: ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "100000"]) { place in
+      try await place.serve { running in
+        await eventually("ready") { manager.messages.first == "READY=1" }
+        let root = try await running.call(path: "/")
+        #expect(root.status == 404)
+        await eventually("signs of life") { manager.messages.count > 4 }
+        running.send(SIGTERM)
+        #expect(await running.status() == 0)
+      }
+    }
+    let messages = manager.messages
+    #expect(messages.last == "STOPPING=1")
+    #expect(messages.dropFirst().dropLast().allSatisfy { $0 == "WATCHDOG=1" })
+  }
+
+  @Test func aWatchdogForAnotherIsNotFed() async throws {
+    let manager = try NotifySocket(path: path)
+    defer { unlink(path) }
+    let environment = ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"]
+    try await Workplace.test(environment: environment) { place in
+      try await place.serve { running in
+        await eventually("ready") { !manager.messages.isEmpty }
+        running.send(SIGTERM)
+        #expect(await running.status() == 0)
+      }
+    }
+    #expect(manager.messages == ["READY=1", "STOPPING=1"])
+  }
+
+  @Test func aDatabaseThatHangsIsNoLife() async throws {
+    let socket = try NotifySocket(path: path)
+    defer { unlink(path) }
+    let manager = try #require(
+      try ServiceManager(environment: ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "20000"], processID: getpid()))
+    let file = FileManager.default.temporaryDirectory.appending(path: "\(UUID().uuidString).sqlite").path
+    let database = try await SQLiteDatabase.open(path: file)
+    let following = Task { await manager.follow(database, logger: Logger(label: "test")) { true } }
+    await eventually("signs of life") { socket.messages.count > 3 }
+
+    let (isHeld, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    // One for each of its readers.
+    var holding: [Task<Void, any Error>] = []
+    for _ in 0..<2 {
+      holding.append(
+        Task {
+          try await database.read { _ in
+            isHeld.signal()
+            gate.wait()
+          }
+        })
+      await withCheckedContinuation { done in
+        Thread.detachNewThread {
+          isHeld.wait()
+          done.resume()
+        }
+      }
+    }
+    // One may be on its way.
+    try await Task.sleep(for: .milliseconds(100))
+    let silent = socket.messages.count
+    try await Task.sleep(for: .milliseconds(300))
+    #expect(socket.messages.count == silent)
+    for _ in holding { gate.signal() }
+    for task in holding { try await task.value }
+    await eventually("signs of life") { socket.messages.count > silent }
+
+    following.cancel()
+    await following.value
+    await database.close()
+  }
+
+  @Test func aNameInTheAbstractNamespaceWorks() async throws {
+    let name = "push-bouncer-\(UUID().uuidString)"
+    let socket = try NotifySocket(path: "\0\(name)", isAbstract: true)
+    let manager = try #require(try ServiceManager(environment: ["NOTIFY_SOCKET": "@\(name)"], processID: 1))
+    #expect(manager.watchdogInterval == nil)
+    #expect(manager.tell(.ready))
+    #expect(socket.messages == ["READY=1"])
+  }
+
+  @Test(arguments: ["relative", "@", "/", "vsock:2:1234", "/" + String(repeating: "a", count: 107)])
+  func oddAddressesAreRefused(_ address: String) {
+    #expect(throws: ConfigurationError.self) {
+      _ = try ServiceManager(environment: ["NOTIFY_SOCKET": address], processID: 1)
+    }
+  }
+
+  @Test func nothingIsToldWhereNobodyListens() throws {
+    #expect(try ServiceManager(environment: [:], processID: 1) == nil)
+    #expect(try ServiceManager(environment: ["NOTIFY_SOCKET": path], processID: 1)?.tell(.ready) == false)
+  }
+
+  @Test func aPassedSocketSpeaksTLS() async throws {
+    let held = try HeldSocket()
+    let (certificate, key) = try OthersHost.selfSignedPEM()
+    try await Workplace.test { place in
+      try place.write("certificate.pem", certificate)
+      try place.write("key.pem", key)
+      let tls = ["--http.tls.certificate_file", "certificate.pem", "--http.tls.key_file", "key.pem"]
+      try await place.serve(tls, through: HeldSocket.launcher(), input: held.handle) { _ in
+        var configuration = HTTPClient.Configuration()
+        configuration.tlsConfiguration = .makeClientConfiguration()
+        configuration.tlsConfiguration?.certificateVerification = .none
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        let answer = try? await client.execute(
+          HTTPClientRequest(url: "https://127.0.0.1:\(held.port)/"), timeout: .seconds(20))
+        try await client.shutdown()
+        #expect(answer?.status == .notFound)
+        #expect(answer?.headers.first(name: "Date")?.hasSuffix(" GMT") == true)
+      }
+    }
+  }
+
+  @Test func whatCannotBeUsedEndsTheStart() async throws {
+    try await Workplace.test { place in
+      // The standard input is a file.
+      let start = try await place.run(
+        ["serve", "--http.port", "0", "--admin.port", "0"], through: HeldSocket.launcher())
+      #expect(start.status == 1)
+      #expect(start.errors.contains("descriptor 3 is no socket"))
+    }
+  }
+}
