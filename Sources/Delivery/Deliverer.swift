@@ -173,6 +173,9 @@ extension Deliverer {
       metrics.count(delivery.push, nil)
       return .result(.unconfigured)
     }
+    if let notBefore = delivery.notBefore, notBefore > now() {
+      return .leftover(Leftover(reason: .paced, route: route, notBefore: notBefore, concernsRoute: false))
+    }
     var tries = 0
     while true {
       tries += 1

@@ -1,3 +1,4 @@
+public import Foundation
 public import Providers
 public import Registrations
 
@@ -8,6 +9,8 @@ public struct Delivery: Sendable {
   /// The registration that it is for, as it was read along with the token: one that was made again
   /// meanwhile does not end.
   public var registration: RegistrationReference
+  /// If this is yet to come, it goes from the outbox then.
+  public var notBefore: Date?
 
   /// A delivery by its parts.
   public init(push: Push, registration: RegistrationReference) {

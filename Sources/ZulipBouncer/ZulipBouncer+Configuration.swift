@@ -24,6 +24,13 @@ extension ZulipBouncer {
     public var verifyAllowPrivateAddresses: Bool
     /// `bouncer.rate_limit.per_server`
     public var rateLimitPerServer: RateLimit?
+    /// Registrations of devices per server, which it does not count: far away, for a refused one waits for
+    /// its phone's next attempt.
+    public var rateLimitOfRegistrations: RateLimit?
+    /// `bouncer.notifications_per_server`
+    public var notificationsPerServer: RateLimit?
+    /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
+    public var patience: Duration
     /// `http.rate_limit.per_address`
     public var rateLimitPerAddress: RateLimit?
     /// `http.max_body_bytes`
@@ -45,6 +52,9 @@ extension ZulipBouncer {
       verifyEmailDomain = false
       verifyAllowPrivateAddresses = false
       rateLimitPerServer = RateLimit(calls: 1000, seconds: 60)
+      rateLimitOfRegistrations = RateLimit(calls: 60_000, seconds: 60)
+      notificationsPerServer = RateLimit(calls: 60_000, seconds: 60)
+      patience = .seconds(12)
       rateLimitPerAddress = RateLimit(calls: 100, seconds: 60)
       maximumBodyBytes = 1 << 20
       maximumAnalyticsBytes = 16 << 20

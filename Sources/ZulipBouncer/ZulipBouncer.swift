@@ -65,6 +65,8 @@ public struct ZulipBouncer: Sendable {
   let hosts: HostVerifier
   let mailDomains: MailDomains
   let perServer: RateLimiter
+  let registrations: RateLimiter
+  let pace: NotificationPace
   let perAddress: RateLimiter
   let challenges: RateLimiter
 
@@ -77,6 +79,8 @@ public struct ZulipBouncer: Sendable {
       caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowPrivateAddresses)
     mailDomains = MailDomains(mailExchange: configuration.mailExchange)
     perServer = RateLimiter(configuration.rateLimitPerServer, now: dependencies.now)
+    registrations = RateLimiter(configuration.rateLimitOfRegistrations, now: dependencies.now)
+    pace = NotificationPace(configuration.notificationsPerServer, now: dependencies.now)
     perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
     challenges = RateLimiter(RateLimit(calls: 30, seconds: 86_400), now: dependencies.now)
   }
@@ -97,14 +101,16 @@ public struct ZulipBouncer: Sendable {
     router.endpoint(path("server/billing"), .post, use: authenticated(billing))
 
     router.endpoint(
-      path("push/e2ee/register"), .post, use: neverFinalByAccident(authenticated(registerE2EE)))
-    router.endpoint(path("push/e2ee/notify"), .post, use: authenticated(notifyE2EE))
+      path("push/e2ee/register"), .post,
+      use: neverServerError(patient(authenticated(limit: registrations, registerE2EE))))
+    router.endpoint(
+      path("push/e2ee/notify"), .post, use: patient(authenticated(limit: nil, notifyE2EE)))
 
-    router.endpoint(path("push/register"), .post, use: authenticated(registerLegacy))
-    router.endpoint(path("push/unregister"), .post, use: authenticated(unregisterLegacy))
-    router.endpoint(path("push/unregister/all"), .post, use: authenticated(unregisterAllLegacy))
-    router.endpoint(path("push/notify"), .post, use: authenticated(notifyLegacy))
-    router.endpoint(path("push/test_notification"), .post, use: authenticated(testLegacy))
+    router.endpoint(path("push/register"), .post, use: patient(authenticated(registerLegacy)))
+    router.endpoint(path("push/unregister"), .post, use: patient(authenticated(unregisterLegacy)))
+    router.endpoint(path("push/unregister/all"), .post, use: patient(authenticated(unregisterAllLegacy)))
+    router.endpoint(path("push/notify"), .post, use: patient(authenticated(limit: nil, notifyLegacy)))
+    router.endpoint(path("push/test_notification"), .post, use: patient(authenticated(testLegacy)))
 
     router.endpoint(RouterPath(Self.infoPath), .get, use: info)
   }

@@ -217,6 +217,7 @@ import Wire
     #expect(configuration.http.rateLimitPerAddress == nil)
     #expect(configuration.bouncer.rateLimitPerServer?.calls == 5)
     #expect(configuration.bouncer.rateLimitPerServer?.seconds == 60)
+    #expect(configuration.bouncer.notificationsPerServer == RateLimit(calls: 60_000, seconds: 60))
     for text in ["", "5", "5/", "/5s", "0/5s", "5/0s", "5/5s/5s", "-1/5s"] {
       #expect(Configuration.rate(text) == nil, "\(text)")
     }

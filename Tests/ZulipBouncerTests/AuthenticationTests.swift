@@ -117,7 +117,7 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("are limited per server, after authentication, and for registrations in passing only")
+  @Test("are limited per server, after authentication, but for notifications and registrations of devices")
   func rateLimit() async throws {
     try await Bouncer.test({ $0.rateLimitPerServer = RateLimit(calls: 2, seconds: 60) }) { bouncer in
       let server = try await bouncer.server()
@@ -137,10 +137,10 @@ struct AuthenticationTests {
       #expect(limited.message == "API usage exceeded rate limit")
       #expect(limited.json["retry-after"] == .number("50.0"))
       #expect(limited.headers[.retryAfter] == "50.0")
-      let registration = try await bouncer.post("push/e2ee/register", [], as: server)
-      #expect(registration.status == 503)
-      #expect(registration.headers[.retryAfter] == "50")
-      #expect(try await bouncer.post("push/e2ee/notify", [], as: server).status == 429)
+      // What would be lost for good by that is not counted, nor refused.
+      for endpoint in ["push/e2ee/register", "push/e2ee/notify", "push/notify"] {
+        #expect(try await bouncer.post(endpoint, [], as: server).status == 400, "\(endpoint)")
+      }
       #expect(try await status(other).isSuccess)
       bouncer.clock.advance(51)
       #expect(try await status(server).isSuccess)
@@ -154,10 +154,25 @@ struct AuthenticationTests {
       await bouncer.database.close()
       for (endpoint, method) in Self.endpoints {
         let answer = try await bouncer.call(endpoint, method, authorization: server.header)
-        #expect(answer.status == 503, "\(endpoint)")
+        let isRegistration = endpoint == "push/e2ee/register"
+        #expect(answer.status == (isRegistration ? 429 : 503), "\(endpoint)")
         #expect(answer.headers[.retryAfter] == "5")
+        if isRegistration { #expect(answer.json["retry-after"] == 5 && answer.code == "RATE_LIMIT_HIT") }
         #expect(answer.json["result"]?.string == "error")
       }
+    }
+  }
+
+  @Test("to register a device are limited per server, far away")
+  func registrations() async throws {
+    let configured = ZulipBouncer.Configuration(publicURL: { "" })
+    #expect(configured.rateLimitOfRegistrations == RateLimit(calls: 60_000, seconds: 60))
+    try await Bouncer.test({ $0.rateLimitOfRegistrations = RateLimit(calls: 1, seconds: 60) }) { bouncer in
+      let server = try await bouncer.server()
+      #expect(try await bouncer.post("push/e2ee/register", [], as: server).status == 400)
+      let limited = try await bouncer.post("push/e2ee/register", [], as: server)
+      #expect(limited.status == 429 && limited.code == "RATE_LIMIT_HIT")
+      #expect(limited.headers[.retryAfter] == "60.0")
     }
   }
 
@@ -169,7 +184,7 @@ struct AuthenticationTests {
       let status = try await bouncer.call("server/analytics/status", .get, authorization: server.header)
       #expect(status.status == 500)
       #expect(status.message == "Internal server error")
-      #expect(try await bouncer.post("push/e2ee/register", [], as: server).status == 503)
+      #expect(try await bouncer.post("push/e2ee/register", [], as: server).status == 429)
     }
   }
 }

@@ -274,12 +274,6 @@ extension Chaos {
   }
 }
 
-private final class Over: Sendable {
-  private let isOver = Mutex(false)
-  var value: Bool { isOver.withLock { $0 } }
-  func set() { isOver.withLock { $0 = true } }
-}
-
 extension Stage {
   /// Runs the service for one thing.
   fileprivate func serveOnce<Result: Sendable>(_ body: (ChatServer) async throws -> Result) async throws

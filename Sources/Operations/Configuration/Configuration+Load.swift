@@ -39,7 +39,8 @@ extension Configuration {
       verifyEmailDomain: try reader.flag("bouncer.verify_email_domain"),
       verifyCAFile: reader.optionalText("bouncer.verify_ca_file"),
       verifyAllowPrivateAddresses: try reader.flag("bouncer.verify_allow_private_addresses"),
-      rateLimitPerServer: try reader.rate("bouncer.rate_limit.per_server"))
+      rateLimitPerServer: try reader.rate("bouncer.rate_limit.per_server"),
+      notificationsPerServer: try reader.rate("bouncer.notifications_per_server"))
     apns = APNs(endpoint: try reader.url("apns.endpoint"))
     fcm = FCM(
       endpoint: try reader.url("fcm.endpoint"), defaultProject: reader.optionalText("fcm.default_project"))

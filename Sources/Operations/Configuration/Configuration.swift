@@ -71,8 +71,10 @@ public struct Configuration: Sendable {
     public var verifyCAFile: String?
     /// Whether chat servers may have private addresses.
     public var verifyAllowPrivateAddresses: Bool
-    /// Calls per chat server; nil is no limit.
+    /// Calls per chat server, but for notifications and registrations; nil is no limit.
     public var rateLimitPerServer: RateLimit?
+    /// Notifications of a chat server that are sent at once, the rest at that pace; nil is no limit.
+    public var notificationsPerServer: RateLimit?
   }
 
   /// `apns`

@@ -91,7 +91,12 @@ struct Setting: Sendable {
     Setting("bouncer.verify_ca_file", "", "trust root for calls to a server that has lost its key"),
     Setting(
       "bouncer.verify_allow_private_addresses", "false", "whether such a server may be in a private network"),
-    Setting("bouncer.rate_limit.per_server", "1000/60s", "calls per chat server; 0 is off"),
+    Setting(
+      "bouncer.rate_limit.per_server", "1000/60s",
+      "calls per chat server, notifications and registrations of devices not counted; 0 is off"),
+    Setting(
+      "bouncer.notifications_per_server", "60000/60s",
+      "notifications of a chat server sent at once; more are queued and sent at that pace; 0 is off"),
     Setting("apns.endpoint", "", "instead of Apple's, for a simulator: https://127.0.0.1:2197"),
     Setting("fcm.endpoint", "https://fcm.googleapis.com", "Google's, or a simulator's"),
     Setting(

@@ -73,6 +73,8 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   case invalidRegistrationToken
   /// More requests wait for a connection than we let wait.
   case overloaded
+  /// Its sender has had as many as are sent at once: it is not due yet.
+  case paced
   /// The HTTP CONNECT proxy did not let us through.
   case proxyRefused
   /// The provider closed the stream before it looked at the request, and did so each time.
@@ -111,7 +113,7 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   private var isOurs: Bool {
     switch self {
     case .breakerOpen, .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken, .overloaded,
-      .proxyRefused,
+      .paced, .proxyRefused,
       .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
       .unconfigured, .unknown, .unreadableAnswer:
       true

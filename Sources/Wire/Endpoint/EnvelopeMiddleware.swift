@@ -1,6 +1,6 @@
 public import HTTPTypes
 public import Hummingbird
-internal import Logging
+public import Logging
 import NIOCore
 import NIOHTTP1
 import SQL
@@ -37,7 +37,8 @@ public struct EnvelopeMiddleware: RouterMiddleware {
     return response
   }
 
-  private static func response(to error: any Error, logger: Logger) -> Response {
+  /// The answer to a request that came to this end. What is a fault of ours is logged.
+  public static func response(to error: any Error, logger: Logger) -> Response {
     switch error {
     case let error as APIError:
       return error.response

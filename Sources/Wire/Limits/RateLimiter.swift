@@ -56,19 +56,28 @@ public final class RateLimiter: Sendable {
       retryAfter: window.calls > limit.calls ? max(0.001, end.timeIntervalSince(now)) : nil, headers: headers)
   }
 
-  /// Counts one call of `key`, and refuses it with 429 if it is one too many (`spec/zulip.md` A.7).
+  /// Counts one call of `key`, and refuses it with 429 if it is one too many.
   ///
   /// - Returns: headers that tell the caller how it stands.
   @discardableResult
   public func check(_ key: String) throws(APIError) -> HTTPFields {
     let verdict = count(key)
     guard let seconds = verdict.retryAfter else { return verdict.headers }
-    let rounded = String((seconds * 1000).rounded(.up) / 1000)
-    var headers = verdict.headers
-    headers[.retryAfter] = rounded
-    throw APIError(
+    throw .rateLimited(
+      retryAfter: String((seconds * 1000).rounded(.up) / 1000), headers: verdict.headers)
+  }
+}
+
+extension APIError {
+  /// 429 as Zulip says it.
+  ///
+  /// - Parameter seconds: after which the caller may come again, as a number.
+  public static func rateLimited(retryAfter seconds: String, headers: HTTPFields = [:]) -> APIError {
+    var headers = headers
+    headers[.retryAfter] = seconds
+    return APIError(
       .tooManyRequests, code: "RATE_LIMIT_HIT", "API usage exceeded rate limit",
-      fields: [.init("retry-after", .number(rounded))], headers: headers)
+      fields: [.init("retry-after", .number(seconds))], headers: headers)
   }
 }
 

@@ -17,11 +17,18 @@ extension ZulipBouncer {
     }
   }
 
-  /// For calls of a registered server: so many per server (`spec/zulip.md` A.5, A.7).
+  /// For calls of a registered server: so many per server.
   func authenticated(_ handler: @escaping ServerHandler) -> Router<WireContext>.Handler {
+    authenticated(limit: perServer, handler)
+  }
+
+  /// For calls of a registered server, limited per server by `limit`, or not.
+  func authenticated(
+    limit: RateLimiter?, _ handler: @escaping ServerHandler
+  ) -> Router<WireContext>.Handler {
     { request, context in
       let server = try await authenticate(request)
-      let standing = try perServer.check(server.uuid.uuidString)
+      let standing = try limit?.check(server.uuid.uuidString) ?? [:]
       dependencies.requestTimes.note(server: server.id)
       var response = try await handler(server, request, context)
       response.headers.append(contentsOf: standing)
@@ -42,19 +49,23 @@ extension ZulipBouncer {
     }
   }
 
-  /// Where any 4xx ends a registration for good on the chat server's side (`spec/zulip.md` 0.6),
-  /// whatever may pass by itself is 503 (`spec/decisions.md` 3).
-  func neverFinalByAccident(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
+  /// For calls that are lost for good once they have been refused: a database that is away is waited for.
+  func patient(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
+    { request, context in
+      try await DatabasePatience.wait(upTo: configuration.patience) { try await handler(request, context) }
+    }
+  }
+
+  /// Where a chat server that gets a 5xx leaves the device pending for ever, while after any 4xx the phone
+  /// comes again: whatever may pass by itself is 429.
+  func neverServerError(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       do {
         return try await handler(request, context)
-      } catch let error as APIError where error.status == .tooManyRequests {
-        let seconds = error.headers[.retryAfter].flatMap(Double.init) ?? 1
-        throw APIError.unavailable(error.message, retryAfter: max(1, Int(seconds.rounded(.up))))
-      } catch let error as DatabaseError {
-        context.logger.error(
-          "database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
-        throw APIError.tryAgainLater
+      } catch {
+        let response = EnvelopeMiddleware.response(to: error, logger: context.logger)
+        guard response.status.kind == .serverError else { throw error }
+        throw APIError.rateLimited(retryAfter: response.headers[.retryAfter] ?? "5")
       }
     }
   }

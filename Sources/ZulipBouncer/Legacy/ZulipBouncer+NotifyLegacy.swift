@@ -21,15 +21,18 @@ extension ZulipBouncer {
     report(reach, realm, context.logger)
     let batch = try LegacyBatch(
       call.notification, to: reach.registrations, now: dependencies.now(), logger: context.logger)
-    do {
-      _ = try await dependencies.deliverer.deliver(batch.deliveries)
-    } catch is Outbox.Full {
-      throw APIError.tryAgainLater
-    }
-    func missing(_ tokens: [String], _ kind: PushToken.Kind) async throws -> JSON {
-      let missing = try await dependencies.legacy.missing(
-        tokens, kind: kind, of: call.user, server: server.id)
-      return .array(missing.sorted().map(JSON.string))
+    _ = try await deliver(batch.deliveries, of: server)
+    func missing(_ tokens: [String], _ kind: PushToken.Kind) async -> JSON {
+      do {
+        let missing = try await dependencies.legacy.missing(
+          tokens, kind: kind, of: call.user, server: server.id)
+        return .array(missing.sorted().map(JSON.string))
+      } catch {
+        // What was sent was sent; the server asks with each notification.
+        context.logger.warning(
+          "tokens could not be looked up", metadata: ["error": "\(type(of: error))"])
+        return []
+      }
     }
     func total(_ kind: PushToken.Kind) -> JSON {
       .integer(Int64(reach.registrations.count { $0.token.kind == kind }))
@@ -39,8 +42,8 @@ extension ZulipBouncer {
       .init(
         "deleted_devices",
         [
-          "android_devices": try await missing(call.androidDevices, .fcm),
-          "apple_devices": try await missing(call.appleDevices, .apns),
+          "android_devices": await missing(call.androidDevices, .fcm),
+          "apple_devices": await missing(call.appleDevices, .apns),
         ]), .init("realm", realm == nil ? .null : Self.pushStatus),
     ])
   }
@@ -68,11 +71,7 @@ extension ZulipBouncer {
     let now = dependencies.now()
     let batch = try LegacyBatch(
       .test(payload, now: now), to: [registration], now: now, logger: context.logger)
-    do {
-      _ = try await dependencies.deliverer.deliver(batch.deliveries)
-    } catch is Outbox.Full {
-      throw APIError.tryAgainLater
-    }
+    _ = try await deliver(batch.deliveries, of: server)
     return try Parameters(query: request).success()
   }
 

@@ -16,13 +16,17 @@ extension ZulipBouncer {
     let found = try await dependencies.registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(notification.items, registrations: found, logger: context.logger)
-    let results: [DeliveryResult]
+    let results = try await deliver(batch.deliveries, of: server)
+    let query = try Parameters(query: request)
+    return query.success(batch.answer(results) + [.init("realm_push_status", Self.pushStatus)])
+  }
+
+  /// Sends what the server's pace lets through, and keeps the rest in the outbox.
+  func deliver(_ deliveries: [Delivery], of server: RemoteServer) async throws -> [DeliveryResult] {
     do {
-      results = try await dependencies.deliverer.deliver(batch.deliveries)
+      return try await dependencies.deliverer.deliver(try pace.pace(deliveries, of: server.id))
     } catch is Outbox.Full {
       throw APIError.tryAgainLater
     }
-    let query = try Parameters(query: request)
-    return query.success(batch.answer(results) + [.init("realm_push_status", Self.pushStatus)])
   }
 }

@@ -212,6 +212,8 @@ extension ZulipBouncer.Configuration {
   fileprivate static func unlimited(_ configuration: Configuration, port: Port) -> Self {
     var settings = Self(configuration, port: port)
     settings.rateLimitPerServer = nil
+    settings.rateLimitOfRegistrations = nil
+    settings.notificationsPerServer = nil
     settings.maximumBodyBytes = settings.maximumAnalyticsBytes
     return settings
   }
@@ -225,6 +227,7 @@ extension ZulipBouncer.Configuration {
     verifyCAFile = configuration.bouncer.verifyCAFile
     verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses
     rateLimitPerServer = configuration.bouncer.rateLimitPerServer
+    notificationsPerServer = configuration.bouncer.notificationsPerServer
     rateLimitPerAddress = http.rateLimitPerAddress
     maximumBodyBytes = http.maxBodyBytes
     maximumAnalyticsBytes = max(http.maxBodyBytes, 16 << 20)

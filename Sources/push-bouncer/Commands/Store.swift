@@ -16,7 +16,8 @@ struct Store {
     _ configuration: Configuration, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
     observer: DatabaseObserver? = nil
   ) async throws -> Store {
-    let database = try await openDatabase(url: configuration.database.url, observer: observer)
+    let database = PatientDatabase(
+      try await openDatabase(url: configuration.database.url, observer: observer))
     try await Schema.migrate(database)
     try await StorageSeal.verify(storageKey, of: database)
     return Store(database: database, storageKey: storageKey, now: now)

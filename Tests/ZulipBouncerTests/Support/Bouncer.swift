@@ -70,7 +70,7 @@ final class Bouncer: Sendable {
       _ configure: (inout ZulipBouncer.Configuration) -> Void
     ) async throws {
       test = try await TestDatabase()
-      database = test.database
+      database = PatientDatabase(test.database)
       let storageKey = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
       let now: @Sendable () -> Date = { [clock] in clock.now }
       servers = RemoteServers(database: database, storageKey: storageKey, now: now)

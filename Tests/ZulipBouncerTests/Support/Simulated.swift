@@ -16,12 +16,16 @@ struct Simulated: Sendable {
   let simulator: ProviderSimulator
 
   /// Runs a test with both.
-  static func test(_ body: @escaping @Sendable (Simulated) async throws -> Void) async throws {
+  static func test(
+    _ configure: (inout ZulipBouncer.Configuration) -> Void = { _ in },
+    _ body: @escaping @Sendable (Simulated) async throws -> Void
+  ) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "simulated-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: folder) }
     let simulator = try await ProviderSimulator.start(.init())
     try simulator.writeKeys(to: folder)
     try await Bouncer.test(
+      configure,
       providers: .init(
         apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
         caFile: folder.appending(path: "ca.pem").path)

@@ -130,3 +130,10 @@ final class Supervisor: Sendable {
     for node in nodes { node.send(SIGTERM) }
   }
 }
+
+/// Whether something is over, for those that go on until then.
+final class Over: Sendable {
+  private let isOver = Mutex(false)
+  var value: Bool { isOver.withLock { $0 } }
+  func set() { isOver.withLock { $0 = true } }
+}

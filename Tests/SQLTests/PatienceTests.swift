@@ -1,0 +1,177 @@
+import Foundation
+import Synchronization
+import TestDatabase
+import Testing
+
+@testable import SQL
+
+@Suite("Patience with a database")
+struct PatienceTests {
+  private static let table = "CREATE TABLE t (id BIGINT PRIMARY KEY)"
+
+  /// Runs `body` while another connection of a program holds the database's write lock.
+  private func locked(
+    _ body: (PatientDatabase, _ unlock: @escaping @Sendable () -> Void) async throws -> Void
+  ) async throws {
+    var options = SQLiteDatabase.Options()
+    options.busyTimeout = 0.1
+    try await withDatabase(options: options, script: Self.table) { database, folder in
+      let other = try await SQLiteDatabase.open(path: folder.databasePath, options: options)
+      let (gate, isHeld) = (Gate(), Gate())
+      let holder = Task {
+        try await other.write { connection in
+          try connection.run(Statement("INSERT INTO t VALUES (0)"))
+          isHeld.open()
+          gate.wait()
+        }
+      }
+      isHeld.wait()
+      do {
+        try await body(PatientDatabase(database)) { gate.open() }
+      } catch {
+        gate.open()
+        throw error
+      }
+      gate.open()
+      _ = try await holder.value
+      await other.close()
+    }
+  }
+
+  @Test("is none where nobody asks for it")
+  func none() async throws {
+    try await locked { database, _ in
+      let error = try await databaseError {
+        try await database.execute(Statement("INSERT INTO t VALUES (1)"))
+      }
+      #expect(error?.code == .busy)
+    }
+  }
+
+  @Test("waits for a lock to go, in writes of both kinds")
+  func lock() async throws {
+    try await locked { database, unlock in
+      try await DatabasePatience.wait(upTo: .seconds(30)) {
+        async let single = database.execute(Statement("INSERT INTO t VALUES (1)"))
+        async let transaction = database.write { try $0.run(Statement("INSERT INTO t VALUES (2)")) }
+        // Several tries of each have failed by then.
+        try await Task.sleep(for: .seconds(1))
+        unlock()
+        _ = try await (single, transaction)
+      }
+      #expect(try await database.integer("SELECT count(*) FROM t") == 3)
+    }
+  }
+
+  @Test("ends with the time that there is for all calls together")
+  func end() async throws {
+    try await locked { database, _ in
+      let start = ContinuousClock.now
+      try await DatabasePatience.wait(upTo: .seconds(1)) {
+        for _ in 0..<3 {
+          let error = try await databaseError {
+            try await database.execute(Statement("INSERT INTO t VALUES (1)"))
+          }
+          #expect(error?.code == .busy || error?.code == .connectionLost)
+        }
+      }
+      #expect(ContinuousClock.now - start > .milliseconds(400))
+      #expect(ContinuousClock.now - start < .seconds(10))
+    }
+  }
+
+  @Test("ends also where the database answers nothing at all")
+  func hanging() async throws {
+    try await withDatabase(script: Self.table) { database, _ in
+      let (gate, isHeld) = (Gate(), Gate())
+      let patient = PatientDatabase(database)
+      let holder = Task {
+        try await database.write { _ in
+          isHeld.open()
+          gate.wait()
+        }
+      }
+      isHeld.wait()
+      let error = try await databaseError {
+        try await DatabasePatience.wait(upTo: .milliseconds(300)) {
+          try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
+        }
+      }
+      #expect(error?.code == .connectionLost)
+      gate.open()
+      try await holder.value
+      // What was given up has happened all the same: nobody was promised that it would not.
+      _ = try await database.write { try $0.query(Statement("SELECT 1")) }
+      #expect(try await database.integer("SELECT count(*) FROM t") == 1)
+    }
+  }
+
+  @Test("is not had with mistakes, nor with a database that was closed")
+  func final() async throws {
+    try await withDatabase(script: Self.table) { database, _ in
+      let patient = PatientDatabase(database)
+      let tries = Mutex(0)
+      let start = ContinuousClock.now
+      try await DatabasePatience.wait(upTo: .seconds(60)) {
+        let mistake = try await databaseError {
+          try await patient.write { connection in
+            tries.withLock { $0 += 1 }
+            try connection.run(Statement("INSERT INTO t VALUES (7), (7)"))
+          }
+        }
+        #expect(mistake?.code == .uniqueViolation)
+        await patient.close()
+        let closed = try await databaseError {
+          try await patient.read { try $0.query(Statement("SELECT 1")) }
+        }
+        #expect(closed?.code == .closed)
+      }
+      #expect(tries.withLock { $0 } == 1)
+      #expect(ContinuousClock.now - start < .seconds(30))
+    }
+  }
+
+  @Test("outlasts a server that is stopped and started again", .needsPostgreSQL)
+  func restart() async throws {
+    let server = try OwnServer()
+    var options = PostgreSQLDatabase.Options()
+    options.patience = 0.5
+    let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
+    let patient = PatientDatabase(database)
+    try await patient.write { try $0.runScript(Self.table) }
+    try server.kill()
+    async let calls: Void = DatabasePatience.wait(upTo: .seconds(60)) {
+      _ = try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
+      try await patient.write { _ = try $0.run(Statement("INSERT INTO t VALUES (2)")) }
+      #expect(try await patient.integer("SELECT count(*) FROM t") == 2)
+    }
+    try await Task.sleep(for: .seconds(2))
+    try server.start()
+    try await calls
+    await patient.close()
+  }
+
+  @Test("ends where a server holds a statement back", .needsPostgreSQL)
+  func held() async throws {
+    try await withPostgreSQL(script: Self.table) { database, _ in
+      let patient = PatientDatabase(database)
+      let (gate, isHeld) = (Gate(), Gate())
+      let holder = Task {
+        try await database.write { connection in
+          try connection.runScript("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+          isHeld.open()
+          gate.wait()
+        }
+      }
+      isHeld.wait()
+      let error = try await databaseError {
+        try await DatabasePatience.wait(upTo: .milliseconds(300)) {
+          try await patient.read { try $0.query(Statement("SELECT id FROM t")) }
+        }
+      }
+      #expect(error?.code == .connectionLost)
+      gate.open()
+      try await holder.value
+    }
+  }
+}

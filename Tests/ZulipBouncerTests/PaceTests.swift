@@ -1,0 +1,108 @@
+import Delivery
+import Foundation
+import HTTPTypes
+import Providers
+import Registrations
+import SQL
+import Sealing
+import Testing
+import Wire
+
+@testable import ZulipBouncer
+
+@Suite("A server's pace")
+struct PaceTests {
+  private static let start = Date(timeIntervalSince1970: 1_790_000_000)
+  private static let limit = RateLimit(calls: 4, seconds: 60)
+
+  private func deliveries(_ count: Int) -> [Delivery] {
+    (0..<count).map { id in
+      Delivery(
+        push: .fcm(FCMMessage(token: "a", data: [:])),
+        registration: .init(.e2ee, id: Int64(id), registeredAt: Self.start))
+    }
+  }
+
+  /// In how many seconds each of so many is due; nil: at once.
+  private func times(_ pace: NotificationPace, _ count: Int, of server: Int64 = 1, at now: TimeInterval = 0)
+    throws -> [TimeInterval?]
+  {
+    try pace.pace(deliveries(count), of: server).map { delivery in
+      delivery.notBefore.map { ($0.timeIntervalSince(Self.start) - now).rounded() }
+    }
+  }
+
+  @Test("lets as many as the limit go at once, and the rest one after the other")
+  func excess() throws {
+    let clock = Bouncer.Clock()
+    clock.set(Self.start)
+    let pace = NotificationPace(Self.limit, now: { clock.now })
+    #expect(try times(pace, 3) == [nil, nil, nil])
+    #expect(try times(pace, 4) == [nil, 15, 30, 45])
+    // Nobody pays for another.
+    #expect(try times(pace, 4, of: 2) == [nil, nil, nil, nil])
+    // Ten times the limit in excess comes out over ten windows.
+    #expect(try times(pace, 37).last == 600)
+    // What is late keeps its time, and the pace recovers with it.
+    clock.advance(600)
+    #expect(try times(pace, 1, at: 600) == [15])
+    clock.advance(75)
+    #expect(try times(pace, 5, at: 675) == [nil, nil, nil, nil, 15])
+  }
+
+  @Test("has an end: what waits is bounded")
+  func share() throws {
+    let clock = Bouncer.Clock()
+    clock.set(Self.start)
+    let pace = NotificationPace(Self.limit, now: { clock.now })
+    _ = try pace.pace(deliveries(4 + 60), of: 1)
+    // A request is taken whole or not at all.
+    _ = try pace.pace(deliveries(4), of: 1)
+    let refusal = #expect(throws: APIError.self) { try pace.pace(deliveries(1), of: 1) }
+    #expect(refusal?.status == .serviceUnavailable)
+    #expect(refusal?.headers[.retryAfter] == "60")
+    #expect(try pace.pace([], of: 1).isEmpty)
+    #expect(try times(pace, 1, of: 2) == [nil])
+    clock.advance(61)
+    #expect(try times(pace, 1, at: 61).first == 15 * 60 + 14)
+    // A clock that was wrong for a moment holds nobody up for longer than the share.
+    clock.set(Self.start - 86_400)
+    #expect(throws: APIError.self) { try pace.pace(deliveries(1), of: 1) }
+    clock.advance(121)
+    _ = try pace.pace(deliveries(1), of: 1)
+    #expect(
+      try NotificationPace(nil, now: { Self.start }).pace(deliveries(99), of: 1).allSatisfy {
+        $0.notBefore == nil
+      })
+  }
+
+  @Test("queues what is beyond it, in clear or not, and answers 200")
+  func queues() async throws {
+    try await Simulated.test({ $0.notificationsPerServer = Self.limit }) { simulated in
+      let bouncer = simulated.bouncer
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      let user = OldUser(id: 10)
+      _ = try await bouncer.post("push/register", user.register("old", .fcm), as: server)
+      _ = try await bouncer.post(
+        "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)
+      let item = E2EENotifyTests.apns("c0ffee")
+      let answer = try await bouncer.post(
+        "push/e2ee/notify", json: E2EENotifyTests.body(realm, Array(repeating: item, count: 6)), as: server)
+      #expect(answer.isSuccess)
+      #expect(answer.json["apple_successfully_sent_count"] == 4)
+      #expect(answer.json["delete_token_ids"] == [])
+      let legacy = try await bouncer.post("push/notify", json: user.notification("x"), as: server)
+      #expect(legacy.isSuccess && legacy.json["total_android_devices"] == 1)
+      #expect(simulated.arrived().mapValues(\.count) == ["c0ffee": 4])
+      let now = bouncer.clock.now.timeIntervalSince1970
+      let due = try await bouncer.rows("SELECT due_at FROM outbox ORDER BY due_at").map { row -> Double in
+        guard case .integer(let milliseconds) = row[0] else { return 0 }
+        return Double(milliseconds) / 1000 - now
+      }
+      // A little later each, so that not all servers' come in the same moment.
+      for (due, expected) in zip(due, [15.0, 30, 45]) { #expect((expected...expected + 2.1).contains(due)) }
+      #expect(due.count == 3)
+    }
+  }
+}
