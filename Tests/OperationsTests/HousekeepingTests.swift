@@ -48,7 +48,7 @@ import Testing
         token, iosAppID: nil, realm: realm.id, bouncerKey: BouncerKeyPair().publicKeyBase64)
     }
     let dead = try #require(
-      try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).first)
+      try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).found.first)
     #expect(
       try await RegistrationBook(database: database, now: { clock.now }).end([
         .init(dead.reference, reason: "UNREGISTERED")

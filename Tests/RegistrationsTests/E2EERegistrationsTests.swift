@@ -15,13 +15,14 @@ struct E2EERegistrationsTests {
     try await store.registrations.register(apns, iosAppID: "example.app", realm: realm.id, bouncerKey: "key")
     try await store.registrations.register(fcm, iosAppID: nil, realm: realm.id, bouncerKey: "key")
     let found = try await store.registrations.lookup(
-      realm: realm.id, tokenIDs: [apns.id, fcm.id, TokenID(storage: 1), apns.id])
+      realm: realm.id, tokenIDs: [apns.id, fcm.id, TokenID(storage: 1), apns.id]
+    ).found
     #expect(Set(found.map(\.token)) == [apns, fcm])
     #expect(found.first { $0.token == apns }?.iosAppID == "example.app")
     #expect(found.first { $0.token == fcm }?.iosAppID == nil)
     #expect(found.allSatisfy { $0.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123) })
-    #expect(try await store.registrations.lookup(realm: realm.id + 1, tokenIDs: [apns.id]).isEmpty)
-    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: []).isEmpty)
+    #expect(try await store.registrations.lookup(realm: realm.id + 1, tokenIDs: [apns.id]).found.isEmpty)
+    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: []).found.isEmpty)
     for row in try await store.rows("SELECT token FROM e2ee_registrations") {
       guard case .bytes(let sealed) = row[0] else { continue }
       #expect(!String(decoding: sealed, as: UTF8.self).contains("C0FFEE"))
@@ -53,17 +54,17 @@ struct E2EERegistrationsTests {
     let token = try PushToken("c0ffee", kind: .apns)
     try await store.registrations.register(token, iosAppID: "old.app", realm: realm.id, bouncerKey: "old")
     let first = try #require(
-      try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
+      try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.first)
     let failure = RegistrationBook.Failure(first.reference, reason: "Unregistered")
     #expect(try await store.book.end([failure]) == [first.reference])
-    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).isEmpty)
+    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.isEmpty)
     #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.text("Unregistered")]])
 
     store.clock.advance(60)
     let asFCM = try PushToken("c0ffee", kind: .fcm)
     try await store.registrations.register(asFCM, iosAppID: nil, realm: realm.id, bouncerKey: "new")
     let second = try #require(
-      try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
+      try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.first)
     #expect(second.id == first.id)
     #expect(second.token == asFCM)
     #expect(second.iosAppID == nil)
@@ -82,13 +83,14 @@ struct E2EERegistrationsTests {
     let realm = try await store.realm(of: store.server().server)
     let token = try PushToken("c0ffee", kind: .apns)
     try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
-    let met = try #require(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).first)
+    let met = try #require(
+      try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.first)
     store.clock.advance(0.001)
     try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
     let failure = RegistrationBook.Failure(met.reference, reason: "Unregistered")
     #expect(try await store.book.end([failure]).isEmpty)
     try await store.book.note([failure])
-    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).count == 1)
+    #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.count == 1)
     #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.null]])
   }
 
@@ -118,6 +120,7 @@ struct E2EERegistrationsTests {
       try await store.registrations.register(token, iosAppID: nil, realm: realm.id, bouncerKey: "key")
     }
     let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.prefix(3).map(\.id))
+      .found
     _ = try await store.book.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
     #expect(
       try await store.registrations.counts().map { [$0.live, $0.expired] } == [[0, 0], [2, 3]])
@@ -161,7 +164,7 @@ struct E2EERegistrationsTests {
       }
       try await group.waitForAll()
     }
-    let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.map(\.id))
+    let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.map(\.id)).found
     #expect(Set(found.map(\.token)) == Set(tokens))
   }
 }

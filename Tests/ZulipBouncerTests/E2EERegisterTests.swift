@@ -95,7 +95,7 @@ struct E2EERegisterTests {
       func stored() async throws -> [E2EERegistration] {
         guard let row = try await bouncer.dump()["remote_realms"]?.first, case .integer(let id) = row[0]
         else { return [] }
-        return try await bouncer.registrations.lookup(realm: id, tokenIDs: ids)
+        return try await bouncer.registrations.lookup(realm: id, tokenIDs: ids).found
       }
       _ = try await bouncer.post(
         "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)

@@ -124,7 +124,7 @@ struct LegacyNotifyTests {
       let realmID = try #require(
         try await RemoteRealms(database: bouncer.database).find(uuid: UUID(uuidString: realm) ?? UUID())?.id)
       let live = try #require(
-        try await bouncer.registrations.lookup(realm: realmID, tokenIDs: [token.id]).first)
+        try await bouncer.registrations.lookup(realm: realmID, tokenIDs: [token.id]).found.first)
       _ = try await bouncer.book.end([.init(live.reference, reason: "Unregistered")])
       _ = try await bouncer.post("push/register", user.register("aa01ab", .apns, realm: realm), as: server)
       #expect(

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import ProviderSimulator
 import Registrations
+import SQL
 import Sealing
 import Testing
 import Wire
@@ -126,6 +127,40 @@ struct NotifyItemsTests {
     try await notify([:], [large]) { answer, _ in
       #expect(answer.isSuccess)
       #expect(answer.json["delete_token_ids"] == [])
+    }
+  }
+
+  @Test("for a device whose token does not open spoil none of the others, and it is not forgotten")
+  func unreadable() async throws {
+    try await Simulated.test { simulated in
+      let bouncer = simulated.bouncer
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      let user = OldUser(id: 10)
+      for token in ["one", "damaged"] {
+        _ = try await bouncer.post("push/register", user.register("old-\(token)", .fcm), as: server)
+        _ = try await bouncer.post(
+          "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
+      }
+      try await bouncer.database.write { connection in
+        for table in ["e2ee_registrations", "legacy_registrations"] {
+          let last = "(SELECT MAX(id) FROM \(table))"
+          try connection.run(
+            Statement("UPDATE \(table) SET token = $1 WHERE id = \(last)", .bytes([1, 2, 3])))
+        }
+      }
+      let items = ["damaged", "one"].map(E2EENotifyTests.fcm)
+      let answer = try await bouncer.post(
+        "push/e2ee/notify", json: E2EENotifyTests.body(realm, items), as: server)
+      #expect(answer.isSuccess)
+      #expect(answer.json["android_successfully_sent_count"] == 1)
+      #expect(answer.json["delete_token_ids"] == [])
+      let inClear = try await bouncer.post(
+        "push/notify", json: user.notification("x", android: ["old-one", "old-damaged"]), as: server)
+      #expect(inClear.isSuccess && inClear.json["total_android_devices"] == 1)
+      #expect(inClear.json["deleted_devices"]?["android_devices"] == [])
+      #expect(simulated.arrived().mapValues(\.count) == ["one": 1, "old-one": 1])
+      #expect(try await bouncer.rows("SELECT COUNT(*) FROM legacy_registrations") == [[2]])
     }
   }
 }

@@ -40,9 +40,12 @@ public final class E2EERegistrations: Sendable {
         .text(iosAppID), .integer(key), .integer(now().milliseconds)))
   }
 
-  /// The live registrations of a realm among these ids, in no order: one query, unless there are
+  /// The live registrations of a realm among these ids, in no order; ids of rows whose token does not open are
+  /// apart: of them nothing can be said, and the others have nothing to do with it. One query, unless there are
   /// more ids than a statement can have.
-  public func lookup(realm: Int64, tokenIDs: [TokenID]) async throws -> [E2EERegistration] {
+  public func lookup(
+    realm: Int64, tokenIDs: [TokenID]
+  ) async throws -> (found: [E2EERegistration], unreadable: Set<TokenID>) {
     let statements = stride(from: 0, to: tokenIDs.count, by: Self.maximumList).map { start in
       Statement(
         """
@@ -52,16 +55,25 @@ public final class E2EERegistrations: Sendable {
         .integer(realm),
         list: tokenIDs[start..<min(start + Self.maximumList, tokenIDs.count)].map { .integer($0.storage) })
     }
-    guard !statements.isEmpty else { return [] }
-    return try await database.read { connection in try statements.flatMap(connection.query) }.map(
-      registration)
+    guard !statements.isEmpty else { return ([], []) }
+    var found: [E2EERegistration] = []
+    var unreadable: Set<TokenID> = []
+    for row in try await database.read({ try statements.flatMap($0.query) }) {
+      if let registration = try registration(row) {
+        found.append(registration)
+      } else {
+        unreadable.insert(TokenID(storage: try row.int64(1)))
+      }
+    }
+    return (found, unreadable)
   }
 
-  private func registration(_ row: Row) throws -> E2EERegistration {
+  /// nil if the token does not open.
+  private func registration(_ row: Row) throws -> E2EERegistration? {
     guard let kind = PushToken.Kind(storage: try row.int64(2)),
       let text = storageKey.openText(try row.bytes(3), for: Self.tokenPurpose),
       let token = try? PushToken(text, kind: kind)
-    else { throw DatabaseError(.corrupt, "the token of registration \(try row.int64(0)) does not open") }
+    else { return nil }
     return E2EERegistration(
       id: try row.int64(0), tokenID: TokenID(storage: try row.int64(1)), token: token,
       iosAppID: try row.optionalText(4), registeredAt: try row.date(5))

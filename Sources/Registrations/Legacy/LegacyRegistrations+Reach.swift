@@ -11,6 +11,8 @@ extension LegacyRegistrations {
     public var superseded: [PushToken.Kind: Int] = [:]
     /// Registrations under the user's number that have gone because there is one under its UUID.
     public var folded = 0
+    /// Registrations whose token does not open: they are left as they are.
+    public var unreadable = 0
   }
 
   /// A row with what is needed to judge it.
@@ -65,7 +67,11 @@ extension LegacyRegistrations {
         replaced.append((candidate.reference, other))
         reach.folded += 1
       } else {
-        reach.registrations.append(try registration(candidate.row))
+        if let registration = try registration(candidate.row) {
+          reach.registrations.append(registration)
+        } else {
+          reach.unreadable += 1
+        }
         if !candidate.hasRealm { homeless.append(candidate.id) }
       }
     }

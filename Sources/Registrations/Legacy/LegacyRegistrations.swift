@@ -87,7 +87,7 @@ public struct LegacyRegistrations: Sendable {
       ORDER BY id LIMIT 1
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical),
       .integer(token.kind.storage), .integer(storageKey.tokenHash(of: token)))
-    return try await database.read { try $0.query(statement).first }.map(registration)
+    return try await database.read { try $0.query(statement).first }.flatMap(registration)
   }
 
   /// Which of these tokens the user does not have, each as it was spelled, in order. Of spellings of one
@@ -120,13 +120,12 @@ public struct LegacyRegistrations: Sendable {
     return counts
   }
 
-  func registration(_ row: Row) throws -> LegacyRegistration {
+  /// nil if the token does not open.
+  func registration(_ row: Row) throws -> LegacyRegistration? {
     guard let kind = PushToken.Kind(storage: try row.int64(1)),
       let text = storageKey.openText(try row.bytes(2), for: Self.tokenPurpose),
       let token = try? PushToken(text, kind: kind)
-    else {
-      throw DatabaseError(.corrupt, "the token of legacy registration \(try row.int64(0)) does not open")
-    }
+    else { return nil }
     return LegacyRegistration(
       id: try row.int64(0), token: token, iosAppID: try row.optionalText(3), registeredAt: try row.date(4))
   }

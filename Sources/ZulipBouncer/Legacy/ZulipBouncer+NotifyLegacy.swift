@@ -86,6 +86,9 @@ extension ZulipBouncer {
         "legacy registrations under a number have gone: there are ones under a UUID",
         metadata: ["count": "\(reach.folded)", "realm": "\(realm?.id ?? 0)"])
     }
+    var faults = ItemFaults()
+    for _ in 0..<reach.unreadable { faults.add(.unreadable) }
+    faults.report(to: logger)
   }
 }
 

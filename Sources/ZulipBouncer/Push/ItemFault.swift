@@ -10,12 +10,15 @@ enum ItemFault: Error {
   case tooLarge
   /// Its payload is nested too deep.
   case tooDeep
+  /// The token that it is for does not open: not with this storage key, or it is damaged.
+  case unreadable
 
   fileprivate var reason: String {
     switch self {
     case .malformed: "malformed"
     case .tooLarge: "payload_too_large"
     case .tooDeep: "payload_too_deep"
+    case .unreadable: "registration_unreadable"
     }
   }
 }

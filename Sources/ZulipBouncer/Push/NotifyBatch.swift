@@ -13,10 +13,21 @@ struct NotifyBatch {
   /// Ids that no live registration of that kind has, each once.
   private var unknown: [TokenID] = []
 
-  init(_ items: [NotifyRequest.Item], registrations: [E2EERegistration], logger: Logger) {
+  /// - Parameter unreadable: ids of registrations of which nobody can tell what they are. They are not sent to,
+  ///   and are none that the server should forget.
+  init(
+    _ notification: NotifyRequest, registrations: [E2EERegistration], unreadable: Set<TokenID> = [],
+    logger: Logger
+  ) {
     let byID = Dictionary(registrations.map { ($0.tokenID, $0) }, uniquingKeysWith: { first, _ in first })
     var seen: Set<TokenID> = []
-    for item in items {
+    var faults = notification.faults
+    defer { faults.report(to: logger) }
+    for item in notification.items {
+      guard !unreadable.contains(item.tokenID) else {
+        faults.add(.unreadable)
+        continue
+      }
       guard let registration = byID[item.tokenID], registration.token.kind == item.kind else {
         if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
         continue
