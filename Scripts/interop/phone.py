@@ -61,10 +61,11 @@ class Simulator:
 
 
 def check_shape(what, phone, delivery, silent):
-    """spec/zulip.md E.5; a removal is a plain background push."""
+    """A notification shows something until the app has read it; a removal is a plain background push."""
     payload, headers = delivery["payload"], delivery["headers"]
     if phone.kind == "apns":
-        aps = {"content-available": 1} if silent else {"mutable-content": 1, "alert": {"title": "New notification"}}
+        alert = {"mutable-content": 1, "alert": {"title": "New notification"}, "sound": "default"}
+        aps = {"content-available": 1} if silent else alert
         check(what, payload.keys() == {"push_key_id", "encrypted_data", "aps"} and payload["aps"] == aps, payload)
         check(f"{what}: key id", payload["push_key_id"] == phone.key_id, payload["push_key_id"])
         wanted = {

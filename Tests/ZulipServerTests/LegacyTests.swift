@@ -258,36 +258,50 @@ import Wire
     }
   }
 
-  @Test func `In a realm that wants encryption old apps get no content`() async throws {
+  @Test func `In a realm that wants encryption old apps get nothing, and stay registered`() async throws {
     let message = try LegacyMessage(
       Field(
         [
           "gcm_payload": ["event": "message", "content": "secret", "topic": "t"],
-          "apns_payload": [
-            "alert": ["title": "t", "body": "secret"], "custom": ["zulip": ["event": "message"]],
-          ],
+          "apns_payload": ["alert": ["title": "t", "body": "secret"]],
         ], path: "legacy"))
-    #expect(message.redacted.fcm == ["event": "message", "content": "New message", "topic": "t"])
-    #expect(message.redacted.apns["alert"] == ["title": "t", "body": "New message"])
-    let removal = try LegacyMessage(
-      Field(
-        [
-          "gcm_payload": ["event": "remove", "content": "x"],
-          "apns_payload": ["badge": 0, "custom": ["zulip": ["event": "remove"]]],
-        ], path: "legacy"))
-    #expect(removal.redacted.fcm == removal.fcm && removal.redacted.apns == removal.apns)
-
+    let removal = try LegacyMessage(Field(["gcm_payload": ["event": "remove"]], path: "legacy"))
     try await Chat.test { chat in
-      let realm = try await chat.accounts.put(
-        realm: chat.realm.uuid, name: "Zulip", url: chat.realm.url, requiresE2EE: true
-      ).realm
-      #expect(realm.requiresE2EE)
+      func demand(_ isDemanded: Bool) async throws -> User {
+        _ = try await chat.accounts.put(
+          realm: chat.realm.uuid, name: "Zulip", url: chat.realm.url, requiresE2EE: isDemanded)
+        return try #require(try await chat.accounts.find(realm: chat.realm.uuid, userID: 10))
+      }
       let client = try await chat.user()
+      let strict = try await demand(true)
       try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      chat.wire.answer(200, Self.receipt(android: 1))
-      _ = try await chat.notifier.notify(client.user, .init(encrypted: nil, legacy: message))
+      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
+      let device = try await client.addDevice()
+      try await client.register(device, token: "new", kind: "fcm")
+      try await client.waitUntil(device, "active") { $0.tokenID != nil }
+      chat.wire.answer { call in
+        (
+          200,
+          call.endpoint == "push/notify"
+            ? Self.receipt(android: 1)
+            : #"{"result":"success","apple_successfully_sent_count":0,"android_successfully_sent_count":1,"delete_token_ids":[]}"#
+        )
+      }
+      for legacy in [message, removal] {
+        let outcome = try await chat.notifier.notify(
+          strict, .init(encrypted: ["type": "message"], legacy: legacy))
+        #expect(try outcome.legacy?.get() == Notifier.LegacyResult())
+        #expect(try outcome.encrypted?.get().devices == 1)
+        let alone = try await chat.notifier.notify(strict, .init(encrypted: nil, legacy: legacy))
+        #expect(try alone.legacy?.get() == Notifier.LegacyResult() && alone.encrypted == nil)
+      }
+      #expect(chat.wire.calls("push/notify").isEmpty)
+
+      let free = try await demand(false)
+      let outcome = try await chat.notifier.notify(free, .init(encrypted: nil, legacy: message))
+      #expect(try outcome.legacy?.get().devices == 2)
       let body = try JSON.parse(try #require(chat.wire.calls("push/notify").first).body)
-      #expect(body["gcm_payload"]?["content"] == "New message")
+      #expect(body["gcm_payload"]?["content"] == "secret")
     }
   }
 

@@ -67,7 +67,9 @@ import Wire
       #expect(items[0]["payload"]?["push_key_id"] == 1 && items[1]["payload"]?["push_key_id"] == 2)
       #expect(items[0]["http_headers"] == ["apns_priority": 10, "apns_push_type": "alert"])
       #expect(
-        items[0]["payload"]?["aps"] == ["mutable-content": 1, "alert": ["title": "New notification"]])
+        items[0]["payload"]?["aps"] == [
+          "mutable-content": 1, "alert": ["title": "New notification"], "sound": "default",
+        ])
       #expect(items[1]["fcm_priority"] == "high")
       #expect(items[1]["payload"]?["aps"] == nil && items[1]["http_headers"] == nil)
     }

@@ -21,24 +21,4 @@ public struct LegacyMessage: Sendable {
       throw field.error("wants apns_payload or gcm_payload")
     }
   }
-
-  private init(apns: JSON.Object, fcm: JSON.Object, fcmOptions: JSON.Object) {
-    (self.apns, self.fcm, self.fcmOptions) = (apns, fcm, fcmOptions)
-  }
-
-  /// The same without what was written, for realms whose messages go encrypted or not at all (C.8).
-  var redacted: LegacyMessage {
-    let text: JSON = "New message"
-    var (apns, fcm) = (apns, fcm)
-    if fcm["event"] != "remove", fcm["content"] != nil { fcm["content"] = text }
-    if apns["custom"]?["zulip"]?["event"] != "remove", let alert = apns["alert"] {
-      if case .object(var parts) = alert {
-        if parts["body"] != nil { parts["body"] = text }
-        apns["alert"] = .object(parts)
-      } else {
-        apns["alert"] = text
-      }
-    }
-    return LegacyMessage(apns: apns, fcm: fcm, fcmOptions: fcmOptions)
-  }
 }

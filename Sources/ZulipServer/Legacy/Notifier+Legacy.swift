@@ -30,7 +30,6 @@ extension Notifier {
     // Nobody is there: the bouncer need not be asked (`spec/zulip.md` C.8).
     guard !tokens.isEmpty else { return (LegacyResult(), []) }
     guard let bouncer else { throw APIError.pushServiceNotConfigured }
-    let message = user.realm.requiresE2EE ? message.redacted : message
     let receipt = try await bouncer.realms.providing {
       try await bouncer.client.notifyLegacy(user, message, tokens: tokens)
     }

@@ -59,12 +59,16 @@ public struct Notifier: Sendable {
   }
 
   /// Sends to all devices of a user: to old apps first (`spec/zulip.md` C.8), and to each device once, also
-  /// to one that is changing from the one to the other at this moment.
+  /// to one that is changing from the one to the other at this moment. Where the realm wants end-to-end
+  /// encryption, old apps get nothing at all, and stay registered.
   public func notify(_ user: User, _ message: Message) async throws -> Outcome {
-    guard let legacy = message.legacy else {
-      guard let payload = message.encrypted else { return Outcome() }
-      let found = try await devices.active(user: user.id)
-      return Outcome(encrypted: await result { try await send(payload, to: found, of: user) })
+    guard let legacy = message.legacy, !user.realm.requiresE2EE else {
+      var outcome = Outcome(legacy: message.legacy.map { _ in .success(LegacyResult()) })
+      if let payload = message.encrypted {
+        let found = try await devices.active(user: user.id)
+        outcome.encrypted = await result { try await send(payload, to: found, of: user) }
+      }
+      return outcome
     }
     var (tokens, found) = try await devices.legacyTokens.recipients(user.id, devices: devices)
     var outcome = Outcome()

@@ -5,11 +5,6 @@ internal import Wire
 /// A notification as its users' phones will read it, before it is sealed for each
 /// (`spec/zulip.md` D.5, E.5, E.8).
 struct PlainNotification {
-  /// What a phone shows until its app has decrypted the rest.
-  private static let placeholder: JSON = ["mutable-content": 1, "alert": ["title": "New notification"]]
-  /// iOS hands a push that shows nothing to the app only in this shape; upstream's, an alert in a
-  /// background push, its extension does not take (E.6).
-  private static let silent: JSON = ["content-available": 1]
   /// A removal tells of so many messages at most: the newest.
   private static let maximumRemovals = 200
   /// What a provider takes, less what surrounds the sealed text.
@@ -17,13 +12,13 @@ struct PlainNotification {
 
   /// The text to seal.
   let plaintext: [UInt8]
-  /// Whether it takes notifications away instead of showing one.
-  let isRemoval: Bool
+  private let shape: ProviderShape
 
   /// - Throws: ``TooLarge``
   init(_ payload: JSON.Object) throws(TooLarge) {
     var payload = payload
-    isRemoval = payload["type"]?.string == "remove"
+    let isRemoval = payload["type"] == "remove"
+    shape = isRemoval ? .removal : .alert
     if isRemoval, case .array(let ids)? = payload["message_ids"], ids.count > Self.maximumRemovals {
       let newest = ids.sorted { ($0.integer ?? 0) < ($1.integer ?? 0) }.suffix(Self.maximumRemovals)
       payload["message_ids"] = .array(Array(newest))
@@ -47,19 +42,35 @@ struct PlainNotification {
     ]
     switch kind {
     case .apns:
-      payload["aps"] = isRemoval ? Self.silent : Self.placeholder
+      payload["aps"] = shape.aps
       return [
         "token_id": .string(tokenID.base64),
-        "http_headers": [
-          "apns_priority": isRemoval ? 5 : 10, "apns_push_type": isRemoval ? "background" : "alert",
-        ],
+        "http_headers": ["apns_priority": shape.apnsPriority, "apns_push_type": shape.apnsPushType],
         "payload": .object(payload),
       ]
     case .fcm:
       return [
-        "token_id": .string(tokenID.base64), "fcm_priority": isRemoval ? "normal" : "high",
-        "payload": .object(payload),
+        "token_id": .string(tokenID.base64), "fcm_priority": shape.fcmPriority, "payload": .object(payload),
       ]
     }
   }
+}
+
+/// What Apple and Google are told of a notification that they cannot read. Apps decide what it has to be, so
+/// all of it stands here.
+private struct ProviderShape {
+  let aps: JSON
+  let apnsPushType: JSON
+  let apnsPriority: JSON
+  let fcmPriority: JSON
+
+  /// The text is what a phone shows until its app has decrypted the rest; without a sound some stay silent.
+  static let alert = ProviderShape(
+    aps: ["mutable-content": 1, "alert": ["title": "New notification"], "sound": "default"],
+    apnsPushType: "alert", apnsPriority: 10, fcmPriority: "high")
+
+  /// Takes notifications away. iOS hands a push that shows nothing to the app only in this shape; stock
+  /// servers send an alert in a background push, which the app's extension does not take.
+  static let removal = ProviderShape(
+    aps: ["content-available": 1], apnsPushType: "background", apnsPriority: 5, fcmPriority: "normal")
 }
