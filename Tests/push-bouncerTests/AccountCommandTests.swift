@@ -80,7 +80,6 @@ import Wire
       let before = try await accounts(place)
       for (arguments, told) in [
         (["--email", "A@example.org"], "the email A@example.org already exists"),
-        (["--email", "a@example.com"], "--username"),
         (["--email", "b@example.org", "--username", "A"], "--username"),
         (["--email", "b@example.org", "--user-id", "10"], "already has a user with this number"),
         (["--email", "b@example.org", "--realm", UUID().uuidString], "no realm"),
@@ -96,6 +95,35 @@ import Wire
         "account", "add", "--email", "b@example.org", "--realm", realm.uppercased(), "--json")
       #expect(try named.json["realm_uuid"]?.string == realm)
       #expect(try named.json["user_id"] == 11)
+    }
+  }
+
+  @Test func whateverAnEmailBeginsWithIsALogin() async throws {
+    try await Workplace.test { place in
+      var logins: [(username: String, key: String)] = []
+      for (email, username) in [
+        ("jane+zulip@example.org", "jane+zulip"), ("O'Hara@example.org", "O'Hara"),
+        ("jürgen@example.org", "jürgen"), ("a/b%2Fc@example.org", "a_b%2Fc"),
+        ("JANE+zulip@example.com", "JANE+zulip@example.com"),
+      ] {
+        let added = try await place.run("account", "add", "--email", email, "--json").json
+        #expect(added["username"]?.string == username)
+        logins.append((username, try #require(added["api_key"]?.string)))
+      }
+      try await place.serve("--nextcloud.enabled", "true") { running in
+        for (username, key) in logins {
+          func call(_ path: String, user: (String, String)? = nil) async throws -> Running.Answer {
+            try await running.call(
+              path: "/ocs/v2.php/\(path)?format=json", headers: [("OCS-APIRequest", "true")], user: user)
+          }
+          let segment = try #require(username.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+          let proof = try await call("identityproof/key/\(segment)")
+          #expect(proof.status == 200, "\(username)")
+          #expect(proof.json["ocs"]?["data"]?["public"]?.string?.contains("PUBLIC KEY") == true)
+          #expect(try await call("cloud/capabilities", user: (username, key)).status == 200)
+          #expect(try await call("cloud/capabilities", user: (username, key + "x")).status == 401)
+        }
+      }
     }
   }
 

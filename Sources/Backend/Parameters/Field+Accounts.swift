@@ -22,7 +22,8 @@ extension Field {
 
   /// A user's login at the Nextcloud endpoints.
   func username() throws(APIError) -> String {
-    try checked("is not 1 to 64 letters, digits and _ . @ -", Accounts.isUsername)
+    try checked(
+      "is not 1 to 254 characters without white space, control characters, : and /", Accounts.isUsername)
   }
 
   /// A user's key; an error does not repeat it.

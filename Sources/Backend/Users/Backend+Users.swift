@@ -58,9 +58,9 @@ extension APIError {
     case .emailTaken:
       self.init(.conflict, code: "EMAIL_TAKEN", "Another user has the email \(description.email)")
     case .usernameTaken:
-      let way =
-        description.username.map { "username \($0)" } ?? "username that the email begins with: name one"
-      self.init(.conflict, code: "USERNAME_TAKEN", "Another user has the \(way)")
+      self.init(
+        .conflict, code: "USERNAME_TAKEN",
+        "Another user has the username \(description.username ?? description.email)")
     case .userIDTaken, .noUserIDLeft:
       // Only another process that has put the same user this very moment leads here.
       self = .tryAgainLater

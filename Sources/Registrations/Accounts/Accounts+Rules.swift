@@ -18,11 +18,26 @@ extension Accounts {
       && !scalars.contains { $0 == ":" || $0.properties.isWhitespace || isControl($0) }
   }
 
-  /// Whether a text can be a username: 1 to 64 ASCII letters, digits and `_`, `.`, `@`, `-`, as
-  /// Nextcloud has them.
+  /// Whether a text can be a username: 1 to 254 characters of those that an email may have, but for `/`, which
+  /// would end it in an address, and the names `.` and `..`, which would lead elsewhere there.
   public static func isUsername(_ text: String) -> Bool {
-    (1...64).contains(text.utf8.count)
-      && text.utf8.allSatisfy { isAlphanumeric($0) || "_.@-".utf8.contains($0) }
+    let scalars = text.unicodeScalars
+    return (1...254).contains(scalars.count) && scalars.allSatisfy(canBeInUsername)
+      && !scalars.elementsEqual(".".unicodeScalars) && !scalars.elementsEqual("..".unicodeScalars)
+  }
+
+  /// The usernames of a user who is given none, the most welcome first: what the email begins with, all of it,
+  /// and one that nobody else has.
+  static func usernames(for email: String, _ uuid: UUID) -> [String] {
+    [String(email.unicodeScalars.prefix { $0 != "@" }), email].map { text in
+      var name = String.UnicodeScalarView()
+      name.append(contentsOf: text.unicodeScalars.map { canBeInUsername($0) ? $0 : "_" })
+      return String(name)
+    }.filter(isUsername) + [uuid.canonical]
+  }
+
+  private static func canBeInUsername(_ scalar: Unicode.Scalar) -> Bool {
+    scalar != ":" && scalar != "/" && !scalar.properties.isWhitespace && !isControl(scalar)
   }
 
   /// Whether a text can be an API key: 32 ASCII letters and digits.

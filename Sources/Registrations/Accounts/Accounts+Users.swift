@@ -11,7 +11,7 @@ extension Accounts {
     public var uuid: UUID?
     /// 32 letters and digits; nil keeps it, or makes one.
     public var apiKey: String?
-    /// nil keeps it, or takes the email's local part.
+    /// nil keeps it, or takes the email's local part, or the whole email where another user has that.
     public var username: String?
 
     /// A description by its parts.
@@ -48,7 +48,7 @@ extension Accounts {
     newKey: @escaping @Sendable (_ user: Int64, any Connection) throws -> Void = { _, _ in }
   ) async throws -> (user: User, apiKey: String?, isNew: Bool) {
     let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
-    return try await write { [self] connection in
+    return try await write(description) { [self] connection in
       let realmID = try connection.realm(realm)
       let before = try connection.user(userID, realm: realmID)
       if let before {
@@ -70,7 +70,7 @@ extension Accounts {
     user: User, apiKey: String
   ) {
     let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
-    return try await write { [self] connection in
+    return try await write(description) { [self] connection in
       let realmID = try connection.realm(realm)
       let number = try userID ?? connection.freeUserID(realm: realmID)
       guard Self.isUserID(number) else { throw Refusal.noUserIDLeft }
@@ -79,23 +79,34 @@ extension Accounts {
     }
   }
 
-  /// Two nodes may both find a name free, and only the constraint knows whether a number is: it decides.
+  /// Two nodes may both find a name free, and only the constraint knows whether a number is: it decides. Who has
+  /// not asked for a name gets the next one then.
   private func write<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
+    _ description: UserDescription, _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
-    do {
-      return try await database.write(body)
-    } catch let error as DatabaseError where error.code == .uniqueViolation {
-      let constraint = error.constraint ?? ""
-      if constraint.contains("username") { throw Refusal.usernameTaken }
-      throw constraint.contains("email") ? Refusal.emailTaken : Refusal.userIDTaken
+    for _ in 0..<3 {
+      do {
+        return try await database.write(body)
+      } catch let error as DatabaseError where error.code == .uniqueViolation {
+        let constraint = error.constraint ?? ""
+        if constraint.contains("username") {
+          if description.username == nil { continue }
+          throw Refusal.usernameTaken
+        }
+        throw constraint.contains("email") ? Refusal.emailTaken : Refusal.userIDTaken
+      }
     }
+    throw Refusal.usernameTaken
   }
 
   private func insert(
     _ description: UserDescription, apiKey: String, userID: Int64, realm: Int64, on connection: any Connection
   ) throws {
-    let username = description.username ?? String(description.email.prefix { $0 != "@" })
+    let uuid = description.uuid ?? UUID()
+    let username =
+      try description.username
+      ?? Self.usernames(for: description.email, uuid).first { try !connection.hasUser("username_key", $0) }
+    guard let username else { throw Refusal.usernameTaken }
     try connection.check(description.email, username, byOtherThan: nil)
     try connection.run(
       Statement(
@@ -105,7 +116,7 @@ extension Accounts {
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
         """,
         .text(description.email), .text(description.email.lowercased()), .text(username),
-        .text(username.lowercased()), .text((description.uuid ?? UUID()).canonical),
+        .text(username.lowercased()), .text(uuid.canonical),
         .bytes(storageKey.hash(apiKey, for: Self.apiKeyPurpose)), .integer(realm), .integer(userID),
         .integer(now().milliseconds)))
   }
@@ -164,11 +175,13 @@ extension Connection {
   }
 
   fileprivate func check(_ email: String, _ username: String, byOtherThan id: Int64?) throws {
-    func isTaken(_ column: String, _ text: String) throws -> Bool {
-      try query(Statement("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased())))
-        .contains { try $0.int64(0) != id }
-    }
-    if try isTaken("email_key", email) { throw Accounts.Refusal.emailTaken }
-    if try isTaken("username_key", username) { throw Accounts.Refusal.usernameTaken }
+    if try hasUser("email_key", email, otherThan: id) { throw Accounts.Refusal.emailTaken }
+    if try hasUser("username_key", username, otherThan: id) { throw Accounts.Refusal.usernameTaken }
+  }
+
+  /// Whether a user has this email or username, without regard to case.
+  fileprivate func hasUser(_ column: String, _ text: String, otherThan id: Int64? = nil) throws -> Bool {
+    try query(Statement("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased())))
+      .contains { try $0.int64(0) != id }
   }
 }

@@ -21,14 +21,17 @@ extension Account {
     @Option(help: "The UUID of its realm (default: the only one; if there is none, one is made).") var realm:
       String?
     @Option(help: "Its number in the chat (default: the next free one).") var userID: Int64?
-    @Option(help: "Its login at the Nextcloud endpoints (default: what the email begins with).") var username:
-      String?
+    @Option(
+      help:
+        "Its login at the Nextcloud endpoints (default: what the email begins with, or all of it if taken).")
+    var username: String?
     @Option(help: "Its API key, 32 letters and digits (default: one is made).") var apiKey: String?
 
     func run() async throws {
       guard Accounts.isEmail(email) else { throw ValidationError("\(email) is not a valid email address") }
       guard username.map(Accounts.isUsername) ?? true else {
-        throw ValidationError("--username wants 1 to 64 letters, digits and _ . @ -")
+        throw ValidationError(
+          "--username wants 1 to 254 characters without white space, control characters, : and /")
       }
       guard apiKey.map(Accounts.isAPIKey) ?? true else {
         throw ValidationError("--api-key wants \(Accounts.apiKeyLength) letters and digits")
