@@ -66,6 +66,7 @@ let package = Package(
         .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
         .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
         .embedInCode("0008_nextcloud_notifications.sql"),
+        .embedInCode("0009_nextcloud_login_flows.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -75,6 +76,7 @@ let package = Package(
         .embedInCode("0004_legacy.sql"), .embedInCode("0005_nextcloud_proxy.sql"),
         .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
         .embedInCode("0008_nextcloud_notifications.sql"),
+        .embedInCode("0009_nextcloud_login_flows.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(

@@ -15,5 +15,6 @@ public enum PostgreSQLMigrations {
     Migration(6, "nextcloud_server", PackageResources._006_nextcloud_server_sql),
     Migration(7, "migration", PackageResources._007_migration_sql),
     Migration(8, "nextcloud_notifications", PackageResources._008_nextcloud_notifications_sql),
+    Migration(9, "nextcloud_login_flows", PackageResources._009_nextcloud_login_flows_sql),
   ]
 }

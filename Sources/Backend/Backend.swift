@@ -13,6 +13,7 @@ public struct Backend: Sendable {
 
   let accounts: Accounts
   let devices: Devices
+  let loginFlows: NextcloudLoginFlows
   let notify: @Sendable (User, Message) async throws -> [PartResult]
   let realmsChanged: @Sendable () -> Void
   private let token: BearerToken?
@@ -23,12 +24,13 @@ public struct Backend: Sendable {
   ///     it may refuse all of it with an ``Wire/APIError``, before anything is sent.
   ///   - realmsChanged: called after a realm was added or is not as it was.
   public init(
-    accounts: Accounts, devices: Devices, token: String?,
+    accounts: Accounts, devices: Devices, loginFlows: NextcloudLoginFlows, token: String?,
     notify: @escaping @Sendable (User, Message) async throws -> [PartResult],
     realmsChanged: @escaping @Sendable () -> Void
   ) {
     self.accounts = accounts
     self.devices = devices
+    self.loginFlows = loginFlows
     self.token = token.map { BearerToken($0, name: "backend.token") }
     self.notify = notify
     self.realmsChanged = realmsChanged
@@ -42,6 +44,7 @@ public struct Backend: Sendable {
     routes.endpoint("users/{user_id}", [.put: putUser, .delete: removeUser])
     routes.endpoint("users/{user_id}/app-passwords", .post, use: addAppPassword)
     routes.endpoint("users/{user_id}/app-passwords/{app_password_id}", .delete, use: removeAppPassword)
+    routes.endpoint("users/{user_id}/login-flows", .post, use: grantLoginFlow)
     routes.endpoint("users/{user_id}/notifications", .post, use: sendNotification)
   }
 

@@ -35,6 +35,30 @@ import Wire
     }
   }
 
+  @Test("are made for a Nextcloud app that waits, when the host application says so")
+  func loginFlow() async throws {
+    try await Host.test { host in
+      let user = try await host.user()
+      let flows = NextcloudLoginFlows(accounts: host.accounts)
+      let secrets = try await flows.open(client: "Talk", address: "192.0.2.1")
+      for (path, body, status): (String, JSON, Int) in [
+        (user, ["token": .string(secrets.poll)], 404), (user, ["token": ""], 404), (user, [:], 400),
+        (user, ["token": 7], 400), (user, ["token": .string(secrets.login), "name": "Talk"], 400),
+        (user + "1", ["token": .string(secrets.login)], 404),
+      ] {
+        #expect(try await host.status(.post, "\(path)/login-flows", body) == status)
+      }
+      #expect(try await flows.finish(poll: secrets.poll) == nil)
+      let granted = try await host.call(.post, "\(user)/login-flows", ["token": .string(secrets.login)])
+      #expect(granted.status == 200 && granted.text == "{}\n")
+      let again = try await host.call(.post, "\(user)/login-flows", ["token": .string(secrets.login)])
+      #expect(again.status == 404)
+      #expect(again.json["code"] == "LOGIN_FLOW_NOT_FOUND")
+      let password = try #require(try await flows.finish(poll: secrets.poll)).password
+      #expect(try await host.accounts.authenticate(login: "iago", appPassword: password)?.userID == 10)
+    }
+  }
+
   @Test("are a hundred at most")
   func limit() async throws {
     try await Host.test { host in

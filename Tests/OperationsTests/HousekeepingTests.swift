@@ -68,18 +68,19 @@ import Testing
       overrides: ["retention.expired_days": "30", "retention.notifications_days": "30"],
       workingDirectory: folder.path)
     let notifications = NextcloudNotifications(database: database, storageKey: key, now: { clock.now })
+    let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy,
       devices: Devices(
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
-      notifications: notifications, status: MigrationStatus(database: database, now: { clock.now }),
+      notifications: notifications, loginFlows: NextcloudLoginFlows(accounts: accounts),
+      status: MigrationStatus(database: database, now: { clock.now }),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
       now: { clock.now },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
 
-    let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
     let chat = try await accounts.put(
       realm: UUID(), name: "Chat", url: "https://chat.example.org", requiresE2EE: nil)
     let reader = try await accounts.add(.init(email: "a@example.org"), userID: 1, realm: chat.realm.uuid).user

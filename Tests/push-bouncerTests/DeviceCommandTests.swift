@@ -52,6 +52,48 @@ import Wire
     }
   }
 
+  @Test func nextcloudTalkAddsAnAccountReadsAndSignsOut() async throws {
+    try await Stage.test { stage in
+      let account = try await stage.place.run("account", "add", "--email", "iago@example.org", "--json").json
+      let realm = try #require(account["realm_uuid"]?.string)
+      let user = try #require(account["user_id"]?.integer)
+      try await stage.serve(
+        "--backend.token", Self.token, "--nextcloud.enabled", "true", "--nextcloud.allow_local_proxies",
+        "true"
+      ) { running, server in
+        let host = HostApplication(
+          service: running.url("public"), token: Self.token, realm: realm, client: server.bouncer.client)
+        let arguments = [
+          "device", "--nextcloud", running.url("public") + "/", "--simulator", stage.simulator.fcmEndpoint,
+          "--json", "--count", "1", "--forget",
+        ]
+        try await stage.place.start(arguments) { phone in
+          func line(_ beginning: String) async -> Substring {
+            await eventually("a line that begins with \(beginning)") { phone.logged.contains(beginning) }
+            return phone.logged.split(separator: "\n").first { $0.hasPrefix(beginning) } ?? ""
+          }
+          let page = await line("let the phone sign in: ")
+          #expect(page.contains(running.url("public") + "/index.php/login/v2/flow/"))
+          try await host.grantLogin(user, token: String(page.split(separator: "/").last ?? ""))
+          _ = await line("registered: ")
+          #expect(phone.logged.contains("signed in as iago at \(running.url("public"))\n"))
+          let sent = try await host.notify(
+            user,
+            parts: ["nextcloud": ["nid": 1, "app": "spreed", "subject": "Hello", "type": "chat", "id": "a"]])
+          #expect(sent["nextcloud"]?["devices"] == 1)
+          _ = await line("signed out")
+          #expect(await phone.status() == 0, "\(phone.logged)")
+          #expect(phone.printed?["plaintext"]?.string?.contains(#""subject":"Hello""#) == true)
+          #expect(phone.printed?["call"] == false)
+          let none = try await host.notify(
+            user,
+            parts: ["nextcloud": ["nid": 2, "app": "spreed", "subject": "Hello", "type": "chat", "id": "a"]])
+          #expect(none["nextcloud"]?["devices"] == 0)
+        }
+      }
+    }
+  }
+
   @Test func aPhoneThatRotatesReadsEverythingOnce() async throws {
     try await test { stage, _, host, user, arguments in
       try await stage.place.start(arguments + ["--kind", "apns", "--rotate"]) { phone in

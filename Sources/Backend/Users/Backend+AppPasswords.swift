@@ -17,9 +17,26 @@ extension Backend {
     } catch Accounts.AppPasswordRefusal.unknownUser {
       throw APIError.noUser(user.userID, realm: user.realm.uuid)
     } catch Accounts.AppPasswordRefusal.tooMany {
-      throw APIError(
-        code: "TOO_MANY_APP_PASSWORDS",
-        "User \(user.userID) has \(Accounts.maximumAppPasswords) app passwords: remove one first")
+      throw APIError.tooManyAppPasswords(user)
+    }
+  }
+
+  /// `POST .../login-flows`: lets a Nextcloud app sign in that waits for it, for a host application that has
+  /// a sign-in of its own.
+  func grantLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
+    let token = try await Self.body(of: request, members: ["token"])["token"].string()
+    let user = try await user(context)
+    do {
+      guard try await loginFlows.grant(login: token, user: user.id) else {
+        throw APIError(
+          .notFound, code: "LOGIN_FLOW_NOT_FOUND",
+          "No app waits for this token: it is unknown, older than 20 minutes, or was used already")
+      }
+      return Self.done
+    } catch Accounts.AppPasswordRefusal.unknownUser {
+      throw APIError.noUser(user.userID, realm: user.realm.uuid)
+    } catch Accounts.AppPasswordRefusal.tooMany {
+      throw APIError.tooManyAppPasswords(user)
     }
   }
 
@@ -32,5 +49,13 @@ extension Backend {
         .notFound, code: "APP_PASSWORD_NOT_FOUND", "User \(user.userID) has no app password \(id)")
     }
     return Self.done
+  }
+}
+
+extension APIError {
+  fileprivate static func tooManyAppPasswords(_ user: User) -> APIError {
+    APIError(
+      code: "TOO_MANY_APP_PASSWORDS",
+      "User \(user.userID) has \(Accounts.maximumAppPasswords) app passwords: remove one first")
   }
 }

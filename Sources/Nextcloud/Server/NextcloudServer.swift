@@ -4,15 +4,20 @@ public import Hummingbird
 public import Registrations
 public import Wire
 
-/// The server endpoints that Nextcloud's apps register with for push notifications (`spec/nextcloud.md` 3).
+/// The server endpoints that Nextcloud's apps register with for push notifications.
 public struct NextcloudServer: Sendable {
   /// The version of Nextcloud whose behaviour this is.
   public static let version = "35.0.0"
 
   /// How it is set up.
   public struct Configuration: Sendable {
+    /// What people know it by.
+    public var name: String
     /// `nextcloud.url`: the instance's address, which cloud ids are made of.
     public var url: String
+    /// Where apps and browsers find it, without a slash at its end. Asked for at each call, as it may be known
+    /// only when this service listens.
+    public var address: @Sendable () -> String
     /// `nextcloud.default_proxy`: of phones that name none; never checked. Asked for at each call, as this
     /// service's own address may be known only when it listens.
     public var defaultProxy: @Sendable () -> String
@@ -27,11 +32,14 @@ public struct NextcloudServer: Sendable {
 
     /// A configuration by its parts.
     public init(
-      url: String, defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
+      name: String, url: String, address: @escaping @Sendable () -> String,
+      defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
       rateLimitPerUser: RateLimit?,
       rateLimitPerAddress: RateLimit?, maximumBodyBytes: Int
     ) {
+      self.name = name
       self.url = url
+      self.address = address
       self.defaultProxy = defaultProxy
       self.allowsLocalProxies = allowsLocalProxies
       self.rateLimitPerUser = rateLimitPerUser
@@ -44,6 +52,8 @@ public struct NextcloudServer: Sendable {
   public struct Dependencies: Sendable {
     /// Who signs in.
     public var accounts: Accounts
+    /// Apps that wait to be let in.
+    public var loginFlows: NextcloudLoginFlows
     /// Users' key pairs.
     public var keys: NextcloudKeys
     /// Their phones.
@@ -59,12 +69,13 @@ public struct NextcloudServer: Sendable {
 
     /// What it works with.
     public init(
-      accounts: Accounts, keys: NextcloudKeys, registrations: NextcloudRegistrations,
-      notifications: NextcloudNotifications, sender: NextcloudSender,
+      accounts: Accounts, loginFlows: NextcloudLoginFlows, keys: NextcloudKeys,
+      registrations: NextcloudRegistrations, notifications: NextcloudNotifications, sender: NextcloudSender,
       brand: @escaping @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind? = { _ in nil },
       now: @escaping @Sendable () -> Date
     ) {
       self.accounts = accounts
+      self.loginFlows = loginFlows
       self.keys = keys
       self.registrations = registrations
       self.notifications = notifications
@@ -78,6 +89,10 @@ public struct NextcloudServer: Sendable {
   let dependencies: Dependencies
   let perUser: RateLimiter
   let perAddress: RateLimiter
+  /// Of apps that ask whether they were let in, as each does every second.
+  let polls: RateLimiter
+  /// Of people who try to sign in.
+  let signIns: RateLimiter
 
   /// A server by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {
@@ -85,16 +100,23 @@ public struct NextcloudServer: Sendable {
     self.dependencies = dependencies
     perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
     perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
+    polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: dependencies.now)
+    signIns = RateLimiter(RateLimit(calls: 20, seconds: 60), now: dependencies.now)
   }
 
   /// Adds the routes.
   public func addRoutes(to router: Router<WireContext>) {
     router.add(middleware: UnknownOCSPaths())
+    router.endpoint("/status.php", .get, use: status)
+    addLoginRoutes(to: router)
     for version in OCSVersion.allCases { addRoutes(to: router.group("/ocs/\(version.rawValue)")) }
   }
 
   private func addRoutes(to routes: RouterGroup<WireContext>) {
     routes.endpoint("cloud/capabilities", .get, use: open(capabilities))
+    routes.endpoint("cloud/user", .get, use: authenticated(user))
+    routes.endpoint("core/getapppassword", .get, use: authenticated(makeAppPassword))
+    routes.endpoint("core/apppassword", .delete, use: authenticated(removeAppPassword))
     routes.endpoint("identityproof/key/{user_id}", .get, use: open(identityProof))
     let app = routes.group("apps/notifications/api")
     app.endpoint("v2/push", [.post: authenticated(register), .delete: authenticated(unregister)])

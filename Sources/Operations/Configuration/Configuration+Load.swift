@@ -124,9 +124,10 @@ extension Configuration {
   private static func nextcloud(_ reader: ConfigurationReader, _ server: Server) throws(ConfigurationError)
     -> Nextcloud
   {
-    Nextcloud(
+    let url = try address("nextcloud.url", reader)
+    return Nextcloud(
       isEnabled: try reader.flag("nextcloud.enabled"),
-      url: try address("nextcloud.url", reader) ?? server.url,
+      url: url ?? server.url, address: url ?? (reader.isSet("server.url") ? server.url : nil),
       defaultProxy: try address("nextcloud.default_proxy", reader),
       allowsLocalProxies: try reader.flag("nextcloud.allow_local_proxies"),
       proxiesCAFile: reader.optionalText("nextcloud.proxies_ca_file"),

@@ -155,6 +155,8 @@ public struct Configuration: Sendable {
     public var isEnabled: Bool
     /// The instance's address, without a slash at its end.
     public var url: String
+    /// Where apps and browsers find it: the same, unless nobody has said what that is; nil is this service's own.
+    public var address: String?
     /// The push proxy of clients that name none; nil is this service's own.
     public var defaultProxy: String?
     /// Whether push proxies may be local, and without TLS.

@@ -35,6 +35,9 @@ struct ConfigurationReader {
     return value
   }
 
+  /// Whether somebody has given it a value.
+  func isSet(_ key: String) -> Bool { source.values[key].map { !$0.text.isEmpty } ?? false }
+
   func optionalText(_ key: String) -> String? { raw(key)?.text }
 
   func text(_ key: String) throws(ConfigurationError) -> String { try required(key, wants: "a text") { $0 } }

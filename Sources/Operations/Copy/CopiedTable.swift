@@ -101,6 +101,7 @@ struct CopiedTable: Sendable, Hashable {
     CopiedTable(
       "nextcloud_notifications", key: "user_id nid",
       "app created_at subject message object_type object_id"),
+    CopiedTable("nextcloud_login_flows", "poll_hash login_hash client address_hash user_id created_at"),
     CopiedTable(
       "nextcloud_pushes",
       """

@@ -5,7 +5,7 @@ public import Registrations
 internal import Sealing
 
 /// What is done now and then, without anybody asking: expired registrations go
-/// (`retention.expired_days`), so do old notifications of Nextcloud's (`retention.notifications_days`), old events and legacy registrations of devices that have moved on,
+/// (`retention.expired_days`), so do old notifications of Nextcloud's (`retention.notifications_days`), apps that nobody has let in, old events and legacy registrations of devices that have moved on,
 /// and the registrations are counted, for the metrics and for `migrate status`.
 public struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
@@ -19,6 +19,7 @@ public struct Housekeeping: Sendable {
   private let legacy: LegacyRegistrations
   private let devices: Devices
   private let notifications: NextcloudNotifications
+  private let loginFlows: NextcloudLoginFlows
   private let status: MigrationStatus
   private let lease: MaintenanceLease
   private let retention: TimeInterval
@@ -30,7 +31,7 @@ public struct Housekeeping: Sendable {
   /// Prepares the work.
   public init(
     registrations: E2EERegistrations, legacy: LegacyRegistrations, devices: Devices,
-    notifications: NextcloudNotifications, status: MigrationStatus,
+    notifications: NextcloudNotifications, loginFlows: NextcloudLoginFlows, status: MigrationStatus,
     lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
@@ -39,6 +40,7 @@ public struct Housekeeping: Sendable {
     self.legacy = legacy
     self.devices = devices
     self.notifications = notifications
+    self.loginFlows = loginFlows
     self.status = status
     self.lease = lease
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
@@ -117,6 +119,9 @@ public struct Housekeeping: Sendable {
     } while removed == limit && !Task.isCancelled
     repeat {
       removed = try await notifications.removeOld(before: now() - notificationsRetention, limit: limit)
+    } while removed == limit && !Task.isCancelled
+    repeat {
+      removed = try await loginFlows.removeOld(limit: limit)
     } while removed == limit && !Task.isCancelled
   }
 

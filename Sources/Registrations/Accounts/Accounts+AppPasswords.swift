@@ -1,3 +1,4 @@
+internal import Foundation
 internal import SQL
 internal import Sealing
 
@@ -23,29 +24,22 @@ extension Accounts {
   /// - Parameter user: the user's row.
   /// - Throws: ``AppPasswordRefusal``, or the database's own error.
   public func addAppPassword(name: String, user: Int64) async throws -> (id: Int64, password: String) {
+    let new = newAppPassword()
+    let id = try await database.write { try $0.insert(new, name: name, user: user) }
+    return (id, new.password)
+  }
+
+  /// An app password that nobody has yet.
+  func newAppPassword() -> NewAppPassword {
     let password = RandomText.alphanumeric(Self.appPasswordLength)
-    let hash = storageKey.hash(password, for: Self.appPasswordPurpose)
-    let now = now()
-    let id = try await database.write { connection in
-      // Locks the user's row, so that two calls at a time are counted one after the other.
-      let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))
-      guard try connection.run(lock) > 0 else { throw AppPasswordRefusal.unknownUser }
-      let count = try connection.query(
-        Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
-      ).first?.int64(0)
-      guard let count, count < Self.maximumAppPasswords else { throw AppPasswordRefusal.tooMany }
-      let rows = try connection.query(
-        Statement(
-          """
-          INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
-          RETURNING id
-          """, .integer(user), .text(name), .bytes(hash), .integer(now.milliseconds)))
-      guard let id = try rows.first?.int64(0) else {
-        throw DatabaseError(.other, "an insertion returned no row")
-      }
-      return id
-    }
-    return (id, password)
+    return NewAppPassword(
+      password: password, hash: storageKey.hash(password, for: Self.appPasswordPurpose), createdAt: now())
+  }
+
+  struct NewAppPassword: Sendable {
+    let password: String
+    let hash: [UInt8]
+    let createdAt: Date
   }
 
   /// Removes an app password of a user; false if the user has none with this id.
@@ -88,5 +82,35 @@ extension User {
   public func answers(to login: String) -> Bool {
     let login = login.lowercased()
     return [username, email].contains { $0.lowercased() == login }
+  }
+}
+
+extension Connection {
+  /// Gives an app password to a user; its id.
+  ///
+  /// - Throws: ``Accounts/AppPasswordRefusal``, or the database's own error.
+  func insert(_ new: Accounts.NewAppPassword, name: String, user: Int64) throws -> Int64 {
+    try checkRoomForAppPassword(of: user)
+    let rows = try query(
+      Statement(
+        """
+        INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
+        RETURNING id
+        """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds)))
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
+    return id
+  }
+
+  /// Throws ``Accounts/AppPasswordRefusal`` where a user may have no more app passwords.
+  func checkRoomForAppPassword(of user: Int64) throws {
+    // Locks the user's row, so that two calls at a time are counted one after the other.
+    let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))
+    guard try run(lock) > 0 else { throw Accounts.AppPasswordRefusal.unknownUser }
+    let count = try query(
+      Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
+    ).first?.int64(0)
+    guard let count, count < Accounts.maximumAppPasswords else { throw Accounts.AppPasswordRefusal.tooMany }
   }
 }

@@ -80,7 +80,8 @@ struct BouncerService {
         configuration, store: store, deliverer: deliverer,
         publicURL: configuration.http.publicAddress(listeningOn: publicPort), logger: logger) : nil
     let backend = Backend(
-      accounts: builtIn.accounts, devices: builtIn.devices, token: configuration.backendToken,
+      accounts: builtIn.accounts, devices: builtIn.devices, loginFlows: store.nextcloudLoginFlows,
+      token: configuration.backendToken,
       notify: Backend.ways(builtIn, nextcloud),
       realmsChanged: { builtIn.realms?.request() })
 
@@ -117,7 +118,7 @@ struct BouncerService {
         Repeating {
           await Housekeeping(
             registrations: registrations, legacy: store.legacy, devices: builtIn.devices,
-            notifications: store.nextcloudNotifications,
+            notifications: store.nextcloudNotifications, loginFlows: store.nextcloudLoginFlows,
             status: MigrationStatus(database: store.database, now: now),
             lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
             now: now,

@@ -61,12 +61,14 @@ struct NextcloudAdapter {
       logger: logger)
     let server = NextcloudServer(
       configuration: .init(
-        url: settings.url, defaultProxy: defaultProxy, allowsLocalProxies: settings.allowsLocalProxies,
+        name: configuration.server.name, url: settings.url, address: { settings.address ?? publicURL() },
+        defaultProxy: defaultProxy, allowsLocalProxies: settings.allowsLocalProxies,
         rateLimitPerUser: configuration.server.rateLimitPerUser,
         rateLimitPerAddress: configuration.http.rateLimitPerAddress,
         maximumBodyBytes: configuration.http.maxBodyBytes),
       dependencies: .init(
-        accounts: store.accounts, keys: keys, registrations: registrations,
+        accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, keys: keys,
+        registrations: registrations,
         notifications: store.nextcloudNotifications, sender: sender,
         brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) }, now: store.now))
     return NextcloudAdapter(

@@ -22,13 +22,14 @@ extension Device {
     @Option(help: "Sends itself a notification with this text.") var send: [String] = []
   }
 
-  /// Which of the two it is.
+  /// Which of the three it is.
   enum Role {
     case app(server: String, email: String, apiKey: String)
     case ownServer(id: String, key: String, realm: String, bouncer: String)
+    case nextcloud(server: String)
   }
 
-  /// Exactly one of the two, whole.
+  /// Exactly one of the three, whole.
   func role() throws -> Role {
     let appOptions = [
       ("--server", app.server), ("--email", app.email), ("--api-key", app.apiKey),
@@ -39,26 +40,40 @@ extension Device {
       ("--hostname", own.hostname), ("--bouncer", own.bouncer), ("--send", own.send.first),
     ]
     let given = (app: appOptions.first { $0.1 != nil }, own: ownOptions.first { $0.1 != nil })
-    let ways = "--server, --email and --api-key, or --org-id, --org-key and --realm"
+    let ways = "--server, --email and --api-key, or --org-id, --org-key and --realm, or --nextcloud"
+    if let server = nextcloud.nextcloud {
+      // That it forgets its registration at the end is asked of all phones alike.
+      if let other = (appOptions + ownOptions).first(where: { $0.1 != nil && $0.0 != "--forget" }) {
+        throw ValidationError("--nextcloud and \(other.0) do not go together: give \(ways)")
+      }
+      return .nextcloud(
+        server: try Self.address(server, of: "--nextcloud", such: "https://cloud.example.org"))
+    }
     switch given {
     case (nil, nil): throw ValidationError("give \(ways)")
     case (let app?, let own?):
       throw ValidationError("\(app.0) and \(own.0) do not go together: give \(ways)")
     case (_?, nil):
-      guard var server = app.server, let email = app.email, let apiKey = app.apiKey else {
+      guard let server = app.server, let email = app.email, let apiKey = app.apiKey else {
         throw Self.missing(appOptions)
       }
-      guard let url = URL(string: server), ["http", "https"].contains(url.scheme), url.host() != nil else {
-        throw ValidationError("--server wants the address of a chat server: https://chat.example.org")
-      }
-      while server.hasSuffix("/") { server.removeLast() }
-      return .app(server: server, email: email, apiKey: apiKey)
+      return .app(
+        server: try Self.address(server, of: "--server", such: "https://chat.example.org"), email: email,
+        apiKey: apiKey)
     case (nil, _?):
       guard let id = own.orgID, let key = own.orgKey, let realm = own.realm else {
         throw Self.missing(ownOptions)
       }
       return .ownServer(id: id, key: key, realm: realm, bouncer: own.bouncer ?? "http://127.0.0.1:8080")
     }
+  }
+
+  /// A server's address, without a slash at its end.
+  private static func address(_ text: String, of option: String, such example: String) throws -> String {
+    guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host() != nil else {
+      throw ValidationError("\(option) wants the address of a server: \(example)")
+    }
+    return String(text.reversed().drop { $0 == "/" }.reversed())
   }
 
   /// The first three of the options make a role.

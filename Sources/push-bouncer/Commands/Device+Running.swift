@@ -9,7 +9,8 @@ extension Device {
     let seen = try await home.next()
     // From here on a signal ends the listening, and not the program before it has logged out.
     let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
-    let phone = try await SignedInPhone(VirtualPhone(kind, appID: appID), at: chat, bouncerKey: publicKey)
+    let phone = try await SignedInPhone(
+      VirtualPhone(kind, appID: appID), at: chat, bouncerKey: try bouncerKey())
     note("device \(phone.device)")
     do {
       try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -68,10 +69,11 @@ extension Device {
   }
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
-    guard let sealed = phone.sealedRegistration(to: publicKey, at: Date()) else {
+    let bouncerKey = try bouncerKey()
+    guard let sealed = phone.sealedRegistration(to: bouncerKey, at: Date()) else {
       throw CommandError("the registration could not be sealed")
     }
-    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: publicKey)
+    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: bouncerKey)
     note("registered: \(phone.summary)")
   }
 }

@@ -13,13 +13,15 @@ struct Device: AsyncParsableCommand {
       With --server, --email and --api-key it is an app at a chat server, a stock Zulip 12 or the one built in \
       here. With --org-id, --org-key and --realm it plays its chat server too, whose credentials these are: it \
       passes its sealed registration on to the bouncer and, with --send, a notification sealed under its own \
-      push key.
+      push key. With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, stock or the one built \
+      in here: it prints the page on which its user lets it sign in.
       """)
 
   @OptionGroup var options: GlobalOptions
   @OptionGroup(title: "As an app at a chat server") var app: AppOptions
   @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
-  @Option(help: "The bouncer's public key.") var publicKey: String
+  @OptionGroup(title: "As Nextcloud Talk") var nextcloud: NextcloudOptions
+  @Option(help: "The bouncer's public key; Nextcloud has none.") var publicKey: String?
   @Option(help: "fcm or apns.") var kind: PushToken.Kind = .fcm
   @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
   @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
@@ -28,11 +30,16 @@ struct Device: AsyncParsableCommand {
   @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
 
   func validate() throws {
-    _ = try role()
-    guard Base64.decodeStrictly(publicKey)?.count == 32 else {
+    if case .nextcloud = try role() {} else { _ = try bouncerKey() }
+    guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
+  }
+
+  /// The bouncer's public key, which Zulip's apps are shipped with.
+  func bouncerKey() throws -> String {
+    guard let publicKey, Base64.decodeStrictly(publicKey)?.count == 32 else {
       throw ValidationError("--public-key wants a bouncer's public key: 32 bytes in base64")
     }
-    guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
+    return publicKey
   }
 
   func run() async throws {
@@ -45,6 +52,7 @@ struct Device: AsyncParsableCommand {
       case .ownServer(let id, let key, let realm, let bouncer):
         try await run(
           with: ChatServer(bouncer: bouncer, id: id, key: key, realm: realm, client: client), home)
+      case .nextcloud(let server): try await run(atNextcloud: server, home)
       }
       try await client.shutdown()
     } catch {

@@ -59,6 +59,7 @@ struct Store {
   var nextcloudNotifications: NextcloudNotifications {
     NextcloudNotifications(database: database, storageKey: storageKey, now: now)
   }
+  var nextcloudLoginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
   var book: RegistrationBook { RegistrationBook(database: database, now: now) }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.

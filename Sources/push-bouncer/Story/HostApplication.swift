@@ -39,6 +39,11 @@ struct HostApplication {
     return password
   }
 
+  /// Lets an app of a user sign in, which waits for it.
+  func grantLogin(_ user: Int64, token: String) async throws {
+    _ = try await backend.call(.POST, "\(realm)/users/\(user)/login-flows", .json(["token": .string(token)]))
+  }
+
   /// Sends a notification to all of a user's devices; how many each provider took.
   func notify(_ user: Int64, _ plaintext: JSON) async throws -> JSON {
     try await notify(user, parts: ["zulip": plaintext])["zulip"] ?? .null

@@ -6,7 +6,7 @@ import Sealing
 import Wire
 
 /// A phone with Nextcloud Talk for iOS on it, as far as pushes go: it registers at its server and at the
-/// proxy, and opens what arrives (`spec/nextcloud.md` 1).
+/// proxy, and opens what arrives.
 struct NextcloudPhone {
   static let userAgent = "Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0 (Strict VoIP)"
 
@@ -16,6 +16,7 @@ struct NextcloudPhone {
   let voipToken: String
   private let deviceKey = RSAPrivateKey.generate()
   private let proxyURL: String
+  private let account: JSONService
   private let server: JSONService
   private let proxy: JSONService
   /// What it is to the proxy, once it has registered.
@@ -40,10 +41,14 @@ struct NextcloudPhone {
     token = other?.token ?? hex()
     voipToken = other?.voipToken ?? hex()
     proxyURL = proxy
-    self.server = JSONService(
-      url: "\(server)/ocs/v2.php/apps/notifications/api/v2",
-      credentials: .basic(user: login.user, password: login.password), userAgent: Self.userAgent,
-      headers: [("OCS-APIRequest", "true"), ("Accept", "application/json")], client: client)
+    func service(_ path: String) -> JSONService {
+      JSONService(
+        url: "\(server)/ocs/v2.php/\(path)",
+        credentials: .basic(user: login.user, password: login.password), userAgent: Self.userAgent,
+        headers: [("OCS-APIRequest", "true"), ("Accept", "application/json")], client: client)
+    }
+    account = service("core")
+    self.server = service("apps/notifications/api/v2")
     self.proxy = JSONService(
       url: proxy, credentials: .none, userAgent: Self.userAgent, client: client)
   }
@@ -76,6 +81,18 @@ struct NextcloudPhone {
     // As Talk does: with what is needed in the query.
     let query = String(decoding: Form.encode(fields(of: identity)), as: UTF8.self)
     _ = try await proxy.call(.DELETE, "devices?\(query)")
+  }
+
+  /// Ends its app password.
+  func signOut() async throws { _ = try await account.call(.DELETE, "apppassword") }
+
+  /// Gets what a push has told of, as it was sent.
+  func notification(_ nid: Int64) async throws -> JSON? {
+    do {
+      return try await server.call(.GET, "notifications/\(nid)")["ocs"]?["data"]
+    } catch let refusal as JSONService.Refusal where refusal.status == .notFound {
+      return nil
+    }
   }
 
   /// Opens what Apple handed over, if it is signed by the user's server.

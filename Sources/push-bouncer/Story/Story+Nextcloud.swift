@@ -9,27 +9,42 @@ extension Story {
       service: bouncer, token: backendToken, realm: hero.realm, client: home.client)
     let (id, email): (Int64, String) = (12, "marcellus@example.org")
     _ = try await host.putUser(id, email: email)
-    let password = try await host.addAppPassword(id, name: "Talk")
+    let signIn = try await NextcloudSignIn(server: bouncer, client: home.client)
+    try expect(try await signIn.ask() == nil, "nobody has let the phone in yet")
+    try await host.grantLogin(id, token: signIn.pageToken)
+    let account = try await signIn.wait()
+    step(
+      """
+      An iPhone with Talk adds an account. Its user, who is signed in at the chat already, lets it in, and it \
+      gets an app password for \(account.login.user).
+      """)
+
     var phone = NextcloudPhone(
-      server: bouncer, login: ("marcellus", password), proxy: bouncer, client: home.client)
+      server: account.server, login: account.login, proxy: bouncer, client: home.client)
     try await phone.register()
     guard let identity = phone.identity else { throw CommandError("the phone is nobody") }
     step(
       """
-      An iPhone with Talk signs in with an app password and registers at the server, which signs for it as \
+      It signs in with that and registers at the server, which signs for it as \
       \(identity.identifier.prefix(24))...,
           and with that signature at the push proxy, with a token for messages and one for calls.
       """)
 
     var seen = try await home.next()
     let message = try await send(
-      ["nid": 1, "app": "spreed", "subject": "Something is rotten", "type": "chat", "id": "castle"],
+      [
+        "nid": 1, "app": "spreed", "subject": "Something is rotten", "message": "in the state of Denmark",
+        "type": "chat", "id": "castle",
+      ],
       from: host, to: id, &seen)
     try expect(
       message["token"]?.string == phone.token.lowercased(), "a message goes to the token for messages")
     let opened = message["payload"].flatMap(phone.open)
     try expect(opened?["subject"] == "Something is rotten", "the phone reads the message")
     step("A chat message arrives: the phone checks who has signed it, and decrypts \(opened?.text ?? "")")
+    let whole = try await phone.notification(1)
+    try expect(whole?["message"] == "in the state of Denmark", "the phone can read on")
+    step("It fetches the rest, for which a push has no room: \(whole?["message"]?.text ?? "")")
 
     let call = try await send(
       ["nid": 2, "app": "spreed", "subject": "The ghost is calling", "type": "call", "id": "castle"],
@@ -40,14 +55,16 @@ extension Story {
     let removal = try await send(["delete_nids": [1]], from: host, to: id, &seen)
     let removed = removal["payload"].flatMap(phone.open)
     try expect(removed == ["nid": 1, "delete": true], "the phone reads what is gone")
+    try expect(try await phone.notification(1) == nil, "and it is gone at the server")
     step("The message was read elsewhere: the phone is told in the background, and takes it away.")
 
     try await phone.unregister()
+    try await phone.signOut()
     let result = try await host.notify(
       id,
       parts: ["nextcloud": ["nid": 3, "app": "spreed", "subject": "Adieu", "type": "chat", "id": "castle"]])
     try expect(result["nextcloud"]?["devices"] == 0, "nobody is left")
-    step("It unregisters at both; nothing is sent to it any more.")
+    step("It unregisters at both and signs out; nothing is sent to it any more.")
   }
 
   /// Sends it; what has arrived, which is one.

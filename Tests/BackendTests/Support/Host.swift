@@ -63,7 +63,8 @@ struct Host: Sendable {
     let devices = Devices(database: database, storageKey: storageKey, localServer: nil, now: now) { _ in }
     let asked = Asked()
     let backend = Backend(
-      accounts: accounts, devices: devices, token: token,
+      accounts: accounts, devices: devices,
+      loginFlows: NextcloudLoginFlows(accounts: accounts), token: token,
       notify: { user, message in
         let parts = [("zulip", message.zulip), ("legacy", message.legacy), ("nextcloud", message.nextcloud)]
         let payloads = try parts.compactMap { name, field in try field.map { (name, try $0.members()) } }

@@ -40,6 +40,7 @@ struct Instance: Sendable {
   let storageKey: StorageKey
   let accounts: Accounts
   let devices: Devices
+  let loginFlows: NextcloudLoginFlows
   let keys: NextcloudKeys
   let registrations: NextcloudRegistrations
   let notifications: NextcloudNotifications
@@ -73,6 +74,7 @@ struct Instance: Sendable {
       deadline: .seconds(10), maximumAge: 86_400)
     change(&settings)
     let finalSettings = settings
+    let loginFlows = NextcloudLoginFlows(accounts: accounts)
     let keys = NextcloudKeys(database: database, storageKey: storageKey, now: now)
     let registrations = NextcloudRegistrations(database: database, now: now)
     let notifications = NextcloudNotifications(database: database, storageKey: storageKey, now: now)
@@ -82,10 +84,11 @@ struct Instance: Sendable {
       settings, database: database, storageKey: storageKey, client: outgoing, now: now)
     let server = NextcloudServer(
       configuration: .init(
-        url: url, defaultProxy: { defaultProxy }, allowsLocalProxies: allowsLocalProxies,
+        name: "Cloud & Co", url: url, address: { "https://cloud.example.org/nextcloud" },
+        defaultProxy: { defaultProxy }, allowsLocalProxies: allowsLocalProxies,
         rateLimitPerUser: perUser, rateLimitPerAddress: perAddress, maximumBodyBytes: 1 << 20),
       dependencies: .init(
-        accounts: accounts, keys: keys, registrations: registrations,
+        accounts: accounts, loginFlows: loginFlows, keys: keys, registrations: registrations,
         notifications: notifications, sender: sender, now: now))
     let router = Router(context: WireContext.self)
     router.add(middleware: EnvelopeMiddleware())
@@ -99,7 +102,8 @@ struct Instance: Sendable {
           test: testDatabase, clock: clock, storageKey: storageKey, accounts: accounts,
           devices: Devices(
             database: database, storageKey: storageKey, localServer: nil, now: now, changed: { _ in }),
-          keys: keys, registrations: registrations, notifications: notifications, pushes: pushes,
+          loginFlows: loginFlows, keys: keys, registrations: registrations, notifications: notifications,
+          pushes: pushes,
           outgoing: outgoing,
           settings: finalSettings,
           sender: sender, realm: realm, client: client))

@@ -1,0 +1,308 @@
+import Foundation
+import HTTPTypes
+import Registrations
+import SQL
+import Testing
+import Wire
+
+@testable import Nextcloud
+
+/// How a stock app adds an account.
+@Suite struct LoginFlowTests {
+  private static let agent = "Mozilla/5.0 (Android) Nextcloud-Talk v20.0.0"
+
+  /// An app that has asked to be let in.
+  private struct Asking {
+    let instance: Instance
+    let poll: String
+    let page: String
+
+    init(_ instance: Instance, userAgent: String = LoginFlowTests.agent, base: String = "/index.php/login/v2")
+      async throws
+    {
+      self.instance = instance
+      let answer = try await instance.call(
+        .post, base, headers: [.userAgent: userAgent], isOCS: false, format: nil, base: "")
+      #expect(answer.status == 200)
+      #expect(answer.headers[.cacheControl] == "no-store")
+      let prefix = "https://cloud.example.org/nextcloud/index.php/login/v2"
+      #expect(answer.json["poll"]?["endpoint"]?.string == "\(prefix)/poll")
+      poll = try #require(answer.json["poll"]?["token"]?.string)
+      let login = try #require(answer.json["login"]?.string)
+      #expect(login.hasPrefix("\(prefix)/flow/"))
+      page = String(login.dropFirst("https://cloud.example.org/nextcloud".count))
+    }
+
+    var token: String { String(page.split(separator: "/").last ?? "") }
+
+    /// The app asks what has become of it.
+    func ask(base: String = "/index.php/login/v2") async throws -> Instance.Answer {
+      try await instance.call(
+        .post, "\(base)/poll", form: [("token", poll)], isOCS: false, format: nil, base: "")
+    }
+
+    /// The user opens the page.
+    func open() async throws -> Instance.Answer {
+      try await instance.call(.get, page, isOCS: false, format: nil, base: "")
+    }
+
+    /// The user sends a form of the page.
+    func send(_ form: [(String, String)]) async throws -> Instance.Answer {
+      try await instance.call(.post, page, form: form, isOCS: false, format: nil, base: "")
+    }
+
+    /// What proves that the user has signed in.
+    func signIn(_ app: SignedIn) async throws -> String {
+      let answer = try await send([("login", " \(app.user.email)"), ("key", "\(app.apiKey)\n")])
+      #expect(answer.status == 200)
+      #expect(answer.body.contains("<strong>\(app.user.username)</strong>"))
+      return try #require(answer.body.firstMatch(of: /name="proof" value="([^"]+)"/)).1.description
+    }
+  }
+
+  @Test func `the user signs in and says yes, and the app gets an app password, once`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      for base in ["/index.php/login/v2", "/login/v2"] {
+        let asking = try await Asking(instance, base: base)
+        #expect(try await asking.ask(base: base).status == 404)
+        #expect(try await asking.open().body.contains("<strong>\(Self.agent)</strong>"))
+        let proof = try await asking.signIn(app)
+        // To have signed in is not to have said yes.
+        #expect(try await asking.ask(base: base).status == 404)
+        let done = try await asking.send([("proof", proof)])
+        #expect(done.status == 200)
+        #expect(done.body.contains("You may close this page"))
+        let answer = try await asking.ask(base: base)
+        #expect(answer.status == 200)
+        #expect(answer.json["server"] == "https://cloud.example.org/nextcloud")
+        #expect(answer.json["loginName"] == "alice")
+        let password = try #require(answer.json["appPassword"]?.string)
+        #expect(try await asking.ask(base: base).status == 404)
+        #expect(try await asking.open().status == 404)
+        #expect(try await asking.send([("proof", proof)]).status == 404)
+        let login: HTTPFields = [.authorization: SignedIn.basic("alice", password)]
+        #expect(try await instance.call(.delete, SignedIn.push, headers: login).status == 200)
+      }
+      let names = try await instance.database.read {
+        try $0.query(Statement("SELECT name FROM app_passwords ORDER BY id")).map { try $0.text(0) }
+      }
+      #expect(names == ["Phone", Self.agent, Self.agent])
+      let flows = try await instance.database.read {
+        try $0.query(Statement("SELECT id FROM nextcloud_login_flows")).count
+      }
+      #expect(flows == 0)
+    }
+  }
+
+  @Test func `the page runs nothing, loads nothing, and shows what it is given as text`() async throws {
+    try await Instance.test { instance in
+      let asking = try await Asking(
+        instance,
+        userAgent: "<script>alert('1')</script>\u{202E}\u{0301}&\"\(String(repeating: "x", count: 200))")
+      let page = try await asking.open()
+      #expect(page.status == 200)
+      #expect(page.headers[.contentType] == "text/html; charset=utf-8")
+      #expect(page.headers[.cacheControl] == "no-store")
+      let policy = try #require(page.headers[.contentSecurityPolicy])
+      #expect(policy.hasPrefix("default-src 'none'; style-src 'sha256-"))
+      #expect(policy.contains("form-action 'self'; base-uri 'none'; frame-ancestors 'none'"))
+      #expect(page.headers[HTTPField.Name("Referrer-Policy")!] == "no-referrer")
+      #expect(!page.body.contains("<script"))
+      #expect(!page.body.contains("\u{202E}"))
+      #expect(page.body.contains("<strong>&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;&quot;xxx"))
+      #expect(page.body.contains("Cloud &amp; Co"))
+      #expect(!page.body.contains(String(repeating: "x", count: 100)))
+      #expect(!page.body.contains("http"))
+      let again = try await asking.send([("login", "\"><b>"), ("key", "x")])
+      #expect(again.status == 403)
+      #expect(again.body.contains("value=\"&quot;&gt;&lt;b&gt;\""))
+      #expect(again.body.contains("this is not its key"))
+      let nameless = try await Asking(instance, userAgent: " \u{200B}")
+      #expect(try await nameless.open().body.contains("An app without a name"))
+    }
+  }
+
+  @Test func `only who has signed in for this very flow can say yes`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let bob = try await instance.user("bob", id: 11)
+      let asking = try await Asking(instance)
+      let other = try await Asking(instance)
+      // An app password opens no further door, nor does another's key.
+      for (login, key) in [
+        ("alice", app.password), ("alice", bob.apiKey), ("nobody", app.apiKey), ("", ""),
+        ("\u{0}", app.apiKey),
+        (String(repeating: "e\u{301}", count: 1500), app.apiKey),
+      ] {
+        #expect(try await asking.send([("login", login), ("key", key)]).status == 403)
+      }
+      let proof = try await other.signIn(app)
+      let forged = proof.split(separator: ".")
+      for wrong in [
+        proof, "x", "..", "1.2.3", "\(app.user.id).9999999999999.AAAA",
+        "\(bob.user.id).\(forged[1]).\(forged[2])", "\(forged[0]).\(forged[1])0.\(forged[2])",
+      ] {
+        let answer = try await asking.send([("proof", wrong)])
+        #expect(answer.status == 403)
+        #expect(answer.body.contains("Sign in again"))
+      }
+      #expect(try await asking.ask().status == 404)
+      let late = try await asking.signIn(app)
+      instance.clock.advance(601)
+      #expect(try await asking.send([("proof", late)]).status == 403)
+      #expect(try await asking.send([("proof", try await asking.signIn(app))]).status == 200)
+      #expect(try await asking.ask().json["loginName"] == "alice")
+    }
+  }
+
+  @Test func `a flow is open for twenty minutes`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let asking = try await Asking(instance)
+      let granted = try await Asking(instance)
+      #expect(try await instance.loginFlows.grant(login: granted.token, user: app.user.id))
+      instance.clock.advance(1199)
+      #expect(try await asking.open().status == 200)
+      #expect(try await instance.loginFlows.removeOld(limit: 10) == 0)
+      instance.clock.advance(1)
+      let page = try await asking.open()
+      #expect(page.status == 404)
+      #expect(page.body.contains("no longer valid"))
+      #expect(try await asking.send([("login", "alice"), ("key", app.apiKey)]).status == 404)
+      #expect(try await instance.loginFlows.grant(login: asking.token, user: app.user.id) == false)
+      #expect(try await granted.ask().status == 404)
+      #expect(try await instance.loginFlows.removeOld(limit: 10) == 2)
+    }
+  }
+
+  @Test func `neither secret is kept, and neither stands for the other`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let asking = try await Asking(instance)
+      #expect(asking.token != asking.poll)
+      #expect(try await instance.loginFlows.grant(login: asking.poll, user: app.user.id) == false)
+      #expect(try await instance.loginFlows.grant(login: asking.token, user: app.user.id))
+      #expect(try await instance.loginFlows.grant(login: asking.token, user: app.user.id) == false)
+      #expect(try await instance.loginFlows.finish(poll: asking.token) == nil)
+      let row = try await instance.database.read {
+        try $0.query(Statement("SELECT poll_hash, login_hash, address_hash FROM nextcloud_login_flows")).first
+      }
+      for index in 0..<3 { #expect(try row?.bytes(index).count == 32) }
+      for token in ["", "x", "\u{0}"] {
+        let answer = try await instance.call(
+          .post, "/login/v2/poll", form: [("token", token)], isOCS: false, format: nil, base: "")
+        #expect((answer.status, answer.body) == (404, "[]"))
+      }
+      let json = try await instance.call(
+        .post, "/login/v2/poll", json: #"{"token":"\#(asking.poll)"}"#, isOCS: false, format: nil, base: "")
+      #expect(json.json["loginName"] == "alice")
+    }
+  }
+
+  @Test func `a user with very many apps is told so, and the flow stays`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      for _ in 1..<Accounts.maximumAppPasswords { _ = try await instance.app(of: app.user) }
+      let asking = try await Asking(instance)
+      let proof = try await asking.signIn(app)
+      let full = try await asking.send([("proof", proof)])
+      #expect(full.status == 409)
+      #expect(full.body.contains("Too many apps"))
+      #expect(try await instance.accounts.removeAppPassword(app.appPassword, user: app.user.id))
+      #expect(try await asking.send([("proof", proof)]).status == 200)
+      // Another app was quicker: this one waits, and nothing of it is lost.
+      let quicker = try await instance.app(of: app.user)
+      #expect(try await asking.ask().status == 404)
+      #expect(try await instance.accounts.removeAppPassword(quicker.appPassword, user: app.user.id))
+      #expect(try await asking.ask().status == 200)
+    }
+  }
+
+  @Test func `so many flows are open at a time, tries to sign in made, questions asked`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      var first: Asking?
+      for _ in 0..<NextcloudLoginFlows.maximumOpenPerAddress {
+        let asking = try await Asking(instance)
+        first = first ?? asking
+      }
+      func open() async throws -> Int {
+        try await instance.call(.post, "/login/v2", isOCS: false, format: nil, base: "").status
+      }
+      #expect(try await open() == 429)
+      _ = try await instance.loginFlows.open(client: "Other", address: "192.0.2.7")
+      let asking = try #require(first)
+      for _ in 0..<20 {
+        #expect(try await asking.send([("login", "alice"), ("key", "wrong")]).status == 403)
+      }
+      let held = try await asking.send([("login", "alice"), ("key", app.apiKey)])
+      #expect(held.status == 429)
+      #expect(held.body.contains("too many tries"))
+      instance.clock.advance(60)
+      #expect(try await asking.send([("login", "alice"), ("key", app.apiKey)]).status == 200)
+      for _ in 0..<600 { #expect(try await asking.ask().status == 404) }
+      #expect(try await asking.ask().status == 429)
+      instance.clock.advance(1200)
+      #expect(try await open() == 200)
+    }
+  }
+
+  @Test func `a server is known by its status, before anybody signs in`() async throws {
+    try await Instance.test { instance in
+      for path in ["/status.php", "//status.php"] {
+        let answer = try await instance.call(.get, path, isOCS: false, format: nil, base: "")
+        #expect(answer.status == 200)
+        #expect(answer.headers[.accessControlAllowOrigin] == "*")
+        #expect(
+          answer.json == [
+            "installed": true, "maintenance": false, "needsDbUpgrade": false, "version": "35.0.0.0",
+            "versionstring": "35.0.0", "edition": "", "productname": "Cloud & Co", "extendedSupport": false,
+          ])
+      }
+    }
+  }
+
+  @Test func `who has signed in is told who that is`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let old = try await app.call(.get, "cloud/user", base: "/ocs/v1.php")
+      let new = try await app.call(.get, "cloud/user")
+      #expect((old.meta?["statuscode"]?.integer, new.meta?["statuscode"]?.integer) == (100, 200))
+      #expect(old.data == new.data)
+      #expect(new.data?["id"] == "alice")
+      #expect(new.data?["display-name"] == "alice")
+      #expect(new.data?["email"] == "alice@example.org")
+      #expect(new.data?["enabled"] == true)
+      #expect(try await instance.call(.get, "cloud/user").status == 401)
+    }
+  }
+
+  @Test func `the account's key makes an app password, which an app ends itself`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      var byKey: HTTPFields = [.authorization: SignedIn.basic("alice", app.apiKey)]
+      byKey[.userAgent] = Self.agent
+      let made = try await instance.call(.get, "core/getapppassword", headers: byKey)
+      let password = try #require(made.data?["apppassword"]?.string)
+      let headers: HTTPFields = [.authorization: SignedIn.basic("alice", password)]
+      #expect(
+        try await instance.call(.post, SignedIn.push, form: SignedIn.form(), headers: headers).status == 201)
+      let refused = try await instance.call(.get, "core/getapppassword", headers: headers)
+      #expect((refused.status, refused.meta?["statuscode"]?.integer) == (403, 403))
+      #expect(try await instance.call(.delete, "core/apppassword", headers: byKey).status == 403)
+
+      #expect(try await instance.registrations.all(of: app.user.id).count == 1)
+      let removed = try await instance.call(.delete, "core/apppassword", headers: headers)
+      #expect((removed.status, removed.data) == (200, []))
+      #expect(try await instance.call(.delete, "core/apppassword", headers: headers).status == 401)
+      #expect(try await instance.registrations.all(of: app.user.id).isEmpty)
+      #expect(try await app.call(.get, "cloud/user").status == 200)
+
+      for _ in 1..<Accounts.maximumAppPasswords { _ = try await instance.app(of: app.user) }
+      let full = try await instance.call(.get, "core/getapppassword", headers: byKey)
+      #expect(full.status == 403)
+      #expect(full.meta?["message"]?.string?.contains("100 app passwords") == true)
+    }
+  }
+}
