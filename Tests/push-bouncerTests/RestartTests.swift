@@ -2,7 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import ProviderSimulator
-import Synchronization
+import Sealing
 import Testing
 
 @testable import push_bouncer
@@ -15,40 +15,57 @@ extension Chaos {
 
     @Test func restartsLoseNothing() async throws {
       let held = try HeldSocket()
-      let load = Load()
       try await Stage.test { stage in
-        let client = Self.stockClient()
-        var sending: Task<Void, Never>?
-        for round in 0...Self.restarts {
+        func serve(_ test: (Running, ChatServer) async throws -> Void) async throws {
           try await stage.serve(
             ["--log.level", "notice"], through: HeldSocket.launcher(), input: held.handle
           ) { running, server in
             #expect(running.port(of: "public") == held.port)
-            if round == 0 {
-              let phones = try await stage.phones(8, at: server)
-              let stock = server.through(client)
-              sending = Task { await load.run(stock, phones) }
-            }
-            // Some before the process ends, so that it ends in the middle of it.
-            let before = load.answered
-            await eventually("notifications") { load.answered > before + 30 || !load.failures.isEmpty }
-            if round == Self.restarts { load.end() }
+            try await test(running, server)
             running.send(SIGTERM)
-            #expect(await running.status() == 0, "\(running.logged.suffix(9000))")
+            #expect(await running.status() == 0, "\(running.logged.suffix(500))")
             #expect(!running.logged.contains(#""level":"error""#))
           }
         }
-        // What waits in the kernel for a process that does not come.
-        try await stage.serve([], through: HeldSocket.launcher(), input: held.handle) { _, _ in
-          await sending?.value
+        let client = Self.stockClient()
+        var server: ChatServer?
+        try await serve { server = $1.through(client) }
+        let stock = StockServer(stage, try #require(server))
+        try await serve { _, _ in
+          for _ in 0..<8 { await stock.register(Stage.phone(.random() ? .apns : .fcm)) }
         }
+
+        let isOver = Over()
+        let streaming = Task {
+          try await stock.stream(every: .milliseconds(10)) {
+            for _ in 0..<Self.restarts {
+              try await serve { _, _ in
+                // Some before the process ends, so that it ends in the middle of it.
+                let before = stock.now.promised.count
+                await eventually("notifications") {
+                  stock.now.promised.count > before + 30 || !stock.now.lost.isEmpty
+                }
+              }
+            }
+            isOver.set()
+          }
+        }
+        await eventually("restarts", within: .seconds(600)) { isOver.value }
+        // Whoever has come in between waits in the kernel until there is a process again.
+        try await serve { _, _ in try await streaming.value }
         try await client.shutdown()
-        #expect(load.failures.isEmpty)
-        #expect(load.answered == load.marks.count)
-        print("\(Self.restarts) restarts: \(load.answered) notifications answered 200")
-        await stage.expectArrival(of: load.marks)
+
+        let record = stock.now
+        #expect(record.lost.isEmpty && record.stranded.isEmpty)
+        #expect(record.errors == 0 && record.forgotten == 0)
+        print(
+          """
+          \(Self.restarts) restarts: \(record.promised.count) notifications and \(record.phones.count) \
+          registrations answered 200, the slowest in \(record.longest)
+          """)
+        await stage.expectArrival(of: record.promised)
         let arrived = stage.arrived()
-        #expect(load.marks.allSatisfy { arrived[$0] == 1 })
+        #expect(record.promised.allSatisfy { arrived[$0] == 1 })
       }
     }
 
@@ -59,44 +76,6 @@ extension Chaos {
       configuration.maximumUsesPerConnection = 1
       configuration.timeout.connect = .seconds(15)
       return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-    }
-  }
-
-  /// Chat servers that send one notification after the other.
-  private final class Load: Sendable {
-    private struct State {
-      var isEnding = false
-      var answered = 0
-      var marks: Set<String> = []
-      var failures: [String] = []
-    }
-
-    private let state = Mutex(State())
-
-    var answered: Int { state.withLock { $0.answered } }
-    var marks: Set<String> { state.withLock { $0.marks } }
-    var failures: [String] { state.withLock { $0.failures } }
-
-    func end() { state.withLock { $0.isEnding = true } }
-
-    func run(_ server: ChatServer, _ phones: [VirtualPhone]) async {
-      await withTaskGroup(of: Void.self) { group in
-        for phone in phones {
-          group.addTask {
-            while !self.state.withLock({ $0.isEnding }) {
-              do {
-                let promise = try await server.mark([phone])
-                self.state.withLock {
-                  $0.answered += 1
-                  $0.marks.formUnion(promise.marks)
-                }
-              } catch {
-                return self.state.withLock { $0.failures.append("\(error)") }
-              }
-            }
-          }
-        }
-      }
     }
   }
 }
