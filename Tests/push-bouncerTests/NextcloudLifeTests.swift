@@ -82,6 +82,41 @@ import Wire
       ], test: body)
   }
 
+  @Test(arguments: [[], ["--nextcloud.proxies_ca_file", "Keys/ca.pem"]])
+  func `A proxy with a certificate of the operator's own is reached where that is trusted`(
+    _ trust: [String]
+  ) async throws {
+    try await Workplace.test { place in
+      // No proxy, but somebody who can say so, behind a certificate that the system does not know.
+      var configuration = ProviderSimulator.Configuration()
+      configuration.keysDirectory = place.folder.appending(path: "Keys").path
+      let simulator = try await ProviderSimulator.start(configuration)
+      let settings = [
+        "--backend.token", Self.backendToken, "--nextcloud.enabled", "true",
+        "--nextcloud.allow_local_proxies", "true",
+      ]
+      try await place.serve(settings + trust) { server in
+        let host = HostApplication(
+          service: server.url("public"), token: Self.backendToken, realm: Self.realm,
+          client: HTTPClient.shared)
+        try await host.putRealm(name: "Example", url: "https://cloud.example.org")
+        _ = try await host.putUser(10, email: "alice@example.org")
+        var phone = NextcloudPhone(
+          server: server.url("public"), login: ("alice", try await host.addAppPassword(10, name: "Talk")),
+          proxy: simulator.fcmEndpoint, client: HTTPClient.shared)
+        await #expect(throws: (any Error).self) { try await phone.register() }
+        let result = try await host.notify(
+          10,
+          parts: ["nextcloud": ["nid": 1, "app": "spreed", "subject": "Hello", "type": "chat", "id": "x"]])
+        var proxies: [JSON] = []
+        if case .array(let told)? = result["nextcloud"]?["proxies"] { proxies = told }
+        #expect(proxies.first?["status"] == (trust.isEmpty ? .null : 404))
+        #expect(proxies.first?["queued"] == (trust.isEmpty ? 1 : 0))
+      }
+      await simulator.stop()
+    }
+  }
+
   @Test func `An app that is installed anew takes the place of the old one`() async throws {
     try await test { world, _ in
       let password = try #require(try await world.user(10, "alice").first)

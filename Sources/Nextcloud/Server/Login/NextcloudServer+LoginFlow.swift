@@ -117,8 +117,8 @@ extension NextcloudServer {
   /// The fields of a form or of a JSON object.
   private static func fields(of request: Request) async throws -> (String) -> String {
     let body = try await request.body.collect(upTo: maximumLoginBytes)
-    let fields = Form.parse(body.readableBytesView) ?? []
-    let object = fields.count > 1 || !fields.allSatisfy(\.value.isEmpty) ? nil : try? JSON.parse(body)
+    let object = body.readableBytesView.first == UInt8(ascii: "{") ? try? JSON.parse(body) : nil
+    let fields = object == nil ? Form.parse(body.readableBytesView) ?? [] : []
     return { name in
       object?[name]?.string ?? fields.last { $0.name.utf8.elementsEqual(name.utf8) }?.value ?? ""
     }
