@@ -35,25 +35,17 @@ public final class Deliverer: Sendable {
     }
   }
 
-  /// What is not done yet: nobody has taken it, and it may still be taken.
-  struct Leftover: Sendable {
-    let reason: Reason
-    let route: Route
-    let notBefore: Date?
-    /// Whether the next notification on that route would fare the same.
-    let concernsRoute: Bool
-  }
-
-  private let providers: PushProviders
+  let providers: PushProviders
   private let registrations: RegistrationBook
-  private let outbox: Outbox
+  let outbox: Outbox
   private let deadline: Duration
-  private let now: @Sendable () -> Date
+  let now: @Sendable () -> Date
   private let logger: Logger
-  private let metrics = DeliveryMetrics()
+  let metrics = DeliveryMetrics()
+  let lateAnswers = LateAnswers()
   private let records = Mutex<[Route: RouteRecord]>([:])
 
-  /// - Parameter deadline: how long a batch may take.
+  /// - Parameter deadline: how long a batch may take, where its caller does not say.
   public init(
     providers: PushProviders, registrations: RegistrationBook, outbox: Outbox, deadline: Duration,
     now: @escaping @Sendable () -> Date, logger: Logger
@@ -66,52 +58,45 @@ public final class Deliverer: Sendable {
     self.logger = logger
   }
 
-  /// Sends a batch and returns what became of each, in the same order, within the deadline. Every
-  /// delivery has then been accepted, is in the outbox, or has an end that trying again would not change.
+  /// Sends a batch and returns what became of each, in the same order, within `limit`. Every delivery has then
+  /// been accepted, is in the outbox, or has an end that trying again would not change.
+  ///
+  /// What is at its provider by then goes on: its entry is under a lease, which its answer settles.
   ///
   /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be kept: nothing must be
   ///   promised then, and the whole may be sent again.
-  public func deliver(_ deliveries: [Delivery]) async throws -> [DeliveryResult] {
-    let endings = await send(deliveries, within: deadline, schedule: .inRequest)
+  public func deliver(_ deliveries: [Delivery], within limit: Duration? = nil) async throws
+    -> [DeliveryResult]
+  {
+    let endings = await send(deliveries, within: limit ?? deadline, schedule: .inRequest)
     var leftovers: [(delivery: Delivery, route: Route, dueAt: Date)] = []
+    var late: [(index: Int, try: LateTry)] = []
     var results: [DeliveryResult] = []
     results.reserveCapacity(deliveries.count)
     for (delivery, ending) in zip(deliveries, endings) {
       switch ending {
       case .result(let result):
         results.append(result)
+        continue
       case .leftover(let leftover):
-        let dueAt = RetrySchedule.outbox.next(
-          after: 1, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
-        leftovers.append((delivery, leftover.route, dueAt))
-        results.append(.queued)
+        leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
+      case .underWay(let route, let answer):
+        if let answer {
+          late.append((leftovers.count, LateTry(delivery: delivery, route: route, answer: answer)))
+        }
+        leftovers.append((delivery, route, now() + lease))
       }
+      results.append(.queued)
     }
-    if !leftovers.isEmpty { try await outbox.keep(leftovers) }
+    do {
+      let kept = leftovers.isEmpty ? [] : try await outbox.keep(leftovers)
+      for (index, late) in late { settle(late, under: kept[index]) }
+    } catch {
+      for (_, late) in late { settle(late, under: nil) }
+      throw error
+    }
     await keepBooks(of: deliveries, &results)
     return results
-  }
-
-  /// Tries each delivery of the outbox's `route` once; nil stands for one that is done, well or badly.
-  /// One that no credential serves any more was promised all the same: the key may come back.
-  func attempt(_ deliveries: [Delivery], on route: Route, within timeout: Duration) async -> [Leftover?] {
-    let endings = await send(deliveries, within: timeout, schedule: nil)
-    var results: [DeliveryResult] = []
-    let leftovers = endings.map { ending -> Leftover? in
-      switch ending {
-      case .result(.unconfigured):
-        results.append(.queued)
-        return Leftover(reason: .unconfigured, route: route, notBefore: nil, concernsRoute: true)
-      case .result(let result):
-        results.append(result)
-        return nil
-      case .leftover(let leftover):
-        results.append(.queued)
-        return leftover
-      }
-    }
-    await keepBooks(of: deliveries, &results)
-    return leftovers
   }
 
   /// The registrations among those of `deliveries` that have not ended.
@@ -141,15 +126,27 @@ public final class Deliverer: Sendable {
 }
 
 extension Deliverer {
-  private enum Ending: Sendable {
+  /// What is not done yet: nobody has taken it, and it may still be taken.
+  struct Leftover: Sendable {
+    let reason: Reason
+    let route: Route
+    let notBefore: Date?
+    /// Whether the next notification on that route would fare the same.
+    let concernsRoute: Bool
+  }
+
+  enum Ending: Sendable {
     case result(DeliveryResult)
     case leftover(Leftover)
+    /// It is at its provider. Nil: nobody will hear the answer.
+    case underWay(Route, answer: (@Sendable () async -> Outcome)?)
   }
 
   /// More tries than this within a request would only hold it up.
   private static let triesInRequest = 3
 
-  private func send(
+  /// - Parameter schedule: for more than one try; nil where nobody waits.
+  func send(
     _ deliveries: [Delivery], within timeout: Duration, schedule: RetrySchedule?
   ) async -> [Ending] {
     let deadline = ContinuousClock.now + timeout
@@ -179,10 +176,15 @@ extension Deliverer {
     var tries = 0
     while true {
       tries += 1
-      let outcome = await providers.send(delivery.push, deadline: deadline)
+      let outcome: Outcome
+      switch await providers.attempt(delivery.push, deadline: deadline, isPatient: schedule == nil) {
+      case .ended(let ended): outcome = ended
+      case .underWay(let answer): return .underWay(route, answer: answer)
+      }
       metrics.count(delivery.push, outcome)
       switch judge(outcome, of: delivery, on: route) {
       case .result(let result): return .result(result)
+      case .underWay(let route, let answer): return .underWay(route, answer: answer)
       case .leftover(let leftover):
         guard let schedule, tries < Self.triesInRequest, leftover.notBefore == nil else {
           return .leftover(leftover)
@@ -195,7 +197,7 @@ extension Deliverer {
   }
 
   /// What an outcome means for the notification and its registration.
-  private func judge(_ outcome: Outcome, of delivery: Delivery, on route: Route) -> Ending {
+  func judge(_ outcome: Outcome, of delivery: Delivery, on route: Route) -> Ending {
     let (verdict, change) = records.withLock {
       $0[route, default: RouteRecord()].judge(outcome, delivery, now())
     }
@@ -216,6 +218,8 @@ extension Deliverer {
       return .result(verdict == .end ? .ended(reason) : .refused(reason))
     case .rejected(let reason):
       return .result(.refused(reason))
+    case .retry(.abandoned, _):
+      return .underWay(route, answer: nil)
     case .retry(let reason, let notBefore):
       return .leftover(
         Leftover(
@@ -229,7 +233,7 @@ extension Deliverer {
   /// Ends the registrations that have ended and writes down what was refused. A registration that
   /// was made again meanwhile stays, and so does every one while the database cannot be written:
   /// the provider will say the same next time.
-  private func keepBooks(of deliveries: [Delivery], _ results: inout [DeliveryResult]) async {
+  func keepBooks(of deliveries: [Delivery], _ results: inout [DeliveryResult]) async {
     var ending: [RegistrationBook.Failure] = []
     var refused: [RegistrationBook.Failure] = []
     for (delivery, result) in zip(deliveries, results) {

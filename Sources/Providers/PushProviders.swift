@@ -55,7 +55,7 @@ public final class PushProviders: Sendable {
     }
     for transport in left {
       Task {
-        await transport.shutdown()
+        await transport.shutdown(deadline: nil)
         state.withLock { state in state.leaving.removeAll { $0 === transport } }
       }
     }
@@ -66,31 +66,59 @@ public final class PushProviders: Sendable {
     state.withLock { $0.senders.way(for: push)?.route }
   }
 
-  /// Sends one push and returns what became of it, by the deadline (a few milliseconds late at
-  /// most). While the route's breaker is open that is `retry(breakerOpen)`, at once. Ends with the task's cancellation too.
+  /// How long an answer is waited for after whoever waited for it has gone on without.
+  public var answerPatience: Duration { .nanoseconds(workshop.pool.patience.nanoseconds) }
+
+  /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
   public func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
+    switch await attempt(push, deadline: deadline) {
+    case .ended(let outcome): return outcome
+    case .underWay(let answer):
+      Task { _ = await answer() }
+      return Outcome(TransportFailure.timeout)
+    }
+  }
+
+  /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the
+  /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
+  /// While the route's breaker is open that is `retry(breakerOpen)`, at once.
+  ///
+  /// - Parameter isPatient: goes also over a route that answers later than the deadlines of most.
+  public func attempt(_ push: Push, deadline: ContinuousClock.Instant, isPatient: Bool = false) async
+    -> Attempt<Outcome>
+  {
     let started = NIODeadline.now()
     let (way, isShutDown) = state.withLock { ($0.senders.way(for: push), $0.isShutDown) }
-    let outcome: Outcome
+    let attempt: Attempt<Outcome>
     let left = TimeAmount(deadline - .now)
     if isShutDown {
-      outcome = Outcome(.shuttingDown)
+      attempt = .ended(Outcome(.shuttingDown))
     } else if way != nil, left <= .zero {
       // Says nothing about the route.
-      outcome = Outcome(TransportFailure.timeout)
+      attempt = .ended(Outcome(TransportFailure.timeout))
     } else if let way {
-      switch way.health.admit(now: workshop.now()) {
+      switch way.health.admit(isPatient: isPatient, now: workshop.now()) {
       case .wait(let until):
-        outcome = .retry(.breakerOpen, notBefore: until)
+        attempt = .ended(.retry(.breakerOpen, notBefore: until))
       case let admission:
-        outcome = await way.send(push, deadline: started + left)
-        way.health.record(outcome, isProbe: admission == .probe, now: workshop.now())
+        attempt = await way.attempt(
+          push, started: started, deadline: started + left, isProbe: admission == .probe, now: workshop.now)
       }
     } else {
-      outcome = .misconfigured(.unconfigured)
+      attempt = .ended(.misconfigured(.unconfigured))
     }
-    workshop.metrics.ended(push.provider, outcome, after: .now() - started)
-    return outcome
+    let (metrics, provider) = (workshop.metrics, push.provider)
+    switch attempt {
+    case .ended(let outcome):
+      metrics.ended(provider, outcome, after: .now() - started)
+      return attempt
+    case .underWay(let answer):
+      return .underWay {
+        let outcome = await answer()
+        metrics.ended(provider, outcome, after: .now() - started)
+        return outcome
+      }
+    }
   }
 
   /// The state of every route of the present credentials, whether used yet or not.
@@ -98,15 +126,16 @@ public final class PushProviders: Sendable {
     state.withLock { $0.senders.states() }
   }
 
-  /// Closes all connections after the requests in flight have ended.
-  public func shutdown() async {
+  /// Closes all connections after the requests in flight have ended, which get that much time. Those that have
+  /// not are `retry(abandoned)`: nobody knows what becomes of them.
+  public func shutdown(within limit: Duration = .seconds(60)) async {
     guard let transports = close() else { return }
-    await Self.shutDown(transports, workshop)
+    await Self.shutDown(transports, workshop, deadline: .now() + TimeAmount(limit))
   }
 
   deinit {
     guard let transports = close() else { return }
-    Task { [workshop] in await Self.shutDown(transports, workshop) }
+    Task { [workshop] in await Self.shutDown(transports, workshop, deadline: nil) }
   }
 
   /// Takes no more pushes; returns what is to be shut down, the first time.
@@ -117,9 +146,11 @@ public final class PushProviders: Sendable {
     }
   }
 
-  private static func shutDown(_ transports: [any Transport], _ workshop: Workshop) async {
+  private static func shutDown(_ transports: [any Transport], _ workshop: Workshop, deadline: NIODeadline?)
+    async
+  {
     await withTaskGroup { group in
-      for transport in transports { group.addTask { await transport.shutdown() } }
+      for transport in transports { group.addTask { await transport.shutdown(deadline: deadline) } }
     }
     try? await workshop.client.shutdown()
   }

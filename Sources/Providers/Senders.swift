@@ -9,14 +9,33 @@ struct Senders {
     let health: RouteHealth
     fileprivate let sender: Sender
 
-    func send(_ push: Push, deadline: NIODeadline) async -> Outcome {
+    /// Sends the push, and takes what becomes of it, or does not in time, into account for the route.
+    func attempt(
+      _ push: Push, started: NIODeadline, deadline: NIODeadline, isProbe: Bool,
+      now: @escaping @Sendable () -> Date
+    ) async -> Attempt<Outcome> {
+      @Sendable func ended(_ outcome: Outcome) -> Outcome {
+        health.record(outcome, after: .now() - started, isProbe: isProbe, now: now())
+        return outcome
+      }
+      switch await send(push, deadline: deadline) {
+      case .ended(let outcome):
+        if outcome.reason == .timeout { health.waitedInVain(from: started, now: now()) }
+        return .ended(ended(outcome))
+      case .underWay(let answer):
+        health.waitedInVain(from: started, now: now())
+        return .underWay { ended(await answer()) }
+      }
+    }
+
+    private func send(_ push: Push, deadline: NIODeadline) async -> Attempt<Outcome> {
       switch (sender, push) {
       case (.apns(let sender), .apns(let notification)):
         await sender.send(notification, topic: route.target, deadline: deadline)
       case (.fcm(let sender), .fcm(let message)):
         await sender.send(message, deadline: deadline)
       case (.apns, .fcm), (.fcm, .apns):
-        .misconfigured(.unconfigured)
+        .ended(.misconfigured(.unconfigured))
       }
     }
   }

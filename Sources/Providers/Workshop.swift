@@ -16,7 +16,7 @@ struct Workshop: Sendable {
   private let proxy: Proxy?
   private let apnsEndpoint: (host: String, port: Int)?
   let fcmOrigin: FCMOrigin
-  private let pool: PoolLimits
+  let pool: PoolLimits
   private let connection: HTTP2ConnectionHandler.Limits
   private let logger = Logger(label: "push-bouncer.providers")
 
@@ -86,7 +86,7 @@ struct Workshop: Sendable {
 
   /// The connections for one service account.
   func fcmTransport() -> any Transport {
-    guard fcmOrigin.scheme == "https" else { return ClearTransport(client: client) }
+    guard fcmOrigin.scheme == "https" else { return ClearTransport(client: client, limits: pool) }
     return http2(connector(host: fcmOrigin.host, port: fcmOrigin.port), .fcm)
   }
 

@@ -63,14 +63,14 @@ import Testing
     #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
     store.clock.advance(0.1)
     let second = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
-    #expect(second.id == first.id && second.attempts == first.attempts + 1)
+    #expect(second.lease.id == first.lease.id && second.lease.attempts == first.lease.attempts + 1)
     // Whoever held it before has nothing to say any more.
-    try await store.outbox.settle([(first.id, first.attempts, .remove)], on: route)
-    try await store.outbox.settle([(first.id, first.attempts, .retry(at: store.clock.now))], on: route)
+    try await store.outbox.settle([(first.lease, .remove)], on: route)
+    try await store.outbox.settle([(first.lease, .retry(at: store.clock.now))], on: route)
     #expect(try await store.rows() == 1)
     #expect(store.outbox.count == 1)
     #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
-    try await store.outbox.settle([(second.id, second.attempts, .remove)], on: route)
+    try await store.outbox.settle([(second.lease, .remove)], on: route)
     #expect(try await store.rows() == 0)
     #expect(store.outbox.count == 0)
   }
@@ -80,12 +80,32 @@ import Testing
     try await store.keep(.sample("one"))
     let entry = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
     try await store.outbox.settle(
-      [(entry.id, entry.attempts, .retry(at: store.clock.now + 5))], on: route)
+      [(entry.lease, .retry(at: store.clock.now + 5))], on: route)
     store.clock.advance(4.9)
     #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
     store.clock.advance(0.1)
     let again = try await store.outbox.lease(route, limit: 1, for: 30)
-    #expect(again.map(\.attempts) == [entry.attempts + 1])
+    #expect(again.map(\.lease.attempts) == [entry.lease.attempts + 1])
+    #expect(store.outbox.count == 1)
+  }
+
+  @Test func `An end that cannot be written now is written before anything else is taken`() async throws {
+    let store = try await OutboxStore()
+    for text in ["answered", "other"] { try await store.keep(.sample(text)) }
+    let entry = try #require(
+      try await store.outbox.lease(route, limit: 9, for: 30).first { $0.delivery.text == "answered" })
+    _ = try await store.database.write {
+      try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN due_at TO gone"))
+    }
+    await #expect(throws: DatabaseError.self) {
+      try await store.outbox.settle([(entry.lease, .remove)], on: route)
+    }
+    await #expect(throws: DatabaseError.self) { try await store.outbox.lease(route, limit: 9, for: 30) }
+    _ = try await store.database.write {
+      try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN gone TO due_at"))
+    }
+    store.clock.advance(31)
+    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["other"])
     #expect(store.outbox.count == 1)
   }
 
@@ -109,7 +129,7 @@ import Testing
     await #expect(throws: Outbox.Full.self) { try await store.outbox.keep(entries(1, route)) }
     #expect(try await store.rows() == 5)
     let taken = try await store.outbox.lease(other, limit: 1, for: 30)
-    try await store.outbox.settle(taken.map { ($0.id, $0.attempts, .remove) }, on: other)
+    try await store.outbox.settle(taken.map { ($0.lease, .remove) }, on: other)
     try await store.outbox.keep(entries(1, route))
     #expect(store.outbox.count == 5)
   }
@@ -143,7 +163,7 @@ import Testing
     try await store.keep(.sample("old", collapseID: "c"))
     let old = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
     try await store.keep(.sample("new", collapseID: "c"))
-    try await store.outbox.settle([(old.id, old.attempts, .remove)], on: route)
+    try await store.outbox.settle([(old.lease, .remove)], on: route)
     #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["new"])
     #expect(store.outbox.count == 1)
   }

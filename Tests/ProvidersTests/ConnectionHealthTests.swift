@@ -40,7 +40,7 @@ struct ConnectionHealthTests {
     #expect(health.timedOut(sent: Self.start, now: now) == .ask)
     health.ask(now: now)
     #expect(health.timedOut(sent: Self.start, now: now) == .well)
-    health.answered()
+    health.answered(now: now)
     #expect(health.timedOut(sent: Self.start, now: now) == .well)
     #expect(health.timedOut(sent: Self.start, now: now) == .well)
     #expect(health.timedOut(sent: Self.start, now: now) == .replace)

@@ -191,7 +191,7 @@ struct FCMTests {
     let server = try await Self.start(fcm: { _ in .init(status: 200, body: "{", isCut: true) })
     let providers = try Self.providers(server)
     #expect(await Self.send(providers, within: 0.5) == .retry(.timeout, notBefore: nil))
-    await providers.shutdown()
+    await providers.shutdown(within: .zero)
     try await server.stop()
   }
 
@@ -215,11 +215,16 @@ struct FCMTests {
   @Test func `A cancelled sender is answered at once`() async throws {
     let server = try await Self.start(fcm: { _ in .init(delay: .seconds(30)) })
     let providers = try Self.providers(server)
-    let task = Task { await Self.send(providers, within: 60) }
+    let task = Task { await providers.attempt(.fcm(Self.message), deadline: .now + .seconds(60)) }
     await eventually { server.requests.count == 2 }
     task.cancel()
-    #expect(await task.value == .retry(.cancelled, notBefore: nil))
-    await providers.shutdown()
+    guard case .underWay(let answer) = await task.value else {
+      Issue.record("taken back from the provider")
+      return
+    }
+    async let ending = answer()
+    await providers.shutdown(within: .zero)
+    #expect(await ending == .retry(.abandoned, notBefore: nil))
     try await server.stop()
   }
 

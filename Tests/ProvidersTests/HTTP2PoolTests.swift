@@ -13,7 +13,8 @@ import Testing
 struct HTTP2PoolTests {
   /// A pool to the server; limits short enough for a test.
   static func pool(
-    _ server: TestServer, limits: PoolLimits = .init(), connection: HTTP2ConnectionHandler.Limits = .init(),
+    _ server: TestServer, limits: PoolLimits = .init(patience: .zero),
+    connection: HTTP2ConnectionHandler.Limits = .init(),
     trusting caFile: String? = nil, proxy: Proxy? = nil, count: @escaping @Sendable (Int) -> Void = { _ in }
   ) throws -> HTTP2Pool {
     let tls = try HTTP2Connector.tls(caFile: try caFile ?? TestCertificate.shared.get().caFile)
@@ -69,7 +70,7 @@ struct HTTP2PoolTests {
       }
     }
     #expect(server.connections == 1)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     await eventually { server.openConnections == 0 }
     try await server.stop()
   }
@@ -82,7 +83,7 @@ struct HTTP2PoolTests {
     #expect(await Self.send(50, at: 50, over: pool) == [.success(200): 50])
     #expect(server.mostStreams <= 3)
     #expect(server.mostStreams == 3)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -98,7 +99,7 @@ struct HTTP2PoolTests {
     #expect(await Self.send(100, at: 100, over: pool) == [.success(200): 100])
     #expect(server.connections == 1)
     #expect(server.mostStreams > 50)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -110,7 +111,7 @@ struct HTTP2PoolTests {
     #expect(await Self.send(600, at: 200, over: pool) == [.success(200): 600])
     #expect(server.connections == 3)
     #expect(server.mostStreams <= 10)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -124,7 +125,7 @@ struct HTTP2PoolTests {
     // Each was taken exactly once: those above a GOAWAY's last stream were not taken.
     #expect(server.requests.count == 10_000)
     #expect(Set(server.requests.map(\.path)).count == 10_000)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -144,7 +145,7 @@ struct HTTP2PoolTests {
     #expect(await pool.execute(Self.request("/last"), deadline: .seconds(20)).map(\.status) == .success(200))
     #expect(await first == [.failure(.connectionLost): 49])
     #expect(server.requests.count == 51)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -157,7 +158,7 @@ struct HTTP2PoolTests {
       await pool.execute(Self.request("/0"), deadline: .seconds(20)).map(\.status) == .failure(.refused))
     #expect(server.requests.count == 11)
     #expect(await Self.send(60, at: 60, over: pool)[.success(200)] != nil)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -167,7 +168,7 @@ struct HTTP2PoolTests {
     let endings = await Self.send(1001, at: 1, over: pool)
     #expect(endings == [.failure(.streamReset): 1000, .success(200): 1])
     #expect(server.connections == 1)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -180,7 +181,7 @@ struct HTTP2PoolTests {
         == .failure(.connectionLost))
     #expect(await pool.execute(Self.request("/b"), deadline: .seconds(20)).map(\.status) == .success(200))
     #expect(server.connections == 2)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -197,7 +198,71 @@ struct HTTP2PoolTests {
     await eventually { server.resets == 1 }
     #expect(await pool.execute(Self.request("/x"), deadline: .seconds(20)).map(\.status) == .success(200))
     #expect(server.connections == 1)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
+    try await server.stop()
+  }
+
+  @Test func `A request that is under way is left at its deadline, and its answer comes later`() async throws
+  {
+    let server = try await TestServer.start {
+      [.after(.milliseconds($0.path == "/late" ? 1500 : 0), [.answer(200)])]
+    }
+    let pool = try Self.pool(server, limits: .init())
+    #expect(await pool.execute(Self.request("/x"), deadline: .seconds(20)).map(\.status) == .success(200))
+    guard case .underWay(let answer) = await pool.send(Self.request("/late"), deadline: .seconds(0.2)) else {
+      Issue.record("not left")
+      return
+    }
+    #expect(await answer().map(\.status) == .success(200))
+    // One that was cancelled likewise, and one that nobody will answer for as long as that is waited for.
+    let cancelled = Task { await pool.send(Self.request("/late"), deadline: .seconds(60)) }
+    await eventually { server.requests.count == 3 }
+    cancelled.cancel()
+    #expect(await cancelled.value.ending.map(\.status) == .success(200))
+    #expect(server.resets == 0)
+    #expect(server.connections == 1)
+    await pool.shutdown(deadline: nil)
+    try await server.stop()
+  }
+
+  @Test func `What is left is given up when the longest time is over, or the pool's end has come`()
+    async throws
+  {
+    let server = try await TestServer.start { _ in [] }
+    let pool = try Self.pool(server, limits: .init(patience: .milliseconds(300)))
+    guard case .underWay(let answer) = await pool.send(Self.request("/a"), deadline: .seconds(0.2)) else {
+      Issue.record("not left")
+      return
+    }
+    #expect(await answer().map(\.status) == .failure(.timeout))
+    await eventually { server.resets == 1 }
+    let patient = try Self.pool(server, limits: .init())
+    let attempt = await patient.send(Self.request("/b"), deadline: .seconds(0.2))
+    async let ending = attempt.ending.map(\.status)
+    await patient.shutdown(deadline: .seconds(0.2))
+    #expect(await ending == .failure(.abandoned))
+    await pool.shutdown(deadline: nil)
+    await eventually { server.openConnections == 0 }
+    try await server.stop()
+  }
+
+  @Test func `A connection that answers nothing for long is replaced while what is on it goes on`()
+    async throws
+  {
+    let server = try await TestServer.start {
+      $0.connection == 1 ? [.after(.seconds(2), [.answer(200)])] : [.answer(200)]
+    }
+    var limits = HTTP2ConnectionHandler.Limits()
+    limits.health = .init(stall: .milliseconds(500), tick: .milliseconds(50))
+    let pool = try Self.pool(server, limits: .init(), connection: limits)
+    let attempt = await pool.send(Self.request("/a"), deadline: .seconds(0.2))
+    await eventually {
+      await pool.send(Self.request("/b"), deadline: .seconds(5)).ending.map(\.status) == .success(200)
+        && server.connections == 2
+    }
+    #expect(await attempt.ending.map(\.status) == .success(200))
+    await eventually { server.openConnections == 1 }
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -214,7 +279,7 @@ struct HTTP2PoolTests {
     #expect(took < .seconds(20))
     long.cancel()
     #expect(await long.value == .failure(.cancelled))
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -226,7 +291,7 @@ struct HTTP2PoolTests {
     task.cancel()
     #expect(await task.value == .failure(.cancelled))
     await eventually { server.resets == 1 }
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -238,7 +303,7 @@ struct HTTP2PoolTests {
     #expect(
       await pool.execute(Self.request("/"), deadline: .seconds(0.3)).map(\.status) == .failure(.timeout))
     #expect(server.requests.isEmpty)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -247,7 +312,7 @@ struct HTTP2PoolTests {
     let pool = try Self.pool(server)
     try await server.stop()
     #expect(await Self.send(20, at: 20, over: pool, within: 30) == [.failure(.connectFailed): 20])
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
   }
 
   @Test func `A certificate that is not trusted is told as such`() async throws {
@@ -258,7 +323,7 @@ struct HTTP2PoolTests {
       group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
     #expect(
       await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.tlsFailed))
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -273,7 +338,7 @@ struct HTTP2PoolTests {
         "CONNECT 127.0.0.1:\(server.port) HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\n"
           + "Proxy-Authorization: Basic \(Data("us@er:pass".utf8).base64EncodedString())\r\n\r\n"
       ])
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await way.stop()
     try await server.stop()
   }
@@ -286,7 +351,7 @@ struct HTTP2PoolTests {
     #expect(
       await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.proxyRefused))
     #expect(server.connections == 0)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await way.stop()
     try await server.stop()
   }
@@ -297,7 +362,7 @@ struct HTTP2PoolTests {
     let ending = await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status)
     #expect(ending == .failure(.connectionLost) || ending == .failure(.refused))
     #expect(server.connections <= 4)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -313,7 +378,7 @@ struct HTTP2PoolTests {
       await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.connectionLost)
     )
     await eventually { connections.load(ordering: .relaxed) == 0 }
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await deaf.stop()
   }
 
@@ -333,7 +398,7 @@ struct HTTP2PoolTests {
     await eventually { server.openConnections == 1 }
     #expect(server.connections == 2)
     #expect(server.pings > 0)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -345,7 +410,7 @@ struct HTTP2PoolTests {
     }
     #expect(server.connections == 1)
     #expect(server.pings >= 2)
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -355,7 +420,7 @@ struct HTTP2PoolTests {
     let ending = await pool.execute(Self.request("/"), deadline: .seconds(20))
     #expect(try ending.get().status == 503)
     #expect(try String(buffer: ending.get().body) == "<html>")
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -374,7 +439,7 @@ struct HTTP2PoolTests {
     #expect(try ending.get().status == 500)
     #expect(try ending.get().body.readableBytes <= ProviderResponse.maximumBody)
     await eventually { server.resets == 1 }
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -390,7 +455,7 @@ struct HTTP2PoolTests {
         }
       }
     }
-    await pool.shutdown()
+    await pool.shutdown(deadline: nil)
     try await server.stop()
   }
 
@@ -399,7 +464,7 @@ struct HTTP2PoolTests {
     let pool = try Self.pool(server)
     async let first = pool.execute(Self.request("/1"), deadline: .seconds(20)).map(\.status)
     await eventually { server.requests.count == 1 }
-    async let down: Void = pool.shutdown()
+    async let down: Void = pool.shutdown(deadline: nil)
     await eventually {
       await pool.execute(Self.request("/2"), deadline: .seconds(20)).map(\.status) == .failure(.shuttingDown)
     }
@@ -407,5 +472,12 @@ struct HTTP2PoolTests {
     await down
     await eventually { server.openConnections == 0 }
     try await server.stop()
+  }
+}
+
+extension HTTP2Pool {
+  /// Sends the request and waits for its ending.
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Exchange.Ending {
+    await send(request, deadline: deadline).ending
   }
 }

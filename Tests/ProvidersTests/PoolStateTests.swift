@@ -56,6 +56,36 @@ struct PoolStateTests {
     #expect(Self.words(state.finished(on: Self.id(1), answered: true, now: Self.start)) == [])
   }
 
+  @Test func `No more are under way than the limit, on connections that only finish too`() {
+    var state = Self.ready(streams: 100, limits: .init(underWay: 2))
+    #expect(Self.words(state.add(1, now: Self.start)) == ["start 1 on a"])
+    #expect(Self.words(state.drain(Self.id(1), now: Self.start)) == [])
+    #expect(Self.words(state.add(2, now: Self.start)) == ["connect 2 after 0 ms"])
+    #expect(
+      Self.words(state.opened(Self.id(2), "b", streams: 100, now: Self.start)) == ["start 2 on b"])
+    #expect(Self.words(state.add(3, now: Self.start)) == [])
+    #expect(
+      Self.words(state.finished(on: Self.id(1), answered: true, now: Self.start)) == [
+        "close a", "start 3 on b",
+      ])
+  }
+
+  @Test func `Fresh connections are those begun after the one that is named`() {
+    var state = Self.ready(streams: 1)
+    _ = state.add(1, now: Self.start)
+    #expect(Self.words(state.add(2, now: Self.start)) == ["connect 2 after 0 ms"])
+    _ = state.opened(Self.id(2), "b", streams: 1, now: Self.start)
+    #expect(Self.words(state.renew(through: Self.id(1), now: Self.start)) == [])
+    #expect(Self.words(state.finished(on: Self.id(1), answered: true, now: Self.start)) == ["close a"])
+    // None that is opening serves either, and none of them counts as a failure.
+    #expect(Self.words(state.add(3, now: Self.start)) == [])
+    #expect(Self.words(state.finished(on: Self.id(2), answered: true, now: Self.start)) == ["start 3 on b"])
+    #expect(Self.words(state.add(4, now: Self.start)) == ["connect 3 after 0 ms"])
+    #expect(Self.words(state.renew(through: nil, now: Self.start)) == ["connect 4 after 0 ms"])
+    #expect(Self.words(state.opened(Self.id(3), "c", streams: 1, now: Self.start)) == ["close c"])
+    #expect(Self.words(state.opened(Self.id(4), "d", streams: 1, now: Self.start)) == ["start 4 on d"])
+  }
+
   @Test func `No other connection is opened before the first has given an answer`() {
     var state = State()
     for request in 1...3 { _ = state.add(request, now: Self.start) }

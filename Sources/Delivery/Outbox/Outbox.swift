@@ -8,8 +8,8 @@ import Synchronization
 /// What was promised and no provider has taken yet, durable and sealed (`spec/decisions.md` 22).
 ///
 /// An entry is sent under a lease: taking it moves its due time behind the end of the lease, so that
-/// whoever finds it due again may take it over. It is removed after the provider's answer; a crash in
-/// between sends it a second time, with the same `apns-id`.
+/// whoever finds it due again may take it over. The lease outlives the longest wait for an answer. The entry is
+/// removed after the answer; a crash in between sends it a second time, with the same `apns-id`.
 public final class Outbox: Sendable {
   /// How much is kept.
   public struct Limits: Sendable {
@@ -43,6 +43,7 @@ public final class Outbox: Sendable {
   private let now: @Sendable () -> Date
   private let depth = Mutex(Depth())
   private let routeIDs = Mutex<[Route: Int64]>([:])
+  private let unsettled = Mutex<[(lease: Lease, fate: Fate, route: Route)]>([])
 
   /// - Parameter maxAge: how long an entry is kept at most, in seconds.
   public init(
@@ -93,10 +94,13 @@ public final class Outbox: Sendable {
     return routeIDs.withLock { $0.filter { depth[$0.value, default: 0] > 0 }.map(\.key) }
   }
 
-  /// Keeps deliveries, all or none; they are durable when this returns.
+  /// Keeps deliveries, all or none; they are durable when this returns. One that is at its provider is due when
+  /// its lease ends.
   ///
+  /// - Returns: for each, what settles it if it is under lease.
   /// - Throws: ``Full``, or the database's own error.
-  func keep(_ entries: [(delivery: Delivery, route: Route, dueAt: Date)]) async throws {
+  @discardableResult
+  func keep(_ entries: [(delivery: Delivery, route: Route, dueAt: Date)]) async throws -> [Lease] {
     let now = now()
     var statements: [(statement: Statement, route: Int64)] = []
     for (delivery, route, dueAt) in entries {
@@ -119,11 +123,19 @@ public final class Outbox: Sendable {
     defer { arrived(statements.map(\.route)) }
     do {
       let insertions = statements
-      let replacing = try await database.write { connection in
-        // More than one attempt: the place of an older entry with the same collapse id was taken.
-        try insertions.filter { try (connection.query($0.statement).first?.int64(0) ?? 1) > 1 }.map(\.route)
+      let kept = try await database.write { connection in
+        try insertions.map { insertion in
+          guard let row = try connection.query(insertion.statement).first else {
+            throw DatabaseError(.other, "an insertion returned no row")
+          }
+          return (id: try row.int64(0), attempts: Int(try row.int64(1)))
+        }
       }
-      release(replacing)
+      // More than one attempt: the place of an older entry with the same collapse id was taken.
+      release(zip(insertions, kept).filter { $1.attempts > 1 }.map(\.0.route))
+      return zip(entries, kept).map {
+        Lease(id: $1.id, attempts: $1.attempts, end: $0.dueAt.milliseconds)
+      }
     } catch {
       release(statements.map(\.route))
       throw error
@@ -179,12 +191,19 @@ public final class Outbox: Sendable {
 }
 
 extension Outbox {
-  /// An entry under lease.
-  struct Entry: Sendable {
+  /// The right to say what becomes of an entry, until it ends or another takes the entry's place.
+  struct Lease: Sendable {
     let id: Int64
-    let delivery: Delivery
     /// This try included.
     let attempts: Int
+    /// In milliseconds since 1970, as it is kept: an entry that another has taken ends at another time.
+    let end: Int64
+  }
+
+  /// An entry under lease.
+  struct Entry: Sendable {
+    let lease: Lease
+    let delivery: Delivery
     let expiresAt: Date
   }
 
@@ -198,8 +217,10 @@ extension Outbox {
 
   /// Takes due entries of a route, the longest due first. Those that no longer open are removed.
   func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
+    try await settle()
     let routeID = try await id(of: route)
     let now = now()
+    let end = (now + seconds).milliseconds
     let rows = try await database.execute(
       Statement(
         """
@@ -208,16 +229,16 @@ extension Outbox {
           SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4 $skip_locked)
         RETURNING id, registration_id, registered_at, push, attempts, expires_at, registration_kind
         """,
-        .integer(routeID), .integer(now.milliseconds), .integer((now + seconds).milliseconds),
+        .integer(routeID), .integer(now.milliseconds), .integer(end),
         .integer(Int64(limit))))
     var entries: [Entry] = []
-    var unreadable: [(Int64, Int, Fate)] = []
+    var unreadable: [(Lease, Fate)] = []
     for row in rows {
-      let (id, attempts) = (try row.int64(0), Int(try row.int64(4)))
+      let lease = Lease(id: try row.int64(0), attempts: Int(try row.int64(4)), end: end)
       guard let push = SealedPush.open(try row.bytes(3), with: storageKey),
         let kind = RegistrationReference.Kind(rawValue: try row.int64(6))
       else {
-        unreadable.append((id, attempts, .remove))
+        unreadable.append((lease, .remove))
         continue
       }
       let delivery = Delivery(
@@ -225,36 +246,52 @@ extension Outbox {
         registration: .init(
           kind, id: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2))))
       entries.append(
-        Entry(id: id, delivery: delivery, attempts: attempts, expiresAt: Date(milliseconds: try row.int64(5)))
-      )
+        Entry(lease: lease, delivery: delivery, expiresAt: Date(milliseconds: try row.int64(5))))
     }
     try await settle(unreadable, on: route)
     return entries
   }
 
-  /// Writes down what became of leased entries. One that another sender has taken over meanwhile is
-  /// that one's.
-  func settle(_ fates: [(id: Int64, attempts: Int, fate: Fate)], on route: Route) async throws {
-    guard !fates.isEmpty else { return }
-    let routeID = try await id(of: route)
-    let removed = try await database.write { connection in
-      var removed = 0
-      for (id, attempts, fate) in fates {
-        let key: [Value] = [.integer(id), .integer(Int64(attempts))]
-        switch fate {
-        case .remove:
-          removed += try connection.run(
-            Statement("DELETE FROM outbox WHERE id = $1 AND attempts = $2", arguments: key))
-        case .retry(let date):
-          try connection.run(
-            Statement(
-              "UPDATE outbox SET due_at = $3 WHERE id = $1 AND attempts = $2",
-              arguments: key + [.integer(date.milliseconds)]))
-        }
-      }
-      return removed
+  /// Writes down what became of leased entries. One that another has taken over meanwhile is that one's.
+  ///
+  /// What cannot be written now is written before anything else is leased: the answer was heard, and a database
+  /// that is away for a while is no reason to send again.
+  func settle(_ fates: [(lease: Lease, fate: Fate)] = [], on route: Route? = nil) async throws {
+    let waiting = unsettled.withLock { unsettled in
+      if let route { unsettled += fates.map { ($0, $1, route) } }
+      defer { unsettled = [] }
+      return unsettled
     }
-    release(repeatElement(routeID, count: removed))
+    guard !waiting.isEmpty else { return }
+    do {
+      var routeIDs: [Route: Int64] = [:]
+      for route in Set(waiting.map(\.route)) { routeIDs[route] = try await id(of: route) }
+      let removed = try await database.write { connection in
+        try waiting.filter { try connection.settle($0.lease, $0.fate) }.map(\.route)
+      }
+      release(removed.compactMap { routeIDs[$0] })
+    } catch {
+      unsettled.withLock { $0 = waiting + $0 }
+      throw error
+    }
+  }
+}
+
+extension Connection {
+  /// Whether the entry is gone by that.
+  fileprivate func settle(_ lease: Outbox.Lease, _ fate: Outbox.Fate) throws -> Bool {
+    let key: [Value] = [.integer(lease.id), .integer(Int64(lease.attempts)), .integer(lease.end)]
+    switch fate {
+    case .remove:
+      return try run(
+        Statement("DELETE FROM outbox WHERE id = $1 AND attempts = $2 AND due_at = $3", arguments: key)) > 0
+    case .retry(let date):
+      try run(
+        Statement(
+          "UPDATE outbox SET due_at = $4 WHERE id = $1 AND attempts = $2 AND due_at = $3",
+          arguments: key + [.integer(date.milliseconds)]))
+      return false
+    }
   }
 }
 
@@ -268,7 +305,7 @@ private let insertion = """
     registration_id = excluded.registration_id, registered_at = excluded.registered_at,
     push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at, expires_at = excluded.expires_at,
     attempts = outbox.attempts + 1
-  RETURNING attempts
+  RETURNING id, attempts
   """
 
 extension RegistrationReference {

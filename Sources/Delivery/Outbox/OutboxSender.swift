@@ -9,14 +9,17 @@ import Synchronization
 public final class OutboxSender: Sendable {
   /// How often it looks for routes with something due.
   private static let interval = Duration.milliseconds(200)
-  /// A sender that is silent for so long has died: its entries may be taken over. Longer than a try
-  /// may take.
-  private static let lease: TimeInterval = 30
-  private static let timeout = Duration.seconds(10)
+  /// How long a route's entries wait for those that were taken with them. Answers that take longer settle
+  /// their entries when they come.
+  private static let timeout = Duration.seconds(3)
+  /// How many entries of a route may be waited for beyond that, at a time.
+  private static let mostLate = 500
 
   private struct RouteState {
     var pace = Pace()
     var isBusy = false
+    /// Entries whose answers are still to come.
+    var late = 0
   }
 
   private let outbox: Outbox
@@ -77,25 +80,37 @@ public final class OutboxSender: Sendable {
 
   /// Sends as many as the pace allows; whether to go on at once.
   private func round(on route: Route) async throws -> Bool {
-    let window = routes.withLock { $0[route]?.pace.window ?? 1 }
-    let entries = try await outbox.lease(route, limit: window, for: Self.lease)
+    let limit = routes.withLock { min($0[route]?.pace.window ?? 1, Self.mostLate - ($0[route]?.late ?? 0)) }
+    guard limit > 0 else { return false }
+    let entries = try await outbox.lease(route, limit: limit, for: deliverer.lease)
     guard !entries.isEmpty else { return false }
     let now = now()
-    let living = try await deliverer.living(entries.map(\.delivery))
-    let current = entries.filter { $0.expiresAt > now && living.contains($0.delivery.registration.row) }
-    let outcomes = await deliverer.attempt(current.map(\.delivery), on: route, within: Self.timeout)
-    var fates: [(id: Int64, attempts: Int, fate: Outbox.Fate)] = []
+    let current: [Outbox.Entry]
+    do {
+      let living = try await deliverer.living(entries.map(\.delivery))
+      current = entries.filter { $0.expiresAt > now && living.contains($0.delivery.registration.row) }
+    } catch {
+      // Nothing has been sent: they need not wait for the end of their lease.
+      try? await outbox.settle(entries.map { ($0.lease, .retry(at: now)) }, on: route)
+      throw error
+    }
+    let tries = await deliverer.attempt(current, on: route, within: Self.timeout) { [self] leftover in
+      answeredLate(leftover, on: route)
+    }
+    var fates: [(lease: Outbox.Lease, fate: Outbox.Fate)] = []
     var notBefore: Date?
-    var failures = 0
-    for (entry, leftover) in zip(current, outcomes) {
-      guard let leftover else {
-        fates.append((entry.id, entry.attempts, .remove))
-        continue
-      }
-      let next = RetrySchedule.outbox.next(
-        after: entry.attempts, now: self.now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
-      fates.append((entry.id, entry.attempts, .retry(at: next)))
-      if leftover.concernsRoute {
+    var (ended, failures) = (0, 0)
+    for (entry, result) in zip(current, tries) {
+      switch result {
+      case .done:
+        ended += 1
+        fates.append((entry.lease, .remove))
+      case .underWay:
+        break
+      case .leftover(let leftover):
+        ended += 1
+        fates.append((entry.lease, .retry(at: deliverer.dueAt(leftover, after: entry.lease.attempts))))
+        guard leftover.concernsRoute else { continue }
         failures += 1
         // One that goes too fast may be a device: whether it is the project, the next one tells.
         if current.count > 1 || leftover.reason != .fcmQuotaExceeded {
@@ -103,18 +118,29 @@ public final class OutboxSender: Sendable {
         }
       }
     }
-    let kept = Set(current.map(\.id))
-    for entry in entries where !kept.contains(entry.id) {
+    let kept = Set(current.map(\.lease.id))
+    for entry in entries where !kept.contains(entry.lease.id) {
       if entry.expiresAt <= now { expired.increment() }
-      fates.append((entry.id, entry.attempts, .remove))
+      fates.append((entry.lease, .remove))
     }
-    try await outbox.settle(fates, on: route)
     let isPaused = routes.withLock { routes in
-      routes[route]?.pace.ended(
-        tries: current.count, failures: failures, notBefore: notBefore, now: self.now())
+      routes[route]?.late += current.count - ended
+      if ended > 0 || current.isEmpty {
+        routes[route]?.pace.ended(tries: ended, failures: failures, notBefore: notBefore, now: self.now())
+      }
       return routes[route].map { $0.pace.pausedUntil > now } ?? true
     }
-    return !isPaused && entries.count == window
+    try await outbox.settle(fates, on: route)
+    return !isPaused && entries.count == limit
+  }
+
+  /// An entry that was under way for longer than a round is settled.
+  private func answeredLate(_ leftover: Deliverer.Leftover?, on route: Route) {
+    let failures = leftover?.concernsRoute == true ? 1 : 0
+    routes.withLock { routes in
+      routes[route]?.late -= 1
+      routes[route]?.pace.ended(tries: 1, failures: failures, notBefore: leftover?.notBefore, now: now())
+    }
   }
 
   private func report(_ error: any Error) {

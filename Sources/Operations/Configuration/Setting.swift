@@ -105,7 +105,7 @@ struct Setting: Sendable {
     Setting(
       "providers.proxy", "", "HTTP CONNECT proxy for outgoing calls: http://user:password@host:port",
       secrecy: .password),
-    Setting("delivery.deadline", "10s", "how long a notify request waits for the providers"),
+    Setting("delivery.deadline", "3s", "how long a notify request waits for the providers"),
     Setting("delivery.max_age", "24h", "after this an undelivered notification is given up"),
     Setting("retention.expired_days", "30", "days after which expired registrations are removed"),
     Setting(

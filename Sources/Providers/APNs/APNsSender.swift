@@ -10,33 +10,46 @@ struct APNsSender: Sendable {
   let tokens: TokenSource
   let now: @Sendable () -> Date
 
-  func send(_ notification: APNsNotification, topic: String, deadline: NIODeadline) async -> Outcome {
+  func send(_ notification: APNsNotification, topic: String, deadline: NIODeadline) async -> Attempt<
+    Outcome
+  > {
     var isSecondTry = false
     while true {
       let authorization: String
       switch await tokens.token(deadline: deadline) {
       case .success(let token): authorization = token.authorization
-      case .failure(let failure): return Outcome(failure)
+      case .failure(let failure): return .ended(Outcome(failure))
       }
       let request: ProviderRequest
       switch APNsRequest.make(notification, topic: topic, authority: authority, authorization: authorization)
       {
       case .success(let made): request = made
-      case .failure(let refusal): return refusal.outcome
+      case .failure(let refusal): return .ended(refusal.outcome)
       }
-      switch await transport.execute(request, deadline: deadline) {
-      case .failure(let failure):
-        return Outcome(failure)
-      case .success(let response):
-        let outcome = Outcome(response.apnsAnswer, sentID: notification.id, now: now())
-        if outcome.reason.map(Self.endConnection.contains) == true, let connection = response.connection {
-          transport.retire(connection)
-        }
-        guard outcome.reason == .expiredProviderToken, !isSecondTry, tokens.refused(authorization) else {
-          return outcome
-        }
+      switch await transport.send(request, deadline: deadline) {
+      case .ended(let ending):
+        let (outcome, isWorthAnother) = judge(ending, notification, authorization)
+        guard isWorthAnother, !isSecondTry else { return .ended(outcome) }
         isSecondTry = true
+      case .underWay(let answer):
+        return .underWay { judge(await answer(), notification, authorization).outcome }
       }
+    }
+  }
+
+  /// What the ending means, and whether it is worth another try at once.
+  private func judge(
+    _ ending: Exchange.Ending, _ notification: APNsNotification, _ authorization: String
+  ) -> (outcome: Outcome, isWorthAnother: Bool) {
+    switch ending {
+    case .failure(let failure):
+      return (Outcome(failure), false)
+    case .success(let response):
+      let outcome = Outcome(response.apnsAnswer, sentID: notification.id, now: now())
+      if outcome.reason.map(Self.endConnection.contains) == true, let connection = response.connection {
+        transport.retire(connection)
+      }
+      return (outcome, outcome.reason == .expiredProviderToken && tokens.refused(authorization))
     }
   }
 

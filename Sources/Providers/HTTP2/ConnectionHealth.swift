@@ -3,13 +3,16 @@ import NIOCore
 /// Whether a connection still does its work, judged without I/O.
 ///
 /// Two ways to be wedged: the peer is silent (a forgotten NAT entry, a dead machine), which a PING
-/// finds out, or it answers PINGs but no requests, which a row of timeouts shows.
+/// finds out, or it answers PINGs but no requests, which shows when none is answered for long.
 struct ConnectionHealth {
   struct Limits: Sendable {
     /// With requests under way, silence after which a PING goes out.
     var silence = TimeAmount.seconds(5)
     /// How long the answer to a PING may take.
     var pingTimeout = TimeAmount.seconds(3)
+    /// With requests under way for so long, none answered, the connection is replaced. Longer than a provider
+    /// is slow: what is under way goes on, but a connection for each few requests would help nobody.
+    var stall = TimeAmount.seconds(30)
     /// Requests timed out in a row, none answered between them, after which the connection is replaced.
     var timeouts = 3
     /// A request that timed out sooner than this says nothing about the connection.
@@ -30,12 +33,15 @@ struct ConnectionHealth {
 
   let limits: Limits
   private var heard: NIODeadline
+  /// Since when requests are under way and none is answered.
+  private var stalled: NIODeadline
   private(set) var asked: NIODeadline?
   private var timeouts = 0
 
   init(limits: Limits = Limits(), now: NIODeadline) {
     self.limits = limits
     self.heard = now
+    self.stalled = now
   }
 
   /// Something came from the peer.
@@ -44,8 +50,9 @@ struct ConnectionHealth {
   }
 
   /// A request was answered.
-  mutating func answered() {
+  mutating func answered(now: NIODeadline) {
     timeouts = 0
+    stalled = now
   }
 
   /// A PING goes out.
@@ -70,11 +77,14 @@ struct ConnectionHealth {
   func check(underWay: Int, now: NIODeadline) -> Verdict {
     if let asked { return now - asked >= limits.pingTimeout ? .dead : .well }
     // Silence before the requests were sent is no sign of anything.
-    return underWay > 0 && now - heard >= limits.silence ? .ask : .well
+    guard underWay > 0 else { return .well }
+    if now - stalled >= limits.stall { return .replace }
+    return now - heard >= limits.silence ? .ask : .well
   }
 
   /// A request goes out over a connection that was idle: silence counts from here.
   mutating func wake(now: NIODeadline) {
     heard = max(heard, now)
+    stalled = max(stalled, now)
   }
 }

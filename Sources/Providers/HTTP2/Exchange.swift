@@ -1,10 +1,11 @@
 import NIOCore
 import Synchronization
 
-/// One request and whoever waits for its answer. It ends once: by an answer, a failure, the
-/// deadline or the caller's cancellation, whichever comes first.
+/// One request and whoever waits for its answer. It ends once: by an answer, a failure, or because
+/// time is up. Whoever waits may leave before that, and come back for the ending.
 final class Exchange: Sendable {
   typealias Ending = Result<ProviderResponse, TransportFailure>
+  typealias Continuation = CheckedContinuation<Attempt<Ending>, Never>
 
   /// The stream that a request is under way on.
   struct Place {
@@ -13,59 +14,91 @@ final class Exchange: Sendable {
   }
 
   private struct State {
-    var continuation: CheckedContinuation<Ending, Never>?
+    /// Who waits until the deadline.
+    var caller: Continuation?
+    /// Who waits for a late answer.
+    var successor: CheckedContinuation<Ending, Never>?
     var ending: Ending?
+    /// Handed over: it may be at the peer.
+    var isUnderWay = false
+    var isLeft = false
     var place: Place?
     var refusals = 0
   }
 
   let request: ProviderRequest
-  let deadline: NIODeadline
   private let state = Mutex(State())
 
-  init(_ request: ProviderRequest, deadline: NIODeadline) {
+  init(_ request: ProviderRequest) {
     self.request = request
-    self.deadline = deadline
   }
 
   var isOver: Bool { state.withLock { $0.ending != nil } }
 
   /// Who waits. Answers at once, and returns false, if it is over already.
-  func attach(_ continuation: CheckedContinuation<Ending, Never>) -> Bool {
+  func attach(_ continuation: Continuation) -> Bool {
     let ending = state.withLock { state in
-      if state.ending == nil { state.continuation = continuation }
+      if state.ending == nil { state.caller = continuation }
       return state.ending
     }
     guard let ending else { return true }
-    continuation.resume(returning: ending)
+    continuation.resume(returning: .ended(ending))
     return false
   }
 
-  /// The request goes out on this stream; false if nobody waits any longer.
-  func begin(at place: Place) -> Bool {
+  /// The request goes out, on this stream if it has one; false if nobody waits any longer.
+  func begin(at place: Place?) -> Bool {
     state.withLock { state in
       guard state.ending == nil else { return false }
+      state.isUnderWay = true
       state.place = place
       return true
+    }
+  }
+
+  /// Who waits goes on without the answer, which is kept for when it comes; false if the request is not under
+  /// way, or has been left before.
+  func leave() -> Bool {
+    let left = state.withLock { state -> State? in
+      guard state.isUnderWay, !state.isLeft, state.ending == nil else { return nil }
+      state.isLeft = true
+      defer { state.caller = nil }
+      return state
+    }
+    guard let left else { return false }
+    left.place?.connection.probe()
+    left.caller?.resume(returning: .underWay { await self.lateEnding() })
+    return true
+  }
+
+  private func lateEnding() async -> Ending {
+    await withCheckedContinuation { continuation in
+      let ending = state.withLock { state in
+        if state.ending == nil { state.successor = continuation }
+        return state.ending
+      }
+      if let ending { continuation.resume(returning: ending) }
     }
   }
 
   /// Ends it unless it has ended. Returns the stream that is to be reset, if there is one.
   @discardableResult
   func end(_ ending: Ending) -> Place? {
-    let (continuation, place) = state.withLock { state -> (CheckedContinuation<Ending, Never>?, Place?) in
-      guard state.ending == nil else { return (nil, nil) }
+    let ended = state.withLock { state -> State? in
+      guard state.ending == nil else { return nil }
       state.ending = ending
-      defer { (state.continuation, state.place) = (nil, nil) }
-      return (state.continuation, state.place)
+      defer { (state.caller, state.successor, state.place) = (nil, nil, nil) }
+      return state
     }
-    continuation?.resume(returning: ending)
-    return place
+    ended?.caller?.resume(returning: .ended(ending))
+    ended?.successor?.resume(returning: ending)
+    return ended?.place
   }
 
   /// The peer certainly did not process it. Returns whether to try once more.
   func refused(limit: Int) -> Bool {
     state.withLock { state in
+      state.isUnderWay = false
       state.place = nil
       state.refusals += 1
       return state.ending == nil && state.refusals <= limit

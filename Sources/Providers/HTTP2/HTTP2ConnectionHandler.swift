@@ -135,7 +135,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
       let frame = HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))
       context?.writeAndFlush(wrapOutboundOut(frame), promise: nil)
     }
-    health.answered()
+    health.answered(now: .now())
     guard let status = taken.status else {
       owner.finished(taken.exchange, on: id, .failure(.streamReset))
       return

@@ -6,8 +6,8 @@ import Synchronization
 final class HTTP2Pool: Transport {
   private struct State {
     var decisions: PoolState<Exchange, HTTP2Connection>
-    /// Every request that has not ended, for its deadline.
-    var exchanges: [ObjectIdentifier: Exchange] = [:]
+    /// Every request that has not ended, with the time at which it is to be looked at.
+    var exchanges: [ObjectIdentifier: (exchange: Exchange, deadline: NIODeadline)] = [:]
     var nextSweep: NIODeadline?
     var closing: [CheckedContinuation<Void, Never>] = []
   }
@@ -21,6 +21,7 @@ final class HTTP2Pool: Transport {
 
   private let connector: HTTP2Connector
   private let group: any EventLoopGroup
+  private let patience: TimeAmount
   private let logger: Logger
   private let connectionsChanged: @Sendable (Int) -> Void
   private let state: Mutex<State>
@@ -34,6 +35,7 @@ final class HTTP2Pool: Transport {
   ) {
     self.connector = connector
     self.group = group
+    self.patience = limits.patience
     self.logger = logger
     self.connectionsChanged = connectionsChanged
     self.state = Mutex(State(decisions: PoolState(limits: limits)))
@@ -41,17 +43,15 @@ final class HTTP2Pool: Transport {
 
   // MARK: Transport
 
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
-    ProviderResponse, TransportFailure
-  > {
-    let exchange = Exchange(request, deadline: deadline)
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<Exchange.Ending> {
+    let exchange = Exchange(request)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         guard exchange.attach(continuation) else { return }
-        admit(exchange)
+        admit(exchange, deadline)
       }
     } onCancel: {
-      giveUp(exchange, .cancelled)
+      if !leave(exchange) { giveUp(exchange, .cancelled) }
     }
   }
 
@@ -59,8 +59,10 @@ final class HTTP2Pool: Transport {
     decide { $0.drain(connection, now: $1) }
   }
 
-  func shutdown() async {
+  func shutdown(deadline: NIODeadline?) async {
     decide { decisions, _ in decisions.shutDown() }
+    let limit = deadline.map { group.any().scheduleTask(deadline: $0) { [weak self] in self?.abandon() } }
+    defer { limit?.cancel() }
     await withCheckedContinuation { continuation in
       let isEmpty = state.withLock { state in
         if !state.decisions.isEmpty { state.closing.append(continuation) }
@@ -99,43 +101,64 @@ final class HTTP2Pool: Transport {
     }
   }
 
+  /// Gives up whatever is under way, and closes all connections with it.
+  private func abandon() {
+    let exchanges = state.withLock { state in state.exchanges.values.map(\.exchange) }
+    for exchange in exchanges { giveUp(exchange, .abandoned) }
+    decide { decisions, _ in decisions.closeAll() }
+  }
+
   // MARK: Deadlines
 
-  private func admit(_ exchange: Exchange) {
-    let (commands, sweep) = state.withLock { state in
-      state.exchanges[ObjectIdentifier(exchange)] = exchange
-      let isFirst = state.nextSweep.map { exchange.deadline < $0 } ?? true
-      if isFirst { state.nextSweep = exchange.deadline }
-      return (state.decisions.add(exchange, now: .now()), isFirst ? exchange.deadline : nil)
-    }
-    perform(commands)
-    if let sweep { scheduleSweep(sweep) }
+  private func admit(_ exchange: Exchange, _ deadline: NIODeadline) {
+    watch(exchange, until: deadline)
+    decide { $0.add(exchange, now: $1) }
     // Cancelled while it was let in: the handler found nothing to give up then.
     if exchange.isOver { forget(exchange) }
+  }
+
+  private func watch(_ exchange: Exchange, until deadline: NIODeadline) {
+    let isFirst = state.withLock { state in
+      state.exchanges[ObjectIdentifier(exchange)] = (exchange, deadline)
+      let isFirst = state.nextSweep.map { deadline < $0 } ?? true
+      if isFirst { state.nextSweep = deadline }
+      return isFirst
+    }
+    if isFirst { scheduleSweep(deadline) }
   }
 
   private func scheduleSweep(_ deadline: NIODeadline) {
     group.any().scheduleTask(deadline: deadline) { [weak self] in self?.sweep(deadline) }
   }
 
-  /// Ends every request whose deadline has come, wherever it is: nothing else is needed for that,
-  /// so no fault of a connection can leave anybody waiting.
+  /// Looks at every request whose deadline has come, wherever it is: nothing else is needed for that,
+  /// so no fault of a connection can leave anybody waiting. What is under way is left to itself the first
+  /// time, and given up the second.
   private func sweep(_ scheduled: NIODeadline) {
     let now = NIODeadline.now()
     let (late, next) = state.withLock { state -> ([Exchange], NIODeadline?) in
       // An earlier deadline has come in since, and its sweep looks after the rest.
       guard state.nextSweep == scheduled else { return ([], nil) }
-      let late = state.exchanges.values.filter { $0.deadline <= now }
-      for exchange in late { state.exchanges[ObjectIdentifier(exchange)] = nil }
+      let late = state.exchanges.filter { $0.value.deadline <= now }
+      for id in late.keys { state.exchanges[id] = nil }
       state.nextSweep = state.exchanges.values.lazy.map(\.deadline).min().map {
         max($0, now + Self.sweepSpacing)
       }
-      return (late, state.nextSweep)
+      return (late.values.map(\.exchange), state.nextSweep)
     }
     if let next { scheduleSweep(next) }
-    for exchange in late { giveUp(exchange, .timeout) }
+    for exchange in late where !leave(exchange) { giveUp(exchange, .timeout) }
     guard !late.isEmpty else { return }
     state.withLock { state in state.decisions.removeWaiting { $0.isOver } }
+  }
+
+  /// Whoever waits for the request goes on without its answer; false if it is not under way, or nobody waits.
+  private func leave(_ exchange: Exchange) -> Bool {
+    guard patience > .zero, exchange.leave() else { return false }
+    watch(exchange, until: .now() + patience)
+    // Answered in between: there is nothing to watch.
+    if exchange.isOver { forget(exchange) }
+    return true
   }
 
   /// Ends a request that has no answer; its stream, if it has one, is reset.

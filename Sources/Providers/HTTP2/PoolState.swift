@@ -15,8 +15,13 @@ struct PoolState<Request, Connection> {
     var connections = 4
     /// Requests under way on one connection.
     var streams = 250
+    /// Requests under way in all, those on connections that only finish included: so many may be waited for
+    /// when their callers are gone.
+    var underWay = 2000
     /// Requests waiting for a connection.
     var waiting = 20_000
+    /// How long an answer is waited for after the caller has gone on without it.
+    var patience = TimeAmount.seconds(60)
     /// Silence after which an idle connection is asked before it is used.
     var quiet = TimeAmount.seconds(60)
     /// Attempts to connect in a row after which the waiting are told.
@@ -147,6 +152,18 @@ struct PoolState<Request, Connection> {
     return closeIfDrained(index) + dispatch(now: now)
   }
 
+  /// Those connections are to take no more requests that were begun before, or together with, this one: the next
+  /// request goes over one that is fresh. Nil: all that there are.
+  mutating func renew(through newest: ConnectionID?, now: NIODeadline) -> [Command] {
+    var commands: [Command] = []
+    for index in entries.indices where entries[index].phase != .draining {
+      guard newest.map({ entries[index].id.number <= $0.number }) ?? true else { continue }
+      entries[index].phase = .draining
+      commands += closeIfDrained(index)
+    }
+    return commands + dispatch(now: now)
+  }
+
   /// The connection has been asked for a sign of life.
   mutating func suspected(_ id: ConnectionID, now: NIODeadline) -> [Command] {
     guard let index = index(of: id), entries[index].phase == .ready else { return [] }
@@ -175,16 +192,24 @@ struct PoolState<Request, Connection> {
     return commands
   }
 
+  /// Closes every connection, whatever is under way on it; one that is still opening is closed when it is open.
+  mutating func closeAll() -> [Command] {
+    entries.removeAll { $0.connection == nil }
+    return entries.compactMap(\.connection).map { .close($0) }
+  }
+
   // MARK: Decisions
 
   private mutating func dispatch(now: NIODeadline) -> [Command] {
     var commands: [Command] = []
-    while !waiting.isEmpty {
+    var underWay = entries.reduce(0) { $0 + $1.underWay }
+    while !waiting.isEmpty, underWay < limits.underWay {
       guard let index = freest(now: now), let connection = entries[index].connection else { break }
       entries[index].underWay += 1
+      underWay += 1
       commands.append(.start(waiting.removeFirst(), connection))
     }
-    if !waiting.isEmpty, !isShutDown {
+    if !waiting.isEmpty, !isShutDown, underWay < limits.underWay {
       commands += find(now: now)
     }
     return commands

@@ -29,12 +29,12 @@ struct ConnectionID: Hashable, Sendable {
 
 /// Carries requests to one origin.
 protocol Transport: AnyObject, Sendable {
-  /// Sends the request. Returns by the deadline, a few milliseconds late at most; also when the task is cancelled.
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
-    ProviderResponse, TransportFailure
-  >
+  /// Sends the request. Returns by the deadline, a few milliseconds late at most, or when the task is cancelled:
+  /// a request that no connection has taken is then withdrawn, another goes on.
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<Exchange.Ending>
   /// Uses the connection for no more requests; those on it go on.
   func retire(_ connection: ConnectionID)
-  /// Takes no more requests and returns when those under way have ended and all is closed.
-  func shutdown() async
+  /// Takes no more requests and returns when those under way have ended, or are given up at the deadline (nil:
+  /// never), and all is closed.
+  func shutdown(deadline: NIODeadline?) async
 }

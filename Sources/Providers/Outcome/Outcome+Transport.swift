@@ -20,6 +20,8 @@ enum TransportFailure: Error, Hashable, Sendable {
   case overloaded
   /// The client is closing.
   case shuttingDown
+  /// The client has closed with the request under way.
+  case abandoned
 }
 
 extension Outcome {
@@ -37,6 +39,7 @@ extension Outcome {
       case .refused: .refused
       case .overloaded: .overloaded
       case .shuttingDown: .shuttingDown
+      case .abandoned: .abandoned
       }
     self = .retry(reason, notBefore: nil)
   }

@@ -61,7 +61,9 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   case unauthorizedClient = "unauthorized_client"
 
   // Ours.
-  /// The route does not work at present, so nothing was sent.
+  /// This program ends before the answer has come.
+  case abandoned
+  /// The route does not work at present, or is too slow to be waited for, so nothing was sent.
   case breakerOpen
   /// The caller gave up before there was an answer.
   case cancelled
@@ -110,10 +112,11 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
     self = reason
   }
 
-  private var isOurs: Bool {
+  /// Whether no provider said so.
+  var isOurs: Bool {
     switch self {
-    case .breakerOpen, .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken, .overloaded,
-      .paced, .proxyRefused,
+    case .abandoned, .breakerOpen, .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken,
+      .overloaded, .paced, .proxyRefused,
       .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
       .unconfigured, .unknown, .unreadableAnswer:
       true

@@ -1,10 +1,13 @@
 import Foundation
+import NIOCore
 import Synchronization
 
 /// How one route fares, as its answers show, with its breaker.
 final class RouteHealth: Sendable {
   private struct State {
     var breaker = Breaker()
+    var slowness = Slowness()
+    var slowSince: Date?
     /// It has answered.
     var isProven = false
     var failure: (reason: Reason, since: Date)?
@@ -14,26 +17,44 @@ final class RouteHealth: Sendable {
 
   var state: PushProviders.RouteState {
     mutex.withLock { state in
-      guard let failure = state.failure else { return state.isProven ? .ok : .unknown }
+      guard let failure = state.failure ?? state.slowSince.map({ (.timeout, $0) }) else {
+        return state.isProven ? .ok : .unknown
+      }
       return state.breaker.isOpen
         ? .open(failure.reason, since: failure.since) : .failing(failure.reason, since: failure.since)
     }
   }
 
   /// Whether a request may go.
-  func admit(now: Date) -> Breaker.Admission {
-    mutex.withLock { $0.breaker.admit(now: now) }
+  ///
+  /// - Parameter isPatient: whether it may take as long as the provider wants, as nobody waits for it.
+  func admit(isPatient: Bool, now: Date) -> Breaker.Admission {
+    mutex.withLock { state in
+      state.slowSince != nil && !isPatient ? .wait(until: now) : state.breaker.admit(now: now)
+    }
   }
 
-  /// Takes an outcome into account.
-  func record(_ outcome: Outcome, isProbe: Bool, now: Date) {
+  /// Somebody has waited since `start` and goes on without an answer, which may come yet.
+  func waitedInVain(from start: NIODeadline, now: Date) {
     mutex.withLock { state in
+      state.slowness.waitedInVain(from: start, now: .now())
+      if state.slowness.isSlow { state.slowSince = state.slowSince ?? now }
+    }
+  }
+
+  /// Takes an outcome into account, which came after so long.
+  func record(_ outcome: Outcome, after time: TimeAmount, isProbe: Bool, now: Date) {
+    mutex.withLock { state in
+      if outcome.isAnswer {
+        state.slowness.answered(after: time)
+        if !state.slowness.isSlow { state.slowSince = nil }
+      }
       switch outcome {
       case .delivered, .dead, .suspect, .rejected, .retry(.tooManyRequests, _):
         state.isProven = true
         state.failure = nil
         state.breaker.succeeded()
-      case .retry(.cancelled, _), .retry(.overloaded, _), .retry(.shuttingDown, _):
+      case .retry(.abandoned, _), .retry(.cancelled, _), .retry(.overloaded, _), .retry(.shuttingDown, _):
         if isProbe { state.breaker.probeAbandoned(now: now) }
       case .retry(.connectionLost, _), .retry(.streamReset, _), .retry(.refused, _):
         // A connection ends with hundreds of requests on it, and the next one may be fine: if it is

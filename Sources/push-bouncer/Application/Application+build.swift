@@ -101,7 +101,11 @@ struct BouncerService {
     return BouncerService(
       services: [
         Closing { await store.database.close() },
-        Closing { await providers.shutdown() },
+        Closing {
+          // What has no answer by then stays in the outbox, under a lease that outlives any.
+          await providers.shutdown(within: .seconds(3))
+          await deliverer.settled()
+        },
         Closing { await builtIn.close() },
         Closing { await nextcloud?.close() },
         Repeating {

@@ -23,6 +23,7 @@ extension PrometheusRegistry {
         }
       }
     }
+    gauges("push_bouncer_late_answers_pending") { [.init(Double(deliverer.lateAnswerCount))] }
     gauges("push_bouncer_outbox_entries") { [.init(Double(outbox.count))] }
     gauges("push_bouncer_outbox_age_seconds") {
       guard let oldest = try? await outbox.oldest() else { return [.init(0)] }

@@ -46,7 +46,7 @@ final class DeliveryBench: Sendable {
   private let realm: Int64
   private let folder: URL
 
-  private init(deadline: Duration) async throws {
+  private init(deadline: Duration, patience: Duration) async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "delivery-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     simulatorClock = Clock()
@@ -59,7 +59,8 @@ final class DeliveryBench: Sendable {
     providers = try PushProviders(
       configuration: .init(
         apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
-        caFile: caFile.path), now: now)
+        caFile: caFile.path),
+      pool: .init(patience: .nanoseconds(Int64(patience / .nanoseconds(1)))), now: now)
     test = try await TestDatabase()
     database = test.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
@@ -95,16 +96,17 @@ final class DeliveryBench: Sendable {
 
   /// Runs a test on a bench whose outbox is being sent, unless the test does that itself.
   static func test(
-    deadline: Duration = .seconds(5), isSending: Bool = true,
+    deadline: Duration = .seconds(5), patience: Duration = .seconds(5), isSending: Bool = true,
     _ test: @escaping @Sendable (DeliveryBench) async throws -> Void
   ) async throws {
-    let bench = try await DeliveryBench(deadline: deadline)
+    let bench = try await DeliveryBench(deadline: deadline, patience: patience)
     let sending = Task { if isSending { await bench.sender.run() } }
     let result: Result<Void, any Error>
     do { result = .success(try await test(bench)) } catch { result = .failure(error) }
     sending.cancel()
     await sending.value
-    await bench.providers.shutdown()
+    await bench.providers.shutdown(within: .zero)
+    await bench.deliverer.settled()
     await bench.simulator.stop()
     await bench.database.close()
     try? FileManager.default.removeItem(at: bench.folder)

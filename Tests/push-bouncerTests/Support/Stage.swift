@@ -113,7 +113,7 @@ struct Stage {
 
   /// Waits until everything promised is there.
   func expectArrival(
-    of marks: Set<String>, within limit: Duration = .seconds(90),
+    of marks: Set<String>, within limit: Duration = .seconds(180),
     sourceLocation: SourceLocation = #_sourceLocation
   ) async {
     let end = ContinuousClock.now + limit

@@ -1,0 +1,146 @@
+import Foundation
+import Providers
+import Registrations
+import Synchronization
+
+/// Tries whose answers come after whoever waited for them has gone on. There are no more of them than requests may
+/// be under way at the providers.
+extension Deliverer {
+  /// A try that is at its provider.
+  struct LateTry: Sendable {
+    let delivery: Delivery
+    let route: Route
+    let answer: @Sendable () async -> Outcome
+  }
+
+  /// How a try for the outbox ended.
+  enum OutboxTry: Sendable {
+    /// It is done, well or badly.
+    case done
+    case leftover(Leftover)
+    /// Its answer settles the entry.
+    case underWay
+  }
+
+  /// How long an entry belongs to its try, in seconds: longer than an answer is waited for, by what it takes to begin
+  /// and to write down the end.
+  var lease: TimeInterval { providers.answerPatience / .seconds(1) + 15 }
+
+  /// Tries each entry of the outbox's `route` once. One that no credential serves any more was promised all the
+  /// same: the key may come back.
+  ///
+  /// - Parameter late: is told of each that was under way, when its entry is settled, what is left.
+  func attempt(
+    _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
+    late: @escaping @Sendable (Leftover?) -> Void
+  ) async -> [OutboxTry] {
+    let endings = await send(entries.map(\.delivery), within: timeout, schedule: nil)
+    var results: [DeliveryResult] = []
+    let tries = zip(entries, endings).map { entry, ending -> OutboxTry in
+      switch ending {
+      case .result(.unconfigured):
+        results.append(.queued)
+        return .leftover(.unconfigured(on: route))
+      case .result(let result):
+        results.append(result)
+        return .done
+      case .leftover(let leftover):
+        results.append(.queued)
+        return .leftover(leftover)
+      case .underWay(let route, let answer):
+        results.append(.queued)
+        if let answer {
+          settle(
+            LateTry(delivery: entry.delivery, route: route, answer: answer), under: entry.lease, then: late)
+        }
+        return .underWay
+      }
+    }
+    await keepBooks(of: entries.map(\.delivery), &results)
+    return tries
+  }
+
+  /// When to try again what is left after so many tries.
+  func dueAt(_ leftover: Leftover, after attempts: Int) -> Date {
+    RetrySchedule.outbox.next(
+      after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
+  }
+
+  /// Does what the answer asks for when it has come, however long that takes; nobody can cancel it.
+  ///
+  /// - Parameter lease: nil if there is no entry, because it could not be kept and nothing was promised.
+  func settle(
+    _ late: LateTry, under lease: Outbox.Lease?, then ended: (@Sendable (Leftover?) -> Void)? = nil
+  ) {
+    lateAnswers.begin()
+    Task {
+      let outcome = await late.answer()
+      metrics.count(late.delivery.push, outcome)
+      var left: Leftover?
+      var fate: Outbox.Fate?
+      switch judge(outcome, of: late.delivery, on: late.route) {
+      case .result(let result):
+        var results = [result]
+        await keepBooks(of: [late.delivery], &results)
+        fate = .remove
+      case .leftover(let leftover):
+        left = leftover
+        fate = .retry(at: dueAt(leftover, after: lease?.attempts ?? 1))
+      case .underWay:
+        // Nobody knows: the lease outlives whatever may become of it.
+        break
+      }
+      if let lease, let fate {
+        // What cannot be written now is kept in mind by the outbox.
+        try? await outbox.settle([(lease, fate)], on: late.route)
+      }
+      ended?(left)
+      lateAnswers.end()
+    }
+  }
+
+  /// How many answers are still to come after whoever waited for them has gone on.
+  public var lateAnswerCount: Int { lateAnswers.count }
+
+  /// Returns when none of those is left.
+  public func settled() async {
+    await lateAnswers.none()
+  }
+}
+
+extension Deliverer.Leftover {
+  fileprivate static func unconfigured(on route: Route) -> Self {
+    .init(reason: .unconfigured, route: route, notBefore: nil, concernsRoute: true)
+  }
+}
+
+/// Counts answers that are still to come.
+final class LateAnswers: Sendable {
+  private let state = Mutex<(count: Int, waiting: [CheckedContinuation<Void, Never>])>((0, []))
+
+  var count: Int { state.withLock { $0.count } }
+
+  func begin() {
+    state.withLock { $0.count += 1 }
+  }
+
+  func end() {
+    let waiting = state.withLock { state in
+      state.count -= 1
+      guard state.count == 0 else { return [CheckedContinuation<Void, Never>]() }
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+
+  func none() async {
+    await withCheckedContinuation { continuation in
+      let isNone = state.withLock { state in
+        if state.count > 0 { state.waiting.append(continuation) }
+        return state.count == 0
+      }
+      if isNone { continuation.resume() }
+    }
+  }
+}

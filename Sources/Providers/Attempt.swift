@@ -1,0 +1,20 @@
+/// What has become of a try when its deadline comes.
+///
+/// What has been handed to a provider cannot be taken back, and sending it again would show it twice. So the
+/// deadline ends the waiting, not the try: it goes on, and ends when the answer comes or
+/// ``PushProviders/answerPatience`` has passed.
+public enum Attempt<Ending: Sendable>: Sendable {
+  case ended(Ending)
+  /// It is at the provider. Whoever gets this waits for the answer, once: it says how the route fares, too.
+  case underWay(_ answer: @Sendable () async -> Ending)
+
+  /// How it ends, however long that takes.
+  var ending: Ending {
+    get async {
+      switch self {
+      case .ended(let ending): ending
+      case .underWay(let answer): await answer()
+      }
+    }
+  }
+}

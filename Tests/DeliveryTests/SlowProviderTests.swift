@@ -1,0 +1,214 @@
+import Foundation
+import NIOCore
+import ProviderSimulator
+import Providers
+import Registrations
+import Sealing
+import Testing
+
+@testable import Delivery
+
+/// Providers that take their time: nobody waits for longer than the deadline, and nothing is sent twice for that.
+@Suite(.serialized) struct SlowProviderTests {
+  /// Each push that the simulator took, however it answered, by name.
+  private static func arrivals(_ bench: DeliveryBench) -> [String: Int] {
+    bench.simulator.deliveries(includingRefused: true).reduce(into: [:]) {
+      $0[DeliveryBench.name($1.payload), default: 0] += 1
+    }
+  }
+
+  private static func latency(_ milliseconds: Int, _ bench: DeliveryBench) async {
+    await bench.faults {
+      $0.apns.latencyMilliseconds = milliseconds
+      $0.fcm.latencyMilliseconds = milliseconds
+    }
+  }
+
+  @Test func `Twenty seconds of latency hold nobody up, and each notification is accepted once`() async throws
+  {
+    try await DeliveryBench.test(deadline: .seconds(3), patience: .seconds(60)) { bench in
+      await Self.latency(20_000, bench)
+      let devices = try await bench.devices(.apns, 5) + bench.devices(.fcm, 5)
+      var slowest = Duration.zero
+      var count = 0
+      for round in 0..<5 {
+        let began = ContinuousClock.now
+        let batch = devices.enumerated().map { bench.push("\(round).\($0)", to: $1) }
+        #expect(try await Set(bench.deliverer.deliver(batch)) == [.queued])
+        slowest = max(slowest, .now - began)
+        count += batch.count
+      }
+      #expect(slowest < .seconds(5))
+      try await bench.drained(within: .seconds(180))
+      #expect(bench.accepted().count == count)
+      #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
+      print("20 s of latency: \(count) notifications, the slowest request took \(slowest)")
+    }
+  }
+
+  @Test(arguments: PushToken.Kind.allCases)
+  func `What is at its provider at the deadline is kept, not sent again, and goes with its answer`(
+    kind: PushToken.Kind
+  ) async throws {
+    try await DeliveryBench.test(deadline: .milliseconds(300)) { bench in
+      let devices = try await bench.devices(kind, 3)
+      for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }
+      await Self.latency(3000, bench)
+      #expect(
+        try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) == [
+          .queued, .queued, .queued,
+        ])
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 3)
+      #expect(bench.deliverer.lateAnswerCount == 3)
+      try await bench.drained()
+      #expect(bench.deliverer.lateAnswerCount == 0)
+      for device in devices { #expect(Self.arrivals(bench)[device.token] == 1) }
+      #expect(bench.outbox.count == 0)
+    }
+  }
+
+  @Test func `A late answer does what it would have done in time`() async throws {
+    try await DeliveryBench.test(deadline: .milliseconds(300)) { bench in
+      let devices = try await bench.devices(.apns, 3)
+      for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }
+      let rules = [
+        TokenRule(status: 410, delayMilliseconds: 1000), TokenRule(status: 413, delayMilliseconds: 1000),
+        TokenRule(status: 429, delayMilliseconds: 1000, times: 1),
+      ]
+      for (device, rule) in zip(devices, rules) { bench.simulator.setToken(device.token, rule) }
+      let pushes = zip(["dead", "refused", "again"], devices).map { bench.push($0, to: $1) }
+      #expect(try await Set(bench.deliverer.deliver(pushes)) == [.queued])
+      for device in devices { #expect(try await bench.lives(device)) }
+      try await bench.drained()
+      #expect(try await !bench.lives(devices[0]))
+      #expect(try await bench.lives(devices[1]))
+      #expect(Self.arrivals(bench) == ["before": 3, "dead": 1, "refused": 1, "again": 2])
+      #expect(bench.accepted()["again"]?.count == 1)
+    }
+  }
+
+  @Test func `What is not answered in the longest time either goes again under its id`() async throws {
+    try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(2)) { bench in
+      let device = try await bench.devices(.apns)[0]
+      await Self.latency(30_000, bench)
+      #expect(try await bench.deliver("n", to: device) == .queued)
+      try await eventually { bench.deliverer.lateAnswerCount == 1 }
+      await bench.faults { _ in }
+      try await eventually { bench.deliverer.lateAnswerCount == 0 }
+      try await bench.drained()
+      #expect(bench.accepted()["n"]?.count == 2)
+      #expect(Set(bench.accepted()["n"] ?? []).count == 1)
+    }
+  }
+
+  @Test func `A provider that hangs costs some their deadline, and then nobody`() async throws {
+    try await DeliveryBench.test(deadline: .milliseconds(1200), patience: .seconds(60)) { bench in
+      for (kind, route) in [(PushToken.Kind.apns, bench.apnsRoute), (.fcm, bench.fcmRoute)] {
+        let device = try await bench.devices(kind)[0]
+        #expect(try await bench.deliver("first", to: device) == .delivered)
+        await bench.faults {
+          $0.apns.neverAnswerEvery = 1
+          $0.fcm.neverAnswerEvery = 1
+        }
+        var waits: [Duration] = []
+        for index in 0..<9 {
+          let began = ContinuousClock.now
+          #expect(try await bench.deliver("\(kind) \(index)", to: device) == .queued)
+          waits.append(.now - began)
+        }
+        // What the outbox finds out in between counts, too.
+        #expect(waits.filter { $0 >= .milliseconds(1200) }.count <= 3)
+        guard case .failing(.timeout, since: _) = bench.state(route) else {
+          Issue.record("the route is \(String(describing: bench.state(route)))")
+          return
+        }
+        // One that is answered in time is enough.
+        await bench.faults { _ in }
+        #expect(try await bench.deliver("\(kind) last", to: device) == .queued)
+        try await eventually { bench.state(route) == .ok }
+        #expect(try await bench.deliver("\(kind) after", to: device) == .delivered)
+      }
+    }
+  }
+
+  @Test func `A caller that goes away takes nothing back`() async throws {
+    try await DeliveryBench.test(deadline: .seconds(20)) { bench in
+      let devices = try await bench.devices(.apns, 2)
+      for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }
+      await Self.latency(2000, bench)
+      let caller = Task { try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) }
+      try await eventually { bench.simulator.deliveries().count == 4 }
+      caller.cancel()
+      #expect(try await caller.value == [.queued, .queued])
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 2)
+      try await bench.drained()
+      for device in devices { #expect(Self.arrivals(bench)[device.token] == 1) }
+    }
+  }
+
+  @Test func `A slow answer does not stop the others of its route`() async throws {
+    try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(30), isSending: false) {
+      bench in
+      let devices = try await bench.devices(.apns, 20)
+      await bench.faults { $0.apns.outage = true }
+      for device in devices { #expect(try await bench.deliver(device.token, to: device) == .queued) }
+      bench.simulator.setToken(devices[0].token, TokenRule(status: 200, delayMilliseconds: 25_000))
+      await bench.faults { _ in }
+      bench.advance(600)
+      let sending = Task { await bench.sender.run() }
+      let began = ContinuousClock.now
+      try await eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 1 }
+      #expect(.now - began < .seconds(20))
+      try await bench.drained()
+      sending.cancel()
+      await sending.value
+      #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
+    }
+  }
+
+  @Test func `A notification that takes the place of one under way is not removed with it`() async throws {
+    try await DeliveryBench.test(deadline: .milliseconds(300), isSending: false) { bench in
+      let device = try await bench.devices(.apns)[0]
+      #expect(try await bench.deliver("before", to: device) == .delivered)
+      await Self.latency(1500, bench)
+      func push(_ name: String) -> Outgoing {
+        var push = bench.push(name, to: device)
+        if case .apns(var notification) = push.push {
+          notification.collapseID = "c"
+          push.push = .apns(notification)
+        }
+        return push
+      }
+      #expect(try await bench.deliverer.deliver([push("old")]) == [.queued])
+      try await bench.outbox.keep([(push("new"), bench.apnsRoute, bench.clock.now)])
+      try await eventually { bench.deliverer.lateAnswerCount == 0 }
+      let left = try await bench.outbox.lease(bench.apnsRoute, limit: 9, for: 30)
+      #expect(left.map { DeliveryBench.name($0.delivery.push) } == ["new"])
+    }
+  }
+
+  @Test func `What is under way when the program ends stays under its lease`() async throws {
+    try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(60), isSending: false) {
+      bench in
+      let device = try await bench.devices(.apns)[0]
+      #expect(try await bench.deliver("before", to: device) == .delivered)
+      await Self.latency(30_000, bench)
+      #expect(try await bench.deliver("n", to: device) == .queued)
+      await bench.providers.shutdown(within: .milliseconds(200))
+      await bench.deliverer.settled()
+      #expect(try await bench.outbox.lease(bench.apnsRoute, limit: 9, for: 30).isEmpty)
+      // Whoever comes next takes it over when nobody can answer it any more.
+      bench.clock.advance(76)
+      #expect(try await bench.outbox.lease(bench.apnsRoute, limit: 9, for: 30).count == 1)
+    }
+  }
+}
+
+extension DeliveryBench {
+  fileprivate static func name(_ push: Push) -> String {
+    switch push {
+    case .apns(let notification): name(Data(notification.payload.readableBytesView))
+    case .fcm(let message): message.data["name"] ?? ""
+    }
+  }
+}
