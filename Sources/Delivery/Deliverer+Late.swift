@@ -62,7 +62,7 @@ extension Deliverer {
 
   /// When to try again what is left after so many tries.
   func dueAt(_ leftover: Leftover, after attempts: Int) -> Date {
-    RetrySchedule.outbox.next(
+    leftover.schedule.next(
       after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
   }
 

@@ -133,6 +133,10 @@ extension Deliverer {
     let notBefore: Date?
     /// Whether the next notification on that route would fare the same.
     let concernsRoute: Bool
+    /// When to try again from the outbox.
+    var schedule = RetrySchedule.outbox
+    /// More tries than this within a request would only hold it up.
+    var triesInRequest = 3
   }
 
   enum Ending: Sendable {
@@ -141,9 +145,6 @@ extension Deliverer {
     /// It is at its provider. Nil: nobody will hear the answer.
     case underWay(Route, answer: (@Sendable () async -> Outcome)?)
   }
-
-  /// More tries than this within a request would only hold it up.
-  private static let triesInRequest = 3
 
   /// - Parameter schedule: for more than one try; nil where nobody waits.
   func send(
@@ -186,7 +187,7 @@ extension Deliverer {
       case .result(let result): return .result(result)
       case .underWay(let route, let answer): return .underWay(route, answer: answer)
       case .leftover(let leftover):
-        guard let schedule, tries < Self.triesInRequest, leftover.notBefore == nil else {
+        guard let schedule, tries < leftover.triesInRequest, leftover.notBefore == nil else {
           return .leftover(leftover)
         }
         let pause = Duration.seconds(schedule.pause(after: tries, random: .random(in: 0...1)))
@@ -221,9 +222,12 @@ extension Deliverer {
     case .retry(.abandoned, _):
       return .underWay(route, answer: nil)
     case .retry(let reason, let notBefore):
-      return .leftover(
-        Leftover(
-          reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests))
+      var leftover = Leftover(
+        reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests)
+      if route.provider == .apns, outcome.isOutage {
+        (leftover.schedule, leftover.triesInRequest) = (.outage, 2)
+      }
+      return .leftover(leftover)
     case .misconfigured(let reason):
       // Mended by the operator, not by trying at once.
       return .leftover(Leftover(reason: reason, route: route, notBefore: now() + 1, concernsRoute: true))

@@ -1,17 +1,22 @@
 public import Foundation
 
-/// How long to wait before the next try: a random time between nothing and a bound that doubles with
-/// each try ("full jitter"), so that what failed together does not come back together.
+/// How long to wait before the next try: a random share of a bound that doubles with each try, so that what
+/// failed together does not come back together.
 public struct RetrySchedule: Sendable {
   /// The bound before the second try, in seconds.
   let first: TimeInterval
   /// The largest bound, in seconds.
   let longest: TimeInterval
+  /// What shares of the bound it may be. From nothing to all of it ("full jitter") spreads best.
+  var shares = 0.0...1.0
 
   /// Within a request, whose caller waits.
   public static let inRequest = RetrySchedule(first: 0.1, longest: 1)
   /// From the outbox.
   public static let outbox = RetrySchedule(first: 2, longest: 300)
+  /// From the outbox, where APNs is out of order. Apple asks for a quarter of an hour, which a chat message is
+  /// not worth any more: it is what the pauses come to.
+  static let outage = RetrySchedule(first: 15, longest: 900, shares: 1...1.2)
   /// Of a chat server's registrations with its bouncer, which go on for a day.
   public static let registration = RetrySchedule(first: 2, longest: 900)
 
@@ -19,7 +24,8 @@ public struct RetrySchedule: Sendable {
   ///
   /// - Parameter random: from 0 to 1.
   func pause(after tries: Int, random: Double) -> TimeInterval {
-    random * min(longest, first * pow(2, Double(min(max(tries - 1, 0), 30))))
+    (shares.lowerBound + random * (shares.upperBound - shares.lowerBound))
+      * min(longest, first * pow(2, Double(min(max(tries - 1, 0), 30))))
   }
 
   /// When to try again: not before the provider allows it.

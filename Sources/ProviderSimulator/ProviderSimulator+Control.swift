@@ -49,7 +49,13 @@ extension ProviderSimulator {
     accessTokens.revokeAll()
   }
 
-  /// Forgets notifications, counts, token rules and faults. Sequence numbers go on.
+  /// What the APNs key may push to. As with Apple, a connection serves the topics that the key had when it was opened.
+  public var topics: Set<String> {
+    get { simulation.topics }
+    set { simulation.topics = newValue }
+  }
+
+  /// Forgets notifications, counts, token rules, faults and changes of the topics. Sequence numbers go on.
   public func reset() {
     simulation.reset()
   }

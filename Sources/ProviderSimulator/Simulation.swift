@@ -14,13 +14,15 @@ final class Simulation: Sendable {
     var rules: [String: TokenRule] = [:]
     var counts = Counts()
     var requests: [Delivery.Provider: Int] = [:]
+    var topics: Set<String>
   }
 
-  private let state = Mutex(State())
+  private let state: Mutex<State>
 
   init(configuration: ProviderSimulator.Configuration, credentials: Credentials) {
     self.configuration = configuration
     self.credentials = credentials
+    state = Mutex(State(topics: Set(configuration.topics)))
     log = DeliveryLog(limit: configuration.keptDeliveries)
   }
 
@@ -36,8 +38,14 @@ final class Simulation: Sendable {
   }
 
   func reset() {
-    state.withLock { $0 = State() }
+    state.withLock { $0 = State(topics: Set(configuration.topics)) }
     log.reset()
+  }
+
+  /// What the APNs key may push to, for connections that are opened from now on.
+  var topics: Set<String> {
+    get { state.withLock(\.topics) }
+    set { state.withLock { $0.topics = newValue } }
   }
 
   // MARK: Tokens

@@ -44,8 +44,8 @@ public final class PushProviders: Sendable {
   }
 
   /// Takes these credentials from now on. Requests in flight end with the ones they began with;
-  /// credentials that did not change keep their connections and tokens, and so does an APNs key
-  /// of which only the topics changed.
+  /// credentials that did not change keep their connections and tokens. An APNs key with a topic more keeps its
+  /// token, but not its connections: they do not serve the topic.
   public func use(_ credentials: Credentials) {
     let left = state.withLock { state -> [any Transport] in
       guard !state.isShutDown else { return [] }

@@ -58,6 +58,8 @@ struct Senders {
 
   private var apns: [APNsCredential: APNsSender] = [:]
   private var fcm: [FCMCredential: FCMSender] = [:]
+  /// The topics of each, as its file lists them.
+  private var listed: [APNsCredential: Set<String>] = [:]
   private var tokens: [APNsKey: TokenSource] = [:]
   private var topics: [String: Way] = [:]
   private var projects: [String: Way] = [:]
@@ -102,6 +104,13 @@ struct Senders {
       add(credential, before, workshop)
     }
     defaultProject = credentials.defaultProject ?? credentials.fcm.first?.projectID
+    for (identity, sender) in apns {
+      // A connection serves the topics that its key had when it was opened.
+      guard let known = before.listed[identity], !listed[identity, default: []].isSubset(of: known) else {
+        continue
+      }
+      sender.transport.renew(through: nil)
+    }
     return before.transports.filter { old in !transports.contains { $0 === old } }
   }
 
@@ -120,6 +129,7 @@ struct Senders {
           return APNsSender(authority: authority, transport: transport, tokens: source, now: workshop.now)
         }()
     }
+    listed[identity, default: []].formUnion(credential.topics)
     for topic in credential.topics { add(topic, of: credential, before) }
   }
 

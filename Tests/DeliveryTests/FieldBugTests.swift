@@ -57,6 +57,7 @@ import Testing
       #expect(try await bench.deliverer.deliver(pushes) == [.queued, .queued])
       #expect(bench.accepted().isEmpty)
       await bench.faults { _ in }
+      bench.advance(20)
       try await bench.drained()
       #expect(bench.accepted().mapValues(\.count) == [devices[0].token: 1, devices[1].token: 1])
     }
@@ -96,6 +97,7 @@ import Testing
       let pushes = devices.map { bench.push($0.token, to: $0) }
       #expect(try await bench.deliverer.deliver(pushes) == [.queued, .queued])
       await bench.faults { _ in }
+      bench.advance(20)
       try await bench.drained()
       #expect(bench.accepted().count == 2)
       for device in devices { #expect(try await bench.lives(device)) }

@@ -20,6 +20,12 @@ import Testing
     #expect(schedule.next(after: 3, now: now, notBefore: nil, random: 0.5) == now + 4)
   }
 
+  @Test func `While APNs is out of order pauses double from a quarter of a minute to one of an hour`() {
+    let schedule = RetrySchedule.outage
+    #expect((1...8).map { schedule.pause(after: $0, random: 0) } == [15, 30, 60, 120, 240, 480, 900, 900])
+    #expect(schedule.pause(after: 1, random: 1) == 18)
+  }
+
   @Test func `Nothing is tried before the provider allows it, and not by all at that very moment`() {
     let schedule = RetrySchedule(first: 2, longest: 300)
     for random in [0, 0.3, 1] {

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import NIOHTTP1
+import Synchronization
 import Testing
 
 @testable import ProviderSimulator
@@ -138,17 +139,27 @@ import Testing
     }
   }
 
-  @Test func `allows a connection one change of its provider token in the interval`() async throws {
-    try await Client.with { client in
-      let first = "bearer \(try client.providerToken())"
-      let second = "bearer \(try client.providerToken())"
-      #expect(try await client.push(headers: ["authorization": first]).status == 200)
-      #expect(try await client.push(headers: ["authorization": first]).status == 200)
-      let changed = try await client.push(headers: ["authorization": second])
+  @Test func `allows a connection one change of its provider token in the interval, then blocks it`()
+    async throws
+  {
+    let clock = Mutex(Date())
+    var configuration = ProviderSimulator.Configuration()
+    configuration.now = { clock.withLock { $0 } }
+    try await Client.with(configuration) { client in
+      let iat = "\(Int(clock.withLock { $0 }.timeIntervalSince1970))"
+      let tokens = try (0..<3).map { _ in "bearer \(try client.providerToken(iat: iat))" }
+      for token in tokens[..<2] {
+        #expect(try await client.push(headers: ["authorization": token]).status == 200)
+        #expect(try await client.push(headers: ["authorization": token]).status == 200)
+      }
+      let changed = try await client.push(headers: ["authorization": tokens[2]])
       #expect(changed.status == 429)
       #expect(changed.reason == "TooManyProviderTokenUpdates")
-      #expect(try await client.push(headers: ["authorization": first]).status == 200)
-      #expect(client.simulator.counts.jwts == 2)
+      // What was good before is no longer.
+      #expect(try await client.push(headers: ["authorization": tokens[1]]).status == 429)
+      clock.withLock { $0 += 20 * 60 }
+      #expect(try await client.push(headers: ["authorization": tokens[1]]).status == 200)
+      #expect(client.simulator.counts.jwts == 3)
       #expect(client.simulator.counts.connections == 1)
     }
     var quick = ProviderSimulator.Configuration()
@@ -158,6 +169,36 @@ import Testing
         let answer = try await client.push()
         #expect(answer.status == 200)
       }
+    }
+  }
+
+  @Test func `takes the tokens of one key on a connection`() async throws {
+    try await Client.with { client in
+      #expect(try await client.push().status == 200)
+      let other = try client.providerToken(kid: "AAAAAAAAAA")
+      let answer = try await client.push(headers: ["authorization": "bearer \(other)"])
+      #expect(answer.status == 403)
+      #expect(answer.reason == "UnrelatedKeyIdInToken")
+      await client.simulator.dropAPNsConnections()
+      #expect(
+        try await client.push(headers: ["authorization": "bearer \(other)"]).reason == "InvalidProviderToken")
+    }
+  }
+
+  @Test func `serves on a connection the topics that its key had when it was opened`() async throws {
+    try await Client.with { client in
+      let bearer = "bearer \(try client.providerToken())"
+      let added = ["authorization": bearer, "apns-topic": "org.example.added"]
+      #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+      #expect(try await client.push(headers: added).reason == "TopicDisallowed")
+      client.simulator.topics.insert("org.example.added")
+      #expect(try await client.push(headers: added).reason == "TopicDisallowed")
+      await client.simulator.dropAPNsConnections()
+      #expect(try await client.push(headers: added).status == 200)
+      #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+      client.simulator.reset()
+      await client.simulator.dropAPNsConnections()
+      #expect(try await client.push(headers: added).reason == "TopicDisallowed")
     }
   }
 

@@ -51,6 +51,19 @@ import Testing
     }
   }
 
+  @Test func `changes what the key may push to, for connections from then on`() async throws {
+    try await Client.with { client in
+      let topics = try await client.control(.GET, "/topics").json["topics"] as? [String]
+      #expect(topics?.contains("org.example.chat") == true)
+      let changed = try await client.control(.PUT, "/topics", #"{"topics":["org.example.added"]}"#)
+      #expect(changed.json["topics"] as? [String] == ["org.example.added"])
+      #expect(try await client.push(headers: ["apns-topic": "org.example.added"]).status == 200)
+      for body in ["{}", #"{"topics":"org.example.added"}"#, #"{"topics":[],"more":1}"#, "["] {
+        #expect(try await client.control(.PUT, "/topics", body).status == 400)
+      }
+    }
+  }
+
   @Test func `shows what is not quite JSON as text, so that the rest can be read`() async throws {
     try await Client.with { client in
       let bearer = "bearer \(try client.providerToken())"

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Providers
 
-/// Every row of `spec/providers.md` section 1.
+/// Every reason that Apple lists, and what none lists.
 @Suite("What APNs' answers mean")
 struct APNsOutcomeTests {
   static let now = Date(timeIntervalSince1970: 1_800_000_000)
@@ -58,7 +58,7 @@ struct APNsOutcomeTests {
     Row(410, "Unregistered", .dead(.unregistered, since: nil)),
     Row(410, "ExpiredToken", .dead(.expiredToken, since: nil)),
     Row(413, "PayloadTooLarge", .rejected(.payloadTooLarge)),
-    Row(429, "TooManyRequests", .retry(.tooManyRequests, notBefore: nil)),
+    Row(429, "TooManyRequests", .retry(.tooManyRequests, notBefore: now + 5)),
     Row(429, "TooManyProviderTokenUpdates", .retry(.tooManyProviderTokenUpdates, notBefore: nil)),
     Row(500, "InternalServerError", .retry(.internalServerError, notBefore: nil)),
     Row(503, "ServiceUnavailable", .retry(.serviceUnavailable, notBefore: nil)),
@@ -68,10 +68,10 @@ struct APNsOutcomeTests {
     Row(403, "SomethingNew", .misconfigured(.unknown)),
     Row(410, "SomethingNew", .suspect(.unknown)),
     Row(429, "SomethingNew", .retry(.unknown, notBefore: nil)),
-    Row(500, "SomethingNew", .retry(.unknown, notBefore: nil)),
+    Row(500, "SomethingNew", .retry(.serverError, notBefore: nil)),
     Row(400, "Unregistered", .suspect(.unregistered)),
-    Row(500, "Unregistered", .retry(.unregistered, notBefore: nil)),
-    Row(503, "BadDeviceToken", .retry(.badDeviceToken, notBefore: nil)),
+    Row(500, "Unregistered", .retry(.serverError, notBefore: nil)),
+    Row(503, "BadDeviceToken", .retry(.serverError, notBefore: nil)),
     // Our own names are not for the peer to use.
     Row(400, "timeout", .rejected(.unknown)),
   ]

@@ -195,6 +195,59 @@ struct APNsTests {
     try await server.stop()
   }
 
+  /// A server whose first connection refuses like that from its second request on.
+  static func refusingServer(_ status: Int, _ reason: String) async throws -> TestServer {
+    try await TestServer.start { request in
+      request.connection == 1 && request.number > 1
+        ? [.answer(status, [], #"{"reason":"\#(reason)"}"#)] : [.answer(200, [("apns-id", "x")])]
+    }
+  }
+
+  @Test(arguments: [
+    (403, "UnrelatedKeyIdInToken"), (429, "TooManyProviderTokenUpdates"), (400, "IdleTimeout"),
+  ])
+  func `What concerns a connection is tried again at once over another, with the same token`(
+    status: Int, reason: String
+  ) async throws {
+    let server = try await Self.refusingServer(status, reason)
+    let providers = try Self.providers(server)
+    for _ in 0..<3 { #expect(await Self.send(Self.push(), providers) == .delivered(id: "x")) }
+    let requests = server.requests
+    #expect(requests.map(\.connection) == [1, 1, 2, 2])
+    #expect(requests[1]["apns-id"] == requests[2]["apns-id"])
+    #expect(Set(requests.map { $0["authorization"] }).count == 1)
+    await eventually { server.openConnections == 1 }
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A key that no fresh connection takes either is misconfigured`() async throws {
+    let server = try await TestServer.start { _ in [.answer(403, [], #"{"reason":"UnrelatedKeyIdInToken"}"#)]
+    }
+    let providers = try Self.providers(server)
+    #expect(await Self.send(Self.push(), providers) == .misconfigured(.unrelatedKeyIDInToken))
+    #expect(server.requests.map(\.connection) == [1, 2])
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A key that is revoked closes all of its connections`() async throws {
+    let server = try await TestServer.start(.init(streams: 2)) { request in
+      request.path == "/3/device/dead"
+        ? [.answer(403, [], #"{"reason":"InvalidProviderToken"}"#)]
+        : [.after(.milliseconds(200), [.answer(200)])]
+    }
+    let providers = try Self.providers(server)
+    await withTaskGroup { group in
+      for _ in 0..<12 { group.addTask { _ = await Self.send(Self.push(), providers) } }
+    }
+    #expect(server.openConnections >= 3)
+    #expect(await Self.send(Self.push("dead"), providers) == .misconfigured(.invalidProviderToken))
+    await eventually { server.openConnections == 0 }
+    await providers.shutdown()
+    try await server.stop()
+  }
+
   @Test func `An outage moves the next notification to another connection`() async throws {
     let server = try await TestServer.start { request in
       request.connection == 1

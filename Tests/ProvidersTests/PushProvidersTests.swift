@@ -19,15 +19,21 @@ struct PushProvidersTests {
     clock.advance(by: 60)
     providers.use(Credentials(apns: [TestKeys.apnsCredential()]))
     _ = await APNsTests.send(APNsTests.push(), providers)
-    // A topic more is no reason to begin anew.
+    #expect(server.connections == 1)
+    // No connection serves a topic that was not there when it was opened; the token does.
     providers.use(
       Credentials(apns: [TestKeys.apnsCredential(topics: ["org.example.chat", "org.example.beta"])]))
     #expect(
       await APNsTests.send(APNsTests.push(topic: "org.example.beta"), providers)
         == .delivered(id: "org.example.beta"))
-    #expect(server.connections == 1)
+    #expect(server.connections == 2)
+    await eventually { server.openConnections == 1 }
+    // A topic less is no reason to begin anew.
+    providers.use(Credentials(apns: [TestKeys.apnsCredential()]))
+    _ = await APNsTests.send(APNsTests.push(), providers)
+    #expect(server.connections == 2)
     #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
-    #expect(server.requests.count == 3)
+    #expect(server.requests.count == 4)
     await providers.shutdown()
     try await server.stop()
   }

@@ -77,7 +77,7 @@ import Wire
         let sealed = try #require(phone.sealedRegistration(to: key, at: Date()))
         _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: key)
 
-        simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 3000))
+        simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 2000))
         async let answer = server.notify([phone], ["type": "test"])
         await eventually("the push at Apple's") { simulator.counts.connections > 0 }
         running.send(SIGTERM)

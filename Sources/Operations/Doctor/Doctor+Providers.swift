@@ -51,7 +51,7 @@ extension Doctor {
       let providers = try PushProviders(configuration: .init(configuration))
       providers.use(credentials)
       let outcome = await providers.send(push, deadline: .now + Self.patience)
-      await providers.shutdown()
+      await providers.shutdown(within: .zero)
       return Self.finding(check, target, outcome)
     } catch {
       return .bad(check, "\(error)", advice: "mend that key of the configuration")

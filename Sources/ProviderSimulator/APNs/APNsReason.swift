@@ -15,6 +15,7 @@ enum APNsReason: String {
   case forbidden = "Forbidden"
   case invalidProviderToken = "InvalidProviderToken"
   case missingProviderToken = "MissingProviderToken"
+  case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
   case badPath = "BadPath"
   case methodNotAllowed = "MethodNotAllowed"
   case unregistered = "Unregistered"
@@ -29,7 +30,9 @@ enum APNsReason: String {
     case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .duplicateHeaders,
       .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed:
       400
-    case .expiredProviderToken, .forbidden, .invalidProviderToken, .missingProviderToken: 403
+    case .expiredProviderToken, .forbidden, .invalidProviderToken, .missingProviderToken,
+      .unrelatedKeyIDInToken:
+      403
     case .badPath: 404
     case .methodNotAllowed: 405
     case .unregistered: 410

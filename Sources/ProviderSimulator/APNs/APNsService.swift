@@ -6,16 +6,15 @@ import NIOHPACK
 final class APNsService: Responder {
   private let simulation: Simulation
   private let tokens: ProviderTokens
-  private let topics: Set<String>
 
   init(_ simulation: Simulation) {
     self.simulation = simulation
     tokens = ProviderTokens(simulation.credentials)
-    topics = Set(simulation.configuration.topics)
   }
 
   func opened(_ connection: Connection) {
     simulation.count { $0.connections += 1 }
+    connection.topics = simulation.topics
     if simulation.faults.apns.outage { SocketEnd.close(connection.channel) }
   }
 
@@ -33,7 +32,7 @@ final class APNsService: Responder {
       token = try APNsRequest.token(in: request.pathOnly)
       try authenticate(request, on: connection, now: now)
       let push = try APNsRequest(
-        request, token: token, topics: topics, isRegistered: simulation.hasRule(for:))
+        request, token: token, topics: connection.topics, isRegistered: simulation.hasRule(for:))
       if let rule = simulation.takeRule(for: token) {
         delay += rule.delayMilliseconds
         answer = Answer(rule, id: push.id, now: now)
@@ -59,20 +58,34 @@ final class APNsService: Responder {
     return .answer(answer.reply(html: fate.faults.html), after: .milliseconds(Int64(delay)))
   }
 
-  /// Checks the provider token, binds the connection to it and, the first time, lifts the limit of one stream.
+  /// Checks the provider token and what the connection has seen before (Apple, "Establishing a token-based connection
+  /// to APNs"): the first good one fixes the key and lifts the limit of one stream; a second change within the interval
+  /// blocks the connection for as long.
   private func authenticate(_ request: Request, on connection: Connection, now: Date) throws(APNsFailure) {
     let fields = request.headers["authorization"]
-    let token = try tokens.check(fields, now: now) { simulation.count { $0.jwts += 1 } }
-    guard let bound = connection.providerToken else {
-      connection.providerToken = (token, now)
+    // Told from the text where it is the same as before, which it nearly always is.
+    let isSame = connection.providerToken.map {
+      fields.first?.dropFirst(7).utf8.elementsEqual($0.utf8) == true
+    }
+    if isSame == false, let other = ProviderTokens.keyID(fields), other != connection.keyID {
+      throw .init(.unrelatedKeyIDInToken)
+    }
+    let (token, keyID) = try tokens.check(fields, now: now) {
+      simulation.count { $0.jwts += 1 }
+    }
+    if let end = connection.blockedUntil, now < end { throw .init(.tooManyProviderTokenUpdates) }
+    guard let known = connection.providerToken else {
+      (connection.providerToken, connection.keyID) = (token, keyID)
       connection.allowStreams(1000)
       return
     }
-    guard bound.text != token else { return }
-    guard now.timeIntervalSince(bound.since) >= simulation.configuration.providerTokenInterval else {
+    guard known != token else { return }
+    let interval = simulation.configuration.providerTokenInterval
+    if let changed = connection.tokenChangedAt, now.timeIntervalSince(changed) < interval {
+      connection.blockedUntil = now + interval
       throw .init(.tooManyProviderTokenUpdates)
     }
-    connection.providerToken = (token, now)
+    (connection.providerToken, connection.tokenChangedAt) = (token, now)
   }
 }
 

@@ -23,8 +23,15 @@ final class ProviderTokens: Sendable {
     teamID = credentials.teamID
   }
 
-  /// The token of an `authorization` field, good at `now`. `isNew` is called for one not seen before.
-  func check(_ authorization: [String], now: Date, isNew: () -> Void) throws(APNsFailure) -> String {
+  /// The key that the token of an `authorization` field names, good or not; nil where there is no such token.
+  static func keyID(_ authorization: [String]) -> String? {
+    authorization.first.flatMap { CompactJWT(String($0.dropFirst(7))) }?.header.kid
+  }
+
+  /// The token of an `authorization` field, good at `now`, and its key. `isNew` is called for one not seen before.
+  func check(_ authorization: [String], now: Date, isNew: () -> Void) throws(APNsFailure) -> (
+    token: String, keyID: String
+  ) {
     guard let field = authorization.first else { throw .init(.missingProviderToken) }
     guard authorization.count == 1 else { throw .init(.duplicateHeaders) }
     guard field.count > 7, field.prefix(7).lowercased() == "bearer " else {
@@ -45,7 +52,7 @@ final class ProviderTokens: Sendable {
     let age = now.timeIntervalSince1970 - Double(issuedAt)
     guard age <= 3600 else { throw .init(.expiredProviderToken) }
     guard age >= 0 else { throw .init(.invalidProviderToken) }
-    return token
+    return (token, keyID)
   }
 
   private func verify(_ token: String) throws(APNsFailure) -> Int {

@@ -12,6 +12,10 @@ enum ControlDecoding {
     try JSONDecoder().decode(FaultsBody.self, from: body).faults
   }
 
+  static func topics(_ body: ByteBuffer) throws -> Set<String> {
+    try JSONDecoder().decode(TopicsBody.self, from: body).topics
+  }
+
   /// Faults as `GET /_control/faults` shows them: what is off is left out.
   static func encode(_ faults: Faults) throws -> Data {
     let encoder = JSONEncoder()
@@ -35,6 +39,17 @@ private struct RuleBody: Decodable {
     rule.delayMilliseconds = try fields.number("delay_ms", 0...600_000) ?? 0
     rule.times = try fields.number("times", 1...Int.max)
     self.rule = rule
+  }
+}
+
+private struct TopicsBody: Decodable {
+  let topics: Set<String>
+
+  init(from decoder: any Decoder) throws {
+    guard let topics = try Fields(decoder, at: "", allowed: ["topics"]).texts("topics") else {
+      throw ControlError(message: "topics is missing")
+    }
+    self.topics = Set(topics)
   }
 }
 
@@ -180,6 +195,8 @@ private struct Fields {
   func flag(_ field: String) throws -> Bool? { try value(field, "true or false") }
 
   func text(_ field: String) throws -> String? { try value(field, "a string") }
+
+  func texts(_ field: String) throws -> [String]? { try value(field, "an array of strings") }
 
   func number(_ field: String, _ range: ClosedRange<Int>) throws -> Int? {
     let wanted =

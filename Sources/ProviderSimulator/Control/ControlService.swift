@@ -38,6 +38,11 @@ struct ControlService: Sendable {
       simulation.faults = faults
       await apply(faults)
       return try show(faults)
+    case ("GET", "topics") where parts.count == 1:
+      return try show(simulation.topics)
+    case ("PUT", "topics") where parts.count == 1:
+      simulation.topics = try ControlDecoding.topics(request.body)
+      return try show(simulation.topics)
     case ("PUT", "tokens") where parts.count == 2:
       simulation.setRule(try ControlDecoding.rule(request.body), for: try token(parts))
       return .json(200, #"{"status":"set"}"#)
@@ -58,6 +63,10 @@ struct ControlService: Sendable {
 
   private func show(_ faults: Faults) throws -> Reply {
     .json(200, String(decoding: try ControlDecoding.encode(faults), as: UTF8.self))
+  }
+
+  private func show(_ topics: Set<String>) throws -> Reply {
+    .json(200, String(decoding: try JSONEncoder().encode(["topics": topics.sorted()]), as: UTF8.self))
   }
 
   private func deliveries(_ query: [String: String]) async throws -> Reply {

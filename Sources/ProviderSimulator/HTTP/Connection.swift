@@ -12,8 +12,16 @@ final class Connection {
   var requests = 0
   /// Whether a GOAWAY can be said here.
   var isHTTP2: Bool { raw != nil }
-  /// The provider token that the connection is bound to, and since when.
-  var providerToken: (text: String, since: Date)?
+  /// What the key could push to when the connection was opened: a topic that is added later is not served here.
+  var topics: Set<String> = []
+  /// The key of the first good provider token: another's is not taken here.
+  var keyID: String?
+  /// The provider token that was last used.
+  var providerToken: String?
+  /// When that changed for the last time.
+  var tokenChangedAt: Date?
+  /// Until then nothing is taken: the provider token changed too often.
+  var blockedUntil: Date?
   /// Whether it has been counted as one that pushes.
   var counted = false
 

@@ -46,17 +46,60 @@ struct APNsSender: Sendable {
       return (Outcome(failure), false)
     case .success(let response):
       let outcome = Outcome(response.apnsAnswer, sentID: notification.id, now: now())
-      if outcome.reason.map(Self.endConnection.contains) == true, let connection = response.connection {
-        transport.retire(connection)
+      guard let consequence = outcome.reason.flatMap(APNsConsequence.init) else { return (outcome, false) }
+      if let connection = response.connection {
+        switch consequence.connections {
+        case .this: transport.retire(connection)
+        case .untilNow: transport.renew(through: connection)
+        }
       }
-      return (outcome, outcome.reason == .expiredProviderToken && tokens.refused(authorization))
+      switch consequence.again {
+      case .no: return (outcome, false)
+      case .atOnce: return (outcome, true)
+      case .withAnotherToken: return (outcome, tokens.refused(authorization))
+      }
     }
   }
+}
 
-  /// After these the next request is better off on another connection.
-  private static let endConnection: Set<Reason> = [
-    .expiredProviderToken, .idleTimeout, .internalServerError, .serviceUnavailable, .shutdown,
-  ]
+/// What a refusal means for connections and the next try, beyond what it means for the notification (Apple,
+/// "Establishing a token-based connection to APNs" and "Handling notification responses from APNs").
+struct APNsConsequence: Equatable {
+  enum Connections {
+    /// This one is used no more.
+    case this
+    /// Neither this one nor any that was begun before is.
+    case untilNow
+  }
+
+  enum Again {
+    case no
+    /// Once, at once, over another connection.
+    case atOnce
+    /// The same if there is another provider token.
+    case withAnotherToken
+  }
+
+  let connections: Connections
+  let again: Again
+
+  /// Nil where there is none.
+  init?(_ reason: Reason) {
+    switch reason {
+    case .expiredProviderToken: (connections, again) = (.untilNow, .withAnotherToken)
+    // The first token on a connection fixes its key.
+    case .unrelatedKeyIDInToken: (connections, again) = (.untilNow, .atOnce)
+    // The connection is unusable for a while; the token is as good as ever.
+    case .tooManyProviderTokenUpdates, .idleTimeout: (connections, again) = (.this, .atOnce)
+    // The key is revoked, or was never good.
+    case .invalidProviderToken: (connections, again) = (.untilNow, .no)
+    case .internalServerError, .serviceUnavailable, .shutdown, .serverError:
+      (connections, again) = (.this, .no)
+    // The key may have got the topic since the connection was opened.
+    case .topicDisallowed: (connections, again) = (.this, .no)
+    default: return nil
+    }
+  }
 }
 
 extension ProviderResponse {

@@ -75,6 +75,8 @@ final class ClearTransport: Transport {
 
   func retire(_ connection: ConnectionID) {}
 
+  func renew(through newest: ConnectionID?) {}
+
   func shutdown(deadline: NIODeadline?) async {
     open.withLock { $0.isClosing = true }
     while deadline.map({ .now() < $0 }) ?? true, open.withLock({ !$0.exchanges.isEmpty }) {

@@ -59,6 +59,10 @@ final class HTTP2Pool: Transport {
     decide { $0.drain(connection, now: $1) }
   }
 
+  func renew(through newest: ConnectionID?) {
+    decide { $0.renew(through: newest, now: $1) }
+  }
+
   func shutdown(deadline: NIODeadline?) async {
     decide { decisions, _ in decisions.shutDown() }
     let limit = deadline.map { group.any().scheduleTask(deadline: $0) { [weak self] in self?.abandon() } }

@@ -34,6 +34,9 @@ protocol Transport: AnyObject, Sendable {
   func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<Exchange.Ending>
   /// Uses the connection for no more requests; those on it go on.
   func retire(_ connection: ConnectionID)
+  /// Uses no connection any more that was begun before, or together with, this one (nil: none that there is);
+  /// what is on them goes on. The next request goes over a fresh one.
+  func renew(through newest: ConnectionID?)
   /// Takes no more requests and returns when those under way have ended, or are given up at the deadline (nil:
   /// never), and all is closed.
   func shutdown(deadline: NIODeadline?) async

@@ -29,7 +29,10 @@ struct APNsAnswer: Sendable {
 }
 
 extension Outcome {
-  /// What APNs' answer means (`spec/providers.md` section 1).
+  /// How long a device that gets too many is left alone where APNs names no time.
+  private static let devicePause: TimeInterval = 5
+
+  /// What APNs' answer means (Apple, "Handling notification responses from APNs").
   ///
   /// Only Apple's own word kills a token: 410 with a reason. A body that cannot be read is some
   /// machine's in between and counts as an outage, whatever the status.
@@ -44,7 +47,8 @@ extension Outcome {
       return
     }
     guard answer.status < 500 else {
-      self = .retry(refusal.reason, notBefore: notBefore)
+      self = .retry(
+        Reason.outages.contains(refusal.reason) ? refusal.reason : .serverError, notBefore: notBefore)
       return
     }
     switch refusal.reason {
@@ -59,7 +63,10 @@ extension Outcome {
     case .badCollapseID, .badExpirationDate, .badMessageID, .badPriority, .invalidPushType, .duplicateHeaders,
       .payloadEmpty, .missingDeviceToken, .badPath, .methodNotAllowed, .payloadTooLarge:
       self = .rejected(refusal.reason)
-    case .idleTimeout, .expiredProviderToken, .tooManyRequests, .tooManyProviderTokenUpdates,
+    case .tooManyRequests:
+      // Too many to one device: at once it would be one more.
+      self = .retry(refusal.reason, notBefore: notBefore ?? now + Self.devicePause)
+    case .idleTimeout, .expiredProviderToken, .tooManyProviderTokenUpdates,
       .internalServerError, .serviceUnavailable, .shutdown:
       self = .retry(refusal.reason, notBefore: notBefore)
     default:

@@ -27,6 +27,12 @@ public enum Outcome: Sendable, Hashable {
     }
   }
 
+  /// Whether APNs said that it is out of order, or somebody in between did of a provider: 5xx.
+  public var isOutage: Bool {
+    guard case .retry(let reason, _) = self else { return false }
+    return Reason.outages.contains(reason)
+  }
+
   /// Whether it is the provider's own word, not the lack of one.
   var isAnswer: Bool {
     guard let reason else { return true }

@@ -100,6 +100,9 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   /// An answer that is not the provider's: HTML, empty or cut short.
   case unreadableAnswer
 
+  /// A provider that is out of order.
+  static let outages: Set<Reason> = [.internalServerError, .serviceUnavailable, .shutdown, .serverError]
+
   /// The name.
   public var description: String { rawValue }
 

@@ -14,6 +14,10 @@ struct Simulate: AsyncParsableCommand {
     discussion: """
       Writes its certificate authority and credentials that fit it to --keys-out, as a Keys folder with ca.pem in \
       it. What arrived is at /_control/deliveries on the FCM port. It stores nothing and never talks to the outside.
+
+      As with Apple, a connection serves the topics that the key had when it was opened, takes provider tokens of \
+      one key only, and none for a while once they change too often. PUT /_control/topics {"topics":[...]} changes \
+      what the key may push to.
       """)
 
   @OptionGroup var options: GlobalOptions

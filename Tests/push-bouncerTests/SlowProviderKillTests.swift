@@ -1,0 +1,47 @@
+import Foundation
+import ProviderSimulator
+import Testing
+
+@testable import push_bouncer
+
+extension Chaos {
+  /// Providers that take their time, and a process that does not live to hear them.
+  @Suite struct SlowProviderKillTests {
+    @Test func whatIsUnderWayAtAKillGoesOnceMoreAtMost() async throws {
+      try await Stage.test { stage in
+        var promised: Set<String> = []
+        try await stage.serve { running, server in
+          let phones = try await stage.phones(6, at: server)
+          var faults = Faults()
+          (faults.apns.latencyMilliseconds, faults.fcm.latencyMilliseconds) = (20_000, 20_000)
+          await stage.simulator.setFaults(faults)
+          let start = ContinuousClock.now
+          let promise = try await server.mark(phones)
+          // The deadline and a little.
+          #expect(.now - start < .seconds(6))
+          #expect(promise.sent == 0 && promise.deleted.isEmpty)
+          promised = promise.marks
+          #expect(promised.count == 6)
+          await stage.expectArrival(of: promised)
+          running.send(SIGKILL)
+          #expect(await running.status() == SIGKILL)
+        }
+        #expect(stage.arrived().values.allSatisfy { $0 == 1 })
+        await stage.simulator.setFaults(Faults())
+        // Nobody can answer any more what the process that is gone had sent.
+        try await stage.serve("--clock-offset", "80s") { running, _ in
+          await eventually("everything once more") { stage.arrived().values.allSatisfy { $0 == 2 } }
+          await eventually("nothing in the outbox") {
+            let metrics = try? await running.call("admin", path: "/metrics").text
+            return metrics?.contains("push_bouncer_outbox_entries 0\n") == true
+          }
+        }
+        #expect(Set(stage.arrived().keys) == promised)
+        #expect(stage.arrived().values.allSatisfy { $0 == 2 })
+        let apns = stage.simulator.deliveries().filter { $0.provider == .apns }
+        #expect(apns.count == 6)
+        #expect(Set(apns.map(\.id)).count == 3)
+      }
+    }
+  }
+}
