@@ -237,6 +237,7 @@ import Testing
       try await eventually { !bench.simulator.deliveries().isEmpty }
       sending.cancel()
       await sending.value
+      await bench.deliverer.settled()
       let arrived = bench.simulator.deliveries().count
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == Int64(2 - arrived))
     }

@@ -20,7 +20,7 @@ extension Chaos {
           // The deadline and a little.
           #expect(.now - start < .seconds(6))
           #expect(promise.sent == 0 && promise.deleted.isEmpty)
-          promised = promise.marks
+          promised = Set(promise.marks)
           #expect(promised.count == 6)
           await stage.expectArrival(of: promised)
           running.send(SIGKILL)
