@@ -72,10 +72,10 @@ function check(string $binary, array $vectors): bool {
 }
 
 /** @return array{0: int, 1: mixed} the status and the document */
-function post(string $url, array $form): array {
+function post(string $url, array $form, string $agent = 'Nextcloud-Server-Crawler/33'): array {
     $context = stream_context_create(['http' => [
         'method' => 'POST', 'header' => 'Content-Type: application/x-www-form-urlencoded',
-        'user_agent' => 'Nextcloud-Server-Crawler/33', 'content' => http_build_query($form), 'ignore_errors' => true,
+        'user_agent' => $agent, 'content' => http_build_query($form), 'ignore_errors' => true,
     ]]);
     $body = file_get_contents($url, false, $context);
     preg_match('/ (\d{3})/', $http_response_header[0], $status);
@@ -91,7 +91,7 @@ function proxy(string $url): void {
     $answer = post("$url/devices", [
         'pushToken' => $token, 'deviceIdentifier' => $identifier,
         'deviceIdentifierSignature' => sign($preimage, $userPrivate), 'userPublicKey' => $userPublic,
-    ]);
+    ], 'Mozilla/5.0 (Android) Nextcloud-Talk v21.0.0');
     verify($answer === [200, []], 'a device registers');
     $entries = [];
     foreach (PADDINGS as $padding) {

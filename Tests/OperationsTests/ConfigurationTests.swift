@@ -76,7 +76,7 @@ import Wire
     ("bouncer.verify_email_domain", "maybe"),
     ("apns.endpoint", "127.0.0.1:2197"), ("delivery.deadline", "soon"), ("retention.expired_days", "1.5"),
     ("database.url", "mysql://x"), ("log.level", "loud"), ("log.format", "xml"),
-    ("nextcloud.padding", "none"),
+    ("nextcloud.padding", "none"), ("retention.nextcloud_days", "1"), ("nextcloud.deadline", "soon"),
     ("nextcloud.enabled", "2"), ("server.rate_limit.per_user", "x"), ("server.bouncer", "elsewhere"),
     ("server.bouncer", "\"\""), ("server.url", "chat.example"), ("server.url", "\"\""),
     ("server.name", "\"\""),

@@ -62,6 +62,12 @@ import Testing
     }
     #expect(try await legacy.counts() == [.apns: 0, .fcm: 2])
 
+    let nextcloud = NextcloudDevices(database: database, storageKey: key, now: { clock.now })
+    try await nextcloud.register(
+      .init(
+        identifier: [1], userKey: [1], token: "token", tokenHash: [1],
+        destination: .init(.fcm, app: "Talk", target: nil)))
+
     let registry = PrometheusRegistry()
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:],
@@ -70,7 +76,7 @@ import Testing
     let notifications = NextcloudNotifications(database: database, storageKey: key, now: { clock.now })
     let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
     let housekeeping = Housekeeping(
-      registrations: registrations, legacy: legacy,
+      registrations: registrations, legacy: legacy, nextcloud: nextcloud,
       devices: Devices(
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
       notifications: notifications, loginFlows: NextcloudLoginFlows(accounts: accounts),
@@ -105,6 +111,12 @@ import Testing
     #expect(await registry.text().contains(#"{kind="e2ee",provider="apns",state="live"} 0"#))
     let report = try await MigrationStatus(database: database, now: { clock.now }).report()
     #expect(report.history.last?.devices == .init(legacy: 1, e2ee: 1))
+
+    for (days, count) in [(368.0, 1), (2, 0)] {
+      clock.advance(days: days)
+      try await housekeeping.work(&round)
+      #expect(try await nextcloud.lookup([[1]]).count == count)
+    }
     await database.close()
   }
 }

@@ -5,34 +5,29 @@ public import Registrations
 public import Wire
 
 extension NextcloudProxy {
-  /// What the operator decides (`spec/interface.md` 2).
+  /// What the operator decides.
   public struct Configuration: Sendable {
     /// `nextcloud.apps_file`
     public var apps: NextcloudApps
     /// `nextcloud.rate_limit.per_address`
     public var rateLimitPerAddress: RateLimit?
-    /// How often an address may have somebody else's server asked for a key.
-    public var rateLimitOfProofs: RateLimit?
+    /// `nextcloud.deadline`
+    public var deadline: Duration
     /// `http.max_body_bytes`
     public var maximumBodyBytes: Int
     /// The same for `/notifications`.
     public var maximumNotificationsBytes: Int
     /// How many notifications one request may have.
     public var maximumNotifications: Int
-    /// `nextcloud.identity_proof.ca_file`
-    public var identityProofCAFile: String?
-    /// `nextcloud.identity_proof.allow_private_addresses`
-    public var identityProofAllowsPrivateAddresses: Bool
 
-    /// The defaults of `spec/interface.md`.
+    /// The defaults.
     public init() {
       apps = NextcloudApps()
       rateLimitPerAddress = RateLimit(calls: 6000, seconds: 60)
-      rateLimitOfProofs = RateLimit(calls: 10, seconds: 60)
+      deadline = .seconds(3)
       maximumBodyBytes = 1 << 20
       maximumNotificationsBytes = 16 << 20
       maximumNotifications = 20_000
-      identityProofAllowsPrivateAddresses = false
     }
   }
 

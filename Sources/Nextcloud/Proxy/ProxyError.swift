@@ -7,8 +7,8 @@ internal import NIOHTTP1
 internal import SQL
 internal import Wire
 
-/// A refusal of the proxy: `{"message": ...}`, which never has the keys `unknown` and `failed`: servers
-/// take any answer that has both for one about their devices (`spec/nextcloud.md` 4.7).
+/// A refusal of the proxy. It never has the keys `unknown` and `failed`: servers take any answer that has both
+/// for one about their devices.
 struct ProxyError: Error {
   let status: HTTPResponse.Status
   /// What is wrong and what would mend it.
@@ -33,11 +33,22 @@ struct ProxyError: Error {
       .serviceUnavailable, "The service cannot take this now. Try again in a moment.", retryAfter: 5)
   }
 
+  /// For apps: `{"message": ...}`.
   var response: Response {
-    Envelope.response(
-      status, [.init("message", .string(message))],
-      headers: retryAfter.map { [.retryAfter: String($0)] } ?? [:])
+    Envelope.response(status, [.init("message", .string(message))], headers: headers)
   }
+
+  /// For servers: plain text, as they show their admin a body only if it is no JSON; and 503 where others say
+  /// 429, which has a server tell its admin that somebody else's limit was reached.
+  var plainResponse: Response {
+    var headers = headers
+    headers[.contentType] = "text/plain; charset=utf-8"
+    return Response(
+      status: status == .tooManyRequests ? .serviceUnavailable : status, headers: headers,
+      body: ResponseBody(byteBuffer: ByteBuffer(string: message + "\n")))
+  }
+
+  private var headers: HTTPFields { retryAfter.map { [.retryAfter: String($0)] } ?? [:] }
 
   /// Puts anything that a handler may throw into the proxy's own words.
   init(_ error: any Error, logger: Logger) {

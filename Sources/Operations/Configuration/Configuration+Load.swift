@@ -48,8 +48,10 @@ extension Configuration {
       caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
     delivery = Delivery(
       deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
+    // That a device is in use is written down once a day, so that fewer days than two say nothing.
     retention = Retention(
       expiredDays: try reader.count("retention.expired_days"),
+      nextcloudDays: try reader.count("retention.nextcloud_days", atLeast: 2),
       notificationsDays: try reader.count("retention.notifications_days"))
     backendToken = reader.optionalText("backend.token")
     server = try Self.server(reader)
@@ -133,12 +135,11 @@ extension Configuration {
       proxiesCAFile: reader.optionalText("nextcloud.proxies_ca_file"),
       padding: try reader.choice("nextcloud.padding", Nextcloud.Padding.self),
       appsFile: reader.optionalText("nextcloud.apps_file"),
+      defaultApp: reader.optionalText("nextcloud.default_app"),
+      deadline: try reader.duration("nextcloud.deadline"),
       rateLimitPerAddress: try reader.rate("nextcloud.rate_limit.per_address"),
       subscriptionServer: try requiredAddress("nextcloud.subscription_server", reader),
-      subscriptionKey: reader.optionalText("nextcloud.subscription_key"),
-      identityProofCAFile: reader.optionalText("nextcloud.identity_proof.ca_file"),
-      identityProofAllowPrivateAddresses: try reader.flag(
-        "nextcloud.identity_proof.allow_private_addresses"))
+      subscriptionKey: reader.optionalText("nextcloud.subscription_key"))
   }
 
   /// The file that `init` writes: every key, commented out, with its default and its meaning.

@@ -111,6 +111,8 @@ public struct Configuration: Sendable {
   public struct Retention: Sendable {
     /// Days after which expired registrations are removed.
     public var expiredDays: Int
+    /// Days after which the Nextcloud proxy forgets a device that nobody renews or sends to.
+    public var nextcloudDays: Int
     /// Days for which Nextcloud's apps can fetch a notification.
     public var notificationsDays: Int
   }
@@ -167,16 +169,16 @@ public struct Configuration: Sendable {
     public var padding: Padding
     /// A JSON file with own builds and brands.
     public var appsFile: String?
+    /// The name of the app that is taken for any that nobody knows; nil refuses those.
+    public var defaultApp: String?
+    /// How long the push proxy lets a server wait for the providers.
+    public var deadline: Duration
     /// Calls of the push proxy per client address, on each of its endpoints; nil is no limit.
     public var rateLimitPerAddress: RateLimit?
     /// The push proxy that gets the subscription key.
     public var subscriptionServer: String
     /// The key that it gets.
     public var subscriptionKey: String?
-    /// A trust root for calls to users' instances.
-    public var identityProofCAFile: String?
-    /// Whether users' instances may have private addresses.
-    public var identityProofAllowPrivateAddresses: Bool
   }
 
   /// `log`

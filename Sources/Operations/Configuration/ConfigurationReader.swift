@@ -46,8 +46,10 @@ struct ConfigurationReader {
     try required(key, wants: "a port, 0 to 65535") { Int($0).flatMap { (0...65535).contains($0) ? $0 : nil } }
   }
 
-  func count(_ key: String) throws(ConfigurationError) -> Int {
-    try required(key, wants: "a whole number") { Int($0).flatMap { $0 >= 0 ? $0 : nil } }
+  func count(_ key: String, atLeast least: Int = 0) throws(ConfigurationError) -> Int {
+    try required(key, wants: least > 0 ? "a whole number, \(least) at least" : "a whole number") {
+      Int($0).flatMap { $0 >= least ? $0 : nil }
+    }
   }
 
   func flag(_ key: String) throws(ConfigurationError) -> Bool {

@@ -109,6 +109,9 @@ struct Setting: Sendable {
     Setting("delivery.max_age", "24h", "after this an undelivered notification is given up"),
     Setting("retention.expired_days", "30", "days after which expired registrations are removed"),
     Setting(
+      "retention.nextcloud_days", "400",
+      "days after which the push proxy forgets a device that nobody renews or sends to; 2 at least"),
+    Setting(
       "retention.notifications_days", "90", "days for which Nextcloud's apps can fetch a notification"),
     Setting("backend.token", "", "switches on the backend API and is its bearer token", secrecy: .whole),
     Setting(
@@ -119,7 +122,7 @@ struct Setting: Sendable {
     Setting("server.rate_limit.per_user", "200/60s", "calls per user; 0 is off"),
     Setting("server.name", "push-bouncer", "what notifications call the realm"),
     Setting("server.url", "http://localhost:8080", "its address in notifications"),
-    Setting("nextcloud.enabled", "true", "the Nextcloud adapter"),
+    Setting("nextcloud.enabled", "false", "the Nextcloud adapter: push proxy and server side"),
     Setting("nextcloud.url", "", "the instance's address in cloud ids; default: server.url"),
     Setting("nextcloud.default_proxy", "", "push proxy of clients that name none; default: this service"),
     Setting("nextcloud.allow_local_proxies", "false", "whether push proxies may be http:// or local"),
@@ -127,15 +130,16 @@ struct Setting: Sendable {
     Setting("nextcloud.padding", "OAEP", "or PKCS1, for apps of Nextcloud 31 and older"),
     Setting("nextcloud.apps_file", "", "JSON file with own builds and brands"),
     Setting(
+      "nextcloud.default_app", "",
+      "name of the app that any other is taken for; without one, others are refused"
+    ),
+    Setting("nextcloud.deadline", "3s", "how long the push proxy lets a server wait for the providers"),
+    Setting(
       "nextcloud.rate_limit.per_address", "6000/60s", "calls of the push proxy, per client address; 0 is off"),
     Setting(
       "nextcloud.subscription_server", "https://push-notifications.nextcloud.com",
       "the push proxy that gets the subscription key"),
     Setting("nextcloud.subscription_key", "", "X-Nextcloud-Subscription-Key for that proxy", secrecy: .whole),
-    Setting("nextcloud.identity_proof.ca_file", "", "trust root for calls to a user's instance"),
-    Setting(
-      "nextcloud.identity_proof.allow_private_addresses", "false",
-      "whether such an instance may be in a private network"),
     Setting("log.level", "info", "trace, debug, info, notice, warning, error or critical"),
     Setting("log.format", "text", "text, or json for machines"),
   ]

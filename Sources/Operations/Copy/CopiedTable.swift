@@ -58,7 +58,10 @@ struct CopiedTable: Sendable, Hashable {
       """),
     CopiedTable(
       "nextcloud_devices",
-      "device_identifier user_key token token_hash kind app target registered_at failure failed_at"),
+      """
+      device_identifier user_key token token_hash kind app target registered_at is_used seen_at
+      token_differs_since failure failed_at
+      """),
     CopiedTable("outbox_routes", "provider credential target"),
     CopiedTable(
       "outbox",

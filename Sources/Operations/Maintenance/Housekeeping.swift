@@ -5,8 +5,10 @@ public import Registrations
 internal import Sealing
 
 /// What is done now and then, without anybody asking: expired registrations go
-/// (`retention.expired_days`), so do old notifications of Nextcloud's (`retention.notifications_days`), apps that nobody has let in, old events and legacy registrations of devices that have moved on,
-/// and the registrations are counted, for the metrics and for `migrate status`.
+/// (`retention.expired_days`), so do devices of the Nextcloud proxy that are used no more
+/// (`retention.nextcloud_days`), old notifications of Nextcloud's (`retention.notifications_days`), apps that
+/// nobody has let in, old events, and legacy registrations of devices that have moved on, and the registrations
+/// are counted, for the metrics and for `migrate status`.
 public struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
@@ -17,12 +19,14 @@ public struct Housekeeping: Sendable {
 
   private let registrations: E2EERegistrations
   private let legacy: LegacyRegistrations
+  private let nextcloud: NextcloudDevices
   private let devices: Devices
   private let notifications: NextcloudNotifications
   private let loginFlows: NextcloudLoginFlows
   private let status: MigrationStatus
   private let lease: MaintenanceLease
   private let retention: TimeInterval
+  private let nextcloudRetention: TimeInterval
   private let notificationsRetention: TimeInterval
   private let now: @Sendable () -> Date
   private let logger: Logger
@@ -30,20 +34,22 @@ public struct Housekeeping: Sendable {
 
   /// Prepares the work.
   public init(
-    registrations: E2EERegistrations, legacy: LegacyRegistrations, devices: Devices,
-    notifications: NextcloudNotifications, loginFlows: NextcloudLoginFlows, status: MigrationStatus,
-    lease: MaintenanceLease,
+    registrations: E2EERegistrations, legacy: LegacyRegistrations, nextcloud: NextcloudDevices,
+    devices: Devices, notifications: NextcloudNotifications, loginFlows: NextcloudLoginFlows,
+    status: MigrationStatus, lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
     self.registrations = registrations
     self.legacy = legacy
+    self.nextcloud = nextcloud
     self.devices = devices
     self.notifications = notifications
     self.loginFlows = loginFlows
     self.status = status
     self.lease = lease
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
+    nextcloudRetention = TimeInterval(configuration.retention.nextcloudDays) * 86_400
     notificationsRetention = TimeInterval(configuration.retention.notificationsDays) * 86_400
     self.now = now
     self.logger = logger
@@ -113,6 +119,10 @@ public struct Housekeeping: Sendable {
     repeat {
       removed = try await registrations.removeExpired(before: now() - retention, limit: limit)
       if removed > 0 { logger.info("expired registrations removed", metadata: ["count": "\(removed)"]) }
+    } while removed == limit && !Task.isCancelled
+    repeat {
+      removed = try await nextcloud.removeUnused(since: now() - nextcloudRetention, limit: limit)
+      if removed > 0 { logger.info("unused Nextcloud devices removed", metadata: ["count": "\(removed)"]) }
     } while removed == limit && !Task.isCancelled
     repeat {
       removed = try await devices.removeOldEvents(limit: limit)

@@ -30,7 +30,7 @@ public struct RegistrationBook: Sendable {
   /// meanwhile stays (`spec/decisions.md` 7).
   ///
   /// An end-to-end encrypted one stays as expired, so that its server can be told; others are forgotten
-  /// at once (`spec/decisions.md` 20), a legacy one together with the older ones of the same token and
+  /// at once, a legacy one together with the older ones of the same token and
   /// app, whichever server or user they are of (`spec/zulip.md` E.7).
   ///
   /// - Returns: those that are at an end now, by this call or by another one before it.

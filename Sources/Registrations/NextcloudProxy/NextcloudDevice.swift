@@ -1,7 +1,7 @@
 public import Foundation
 
-/// A device that Nextcloud's push proxy sends to (`spec/nextcloud.md` 5): one account in one app on one
-/// phone, known by an identifier that the account's server has made.
+/// A device that Nextcloud's push proxy sends to: one account in one app on one phone, known by an identifier
+/// that the account's server has made, together with the key that the server signs with for its user.
 public struct NextcloudDevice: Sendable {
   /// What a device is registered as, as it was told.
   public struct Registration: Sendable, Hashable {
@@ -69,6 +69,12 @@ public struct NextcloudDevice: Sendable {
   public let destination: Destination
   /// When it was last registered, in whole milliseconds.
   public let registeredAt: Date
+  /// Whether a notification signed by its key has ever come.
+  public let isUsed: Bool
+  /// When it was last registered, or such a notification came: to the day.
+  public let seenAt: Date
+  /// Since when its server names another token than the one that is kept; nil if it does not.
+  public let tokenDiffersSince: Date?
 
   /// What a delivery for it refers to.
   public var reference: RegistrationReference { .init(.nextcloud, id: id, registeredAt: registeredAt) }

@@ -10,7 +10,7 @@ extension NextcloudDevices {
     /// How many there are.
     public let devices: Int64
     /// By the reason why the latest notification for a device failed, if one has since it was last
-    /// registered: how many there are (`spec/decisions.md` 21).
+    /// registered: how many there are.
     public let failures: [String: Int64]
   }
 
@@ -49,20 +49,29 @@ extension NextcloudDevices {
     }
   }
 
-  /// The state of the database; one that is asked for the first time is given its id.
+  /// The state of the database; one that is asked for the first time is given its id. Counts every device.
   public func storeState() async throws -> StoreState {
-    let state = Statement(
-      "SELECT value, (SELECT COUNT(*) FROM nextcloud_devices) FROM metadata WHERE name = 'nextcloud_store'")
-    var row = try await database.read { try $0.query(state).first }
-    if row == nil {
-      let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
-      _ = try await database.execute(
-        Statement(
-          "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
-          .bytes(id)))
-      row = try await database.read { try $0.query(state).first }
+    if let state = try await state(countingTo: .max) { return state }
+    let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
+    _ = try await database.execute(
+      Statement(
+        "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
+        .bytes(id)))
+    guard let state = try await state(countingTo: .max) else {
+      throw DatabaseError(.other, "the store has no id")
     }
-    guard let row else { throw DatabaseError(.other, "the store has no id") }
-    return StoreState(id: try row.bytes(0), devices: try row.int64(1))
+    return state
+  }
+
+  /// Its state with so many of its devices counted at most; nil if it has no id yet.
+  public func state(countingTo limit: Int64) async throws -> StoreState? {
+    let statement = Statement(
+      """
+      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM nextcloud_devices LIMIT $1) AS counted)
+      FROM metadata WHERE name = 'nextcloud_store'
+      """, .integer(limit))
+    return try await database.read { try $0.query(statement).first }.map { row in
+      StoreState(id: try row.bytes(0), devices: try row.int64(1))
+    }
   }
 }

@@ -2,10 +2,8 @@ public import Foundation
 public import SQL
 public import Sealing
 
-/// The devices of Nextcloud's push proxy. Tokens are sealed under the storage key.
-///
-/// An identifier belongs to the key that it was first registered with: a registration is signed without
-/// time or nonce, so that whoever has seen one could repeat it, and this is what keeps others out.
+/// The devices of Nextcloud's push proxy, each an identifier together with a user's key. Tokens are sealed
+/// under the storage key.
 public final class NextcloudDevices: Sendable {
   static let tokenPurpose = StorageKey.Purpose("nextcloud_devices.token")
 
@@ -23,21 +21,27 @@ public final class NextcloudDevices: Sendable {
     self.now = now
   }
 
-  /// Registers a device, or renews its registration; everything about it is then as told now.
-  ///
-  /// - Parameter isProven: whether the key is known to be that of the account, so that it may take an
-  ///   identifier over from another key.
-  /// - Returns: whether it is registered; if not, its identifier belongs to another key.
-  public func register(_ registration: NextcloudDevice.Registration, isProven: Bool = false) async throws
-    -> Bool
-  {
-    let rows = try await database.execute(
-      Statement(
-        upsert, .bytes(registration.identifier), .bytes(registration.userKey),
-        .bytes(storageKey.seal(registration.token, for: Self.tokenPurpose)), .bytes(registration.tokenHash),
-        .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
-        .text(registration.destination.target), .integer(now().milliseconds), .flag(isProven)))
-    return !rows.isEmpty
+  /// Registers a device, or renews its registration; everything about it is then as told now. Others with
+  /// the same identifier stay beside it, as ``DevicePlacement`` has it.
+  public func register(_ registration: NextcloudDevice.Registration) async throws {
+    let told: [Value] = [
+      .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
+      .bytes(storageKey.seal(registration.token, for: Self.tokenPurpose)),
+      .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
+      .text(registration.destination.target), .integer(now().milliseconds),
+    ]
+    // Nearly always it is a phone that comes back with what it had, which concerns no other row.
+    guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
+    try await database.write { connection in
+      let rows = try connection.query(Statement(sameIdentifier, told[0])).map(DevicePlacement.Row.init)
+      let placement = DevicePlacement(of: registration, among: rows)
+      for id in placement.removed {
+        try connection.run(Statement("DELETE FROM nextcloud_devices WHERE id = $1", .integer(id)))
+      }
+      try connection.run(
+        placement.row.map { Statement(replacement, arguments: told + [.integer($0)]) }
+          ?? Statement(insertion, arguments: told))
+    }
   }
 
   /// Forgets a device.
@@ -56,7 +60,8 @@ public final class NextcloudDevices: Sendable {
     let statements = stride(from: 0, to: identifiers.count, by: Self.maximumList).map { start in
       Statement(
         """
-        SELECT id, device_identifier, user_key, token, token_hash, kind, app, target, registered_at
+        SELECT id, device_identifier, user_key, token, token_hash, kind, app, target, registered_at, is_used,
+          seen_at, token_differs_since
         FROM nextcloud_devices WHERE device_identifier IN ($list)
         """,
         list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
@@ -73,18 +78,43 @@ public final class NextcloudDevices: Sendable {
       id: try row.int64(0), identifier: try row.bytes(1), userKey: try row.bytes(2),
       token: storageKey.openText(try row.bytes(3), for: Self.tokenPurpose), tokenHash: try row.bytes(4),
       destination: .init(kind, app: try row.text(6), target: try row.optionalText(7)),
-      registeredAt: try row.date(8))
+      registeredAt: try row.date(8), isUsed: try row.flag(9), seenAt: try row.date(10),
+      tokenDiffersSince: try row.optionalDate(11))
   }
 }
 
-private let upsert = """
-  INSERT INTO nextcloud_devices
-    (device_identifier, user_key, token, token_hash, kind, app, target, registered_at)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-  ON CONFLICT (device_identifier) DO UPDATE SET
-    user_key = excluded.user_key, token = excluded.token, token_hash = excluded.token_hash,
-    kind = excluded.kind, app = excluded.app, target = excluded.target,
-    registered_at = excluded.registered_at, failure = NULL, failed_at = NULL
-  WHERE nextcloud_devices.user_key = excluded.user_key OR $9 = 1
+extension DevicePlacement.Row {
+  fileprivate init(_ row: Row) throws {
+    self.init(
+      id: try row.int64(0), userKey: try row.bytes(1), tokenHash: try row.bytes(2), isUsed: try row.flag(3),
+      seenAt: try row.int64(4), registeredAt: try row.int64(5))
+  }
+}
+
+private let sameIdentifier = """
+  SELECT id, user_key, token_hash, is_used, seen_at, registered_at FROM nextcloud_devices
+  WHERE device_identifier = $1
+  """
+
+private let renewal = """
+  UPDATE nextcloud_devices SET
+    token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8,
+    token_differs_since = NULL, failure = NULL, failed_at = NULL
+  WHERE device_identifier = $1 AND user_key = $2 AND token_hash = $3
   RETURNING id
+  """
+
+/// A key that comes in the place of another one has signed nothing yet.
+private let replacement = """
+  UPDATE nextcloud_devices SET
+    is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
+    device_identifier = $1, user_key = $2, token_hash = $3, token = $4, kind = $5, app = $6, target = $7,
+    registered_at = $8, seen_at = $8, token_differs_since = NULL, failure = NULL, failed_at = NULL
+  WHERE id = $9
+  """
+
+private let insertion = """
+  INSERT INTO nextcloud_devices
+    (device_identifier, user_key, token_hash, token, kind, app, target, registered_at, seen_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
   """

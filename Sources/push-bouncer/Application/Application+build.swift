@@ -121,7 +121,8 @@ struct BouncerService {
         },
         Repeating {
           await Housekeeping(
-            registrations: registrations, legacy: store.legacy, devices: builtIn.devices,
+            registrations: registrations, legacy: store.legacy, nextcloud: store.nextcloudDevices,
+            devices: builtIn.devices,
             notifications: store.nextcloudNotifications, loginFlows: store.nextcloudLoginFlows,
             status: MigrationStatus(database: store.database, now: now),
             lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,

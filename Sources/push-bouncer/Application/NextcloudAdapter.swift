@@ -30,8 +30,8 @@ struct NextcloudAdapter {
     publicURL: @escaping @Sendable () -> String, logger: Logger
   ) throws -> NextcloudAdapter {
     let settings = configuration.nextcloud
-    let apps = NextcloudApps(own: try ownApps(settings.appsFile))
-    let devices = NextcloudDevices(database: store.database, storageKey: store.storageKey, now: store.now)
+    let apps = try apps(settings)
+    let devices = store.nextcloudDevices
     let memory = StoreMemory(
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
       devices: devices, now: store.now, logger: logger)
@@ -100,6 +100,16 @@ struct NextcloudAdapter {
     return roots
   }
 
+  private static func apps(_ settings: Configuration.Nextcloud) throws -> NextcloudApps {
+    let own = try ownApps(settings.appsFile)
+    do {
+      return try NextcloudApps(own: own, default: settings.defaultApp)
+    } catch {
+      throw ConfigurationError(
+        source: "the configuration", key: "nextcloud.default_app", error.description)
+    }
+  }
+
   private static func ownApps(_ file: String?) throws -> [NextcloudApp] {
     guard let file else { return [] }
     do {
@@ -119,8 +129,7 @@ extension NextcloudProxy.Configuration {
     rateLimitPerAddress = configuration.nextcloud.rateLimitPerAddress
     maximumBodyBytes = configuration.http.maxBodyBytes
     maximumNotificationsBytes = max(configuration.http.maxBodyBytes, 16 << 20)
-    identityProofCAFile = configuration.nextcloud.identityProofCAFile
-    identityProofAllowsPrivateAddresses = configuration.nextcloud.identityProofAllowPrivateAddresses
+    deadline = configuration.nextcloud.deadline
   }
 }
 

@@ -42,7 +42,7 @@ struct Demo: AsyncParsableCommand {
         "fcm.endpoint": "https://127.0.0.1:\(simulator.fcmPort)",
         "bouncer.allowed_hostnames": Story.hostname, "backend.token": backendToken,
         // This machine is nobody's public address.
-        "nextcloud.allow_local_proxies": "true",
+        "nextcloud.enabled": "true", "nextcloud.allow_local_proxies": "true",
       ], workingDirectory: folder.path)
     let service = try await BouncerService.build(configuration, logger: Logger(label: "push-bouncer"))
     let group = ServiceGroup(

@@ -60,6 +60,9 @@ struct Store {
     NextcloudNotifications(database: database, storageKey: storageKey, now: now)
   }
   var nextcloudLoginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
+  var nextcloudDevices: NextcloudDevices {
+    NextcloudDevices(database: database, storageKey: storageKey, now: now)
+  }
   var book: RegistrationBook { RegistrationBook(database: database, now: now) }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.

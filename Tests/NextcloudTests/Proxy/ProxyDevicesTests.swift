@@ -1,5 +1,7 @@
 import Foundation
 import HTTPTypes
+import Logging
+import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
@@ -190,25 +192,93 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("belongs to the key that came first; who has no signature does not even learn that it is there")
-  func conflict() async throws {
+  @Test("is its own beside others with its identifier, whoever guesses that")
+  func strangers() async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
+      _ = try await phone.register(at: bench)
+      #expect(try await bench.notify([phone.entry()]).failed == 0)
+      // Without a signature nobody gets anywhere, nor learns whether it is there.
       var thief = phone
       thief.user = ProxyPhone.users[1]
-      thief.token = ProxyPhone.App.talkAndroid.token
       let strange = change(thief.fields, "deviceIdentifierSignature", phone.signature)
-      let before = try await post(strange, to: bench)
-      _ = try await phone.register(at: bench)
-      let after = try await post(strange, to: bench)
-      #expect(before.status == 400 && after.status == 400 && before.text == after.text)
-      let conflict = try await thief.register(at: bench)
-      #expect(conflict.status == 409)
-      #expect(conflict.message?.contains("cloudId") == true)
+      #expect(try await post(strange, to: bench).status == 400)
+      // With one of its own a stranger has a device beside it, and no more than three.
+      for number in 0..<6 {
+        thief.token = ProxyPhone.App.talkAndroid.token
+        if number > 1 { thief.user = .generate() }
+        #expect(try await thief.register(at: bench).status == 200)
+      }
+      let rows = try await bench.devices.lookup([phone.identifier])
+      #expect(rows.count == 4 && rows.contains { $0.token == phone.token })
+      // Each gets what its own key has signed, and removes itself alone.
+      for sender in [phone, thief] {
+        #expect(try await bench.notify([sender.entry()]).failed == 0)
+        #expect(bench.simulator.deliveries().last?.token == sender.token)
+      }
+      #expect(try await thief.unregister(at: bench).status == 200)
       #expect(try await thief.unregister(at: bench).status == 403)
-      #expect(try await bench.devices.lookup([phone.identifier]).first?.token == phone.token)
+      #expect(try await bench.notify([phone.entry()]).failed == 0)
       #expect(try await phone.unregister(at: bench).status == 200)
-      #expect(try await thief.register(at: bench).status == 200)
+    }
+  }
+
+  @Test("works at once when its server has made new keys, with cloudId or without", arguments: [nil, "a@b"])
+  func newKey(cloudID: String?) async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone()
+      let neighbour = ProxyPhone(token: phone.token)
+      for phone in [phone, neighbour] { _ = try await phone.register(at: bench) }
+      var renewed = phone
+      renewed.user = ProxyPhone.users[1]
+      // Its server signs with the new key before the phone has brought it: nothing is deleted for that.
+      let early = try await bench.notify([renewed.entry()])
+      #expect(early.status == 200 && early.unknown == [] && early.failed == 1)
+      let more = cloudID.map { [(name: "cloudId", value: $0)] } ?? []
+      let answer = try await renewed.register(at: bench, with: more)
+      #expect(answer.status == 200 && answer.json == [:])
+      #expect(try await bench.notify([renewed.entry()]).failed == 0)
+      #expect(try await bench.notify([phone.entry()]).failed == 1)
+      #expect(try await bench.devices.lookup([phone.identifier]).count == 1)
+      // The other account on the phone, which has the same token, is as it was.
+      #expect(try await bench.notify([neighbour.entry()]).failed == 0)
+      #expect(bench.simulator.deliveries().count == 2)
+      #expect(try await phone.unregister(at: bench).status == 403)
+      #expect(try await renewed.unregister(at: bench).status == 200)
+    }
+  }
+
+  @Test("of an app that nobody knows is refused, and the operator is told once what it calls itself")
+  func unknownApp() async throws {
+    let recorder = LogRecorder()
+    try await ProxyBench.test({ $0.log = { _ in recorder.handler } }) { bench in
+      let phone = ProxyPhone()
+      for agent in ["Mozilla/5.0 (Android) Brand-Talk v1", nil, "Mozilla/5.0 (Android) Brand-Talk v1"] {
+        let answer = try await bench.call(
+          .post, "/devices", userAgent: agent, body: Form.encode(phone.fields))
+        #expect(answer.status == 400 && answer.message?.contains("not known") == true)
+      }
+      let field = Form.encode(phone.fields + [("http.useragent", "Brand-android/1\n2")])
+      #expect(
+        try await bench.call(.post, "/devices", userAgent: "Jakarta Commons-HttpClient/3.1", body: field)
+          .status == 400)
+      // Whoever cannot sign is not worth a line.
+      let unsigned = change(phone.fields, "deviceIdentifierSignature", "AAAA")
+      _ = try await bench.call(.post, "/devices", userAgent: "Nobody/1", body: Form.encode(unsigned))
+      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 0)
+      #expect(
+        recorder.lines.map { $0.metadata["user_agent"]?.description } == [
+          "Mozilla/5.0 (Android) Brand-Talk v1", "(none)", "Brand-android/1?2",
+        ])
+      #expect(recorder.lines.allSatisfy { $0.level == .warning })
+    }
+    let apps = try NextcloudApps(own: [], default: "Talk for Android")
+    try await ProxyBench.test({ $0.configuration.apps = apps }) { bench throws in
+      let phone = ProxyPhone()
+      let answer = try await bench.call(
+        .post, "/devices", userAgent: "Brand/1", body: Form.encode(phone.fields))
+      #expect(answer.status == 200)
+      #expect(try await bench.notify([phone.entry()]).failed == 0)
     }
   }
 
@@ -228,10 +298,12 @@ struct ProxyDevicesTests {
       #expect(try await bench.call(.post, "/devices", address: "192.0.2.2", body: body).status == 200)
       // Notifications are counted apart.
       let empty = Form.encode([("notifications[]", "x")])
-      for status in [200, 200, 200, 429] {
+      for status in [200, 200, 200, 503] {
         let answer = try await bench.call(.post, "/notifications", address: "192.0.2.1", body: empty)
         #expect(answer.status == status)
-        #expect((answer.unknown == nil) == (status == 429) && (answer.failed == nil) == (status == 429))
+        #expect((answer.unknown == nil) == (status == 503) && (answer.failed == nil) == (status == 503))
+        #expect((answer.reason == nil) == (status == 200))
+        #expect((answer.headers[.retryAfter].flatMap(Int.init) == nil) == (status == 200))
       }
       let large = try await bench.call(
         .post, "/devices", address: "192.0.2.3", body: [UInt8](repeating: 65, count: 5000))
@@ -248,14 +320,11 @@ struct ProxyDevicesTests {
       let phone = ProxyPhone()
       _ = try await phone.register(at: bench)
       await bench.database.close()
-      for answer in [
-        try await phone.register(at: bench), try await phone.unregister(at: bench),
-        try await bench.notify([phone.entry()]),
-      ] {
-        #expect(answer.status == 503)
-        #expect(answer.unknown == nil && answer.failed == nil && answer.message != nil)
-        #expect(answer.headers[.retryAfter] != nil)
+      for answer in [try await phone.register(at: bench), try await phone.unregister(at: bench)] {
+        #expect(answer.status == 503 && answer.message != nil && answer.headers[.retryAfter] != nil)
       }
+      let answer = try await bench.notify([phone.entry()])
+      #expect(answer.status == 503 && answer.reason != nil && answer.headers[.retryAfter] != nil)
     }
   }
 }

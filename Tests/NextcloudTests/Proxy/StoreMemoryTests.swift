@@ -44,6 +44,17 @@ struct StoreMemoryTests {
     #expect(!record.isDoubtful(at: start + 3600))
   }
 
+  @Test("does not doubt another store where there was no device to lose")
+  func nothingToLose() {
+    var record = StoreRecord(state(1, 0))
+    for (id, devices) in [(2, 0), (3, 5)] as [(UInt8, Int64)] {
+      record.look(state(id, devices), at: start)
+      #expect(!record.isDoubtful(at: start))
+    }
+    record.look(state(4, 0), at: start)
+    #expect(record.isDoubtful(at: start))
+  }
+
   @Test("counts the last device as lost when it goes, and none when there was none")
   func last() {
     var record = StoreRecord(state(1, 1))
@@ -68,6 +79,7 @@ struct StoreMemoryTests {
   func databases() async throws {
     try await ProxyBench.test { old throws in
       let file = old.folder.appending(path: "nextcloud-store.json")
+      _ = try await ProxyPhone().register(at: old)
       try await old.memory.look()
       let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
       #expect(attributes[.posixPermissions] as? Int == 0o600)
@@ -101,44 +113,52 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test("keeps servers from deleting registrations that only the store has lost")
+  @Test("keeps servers from deleting registrations that only the store has lost, however few they send to")
   func guarding() async throws {
     try await ProxyBench.test { bench throws in
-      try await bench.memory.look()
-      var phones = (0..<20).map { _ in ProxyPhone() }
+      var phones: [ProxyPhone] = []
+      for index in 0..<18 { phones.append(ProxyPhone(user: ProxyPhone.users[index % 2])) }
       for phone in phones { _ = try await phone.register(at: bench) }
       try await bench.memory.look()
-      let strangers = (0..<20).map { _ in ProxyPhone() }
       // A store that has lost nothing knows what it says.
-      let fine = try await bench.notify(strangers.map { $0.entry() })
-      #expect(fine.status == 200 && fine.unknown?.count == 20 && fine.failed == 20)
+      let stranger = ProxyPhone()
+      #expect(try await bench.notify([stranger.entry()]).unknown == [stranger.identifierText])
 
       _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
-      func notify(_ phones: some Collection<ProxyPhone>) async throws -> ProxyBench.Answer {
-        try await bench.notify(phones.map { $0.entry() })
+      // One user's two devices, then a group's nine users with two each.
+      for some in [phones.prefix(2), phones[...], [stranger]] as [ArraySlice<ProxyPhone>] {
+        let answer = try await bench.notify(some.map { $0.entry() })
+        #expect(answer.status == 200 && answer.unknown == [])
+        #expect(answer.failed == Int64(some.count))
       }
-      let lost = try await notify(phones)
-      #expect(lost.status == 503)
-      #expect(lost.unknown == nil && lost.failed == nil && lost.message != nil)
-      // A small request says nothing about the store; a phone may really be gone.
-      #expect(try await notify(phones[0..<19]).unknown?.count == 19)
-      // Half of them are back: the other half may be told.
-      for phone in phones[0..<9] { _ = try await phone.register(at: bench) }
-      let sent = bench.simulator.deliveries().count
-      let entries = phones.map { $0.entry() }
-      for _ in 0..<3 {
-        // Who is known gets it, once, however long its server goes on sending for the others.
-        #expect(try await bench.notify(entries).status == 503)
-        #expect(bench.simulator.deliveries().count == sent + 9)
-        bench.clock.advance(600)
-      }
-      _ = try await phones[9].register(at: bench)
-      #expect(try await notify(phones).unknown?.count == 10)
+      // Who is back gets it; who is not, is not gone for that.
+      for phone in phones.prefix(9) { #expect(try await phone.register(at: bench).status == 200) }
       phones[0].token = ProxyPhone.App.talkAndroid.token
-      #expect(try await notify(phones).status == 503)
-      bench.clock.advance(1801)
-      let after = try await notify(phones)
-      #expect(after.status == 200 && after.unknown?.count == 11 && after.failed == 11)
+      bench.simulator.setToken(phones[1].token, TokenRule(status: 404, reason: "UNREGISTERED"))
+      bench.clock.advance(3500)
+      let answer = try await bench.notify(phones.map { $0.entry() })
+      #expect(answer.status == 200 && answer.unknown == [] && answer.failed == 11)
+      #expect(bench.simulator.deliveries().count == 7)
+      bench.clock.advance(101)
+      let after = try await bench.notify(phones.map { $0.entry() })
+      // The first has another token, but not for an hour.
+      #expect(Set(after.unknown ?? []) == Set(([phones[1]] + phones[9...]).map(\.identifierText)))
+      #expect(after.failed == 11)
+    }
+  }
+
+  @Test("is not asked to count every device for each notification of a stranger")
+  func counting() async throws {
+    try await ProxyBench.test { bench throws in
+      for _ in 0..<3 { _ = try await ProxyPhone().register(at: bench) }
+      try await bench.memory.look()
+      #expect(try await bench.devices.state(countingTo: 2)?.devices == 2)
+      #expect(try await bench.devices.state(countingTo: 0)?.devices == 0)
+      #expect(!(try await bench.memory.isDoubtful()))
+      _ = try await bench.database.execute(
+        Statement(
+          "DELETE FROM nextcloud_devices WHERE id > (SELECT MIN(id) FROM nextcloud_devices)"))
+      #expect(try await bench.memory.isDoubtful())
     }
   }
 }

@@ -37,7 +37,7 @@ enum NextcloudBench {
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
     let entries = (0..<count).map { Entry(number: $0, user: users[$0 % users.count]) }
-    for entry in entries { _ = try await devices.register(entry.registration) }
+    for entry in entries { try await devices.register(entry.registration) }
     let proxy = try proxy(devices, database, storageKey, folder: folder, now: now)
     let body = ByteBuffer(
       bytes: Form.encode(entries.enumerated().map { ("notifications[\($0)]", $1.json) }))

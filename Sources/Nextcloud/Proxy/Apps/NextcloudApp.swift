@@ -3,7 +3,7 @@ internal import Registrations
 internal import Wire
 
 /// An app as the proxy tells it from others: by the `User-Agent` that it registers with
-/// (`spec/nextcloud.md` 5.1, `nextcloud.apps_file` in `spec/interface.md` 2).
+/// (`nextcloud.apps_file` names own ones).
 public struct NextcloudApp: Sendable {
   /// What it is for.
   public enum Kind: String, Sendable, Hashable, CaseIterable {
@@ -59,9 +59,19 @@ public struct NextcloudApp: Sendable {
     userAgent.firstMatch(in: text, range: NSRange(text.startIndex..., in: text)) != nil
   }
 
-  /// Where a token of this app is good.
-  func destination(_ kind: NextcloudDevice.Destination.Kind) -> NextcloudDevice.Destination {
-    .init(kind, app: name, target: kind == .fcm ? fcmProject : apnsTopic)
+  /// Where a token of this app is good; nil for one that it cannot have.
+  ///
+  /// - Parameter userAgents: what the caller calls itself. Talk of 2018 to 2020 says with `(PushKit)` that its
+  ///   only token is one.
+  func destination(of shape: TokenShape, userAgents: [String]) -> NextcloudDevice.Destination? {
+    let kind: NextcloudDevice.Destination.Kind
+    switch (platform, shape) {
+    case (.ios, .apns): kind = userAgents.contains { $0.utf8.contains("(PushKit)".utf8) } ? .pushKit : .apns
+    case (.ios, .apnsAndPushKit): kind = .apns
+    case (.android, .apns), (.android, .fcm): kind = .fcm
+    case (.ios, .fcm), (.android, .apnsAndPushKit): return nil
+    }
+    return .init(kind, app: name, target: kind == .fcm ? fcmProject : apnsTopic)
   }
 }
 

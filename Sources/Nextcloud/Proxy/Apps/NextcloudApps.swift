@@ -1,54 +1,48 @@
-internal import Registrations
-
-/// The apps that the proxy knows, and how it finds out which one a token is of: no field says so
-/// (`spec/nextcloud.md` 5.1).
+/// The apps that the proxy knows, and how it finds out which one a token is of: no field says so, and a guess
+/// would send pushes to where no app is.
 public struct NextcloudApps: Sendable {
-  /// More of a `User-Agent` is not looked at.
+  /// More bytes of a `User-Agent` are not looked at.
   private static let maximumUserAgent = 512
 
   private let own: [NextcloudApp]
   private let apps: [NextcloudApp]
+  private let standard: NextcloudApp?
 
-  /// - Parameter own: the operator's, which are tried before the built-in ones.
-  public init(own: [NextcloudApp] = []) {
-    self.own = own
-    apps = own + [Self.talkIOS, Self.filesIOS, Self.talkAndroid, Self.filesAndroid]
+  /// The apps that Nextcloud ships, and no others.
+  public init() { (own, apps, standard) = ([], Self.builtIn, nil) }
+
+  /// - Parameters:
+  ///   - own: the operator's, which are tried before the built-in ones.
+  ///   - standard: the name of what an app is taken for that nobody knows; with nil it is refused.
+  public init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
+    let apps = own + Self.builtIn
+    (self.own, self.apps) = (own, apps)
+    self.standard = standard.flatMap { name in apps.first { $0.name.utf8.elementsEqual(name.utf8) } }
+    guard standard == nil || self.standard != nil else {
+      let names = apps.map(\.name).joined(separator: ", ")
+      throw NextcloudApp.Malformed(description: "names none of these apps: \(names)")
+    }
   }
 
   /// What an app of the operator's is for that calls itself so; nil for any other.
   public func ownKind(of userAgent: String) -> NextcloudApp.Kind? {
-    let userAgent = String(userAgent.prefix(Self.maximumUserAgent))
+    let userAgent = Self.beginning(of: userAgent)
     return own.first { $0.matches(userAgent) }?.kind
   }
 
-  /// Where a token is good.
+  /// The app of a caller; nil if nobody knows it.
   ///
-  /// - Parameter userAgents: what the caller calls itself, the more telling first.
-  /// - Returns: nil for a text that cannot be a token, or not one of this app.
-  func destination(of token: String, userAgents: [String]) -> NextcloudDevice.Destination? {
-    guard let shape = TokenShape(token) else { return nil }
-    let userAgents = userAgents.map { String($0.prefix(Self.maximumUserAgent)) }
-    let app = apps.first { userAgents.contains(where: $0.matches) } ?? Self.guess(shape, userAgents)
-    switch (app.platform, shape) {
-    case (.ios, .apns):
-      return app.destination(userAgents.contains { $0.contains("(PushKit)") } ? .pushKit : .apns)
-    case (.ios, .apnsAndPushKit): return app.destination(.apns)
-    case (.android, .apns), (.android, .fcm): return app.destination(.fcm)
-    case (.ios, .fcm), (.android, .apnsAndPushKit): return nil
-    }
+  /// - Parameter userAgents: what it calls itself, the more telling first.
+  func app(of userAgents: [String]) -> NextcloudApp? {
+    let userAgents = userAgents.map(Self.beginning)
+    return apps.first { userAgents.contains(where: $0.matches) } ?? standard
   }
 
-  /// Of a caller that nobody knows the token has to tell. Two tokens at once are Talk's.
-  private static func guess(_ shape: TokenShape, _ userAgents: [String]) -> NextcloudApp {
-    switch shape {
-    case .fcm: return otherAndroid
-    case .apnsAndPushKit: return talkIOS
-    case .apns:
-      if userAgents.contains(where: { $0.contains("(Android)") }) { return otherAndroid }
-      return userAgents.contains { $0.contains("Talk") } ? talkIOS : filesIOS
-    }
+  private static func beginning(of userAgent: String) -> String {
+    String(decoding: userAgent.utf8.prefix(maximumUserAgent), as: UTF8.self)
   }
 
+  private static let builtIn = [talkIOS, filesIOS, talkAndroid, filesAndroid]
   private static let talkIOS = builtIn(
     "Talk for iOS", #"\(iOS\) Nextcloud-Talk"#, .talk, .ios, topic: "com.nextcloud.Talk")
   private static let filesIOS = builtIn(
@@ -57,7 +51,6 @@ public struct NextcloudApps: Sendable {
     "Talk for Android", #"\(Android\) Nextcloud-Talk"#, .talk, .android)
   private static let filesAndroid = builtIn(
     "Files for Android", #"\(Android\) (?:ownCloud|Nextcloud)-android"#, .files, .android)
-  private static let otherAndroid = builtIn("other", "^", .other, .android)
 
   private static func builtIn(
     _ name: String, _ userAgent: String, _ kind: NextcloudApp.Kind, _ platform: NextcloudApp.Platform,

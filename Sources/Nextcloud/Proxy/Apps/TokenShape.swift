@@ -1,4 +1,4 @@
-/// What a text that may be a push token looks like (`spec/nextcloud.md` 5.1).
+/// What a text that may be a push token looks like.
 enum TokenShape: Hashable {
   /// 64 to 200 hexadecimal digits, an even number of them: APNs' or PushKit's, and FCM's alphabet has
   /// them too.

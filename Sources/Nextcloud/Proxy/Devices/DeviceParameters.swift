@@ -4,15 +4,17 @@ internal import NIOCore
 internal import Wire
 
 /// The parameters of `/devices`, wherever a client puts them: a form, a JSON object or the query string, on
-/// `DELETE` as well as on `POST` (`spec/nextcloud.md` 5.0). Others are not looked at.
+/// `DELETE` as well as on `POST`. Others are not looked at. Names and values are compared by their bytes:
+/// characters would cost whoever sends thousands of combining marks nothing, and this program much.
 struct DeviceParameters {
   private var values: [String: String] = [:]
   /// What the caller calls itself, the more telling first: Files on Android says it in a field.
   let userAgents: [String]
 
-  private static let names: Set<String> = [
-    "pushToken", "deviceIdentifier", "deviceIdentifierSignature", "userPublicKey", "cloudId",
-  ]
+  private static let names = ["pushToken", "deviceIdentifier", "deviceIdentifierSignature", "userPublicKey"]
+
+  /// The name of a parameter that counts.
+  private static func known(_ name: String) -> String? { names.first { $0.utf8.elementsEqual(name.utf8) } }
 
   init(_ request: Request, limit: Int) async throws {
     let body = try await request.body.collect(upTo: limit)
@@ -21,9 +23,11 @@ struct DeviceParameters {
       throw ProxyError("There are too many parameters.")
     }
     userAgents =
-      [fields.last { $0.name == "http.useragent" }?.value, request.headers[.userAgent]].compactMap(\.self)
-    for (name, value) in fields + query where Self.names.contains(name) {
-      guard values.updateValue(value, forKey: name) ?? value == value else {
+      [fields.last { $0.name.utf8.elementsEqual("http.useragent".utf8) }?.value, request.headers[.userAgent]]
+      .compactMap(\.self)
+    for (name, value) in fields + query {
+      guard let name = Self.known(name) else { continue }
+      guard values.updateValue(value, forKey: name)?.utf8.elementsEqual(value.utf8) != false else {
         throw ProxyError("\(name) is there twice, with different values. Send it once.")
       }
     }
@@ -44,20 +48,15 @@ struct DeviceParameters {
       case .string(let text): return (member.name, text)
       case .null: return nil
       default:
-        guard names.contains(member.name) else { return nil }
-        throw ProxyError("\(member.name) must be a string.")
+        guard let name = known(member.name) else { return nil }
+        throw ProxyError("\(name) must be a string.")
       }
     }
   }
 
-  /// A parameter that was sent and is not empty.
-  func optional(_ name: String) -> String? {
-    values[name].flatMap { $0.isEmpty ? nil : $0 }
-  }
-
-  /// A parameter that must be there.
+  /// A parameter that must be there and not be empty.
   func required(_ name: String) throws(ProxyError) -> String {
-    guard let value = optional(name) else { throw ProxyError("\(name) is missing.") }
+    guard let value = values[name], !value.isEmpty else { throw ProxyError("\(name) is missing.") }
     return value
   }
 }

@@ -8,7 +8,7 @@ struct SignedIdentifier {
   let userKey: RSAPublicKey
 
   /// Reads and verifies. The signature is one of the text that the identifier is the hash of, so that the
-  /// identifier is its digest and is not hashed again (`spec/nextcloud.md` 1.2).
+  /// identifier is its digest and is not hashed again.
   init(_ parameters: DeviceParameters) throws(ProxyError) {
     guard let identifier = Base64.decodeStrictly(try parameters.required("deviceIdentifier")),
       identifier.count == 64

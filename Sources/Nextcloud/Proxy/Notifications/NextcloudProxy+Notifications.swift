@@ -10,30 +10,47 @@ internal import Sealing
 internal import Wire
 
 extension NextcloudProxy {
-  /// A request with fewer entries says nothing about the store.
-  private static let fewestTelling = 20
+  /// How long a phone whose server names a new token has to bring it here, in seconds: servers delete what they
+  /// are told to be unknown, and their phones learn nothing of it.
+  private static let patience: TimeInterval = 3600
 
-  /// `POST /notifications` (`spec/nextcloud.md` 5.3).
+  /// `POST /notifications`.
   func notify(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await request.body.collect(upTo: configuration.maximumNotificationsBytes)
+    let deadline = ContinuousClock.now + configuration.deadline
     let (entries, batch) = try await read(body, type: request.headers[.contentType] ?? "")
-    let hasLost = try await hasLost(batch.unknownEntries, of: entries)
-    let (ended, refused) = try await send(
-      batch, remembering: hasLost ? StoreRecord.doubt : SentNotifications.memory)
-    // What could be sent has been: a stock server sends nothing again, and from others it is known again.
-    guard !hasLost else {
-      throw ProxyError(
-        .serviceUnavailable, "This service has lost its devices. They come back when their apps are opened.",
-        retryAfter: 3600)
-    }
-    var seen: Set<String> = []
-    let unknown = (batch.unknown + ended).filter { seen.insert($0).inserted }
+    let (ended, sent) = try await send(batch.accepted, by: deadline)
+    await note(batch.signed)
+    let gone = batch.missing + batch.differing.filter(isOver).map(\.entry) + ended
     return Envelope.response(
       .ok,
       [
-        .init("unknown", .array(unknown.map(JSON.string))),
-        .init("failed", .integer(Int64(batch.failed + refused))),
+        .init("unknown", .array(await isDoubtful(gone) ? [] : Self.identifiers(of: gone))),
+        .init("failed", .integer(Int64(entries - sent))),
       ])
+  }
+
+  /// The identifiers of entries, each once.
+  private static func identifiers(of entries: [NotificationEntry]) -> [JSON] {
+    var seen: Set<Bytes> = []
+    return entries.filter { seen.insert(Bytes($0.identifier)).inserted }.map { .string($0.identifierText) }
+  }
+
+  /// Whether a phone has had the time to bring the token that its server names.
+  private func isOver(_ differing: NotificationBatch.Differing) -> Bool {
+    guard let since = differing.device.tokenDiffersSince else { return false }
+    return dependencies.now().timeIntervalSince(since) >= Self.patience
+  }
+
+  /// Whether the store may have lost what it does not know: then no server is told to delete anything.
+  private func isDoubtful(_ gone: [NotificationEntry]) async -> Bool {
+    guard !gone.isEmpty else { return false }
+    do {
+      return try await dependencies.memory.isDoubtful()
+    } catch {
+      report(error)
+      return true
+    }
   }
 
   private func read(_ body: ByteBuffer, type: String) async throws -> (Int, NotificationBatch) {
@@ -52,34 +69,42 @@ extension NextcloudProxy {
 
   /// Sends what has not been sent already.
   ///
-  /// - Parameter seconds: for how long the same is not sent again.
-  /// - Returns: the identifiers of devices that a provider has declared dead, and how many notifications
-  ///   nobody will get, those included.
+  /// - Returns: those whose device a provider has declared dead, and how many notifications are with a
+  ///   provider or in the outbox.
   private func send(
-    _ batch: NotificationBatch, remembering seconds: TimeInterval
-  ) async throws -> (ended: [String], failed: Int) {
-    let keys = batch.accepted.map(SentNotifications.Key.init)
-    let fresh = zip(batch.accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }
-    guard !fresh.isEmpty else { return ([], 0) }
+    _ accepted: [NotificationBatch.Accepted], by deadline: ContinuousClock.Instant
+  ) async throws -> (ended: [NotificationEntry], sent: Int) {
+    let keys = accepted.map(SentNotifications.Key.init)
+    let fresh = zip(accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }
+    guard !fresh.isEmpty else { return ([], accepted.count) }
     let now = dependencies.now()
     let deliveries = fresh.map { notification, _ in
       Delivery(push: Push(notification, at: now), registration: notification.device.reference)
     }
     let results = try await dependencies.deliverer.deliver(deliveries)
-    var ended: [String] = []
+    var ended: [NotificationEntry] = []
     var done: [SentNotifications.Key] = []
     var unconfigured: [RegistrationReference] = []
     for ((notification, key), result) in zip(fresh, results) {
       switch result {
       case .delivered, .queued: done.append(key)
-      case .ended: ended.append(notification.entry.identifierText)
+      case .ended: ended.append(notification.entry)
       case .refused: break
       case .unconfigured: unconfigured.append(notification.device.reference)
       }
     }
-    sent.add(done, for: seconds)
+    sent.add(done)
     await note(unconfigured)
-    return (ended, fresh.count - done.count)
+    return (ended, accepted.count - fresh.count + done.count)
+  }
+
+  /// Writes down which devices are in use; what could not be written shows at the next notification.
+  private func note(_ signed: [NextcloudDevices.Signed]) async {
+    do {
+      try await dependencies.devices.note(signed)
+    } catch {
+      report(error)
+    }
   }
 
   /// Tells the operator that a key is missing, which the provider was never asked to say.
@@ -88,15 +113,12 @@ extension NextcloudProxy {
     do {
       try await dependencies.book.note(unconfigured.map { .init($0, reason: "\(Reason.unconfigured)") })
     } catch {
-      dependencies.logger.error(
-        "registrations could not be updated", metadata: ["error": "\(type(of: error))"])
+      report(error)
     }
   }
 
-  /// Whether the store may have lost the devices of so many of a request's entries: a server deletes what
-  /// it is told to be unknown, so it is not told so then (`spec/decisions.md` 17).
-  private func hasLost(_ unknown: Int, of entries: Int) async throws -> Bool {
-    guard entries >= Self.fewestTelling, unknown * 2 > entries else { return false }
-    return try await dependencies.memory.isDoubtful()
+  private func report(_ error: any Error) {
+    dependencies.logger.error(
+      "registrations could not be updated", metadata: ["error": "\(type(of: error))"])
   }
 }

@@ -2,8 +2,8 @@ internal import Foundation
 internal import Registrations
 internal import Sealing
 
-/// The entries of a request matched with the devices that they are for. Each stands alone
-/// (`spec/decisions.md` 16).
+/// The entries of a request matched with the devices that they are for. Each stands alone: what is wrong with
+/// one changes nothing about another.
 struct NotificationBatch {
   /// An entry that its device should get.
   struct Accepted {
@@ -12,29 +12,36 @@ struct NotificationBatch {
     let token: String
   }
 
-  /// What passed every check, in the order of the request.
-  private(set) var accepted: [Accepted] = []
-  /// Entries that failed a check.
-  private(set) var failed = 0
-  /// Entries among those whose device is not there, or has another token by now.
-  private(set) var unknownEntries = 0
-  /// The identifiers of such devices, each once.
-  private(set) var unknown: [String] = []
-
-  /// An entry with the place of its device and the key that should have signed it.
-  private struct Candidate {
+  /// An entry that its device's server has signed, and that names another token than the device's.
+  struct Differing {
     let entry: NotificationEntry
-    let device: Int
-    let key: RSAPublicKey?
-
-    var isSigned: Bool { key?.verifies(entry.signature, of: entry.ciphertext) == true }
+    let device: NextcloudDevice
   }
 
-  /// Checks entries against the devices that were found for them. Whose device is unknown is not asked for
+  /// What passed every check, in the order of the request.
+  private(set) var accepted: [Accepted] = []
+  /// What is for a device's former or next token.
+  private(set) var differing: [Differing] = []
+  /// Entries whose identifier nobody has registered.
+  private(set) var missing: [NotificationEntry] = []
+  /// Entries that are malformed, or that no key has signed which the identifier is registered with: such a key
+  /// may yet come, so that they say nothing about what is there.
+  private(set) var failed = 0
+
+  /// An entry with the devices that have its identifier, that with its token first.
+  private struct Candidate {
+    let entry: NotificationEntry
+    let devices: [(device: NextcloudDevice, key: RSAPublicKey)]
+
+    /// The one whose key has signed it.
+    var signer: NextcloudDevice? {
+      devices.first { $0.key.verifies(entry.signature, of: entry.ciphertext) }?.device
+    }
+  }
+
+  /// Checks entries against the devices that were found for them. Whose device is missing is not asked for
   /// a signature: nobody could check it.
   init(_ entries: [NotificationEntry?], devices: [NextcloudDevice]) async {
-    let places = Dictionary(
-      devices.enumerated().map { (Bytes($1.identifier), $0) }, uniquingKeysWith: { first, _ in first })
     // One user has many devices, and a group chat few users: a key is parsed once.
     var keys: [Bytes: RSAPublicKey?] = [:]
     func key(_ der: [UInt8]) -> RSAPublicKey? {
@@ -43,7 +50,7 @@ struct NotificationBatch {
       keys[Bytes(der)] = .some(key)
       return key
     }
-    var seen: Set<String> = []
+    let places = Dictionary(grouping: devices.indices) { Bytes(devices[$0].identifier) }
     var candidates: [Candidate] = []
     candidates.reserveCapacity(entries.count)
     for entry in entries {
@@ -51,37 +58,53 @@ struct NotificationBatch {
         failed += 1
         continue
       }
-      guard let place = places[Bytes(entry.identifier)], devices[place].tokenHash == entry.tokenHash else {
-        failed += 1
-        unknownEntries += 1
-        if seen.insert(entry.identifierText).inserted { unknown.append(entry.identifierText) }
+      guard let places = places[Bytes(entry.identifier)] else {
+        missing.append(entry)
         continue
       }
-      candidates.append(Candidate(entry: entry, device: place, key: key(devices[place].userKey)))
+      var found = places.compactMap { place in
+        key(devices[place].userKey).map { (device: devices[place], key: $0) }
+      }
+      _ = found.partition { $0.device.tokenHash != entry.tokenHash }
+      candidates.append(Candidate(entry: entry, devices: found))
     }
-    for (candidate, isSigned) in zip(candidates, await Self.verify(candidates)) {
-      guard isSigned, let token = devices[candidate.device].token else {
+    for (candidate, signer) in zip(candidates, await Self.verify(candidates)) {
+      guard let signer else {
         failed += 1
         continue
       }
-      accepted.append(Accepted(entry: candidate.entry, device: devices[candidate.device], token: token))
+      guard signer.tokenHash == candidate.entry.tokenHash else {
+        differing.append(Differing(entry: candidate.entry, device: signer))
+        continue
+      }
+      guard let token = signer.token else {
+        failed += 1
+        continue
+      }
+      accepted.append(Accepted(entry: candidate.entry, device: signer, token: token))
     }
+  }
+
+  /// What the keys of devices have signed, as the devices' rows have to know it.
+  var signed: [NextcloudDevices.Signed] {
+    differing.map { .init($0.device, namesToken: false) }
+      + accepted.map { .init($0.device, namesToken: true) }
   }
 
   /// Fewer entries than this are not worth a task.
   private static let entriesPerTask = 32
 
-  /// Whether each is signed as it should be: on as many tasks as there are processors.
-  private static func verify(_ candidates: [Candidate]) async -> [Bool] {
+  /// Who has signed each: on as many tasks as there are processors.
+  private static func verify(_ candidates: [Candidate]) async -> [NextcloudDevice?] {
     let processors = ProcessInfo.processInfo.activeProcessorCount
     let perTask = max(entriesPerTask, (candidates.count + processors - 1) / processors)
-    guard candidates.count > perTask else { return candidates.map(\.isSigned) }
-    return await withTaskGroup(of: (Int, [Bool]).self) { group in
+    guard candidates.count > perTask else { return candidates.map(\.signer) }
+    return await withTaskGroup(of: (Int, [NextcloudDevice?]).self) { group in
       for start in stride(from: 0, to: candidates.count, by: perTask) {
         let part = candidates[start..<min(start + perTask, candidates.count)]
-        group.addTask { (start, part.map(\.isSigned)) }
+        group.addTask { (start, part.map(\.signer)) }
       }
-      var results = [Bool](repeating: false, count: candidates.count)
+      var results = [NextcloudDevice?](repeating: nil, count: candidates.count)
       for await (start, part) in group {
         results.replaceSubrange(start..<start + part.count, with: part)
       }

@@ -1,7 +1,7 @@
 internal import Sealing
 internal import Wire
 
-/// One notification for one device, as a server puts it (`spec/nextcloud.md` 4.2). A class, as it is handed
+/// One notification for one device, as a server puts it. A class, as it is handed
 /// on several times and has many parts to be counted.
 final class NotificationEntry: Sendable {
   /// How soon it should arrive.

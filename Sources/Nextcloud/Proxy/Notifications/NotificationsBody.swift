@@ -3,7 +3,7 @@ internal import NIOCore
 internal import Wire
 
 /// The body of `POST /notifications`: a form whose values are JSON texts, as PHP builds it from an array, or
-/// a JSON object (`spec/nextcloud.md` 4.1 and 5.3).
+/// a JSON object.
 enum NotificationsBody {
   /// The entries as they were sent; nil stands for one that cannot be read. Each is read by itself.
   static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(ProxyError)

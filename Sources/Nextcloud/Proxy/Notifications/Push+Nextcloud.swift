@@ -4,7 +4,7 @@ internal import Providers
 internal import Registrations
 
 extension Push {
-  /// A notification as its app expects it (`spec/nextcloud.md` 7): both strings as they came, to be verified
+  /// A notification as its app expects it: both strings as they came, to be verified
   /// and decrypted on the phone.
   init(_ notification: NotificationBatch.Accepted, at now: Date) {
     let entry = notification.entry

@@ -3,8 +3,7 @@ internal import Registrations
 internal import Synchronization
 
 /// The notifications of the last minutes, so that a request that was sent again does not make phones
-/// ring twice: encryption is randomized, and an equal signature for an equal device is the same notification
-/// (`spec/nextcloud.md` 5.3).
+/// ring twice: encryption is randomized, and an equal signature for an equal device is the same notification.
 final class SentNotifications: Sendable {
   /// A notification for a device: the row, and 16 bytes of a signature that was verified.
   struct Key: Hashable {
@@ -20,7 +19,7 @@ final class SentNotifications: Sendable {
   }
 
   /// How long a notification is remembered, in seconds.
-  static let memory: TimeInterval = 300
+  private static let memory: TimeInterval = 300
   /// Notifications remembered at a time; beyond it those are forgotten whose time is up, then all.
   private static let maximum = 100_000
 
@@ -42,14 +41,14 @@ final class SentNotifications: Sendable {
   }
 
   /// Remembers what has been sent or durably queued.
-  func add(_ keys: [Key], for seconds: TimeInterval = memory) {
+  func add(_ keys: [Key]) {
     let now = now()
     ends.withLock { ends in
       if ends.count + keys.count > Self.maximum {
         ends = ends.filter { now < $0.value }
         if ends.count + keys.count > Self.maximum { ends.removeAll() }
       }
-      for key in keys { ends[key] = now + seconds }
+      for key in keys { ends[key] = now + Self.memory }
     }
   }
 }

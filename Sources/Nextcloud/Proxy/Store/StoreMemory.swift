@@ -4,7 +4,7 @@ public import Registrations
 internal import Synchronization
 
 /// Remembers in a file, beside the keys and not in the database, which store was last served: a database
-/// that was lost must not make servers delete the registrations of their users (`spec/decisions.md` 17).
+/// that was lost must not make servers delete the registrations of their users.
 public final class StoreMemory: Sendable {
   /// How often the store is looked at.
   private static let interval = Duration.seconds(60)
@@ -45,8 +45,22 @@ public final class StoreMemory: Sendable {
     }
   }
 
-  /// Whether a device that the store does not know may be one that it has lost. Looks at the store first.
-  func isDoubtful() async throws -> Bool { try await look().isDoubtful(at: now()) }
+  /// More devices than this are not counted for a request's sake, but once a minute.
+  private static let mostCounted: Int64 = 1000
+
+  /// Whether a device that the store does not know may be one that it has lost. Looks at the store first, at
+  /// no more of it than it takes.
+  func isDoubtful() async throws -> Bool {
+    if let record = state.withLock({ $0.record }) {
+      if record.isDoubtful(at: now()) { return true }
+      let least = min(record.leastExpected, Self.mostCounted)
+      if let found = try await devices.state(countingTo: least), found.id == record.id, found.devices >= least
+      {
+        return false
+      }
+    }
+    return try await look().isDoubtful(at: now())
+  }
 
   /// Compares the store with what is remembered of it.
   @discardableResult

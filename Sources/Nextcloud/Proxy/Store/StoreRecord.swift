@@ -3,8 +3,7 @@ internal import Registrations
 internal import Sealing
 internal import Wire
 
-/// What is remembered of the store that was last served, and whether devices have been lost since then
-/// (`spec/decisions.md` 17). Told what the store looks like now and then, it knows.
+/// What is remembered of the store that was last served, and whether devices have been lost since then. Told what the store looks like now and then, it knows.
 struct StoreRecord: Sendable, Hashable {
   /// How long a loss makes what is unknown doubtful.
   static let doubt: TimeInterval = 3600
@@ -23,12 +22,16 @@ struct StoreRecord: Sendable, Hashable {
   }
 
   /// Looks again. A store with another id has replaced the one before; one with less than half of its
-  /// devices has been emptied, and perhaps some phones have come back since.
+  /// devices has been emptied, and perhaps some phones have come back since. Where there were no devices,
+  /// none are lost.
   mutating func look(_ state: NextcloudDevices.StoreState, at now: Date) {
-    if state.id != id || state.devices < (devices + 1) / 2 { lostAt = now }
+    if devices > 0, state.id != id || state.devices < leastExpected { lostAt = now }
     id = state.id
     devices = state.devices
   }
+
+  /// With fewer devices than that the store has been emptied.
+  var leastExpected: Int64 { (devices + 1) / 2 }
 
   /// Whether a device that the store does not know may be one that it has lost.
   func isDoubtful(at now: Date) -> Bool {

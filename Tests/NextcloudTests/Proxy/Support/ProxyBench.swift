@@ -35,6 +35,8 @@ final class ProxyBench: Sendable {
     /// Long, as tests of all rooms run at once.
     var deadline = Duration.seconds(30)
     var isSending = true
+    /// Where its log goes.
+    var log: (@Sendable (String) -> any LogHandler)?
   }
 
   /// An answer as a client reads it.
@@ -45,6 +47,10 @@ final class ProxyBench: Sendable {
 
     var json: JSON { (try? JSON.parse(text)) ?? .null }
     var message: String? { json["message"]?.string }
+    /// What a server shows its admin: the body, if it is no JSON.
+    var reason: String? {
+      headers[.contentType] == "text/plain; charset=utf-8" && json == .null && !text.isEmpty ? text : nil
+    }
     /// The identifiers that are called unknown, if the answer has the key.
     var unknown: [String]? {
       guard case .array(let ids)? = json["unknown"] else { return nil }
@@ -85,8 +91,8 @@ final class ProxyBench: Sendable {
     devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
     book = RegistrationBook(database: database, now: now)
     let outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
-    var logger = Logger(label: "test")
-    logger.logLevel = .critical
+    var logger = options.log.map { Logger(label: "test", factory: $0) } ?? Logger(label: "test")
+    logger.logLevel = options.log == nil ? .critical : .warning
     self.logger = logger
     let deliverer = Deliverer(
       providers: providers, registrations: book, outbox: outbox, deadline: options.deadline, now: now,
@@ -150,7 +156,8 @@ extension ProxyBench {
   /// Calls the proxy.
   func call(
     _ method: HTTPRequest.Method, _ uri: String, type: String? = "application/x-www-form-urlencoded",
-    userAgent: String? = nil, address: String? = nil, body: some Sequence<UInt8> = []
+    userAgent: String? = ProxyPhone.App.talkAndroid.rawValue, address: String? = nil,
+    body: some Sequence<UInt8> = []
   ) async throws -> Answer {
     var headers: HTTPFields = [:]
     headers[.contentType] = type
