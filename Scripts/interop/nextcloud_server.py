@@ -5,6 +5,7 @@ emptied store, a token that the server has before the proxy, a provider that han
 the wire; shares no code with the service.
 """
 
+import atexit
 import hashlib
 import http.client
 import json
@@ -203,7 +204,7 @@ class Service:
             self.port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.command = [
-            binary, "serve", "--http.port", str(self.port), "--admin.port", "0", "--keys.directory", keys,
+            os.path.abspath(binary), "serve", "--http.port", str(self.port), "--admin.port", "0", "--keys.directory", keys,
             "--providers.ca_file", f"{keys}/ca.pem", "--database.url", f"sqlite:{self.database}",
             "--apns.endpoint", f"https://127.0.0.1:{apns_port}", "--fcm.endpoint", f"https://127.0.0.1:{fcm_port}",
             "--nextcloud.enabled", "true", "--log.format", "json"]
@@ -211,6 +212,8 @@ class Service:
     def start(self, *options):
         self.log = open(Path(self.folder.name, "log"), "w+")
         self.process = subprocess.Popen([*self.command, *options], stderr=self.log, cwd=self.folder.name)
+        # Nothing stays behind, wherever a check fails.
+        atexit.register(self.process.kill)
         deadline = time.monotonic() + 60
         while True:
             try:

@@ -302,6 +302,23 @@ struct ProxyNotificationsTests {
     }
   }
 
+  @Test("keeps no server waiting for a provider that hangs, however often, and is kept for it")
+  func hanging() async throws {
+    try await ProxyBench.test({
+      $0.deadline = .milliseconds(200)
+      $0.isSending = false
+    }) { bench in
+      let phone = try await registered(.talkAndroid, at: bench)
+      // Ten minutes: whoever waited for it would be noticed.
+      await bench.faults { $0.fcm.latencyMilliseconds = 600_000 }
+      for _ in 0..<9 {
+        let answer = try await bench.notify([phone.entry()])
+        #expect(answer.status == 200 && answer.unknown == [] && answer.failed == 0)
+      }
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox WHERE registration_kind = 3") == 9)
+    }
+  }
+
   @Test(
     "of a call is not kept until nobody waits any more", arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
   func lateCall(app: ProxyPhone.App) async throws {

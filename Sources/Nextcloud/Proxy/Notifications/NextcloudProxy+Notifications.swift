@@ -81,7 +81,8 @@ extension NextcloudProxy {
     let deliveries = fresh.map { notification, _ in
       Delivery(push: Push(notification, at: now), registration: notification.device.reference)
     }
-    let results = try await dependencies.deliverer.deliver(deliveries)
+    let results = try await dependencies.deliverer.deliver(
+      deliveries, within: max(.zero, deadline - .now))
     var ended: [NotificationEntry] = []
     var done: [SentNotifications.Key] = []
     var unconfigured: [RegistrationReference] = []
