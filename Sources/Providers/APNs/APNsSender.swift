@@ -51,6 +51,7 @@ struct APNsSender: Sendable {
         switch consequence.connections {
         case .this: transport.retire(connection)
         case .untilNow: transport.renew(through: connection)
+        case .all: transport.renew(through: nil)
         }
       }
       switch consequence.again {
@@ -70,6 +71,8 @@ struct APNsConsequence: Equatable {
     case this
     /// Neither this one nor any that was begun before is.
     case untilNow
+    /// None that there is.
+    case all
   }
 
   enum Again {
@@ -92,7 +95,7 @@ struct APNsConsequence: Equatable {
     // The connection is unusable for a while; the token is as good as ever.
     case .tooManyProviderTokenUpdates, .idleTimeout: (connections, again) = (.this, .atOnce)
     // The key is revoked, or was never good.
-    case .invalidProviderToken: (connections, again) = (.untilNow, .no)
+    case .invalidProviderToken: (connections, again) = (.all, .no)
     case .internalServerError, .serviceUnavailable, .shutdown, .serverError:
       (connections, again) = (.this, .no)
     // The key may have got the topic since the connection was opened.
