@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -200,6 +201,8 @@ class Service:
     def __init__(self, binary, keys, apns_port, fcm_port):
         self.folder = tempfile.TemporaryDirectory()
         self.database = Path(self.folder.name, "service.sqlite")
+        # A folder of keys remembers the database that it was used with.
+        keys = shutil.copytree(keys, Path(self.folder.name, "Keys"))
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
