@@ -13,3 +13,10 @@ ALTER TABLE nextcloud_devices ADD COLUMN token_differs_since BIGINT;
 UPDATE nextcloud_devices SET is_used = 1, seen_at = CAST(extract(epoch FROM now()) AS BIGINT) * 1000;
 ALTER TABLE nextcloud_devices ALTER COLUMN seen_at DROP DEFAULT;
 CREATE INDEX nextcloud_devices_by_use ON nextcloud_devices (seen_at);
+
+-- How many devices have gone because they were told to, a provider said so or nobody used them: whatever else is
+-- missing was lost. One row, from the first of them on.
+CREATE TABLE nextcloud_removals (
+  id BIGINT PRIMARY KEY,
+  devices BIGINT NOT NULL
+);

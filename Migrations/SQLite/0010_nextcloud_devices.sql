@@ -28,3 +28,10 @@ FROM nextcloud_devices;
 DROP TABLE nextcloud_devices;
 ALTER TABLE nextcloud_devices_by_key RENAME TO nextcloud_devices;
 CREATE INDEX nextcloud_devices_by_use ON nextcloud_devices (seen_at);
+
+-- How many devices have gone because they were told to, a provider said so or nobody used them: whatever else is
+-- missing was lost. One row, from the first of them on.
+CREATE TABLE nextcloud_removals (
+  id INTEGER PRIMARY KEY,
+  devices INTEGER NOT NULL
+) STRICT;

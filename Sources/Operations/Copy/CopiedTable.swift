@@ -62,6 +62,7 @@ struct CopiedTable: Sendable, Hashable {
       device_identifier user_key token token_hash kind app target registered_at is_used seen_at
       token_differs_since failure failed_at
       """),
+    CopiedTable("nextcloud_removals", key: "id", "devices"),
     CopiedTable("outbox_routes", "provider credential target"),
     CopiedTable(
       "outbox",

@@ -50,6 +50,7 @@ public struct RegistrationBook: Sendable {
           }
         if try connection.run(statement) > 0 { ended.insert(registration) }
       }
+      try connection.noteRemovedNextcloudDevices(ended.count { $0.kind == .nextcloud })
       return ended
     }
   }

@@ -52,6 +52,10 @@ extension NextcloudDevices {
       DELETE FROM nextcloud_devices WHERE id IN (
         SELECT id FROM nextcloud_devices WHERE seen_at < $1 ORDER BY seen_at LIMIT $2)
       """, .integer(date.milliseconds), .integer(Int64(limit)))
-    return try await database.write { try $0.run(statement) }
+    return try await database.write { connection in
+      let count = try connection.run(statement)
+      try connection.noteRemovedNextcloudDevices(count)
+      return count
+    }
   }
 }

@@ -41,11 +41,14 @@ extension NextcloudDevices {
     public var id: [UInt8]
     /// How many devices it has.
     public var devices: Int64
+    /// How many have been removed from it, ever, by this program.
+    public var removed: Int64
 
     /// A state by its parts.
-    public init(id: [UInt8], devices: Int64) {
+    public init(id: [UInt8], devices: Int64, removed: Int64 = 0) {
       self.id = id
       self.devices = devices
+      self.removed = removed
     }
   }
 
@@ -67,11 +70,25 @@ extension NextcloudDevices {
   public func state(countingTo limit: Int64) async throws -> StoreState? {
     let statement = Statement(
       """
-      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM nextcloud_devices LIMIT $1) AS counted)
+      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM nextcloud_devices LIMIT $1) AS counted),
+        COALESCE((SELECT devices FROM nextcloud_removals WHERE id = 1), 0)
       FROM metadata WHERE name = 'nextcloud_store'
       """, .integer(limit))
     return try await database.read { try $0.query(statement).first }.map { row in
-      StoreState(id: try row.bytes(0), devices: try row.int64(1))
+      StoreState(id: try row.bytes(0), devices: try row.int64(1), removed: try row.int64(2))
     }
+  }
+}
+
+extension Connection {
+  /// Writes down, in the transaction in which they go, that so many devices are removed and not lost.
+  func noteRemovedNextcloudDevices(_ count: Int) throws {
+    guard count > 0 else { return }
+    try run(
+      Statement(
+        """
+        INSERT INTO nextcloud_removals (id, devices) VALUES (1, $1)
+        ON CONFLICT (id) DO UPDATE SET devices = nextcloud_removals.devices + excluded.devices
+        """, .integer(Int64(count))))
   }
 }

@@ -38,6 +38,7 @@ public final class NextcloudDevices: Sendable {
       for id in placement.removed {
         try connection.run(Statement("DELETE FROM nextcloud_devices WHERE id = $1", .integer(id)))
       }
+      try connection.noteRemovedNextcloudDevices(placement.removed.count)
       try connection.run(
         placement.row.map { Statement(replacement, arguments: told + [.integer($0)]) }
           ?? Statement(insertion, arguments: told))
@@ -51,7 +52,11 @@ public final class NextcloudDevices: Sendable {
     let statement = Statement(
       "DELETE FROM nextcloud_devices WHERE device_identifier = $1 AND user_key = $2",
       .bytes(identifier), .bytes(userKey))
-    return try await database.write { try $0.run(statement) > 0 }
+    return try await database.write { connection in
+      let count = try connection.run(statement)
+      try connection.noteRemovedNextcloudDevices(count)
+      return count > 0
+    }
   }
 
   /// The devices with these identifiers, in no order: one query, unless there are more identifiers than a

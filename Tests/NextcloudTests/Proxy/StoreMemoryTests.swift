@@ -12,8 +12,8 @@ import Testing
 struct StoreMemoryTests {
   private let start = Date(timeIntervalSince1970: 1_790_000_000)
 
-  private func state(_ id: UInt8, _ devices: Int64) -> NextcloudDevices.StoreState {
-    .init(id: [UInt8](repeating: id, count: 16), devices: devices)
+  private func state(_ id: UInt8, _ devices: Int64, removed: Int64 = 0) -> NextcloudDevices.StoreState {
+    .init(id: [UInt8](repeating: id, count: 16), devices: devices, removed: removed)
   }
 
   @Test("doubts nothing about the first store, whatever is in it")
@@ -55,13 +55,50 @@ struct StoreMemoryTests {
     #expect(record.isDoubtful(at: start))
   }
 
-  @Test("counts the last device as lost when it goes, and none when there was none")
+  @Test("counts the last device as lost when it goes by itself, and none when there was none")
   func last() {
     var record = StoreRecord(state(1, 1))
     record.look(state(1, 0), at: start)
     #expect(record.isDoubtful(at: start))
     record.look(state(1, 0), at: start + 7200)
     #expect(!record.isDoubtful(at: start + 7200))
+  }
+
+  @Test(
+    "does not take for lost what was removed",
+    arguments: [
+      (0, 1000, false), (500, 500, false), (375, 250, false), (374, 250, true), (125, 750, false),
+      (124, 750, true),
+      (0, 5000, false),
+    ] as [(Int64, Int64, Bool)])
+  func removed(devices: Int64, removed: Int64, isLoss: Bool) {
+    var record = StoreRecord(state(1, 1000, removed: 20))
+    record.look(state(1, devices, removed: 20 + removed), at: start)
+    #expect(record.isDoubtful(at: start) == isLoss)
+  }
+
+  @Test("loses devices, not removals, where an earlier copy of the store is put back")
+  func earlier() {
+    var record = StoreRecord(state(1, 1000, removed: 20))
+    record.look(state(1, 400, removed: 10), at: start)
+    #expect(record.isDoubtful(at: start))
+  }
+
+  @Test("tells servers at once of the only phone when it has gone as phones go", arguments: [true, false])
+  func onlyPhone(isUninstalled: Bool) async throws {
+    try await ProxyBench.test { bench throws in
+      let phone = ProxyPhone()
+      _ = try await phone.register(at: bench)
+      try await bench.memory.look()
+      if isUninstalled {
+        bench.simulator.setToken(phone.token, TokenRule(status: 404, reason: "UNREGISTERED"))
+      } else {
+        #expect(try await phone.unregister(at: bench).status == 200)
+      }
+      #expect(try await bench.notify([phone.entry()]).unknown == [phone.identifierText])
+      try await bench.memory.look()
+      #expect(!(try await bench.memory.isDoubtful()))
+    }
   }
 
   @Test("survives a restart, and a file that is none is as good as no file")

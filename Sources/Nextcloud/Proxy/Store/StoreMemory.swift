@@ -53,8 +53,9 @@ public final class StoreMemory: Sendable {
   func isDoubtful() async throws -> Bool {
     if let record = state.withLock({ $0.record }) {
       if record.isDoubtful(at: now()) { return true }
-      let least = min(record.leastExpected, Self.mostCounted)
-      if let found = try await devices.state(countingTo: least), found.id == record.id, found.devices >= least
+      let most = min(record.leastExpected(removed: record.removed), Self.mostCounted)
+      if let found = try await devices.state(countingTo: most), found.id == record.id,
+        found.devices >= min(record.leastExpected(removed: found.removed), most)
       {
         return false
       }
