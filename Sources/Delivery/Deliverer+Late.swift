@@ -9,7 +9,7 @@ extension Deliverer {
   /// A try that is at its provider.
   struct LateTry: Sendable {
     let delivery: Delivery
-    let route: Route
+    let way: Way
     let answer: @Sendable () async -> Outcome
   }
 
@@ -47,11 +47,11 @@ extension Deliverer {
       case .leftover(let leftover):
         results.append(.queued)
         return .leftover(leftover)
-      case .underWay(let route, let answer):
+      case .underWay(let way, let answer):
         results.append(.queued)
         if let answer {
           settle(
-            LateTry(delivery: entry.delivery, route: route, answer: answer), under: entry.lease, then: late)
+            LateTry(delivery: entry.delivery, way: way, answer: answer), under: entry.lease, then: late)
         }
         return .underWay
       }
@@ -78,7 +78,7 @@ extension Deliverer {
       metrics.count(late.delivery.push, outcome)
       var left: Leftover?
       var fate: Outbox.Fate?
-      switch judge(outcome, of: late.delivery, on: late.route) {
+      switch judge(outcome, of: late.delivery, over: late.way) {
       case .result(let result):
         var results = [result]
         await keepBooks(of: [late.delivery], &results)
@@ -92,7 +92,7 @@ extension Deliverer {
       }
       if let lease, let fate {
         // What cannot be written now is kept in mind by the outbox.
-        try? await outbox.settle([(lease, fate)], on: late.route)
+        try? await outbox.settle([(lease, fate)], on: late.way.route)
       }
       ended?(left)
       lateAnswers.end()

@@ -8,33 +8,6 @@ import Synchronization
 /// Sends deliveries through their providers and does what the outcomes ask for: ends registrations,
 /// tries again, and hands what is left to the outbox.
 public final class Deliverer: Sendable {
-  private struct RouteRecord {
-    var deletionGuard = DeletionGuard()
-    /// Set while the guard holds suspect answers back.
-    var doubt: (reason: Reason, since: Date)?
-
-    enum Change {
-      case doubted(Reason)
-      case trusted
-    }
-
-    mutating func judge(
-      _ outcome: Outcome, _ delivery: Delivery, _ now: Date
-    ) -> (DeletionGuard.Verdict, Change?) {
-      let verdict = deletionGuard.judge(outcome, registeredAt: delivery.registration.registeredAt)
-      switch (verdict, outcome) {
-      case (.doubtRoute, .suspect(let reason)) where doubt == nil:
-        doubt = (reason, now)
-        return (verdict, .doubted(reason))
-      case (_, .delivered) where doubt != nil:
-        doubt = nil
-        return (verdict, .trusted)
-      default:
-        return (verdict, nil)
-      }
-    }
-  }
-
   let providers: PushProviders
   private let registrations: RegistrationBook
   let outbox: Outbox
@@ -43,7 +16,7 @@ public final class Deliverer: Sendable {
   private let logger: Logger
   let metrics = DeliveryMetrics()
   let lateAnswers = LateAnswers()
-  private let records = Mutex<[Route: RouteRecord]>([:])
+  private let records = Mutex(RouteRecords())
 
   /// - Parameter deadline: how long a batch may take, where its caller does not say.
   public init(
@@ -80,11 +53,11 @@ public final class Deliverer: Sendable {
         continue
       case .leftover(let leftover):
         leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
-      case .underWay(let route, let answer):
+      case .underWay(let way, let answer):
         if let answer {
-          late.append((leftovers.count, LateTry(delivery: delivery, route: route, answer: answer)))
+          late.append((leftovers.count, LateTry(delivery: delivery, way: way, answer: answer)))
         }
-        leftovers.append((delivery, route, now() + lease))
+        leftovers.append((delivery, way.route, now() + lease))
       }
       results.append(.queued)
     }
@@ -104,24 +77,23 @@ public final class Deliverer: Sendable {
     try await registrations.living(deliveries.map(\.registration))
   }
 
-  /// The state of each route: what the provider's side reports, and whether the deletion guard
-  /// doubts the route.
-  public func routeStates() -> [Route: PushProviders.RouteState] {
-    let doubts = records.withLock { $0.compactMapValues(\.doubt) }
-    return providers.routeStates().merging(doubts.mapValues { .failing($0.reason, since: $0.since) }) {
-      state, doubt in
-      switch state {
-      case .failing, .open: state
-      case .unknown, .ok: doubt
-      }
-    }
+  /// What the deletion guard doubts now.
+  public func doubts() -> [Doubt] {
+    let ways = providers.ways
+    return records.withLock { $0.doubts(of: ways) }
   }
 
-  /// Forgets what routes of these credentials have proven: their keys have changed.
-  public func credentialsChanged(_ names: Set<String>) {
-    records.withLock { records in
-      records = records.filter { !names.contains($0.key.credential) }
+  /// The state of each route: what the provider's side reports, and whether the deletion guard doubts it. Doubts
+  /// about a kind whose devices anybody may register are not the route's: ``doubts()`` tells them.
+  public func routeStates() -> [Route: PushProviders.RouteState] {
+    var states = providers.routeStates()
+    for doubt in doubts() where doubt.kind != .nextcloud {
+      switch states[doubt.route] {
+      case .failing, .open: break
+      case .unknown, .ok, nil: states[doubt.route] = .failing(doubt.reason, since: doubt.since)
+      }
     }
+    return states
   }
 }
 
@@ -143,7 +115,7 @@ extension Deliverer {
     case result(DeliveryResult)
     case leftover(Leftover)
     /// It is at its provider. Nil: nobody will hear the answer.
-    case underWay(Route, answer: (@Sendable () async -> Outcome)?)
+    case underWay(Way, answer: (@Sendable () async -> Outcome)?)
   }
 
   /// - Parameter schedule: for more than one try; nil where nobody waits.
@@ -167,25 +139,27 @@ extension Deliverer {
   private func send(
     _ delivery: Delivery, by deadline: ContinuousClock.Instant, _ schedule: RetrySchedule?
   ) async -> Ending {
-    guard let route = providers.route(for: delivery.push) else {
+    guard var way = providers.way(for: delivery.push) else {
       metrics.count(delivery.push, nil)
       return .result(.unconfigured)
     }
     if let notBefore = delivery.notBefore, notBefore > now() {
-      return .leftover(Leftover(reason: .paced, route: route, notBefore: notBefore, concernsRoute: false))
+      return .leftover(Leftover(reason: .paced, route: way.route, notBefore: notBefore, concernsRoute: false))
     }
     var tries = 0
     while true {
       tries += 1
       let outcome: Outcome
-      switch await providers.attempt(delivery.push, deadline: deadline, isPatient: schedule == nil) {
+      switch await providers.attempt(
+        delivery.push, over: way, deadline: deadline, isPatient: schedule == nil)
+      {
       case .ended(let ended): outcome = ended
-      case .underWay(let answer): return .underWay(route, answer: answer)
+      case .underWay(let answer): return .underWay(way, answer: answer)
       }
       metrics.count(delivery.push, outcome)
-      switch judge(outcome, of: delivery, on: route) {
+      switch judge(outcome, of: delivery, over: way) {
       case .result(let result): return .result(result)
-      case .underWay(let route, let answer): return .underWay(route, answer: answer)
+      case .underWay(let way, let answer): return .underWay(way, answer: answer)
       case .leftover(let leftover):
         guard let schedule, tries < leftover.triesInRequest, leftover.notBefore == nil else {
           return .leftover(leftover)
@@ -193,22 +167,29 @@ extension Deliverer {
         let pause = Duration.seconds(schedule.pause(after: tries, random: .random(in: 0...1)))
         guard ContinuousClock.now + pause < deadline else { return .leftover(leftover) }
         try? await Task.sleep(for: pause)
+        // The credential may have been replaced meanwhile.
+        way = providers.way(for: delivery.push) ?? way
       }
     }
   }
 
   /// What an outcome means for the notification and its registration.
-  func judge(_ outcome: Outcome, of delivery: Delivery, on route: Route) -> Ending {
+  func judge(_ outcome: Outcome, of delivery: Delivery, over way: Way) -> Ending {
+    let (route, ways) = (way.route, { self.providers.ways })
     let (verdict, change) = records.withLock {
-      $0[route, default: RouteRecord()].judge(outcome, delivery, now())
+      $0.judge(outcome, of: delivery.registration, over: way, now: now(), present: ways)
     }
     switch change {
     case .doubted(let reason):
       logger.warning(
         "the provider refuses too many tokens: their registrations stay",
-        metadata: ["route": "\(route)", "reason": "\(reason)"])
+        metadata: [
+          "route": "\(route)", "kind": "\(delivery.registration.kind)", "reason": "\(reason)",
+        ])
     case .trusted:
-      logger.notice("the provider takes tokens again", metadata: ["route": "\(route)"])
+      logger.notice(
+        "the provider takes tokens again",
+        metadata: ["route": "\(route)", "kind": "\(delivery.registration.kind)"])
     case nil: break
     }
     switch outcome {
@@ -220,7 +201,7 @@ extension Deliverer {
     case .rejected(let reason):
       return .result(.refused(reason))
     case .retry(.abandoned, _):
-      return .underWay(route, answer: nil)
+      return .underWay(way, answer: nil)
     case .retry(let reason, let notBefore):
       var leftover = Leftover(
         reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests)

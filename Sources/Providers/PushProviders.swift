@@ -61,9 +61,9 @@ public final class PushProviders: Sendable {
     }
   }
 
-  /// The route that the push would take; nil where no credential serves its topic or project.
-  public func route(for push: Push) -> Route? {
-    state.withLock { $0.senders.way(for: push)?.route }
+  /// The way that the push would take; nil where no credential serves its topic or project.
+  public func way(for push: Push) -> Way? {
+    state.withLock { $0.senders.way(for: push) }
   }
 
   /// How long an answer is waited for after whoever waited for it has gone on without.
@@ -83,12 +83,14 @@ public final class PushProviders: Sendable {
   /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
   /// While the route's breaker is open that is `retry(breakerOpen)`, at once.
   ///
-  /// - Parameter isPatient: goes also over a route that answers later than the deadlines of most.
-  public func attempt(_ push: Push, deadline: ContinuousClock.Instant, isPatient: Bool = false) async
-    -> Attempt<Outcome>
-  {
+  /// - Parameters:
+  ///   - way: which ``way(for:)`` has told; by default what it tells now.
+  ///   - isPatient: goes also over a route that answers later than the deadlines of most.
+  public func attempt(
+    _ push: Push, over way: Way? = nil, deadline: ContinuousClock.Instant, isPatient: Bool = false
+  ) async -> Attempt<Outcome> {
     let started = NIODeadline.now()
-    let (way, isShutDown) = state.withLock { ($0.senders.way(for: push), $0.isShutDown) }
+    let (way, isShutDown) = state.withLock { (way ?? $0.senders.way(for: push), $0.isShutDown) }
     let attempt: Attempt<Outcome>
     let left = TimeAmount(deadline - .now)
     if isShutDown {
@@ -121,9 +123,12 @@ public final class PushProviders: Sendable {
     }
   }
 
-  /// The state of every route of the present credentials, whether used yet or not.
+  /// The ways of the present credentials, whether used yet or not.
+  public var ways: [Way] { state.withLock { $0.senders.ways } }
+
+  /// The state of every route of the present credentials.
   public func routeStates() -> [Route: RouteState] {
-    state.withLock { $0.senders.states() }
+    Dictionary(ways.map { ($0.route, $0.state) }) { $1 }
   }
 
   /// Closes all connections after the requests in flight have ended, which get that much time. Those that have

@@ -3,44 +3,7 @@ import NIOCore
 
 /// Who sends what: the present credentials, each with its connections and tokens.
 struct Senders {
-  /// The way of one topic or project.
-  struct Way: Sendable {
-    let route: Route
-    let health: RouteHealth
-    fileprivate let sender: Sender
-
-    /// Sends the push, and takes what becomes of it, or does not in time, into account for the route.
-    func attempt(
-      _ push: Push, started: NIODeadline, deadline: NIODeadline, isProbe: Bool,
-      now: @escaping @Sendable () -> Date
-    ) async -> Attempt<Outcome> {
-      @Sendable func ended(_ outcome: Outcome) -> Outcome {
-        health.record(outcome, after: .now() - started, isProbe: isProbe, now: now())
-        return outcome
-      }
-      switch await send(push, deadline: deadline) {
-      case .ended(let outcome):
-        if outcome.reason == .timeout { health.waitedInVain(from: started, now: now()) }
-        return .ended(ended(outcome))
-      case .underWay(let answer):
-        health.waitedInVain(from: started, now: now())
-        return .underWay { ended(await answer()) }
-      }
-    }
-
-    private func send(_ push: Push, deadline: NIODeadline) async -> Attempt<Outcome> {
-      switch (sender, push) {
-      case (.apns(let sender), .apns(let notification)):
-        await sender.send(notification, topic: route.target, deadline: deadline)
-      case (.fcm(let sender), .fcm(let message)):
-        await sender.send(message, deadline: deadline)
-      case (.apns, .fcm), (.fcm, .apns):
-        .ended(.misconfigured(.unconfigured))
-      }
-    }
-  }
-
-  fileprivate enum Sender: Sendable {
+  enum Sender: Sendable {
     case apns(APNsSender)
     case fcm(FCMSender)
   }
@@ -76,15 +39,11 @@ struct Senders {
     }
   }
 
-  /// The state of every route. A VoIP topic that nobody listed appears once it has been used.
-  func states() -> [Route: PushProviders.RouteState] {
-    var states: [Route: PushProviders.RouteState] = [:]
-    for way in Array(topics.values) + Array(projects.values) {
-      let state = way.health.state
-      if state == .unknown, way.route.target.hasSuffix(Self.voip) { continue }
-      states[way.route] = state
+  /// All ways. A VoIP topic that nobody listed appears once it has been used.
+  var ways: [Way] {
+    (Array(topics.values) + Array(projects.values)).filter {
+      $0.state != .unknown || !$0.route.target.hasSuffix(Self.voip)
     }
-    return states
   }
 
   /// Takes these credentials; returns the transports that are no longer needed.
@@ -139,7 +98,7 @@ struct Senders {
     let known = before.topics[topic].flatMap {
       $0.route == route && before.apns[credential.identity] != nil ? $0 : nil
     }
-    topics[topic] = known ?? Way(route: route, health: RouteHealth(), sender: .apns(sender))
+    topics[topic] = known ?? Way(route, .apns(sender))
   }
 
   private mutating func add(_ credential: FCMCredential, _ before: Senders, _ workshop: Workshop) {
@@ -153,7 +112,7 @@ struct Senders {
     fcm[credential] = sender
     let route = Route(provider: .fcm, credential: credential.name, target: credential.projectID)
     let way = known == nil ? nil : before.projects[credential.projectID]
-    projects[credential.projectID] = way ?? Way(route: route, health: RouteHealth(), sender: .fcm(sender))
+    projects[credential.projectID] = way ?? Way(route, .fcm(sender))
   }
 }
 

@@ -151,7 +151,6 @@ import Testing
       #expect(try await bench.book.living(devices.map(\.registration)).count == 10)
       guard mistake != "topic" else { return }
       bench.providers.use(right)
-      bench.deliverer.credentialsChanged(["main", "default"])
       try await bench.drained()
       #expect(bench.accepted().count == 30)
       #expect(bench.accepted().values.allSatisfy { $0.count == 1 })

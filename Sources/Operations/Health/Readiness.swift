@@ -1,5 +1,7 @@
+public import Delivery
 internal import Foundation
 public import Providers
+internal import Registrations
 public import SQL
 internal import Sealing
 internal import Synchronization
@@ -11,6 +13,7 @@ public final class Readiness: Sendable {
   private let keyFolder: KeyFolder
   private let outboxDepth: @Sendable () -> Int
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
+  private let doubts: @Sendable () -> [Doubt]
   private let isDraining = Mutex(false)
   /// What the last write came to, and when; whoever asks often must not cost a commit each time.
   private let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: DatabaseError.Code?)?>(nil)
@@ -19,14 +22,17 @@ public final class Readiness: Sendable {
   /// - Parameters:
   ///   - outboxDepth: how many notifications wait for a provider.
   ///   - routeStates: how each route to the providers fares.
+  ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
   public init(
     database: any Database, keyFolder: KeyFolder, outboxDepth: @escaping @Sendable () -> Int,
-    routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState]
+    routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
+    doubts: @escaping @Sendable () -> [Doubt] = { [] }
   ) {
     self.database = database
     self.keyFolder = keyFolder
     self.outboxDepth = outboxDepth
     self.routeStates = routeStates
+    self.doubts = doubts
   }
 
   /// The shutdown has begun: not ready any more.
@@ -144,13 +150,25 @@ public final class Readiness: Sendable {
     let names =
       credentials.apns.map { (Route.Provider.apns, $0.name) } + credentials.fcm.map { (.fcm, $0.name) }
     let states = Dictionary(grouping: routeStates()) { "\($0.key.provider):\($0.key.credential)" }
+    // Anybody may register a device with Nextcloud's proxy: what is wrong with those is shown, and is no fault of the
+    // service.
+    let strangers = Dictionary(grouping: doubts().filter { $0.kind == .nextcloud }) {
+      "\($0.route.provider):\($0.route.credential)"
+    }
     return names.map { provider, name in
       let states = (states["\(provider):\(name)"] ?? []).map { (target: $0.key.target, state: $0.value) }
-      return ("\(provider):\(name)", Self.check(states.sorted { $0.target < $1.target }))
+      var (status, check) = Self.check(states.sorted { $0.target < $1.target })
+      if let doubt = strangers["\(provider):\(name)"]?.min(by: { $0.since < $1.since }) {
+        check["nextcloud"] = .object(
+          Self.failing("failing", doubt.reason, on: doubt.route.target, since: doubt.since))
+      }
+      return ("\(provider):\(name)", (status, .object(check)))
     }
   }
 
-  private static func check(_ routes: [(target: String, state: PushProviders.RouteState)]) -> (Status, JSON) {
+  private static func check(_ routes: [(target: String, state: PushProviders.RouteState)]) -> (
+    Status, JSON.Object
+  ) {
     for (target, state) in routes {
       let status: JSON
       let (reason, since): (Reason, Date)
@@ -159,15 +177,17 @@ public final class Readiness: Sendable {
       case .failing(let failure, let time): (status, reason, since) = ("failing", failure, time)
       case .open(let failure, let time): (status, reason, since) = ("open", failure, time)
       }
-      return (
-        .degraded,
-        [
-          "status": status, "reason": .string("\(reason)"), "route": .string(target),
-          "since": .string(since.formatted(.iso8601)),
-        ]
-      )
+      return (.degraded, failing(status, reason, on: target, since: since))
     }
     let isUsed = routes.contains { $0.state == .ok }
     return (.ready, ["status": isUsed ? "ok" : "unknown"])
+  }
+
+  private static func failing(_ status: JSON, _ reason: Reason, on target: String, since: Date) -> JSON.Object
+  {
+    [
+      "status": status, "reason": .string("\(reason)"), "route": .string(target),
+      "since": .string(since.formatted(.iso8601)),
+    ]
   }
 }

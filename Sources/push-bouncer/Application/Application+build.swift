@@ -87,7 +87,7 @@ struct BouncerService {
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
-      routeStates: { deliverer.routeStates() })
+      routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() })
     metrics.watch(deliverer, outbox, now: now)
     metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.bell.waiters))] }
     metrics.gauges("push_bouncer_device_registrations_pending") {
@@ -115,10 +115,7 @@ struct BouncerService {
         Repeating { await outboxSender.run() },
         Repeating { await builtIn.run(logger: logger) },
         Repeating { await nextcloud?.run() },
-        keyFolder.watcher { snapshot, changed in
-          providers.use(snapshot.credentials)
-          deliverer.credentialsChanged(changed)
-        },
+        keyFolder.watcher { snapshot, _ in providers.use(snapshot.credentials) },
         Repeating {
           await Housekeeping(
             registrations: registrations, legacy: store.legacy, nextcloud: store.nextcloudDevices,

@@ -1,0 +1,83 @@
+public import Foundation
+public import Providers
+public import Registrations
+
+/// A kind of registrations on a route whose refused tokens are not believed: either the route itself is wrong for
+/// them, or the provider is.
+public struct Doubt: Sendable, Hashable {
+  /// Which route.
+  public let route: Route
+  /// Whose registrations.
+  public let kind: RegistrationReference.Kind
+  /// What the provider says of their tokens.
+  public let reason: Reason
+  /// Since when.
+  public let since: Date
+}
+
+/// What the answers of each way have shown, of each kind of registrations by itself: what strangers register says
+/// nothing about the devices of others.
+struct RouteRecords: Sendable {
+  /// What an answer has changed.
+  enum Change {
+    case doubted(Reason)
+    case trusted
+  }
+
+  private struct Key: Hashable {
+    let way: Way.ID
+    let kind: RegistrationReference.Kind
+  }
+
+  fileprivate struct Record {
+    var deletionGuard = DeletionGuard()
+    /// Set while the guard holds answers back.
+    var doubt: (reason: Reason, since: Date)?
+  }
+
+  private var records: [Key: Record] = [:]
+
+  /// Takes an answer into account, for the way that it came over.
+  ///
+  /// - Parameter present: the ways of the present credentials; what others have shown is forgotten.
+  mutating func judge(
+    _ outcome: Outcome, of registration: RegistrationReference, over way: Way, now: Date,
+    present: () -> [Way]
+  ) -> (DeletionGuard.Verdict, Change?) {
+    let key = Key(way: way.id, kind: registration.kind)
+    if records[key] == nil {
+      let present = Set(present().map(\.id))
+      records = records.filter { present.contains($0.key.way) }
+    }
+    return records[key, default: Record()].judge(outcome, registration, now)
+  }
+
+  /// What is doubted of these ways.
+  func doubts(of ways: [Way]) -> [Doubt] {
+    ways.flatMap { way in
+      RegistrationReference.Kind.allCases.compactMap { kind in
+        records[Key(way: way.id, kind: kind)]?.doubt.map {
+          Doubt(route: way.route, kind: kind, reason: $0.reason, since: $0.since)
+        }
+      }
+    }
+  }
+}
+
+extension RouteRecords.Record {
+  fileprivate mutating func judge(
+    _ outcome: Outcome, _ registration: RegistrationReference, _ now: Date
+  ) -> (DeletionGuard.Verdict, RouteRecords.Change?) {
+    let verdict = deletionGuard.judge(outcome, registeredAt: registration.registeredAt)
+    switch (verdict, outcome) {
+    case (.doubtRoute, .suspect(let reason)) where doubt == nil:
+      doubt = (reason, now)
+      return (verdict, .doubted(reason))
+    case (_, .delivered) where doubt != nil:
+      doubt = nil
+      return (verdict, .trusted)
+    default:
+      return (verdict, nil)
+    }
+  }
+}
