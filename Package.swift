@@ -67,7 +67,7 @@ let package = Package(
         .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
         .embedInCode("0008_nextcloud_notifications.sql"),
         .embedInCode("0009_nextcloud_login_flows.sql"),
-        .embedInCode("0010_nextcloud_devices.sql"),
+        .embedInCode("0010_nextcloud_devices.sql"), .embedInCode("0011_outbox_shares.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -78,7 +78,7 @@ let package = Package(
         .embedInCode("0006_nextcloud_server.sql"), .embedInCode("0007_migration.sql"),
         .embedInCode("0008_nextcloud_notifications.sql"),
         .embedInCode("0009_nextcloud_login_flows.sql"),
-        .embedInCode("0010_nextcloud_devices.sql"),
+        .embedInCode("0010_nextcloud_devices.sql"), .embedInCode("0011_outbox_shares.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(

@@ -17,5 +17,6 @@ public enum PostgreSQLMigrations {
     Migration(8, "nextcloud_notifications", PackageResources._008_nextcloud_notifications_sql),
     Migration(9, "nextcloud_login_flows", PackageResources._009_nextcloud_login_flows_sql),
     Migration(10, "nextcloud_devices", PackageResources._010_nextcloud_devices_sql),
+    Migration(11, "outbox_shares", PackageResources._011_outbox_shares_sql),
   ]
 }

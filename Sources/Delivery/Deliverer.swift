@@ -64,6 +64,9 @@ public final class Deliverer: Sendable {
     do {
       let kept = leftovers.isEmpty ? [] : try await outbox.keep(leftovers)
       for (index, late) in late { settle(late, under: kept[index]) }
+      for (lease, index) in zip(kept, results.indices.filter { results[$0] == .queued }) where lease == nil {
+        results[index] = .refused(.backlogged)
+      }
     } catch {
       for (_, late) in late { settle(late, under: nil) }
       throw error

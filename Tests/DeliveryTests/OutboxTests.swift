@@ -112,7 +112,7 @@ import Testing
   @Test func `A batch that does not fit is refused whole`() async throws {
     var limits = Outbox.Limits()
     limits.perRoute = 3
-    limits.total = 5
+    limits.perKind = 5
     let store = try await OutboxStore(limits: limits)
     let (now, other) = (store.clock.now, OutboxStore.otherRoute)
     func entries(_ count: Int, _ route: Route) -> [(delivery: Delivery, route: Route, dueAt: Date)] {
@@ -132,6 +132,64 @@ import Testing
     try await store.outbox.settle(taken.map { ($0.lease, .remove) }, on: other)
     try await store.outbox.keep(entries(1, route))
     #expect(store.outbox.count == 5)
+  }
+
+  @Test func `What comes of one kind of registrations takes no room from another`() async throws {
+    var limits = Outbox.Limits()
+    limits.perRoute = 2
+    limits.perKind = 3
+    let store = try await OutboxStore(limits: limits)
+    let (now, other) = (store.clock.now, OutboxStore.otherRoute)
+    func entries(_ count: Int, _ route: Route, _ kind: RegistrationReference.Kind) -> [(
+      delivery: Delivery, route: Route, dueAt: Date
+    )] {
+      (0..<count).map { (.sample("\($0)", kind: kind), route, now) }
+    }
+    try await store.outbox.keep(entries(2, route, .nextcloud) + entries(1, other, .nextcloud))
+    for route in [route, other] {
+      await #expect(throws: Outbox.Full.self) { try await store.outbox.keep(entries(1, route, .nextcloud)) }
+    }
+    for kind in [RegistrationReference.Kind.e2ee, .legacy] {
+      try await store.outbox.keep(entries(2, route, kind) + entries(1, other, kind))
+    }
+    // It is the same for a process that finds them there.
+    let reopened = store.reopened(limits: limits)
+    try await reopened.recount()
+    #expect(reopened.count == 9)
+    await #expect(throws: Outbox.Full.self) { try await reopened.keep(entries(1, other, .nextcloud)) }
+    let taken = try await reopened.lease(other, limit: 9, for: 30)
+    try await reopened.settle(taken.map { ($0.lease, .remove) }, on: other)
+    try await reopened.keep(entries(1, other, .nextcloud))
+    #expect(reopened.count == 7)
+  }
+
+  @Test func `A device has a hundred entries at most, and keeps nobody else's out`() async throws {
+    let store = try await OutboxStore()
+    let now = store.clock.now
+    func entries(_ range: Range<Int>, _ registration: Int64, _ kind: RegistrationReference.Kind = .e2ee) -> [(
+      delivery: Delivery, route: Route, dueAt: Date
+    )] {
+      range.map { (.sample("\($0)", kind: kind, registration: registration), route, now) }
+    }
+    let kept = try await store.outbox.keep(entries(0..<60, 1) + entries(0..<1, 2) + entries(60..<150, 1))
+    // The last of them are not taken.
+    #expect(kept.map { $0 != nil } == Array(repeating: true, count: 101) + Array(repeating: false, count: 50))
+    #expect(try await store.rows() == 101)
+    #expect(store.outbox.count == 101)
+    #expect(try await store.outbox.keep(entries(0..<1, 1)).allSatisfy { $0 == nil })
+    // A number is one device among those of its kind alone.
+    #expect(try await store.outbox.keep(entries(0..<1, 1, .nextcloud)).allSatisfy { $0 != nil })
+    let taken = try await store.outbox.lease(route, limit: 1, for: 30)
+    try await store.outbox.settle(taken.map { ($0.lease, .remove) }, on: route)
+    #expect(try await store.outbox.keep(entries(0..<2, 1)).map { $0 != nil } == [true, false])
+    // The newest of a collapse id takes the older one's place however many there are.
+    let collapsing = (0..<3).map { (Delivery.sample("\($0)", registration: 2, collapseID: "c"), route, now) }
+    try await store.outbox.keep(entries(0..<98, 2) + collapsing[..<1])
+    #expect(try await store.outbox.keep(Array(collapsing[1...])).allSatisfy { $0 != nil })
+    #expect(try await store.outbox.keep(entries(0..<1, 2)).allSatisfy { $0 == nil })
+    try await store.outbox.recount()
+    #expect(try await store.rows() == 201)
+    #expect(store.outbox.count == 201)
   }
 
   @Test func `A database that fails keeps nothing and counts nothing`() async throws {
@@ -195,7 +253,7 @@ import Testing
     let store = try await OutboxStore()
     try await withThrowingTaskGroup { group in
       for index in 0..<200 {
-        group.addTask { try await store.keep(.sample("\(index)")) }
+        group.addTask { try await store.keep(.sample("\(index)", registration: Int64(index))) }
         if index.isMultiple(of: 10) { group.addTask { try await store.outbox.recount() } }
       }
       try await group.waitForAll()

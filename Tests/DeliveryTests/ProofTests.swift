@@ -71,4 +71,19 @@ import Testing
       #expect(try await bench.deliver("n", to: bad) == .ended(.badDeviceToken))
     }
   }
+
+  @Test func `A device that has a hundred notifications waiting gets no more, and the others of a batch do`()
+    async throws
+  {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let (one, other) = (try await bench.devices(.apns)[0], try await bench.devices(.apns)[0])
+      bench.providers.use(try bench.credentials(keyID: "ZZZZZZZZZZ"))
+      let pushes = (0..<120).map { bench.push("\($0)", to: one) } + [bench.push("other", to: other)]
+      let results = try await bench.deliverer.deliver(pushes)
+      #expect(results.count { $0 == .queued } == 101)
+      #expect(results.count { $0 == .refused(.backlogged) } == 20)
+      #expect(results.last == .queued)
+      #expect(try await bench.lives(one))
+    }
+  }
 }

@@ -11,12 +11,14 @@ import Synchronization
 /// whoever finds it due again may take it over. The lease outlives the longest wait for an answer. The entry is
 /// removed after the answer; a crash in between sends it a second time, with the same `apns-id`.
 public final class Outbox: Sendable {
-  /// How much is kept.
+  /// How much is kept. Each kind of registrations has its own share: what comes of one takes no room from another.
   public struct Limits: Sendable {
-    /// Entries of one route.
-    public var perRoute = 2_000_000
-    /// Entries in all.
-    public var total = 4_000_000
+    /// Entries of one route, of each kind.
+    public var perRoute = 1_000_000
+    /// Entries of each kind.
+    public var perKind = 1_500_000
+    /// Entries of one registration.
+    public var perRegistration = 100
 
     /// The defaults.
     public init() {}
@@ -25,15 +27,31 @@ public final class Outbox: Sendable {
   /// The outbox takes no more: what cannot be kept must not be promised.
   public struct Full: Error, Hashable {}
 
-  /// How many entries there are, by the rows of `outbox_routes`. Counted once, then kept along.
+  /// Where an entry counts.
+  struct Share: Hashable {
+    /// A row of `outbox_routes`.
+    let route: Int64
+    let kind: RegistrationReference.Kind
+  }
+
+  /// How many entries there are. Counted once, then kept along.
   private struct Depth {
-    var routes: [Int64: Int] = [:]
+    var shares: [Share: Int] = [:]
     /// Reserved by insertions under way.
-    var arriving: [Int64: Int] = [:]
+    var arriving: [Share: Int] = [:]
     /// What a count that is under way may have missed. One too many is put right by the next count; one
     /// too few would leave an entry waiting for it.
-    var sinceCount: [Int64: Int] = [:]
-    var total: Int { routes.values.reduce(0, +) }
+    var sinceCount: [Share: Int] = [:]
+    var total: Int { shares.values.reduce(0, +) }
+    var routes: Set<Int64> { Set(shares.filter { $0.value > 0 }.keys.map(\.route)) }
+
+    /// Whether so much is allowed.
+    func fits(_ limits: Limits) -> Bool {
+      var kinds: [RegistrationReference.Kind: Int] = [:]
+      for (share, count) in shares { kinds[share.kind, default: 0] += count }
+      return shares.values.allSatisfy { $0 <= limits.perRoute }
+        && kinds.values.allSatisfy { $0 <= limits.perKind }
+    }
   }
 
   private let database: any Database
@@ -72,37 +90,40 @@ public final class Outbox: Sendable {
     depth.withLock { $0.sinceCount = $0.arriving }
     let statement = Statement(
       """
-      SELECT r.id, r.provider, r.credential, r.target, (SELECT COUNT(*) FROM outbox o WHERE o.route_id = r.id)
-      FROM outbox_routes r
+      SELECT r.id, r.provider, r.credential, r.target, COUNT(CASE o.registration_kind WHEN 1 THEN 1 END),
+        COUNT(CASE o.registration_kind WHEN 2 THEN 1 END), COUNT(CASE o.registration_kind WHEN 3 THEN 1 END)
+      FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id
       """)
     let rows = try await database.read { try $0.query(statement) }
-    var counted: [Int64: Int] = [:]
+    var counted: [Share: Int] = [:]
     var known: [Route: Int64] = [:]
     for row in rows {
       guard let provider = Route.Provider(rawValue: try row.text(1)) else { continue }
       let route = Route(provider: provider, credential: try row.text(2), target: try row.text(3))
       known[route] = try row.int64(0)
-      counted[try row.int64(0)] = Int(try row.int64(4))
+      for (index, kind) in [RegistrationReference.Kind.e2ee, .legacy, .nextcloud].enumerated() {
+        counted[Share(route: try row.int64(0), kind: kind)] = Int(try row.int64(4 + index))
+      }
     }
     routeIDs.withLock { $0.merge(known) { $1 } }
-    depth.withLock { $0.routes = counted.merging($0.sinceCount, uniquingKeysWith: +) }
+    depth.withLock { $0.shares = counted.merging($0.sinceCount, uniquingKeysWith: +) }
   }
 
   /// The routes that have entries.
   func routesWithEntries() -> [Route] {
     let depth = depth.withLock { $0.routes }
-    return routeIDs.withLock { $0.filter { depth[$0.value, default: 0] > 0 }.map(\.key) }
+    return routeIDs.withLock { $0.filter { depth.contains($0.value) }.map(\.key) }
   }
 
-  /// Keeps deliveries, all or none; they are durable when this returns. One that is at its provider is due when
-  /// its lease ends.
+  /// Keeps deliveries, all or none but for those of registrations that have as many as they may; they are durable when
+  /// this returns. One that is at its provider is due when its lease ends.
   ///
-  /// - Returns: for each, what settles it if it is under lease.
+  /// - Returns: for each, what settles it if it is under lease; nil for one that is not kept.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
-  func keep(_ entries: [(delivery: Delivery, route: Route, dueAt: Date)]) async throws -> [Lease] {
+  func keep(_ entries: [(delivery: Delivery, route: Route, dueAt: Date)]) async throws -> [Lease?] {
     let now = now()
-    var statements: [(statement: Statement, route: Int64)] = []
+    var insertions: [Insertion] = []
     for (delivery, route, dueAt) in entries {
       let id = try await self.id(of: route)
       let expiry = min(now + maxAge, delivery.push.expiration(from: now) ?? .distantFuture)
@@ -110,66 +131,63 @@ public final class Outbox: Sendable {
         storageKey.hash("\(delivery.registration.collapseKey) \($0)", for: Self.collapsePurpose).prefix(8)
           .reduce(Int64(0)) { $0 << 8 | Int64($1) }
       }
-      statements.append(
-        (
-          Statement(
+      insertions.append(
+        Insertion(
+          statement: Statement(
             insertion, .integer(id), .integer(delivery.registration.kind.rawValue),
             .integer(delivery.registration.id), .integer(delivery.registration.registeredAt.milliseconds),
             .bytes(try SealedPush.seal(delivery.push, with: storageKey)), .integer(collapse),
-            .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)), id
-        ))
+            .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)),
+          share: Share(route: id, kind: delivery.registration.kind), registration: delivery.registration.row))
     }
-    try reserve(statements.map(\.route))
-    defer { arrived(statements.map(\.route)) }
+    let shares = insertions.map(\.share)
+    try reserve(shares)
+    defer { arrived(shares) }
     do {
-      let insertions = statements
-      let kept = try await database.write { connection in
-        try insertions.map { insertion in
-          guard let row = try connection.query(insertion.statement).first else {
-            throw DatabaseError(.other, "an insertion returned no row")
-          }
-          return (id: try row.int64(0), attempts: Int(try row.int64(1)))
-        }
+      let kept = try await database.write { [insertions, limits] in
+        try $0.insert(insertions, perRegistration: limits.perRegistration)
       }
       // More than one attempt: the place of an older entry with the same collapse id was taken.
-      release(zip(insertions, kept).filter { $1.attempts > 1 }.map(\.0.route))
-      return zip(entries, kept).map {
-        Lease(id: $1.id, attempts: $1.attempts, end: $0.dueAt.milliseconds)
+      release(zip(shares, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
+      return zip(entries, kept).map { entry, kept in
+        kept.map {
+          Lease(
+            id: $0.id, attempts: $0.attempts, end: entry.dueAt.milliseconds,
+            kind: entry.delivery.registration.kind)
+        }
       }
     } catch {
-      release(statements.map(\.route))
+      release(shares)
       throw error
     }
   }
 
   private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")
 
-  private func reserve(_ routes: [Int64]) throws(Full) {
+  private func reserve(_ shares: [Share]) throws(Full) {
     let fits = depth.withLock { depth in
-      var routesThen = depth.routes
-      for route in routes { routesThen[route, default: 0] += 1 }
-      guard depth.total + routes.count <= limits.total,
-        routes.allSatisfy({ routesThen[$0, default: 0] <= limits.perRoute })
-      else { return false }
-      depth.routes = routesThen
-      for route in routes {
-        depth.arriving[route, default: 0] += 1
-        depth.sinceCount[route, default: 0] += 1
+      var then = depth
+      for share in shares {
+        then.shares[share, default: 0] += 1
+        then.arriving[share, default: 0] += 1
+        then.sinceCount[share, default: 0] += 1
       }
+      guard then.fits(limits) else { return false }
+      depth = then
       return true
     }
     if !fits { throw Full() }
   }
 
-  private func arrived(_ routes: [Int64]) {
+  private func arrived(_ shares: [Share]) {
     depth.withLock { depth in
-      for route in routes { depth.arriving[route, default: 0] -= 1 }
+      for share in shares { depth.arriving[share, default: 0] -= 1 }
     }
   }
 
-  private func release(_ routes: some Sequence<Int64>) {
+  private func release(_ shares: some Sequence<Share>) {
     depth.withLock { depth in
-      for route in routes { depth.routes[route] = max(0, depth.routes[route, default: 0] - 1) }
+      for share in shares { depth.shares[share] = max(0, depth.shares[share, default: 0] - 1) }
     }
   }
 
@@ -198,6 +216,8 @@ extension Outbox {
     let attempts: Int
     /// In milliseconds since 1970, as it is kept: an entry that another has taken ends at another time.
     let end: Int64
+    /// Whose registration it is for; nil if this program does not know.
+    let kind: RegistrationReference.Kind?
   }
 
   /// An entry under lease.
@@ -234,10 +254,9 @@ extension Outbox {
     var entries: [Entry] = []
     var unreadable: [(Lease, Fate)] = []
     for row in rows {
-      let lease = Lease(id: try row.int64(0), attempts: Int(try row.int64(4)), end: end)
-      guard let push = SealedPush.open(try row.bytes(3), with: storageKey),
-        let kind = RegistrationReference.Kind(rawValue: try row.int64(6))
-      else {
+      let kind = RegistrationReference.Kind(rawValue: try row.int64(6))
+      let lease = Lease(id: try row.int64(0), attempts: Int(try row.int64(4)), end: end, kind: kind)
+      guard let push = SealedPush.open(try row.bytes(3), with: storageKey), let kind else {
         unreadable.append((lease, .remove))
         continue
       }
@@ -267,9 +286,13 @@ extension Outbox {
       var routeIDs: [Route: Int64] = [:]
       for route in Set(waiting.map(\.route)) { routeIDs[route] = try await id(of: route) }
       let removed = try await database.write { connection in
-        try waiting.filter { try connection.settle($0.lease, $0.fate) }.map(\.route)
+        try waiting.filter { try connection.settle($0.lease, $0.fate) }
       }
-      release(removed.compactMap { routeIDs[$0] })
+      release(
+        removed.compactMap { removed in
+          guard let route = routeIDs[removed.route], let kind = removed.lease.kind else { return nil }
+          return Share(route: route, kind: kind)
+        })
     } catch {
       unsettled.withLock { $0 = waiting + $0 }
       throw error

@@ -63,6 +63,8 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   // Ours.
   /// This program ends before the answer has come.
   case abandoned
+  /// As much waits for its device as may.
+  case backlogged
   /// The route does not work at present, or is too slow to be waited for, so nothing was sent.
   case breakerOpen
   /// The caller gave up before there was an answer.
@@ -118,7 +120,8 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   /// Whether no provider said so.
   var isOurs: Bool {
     switch self {
-    case .abandoned, .breakerOpen, .cancelled, .connectFailed, .connectionLost, .invalidRegistrationToken,
+    case .abandoned, .backlogged, .breakerOpen, .cancelled, .connectFailed, .connectionLost,
+      .invalidRegistrationToken,
       .overloaded, .paced, .proxyRefused,
       .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
       .unconfigured, .unknown, .unreadableAnswer:

@@ -31,7 +31,15 @@ public struct RegistrationReference: Sendable, Hashable {
 
   /// A row of one kind of registration.
   public struct Row: Sendable, Hashable {
-    let kind: Kind
-    let id: Int64
+    /// What kind of registration.
+    public let kind: Kind
+    /// Its row.
+    public let id: Int64
+
+    /// A row by its parts.
+    public init(kind: Kind, id: Int64) {
+      self.kind = kind
+      self.id = id
+    }
   }
 }

@@ -33,7 +33,9 @@ final class OutboxStore: Sendable {
   }
 
   /// Another outbox on the same database, as after a restart or on another node.
-  func reopened(key: UInt8 = 7) -> Outbox { Self.outbox(database, clock, key: key) }
+  func reopened(limits: Outbox.Limits = .init(), key: UInt8 = 7) -> Outbox {
+    Self.outbox(database, clock, limits: limits, key: key)
+  }
 
   private static func outbox(
     _ database: any Database, _ clock: TestClock, maxAge: TimeInterval = 3600,
@@ -63,7 +65,8 @@ final class OutboxStore: Sendable {
 extension Delivery {
   /// A delivery to be told by its text.
   static func sample(
-    _ text: String, registration: Int64 = 1, token: String = String(repeating: "ab", count: 32),
+    _ text: String, kind: RegistrationReference.Kind = .e2ee, registration: Int64 = 1,
+    token: String = String(repeating: "ab", count: 32),
     expiration: Date? = nil, collapseID: String? = nil
   ) -> Delivery {
     Delivery(
@@ -72,7 +75,7 @@ extension Delivery {
           token: token, topic: "org.example.chat", payload: ByteBuffer(string: text), pushType: .alert,
           priority: 10, expiration: expiration, collapseID: collapseID)),
       registration: .init(
-        .e2ee, id: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25)))
+        kind, id: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25)))
   }
 
   /// What it says.

@@ -1,0 +1,48 @@
+import Registrations
+import SQL
+
+extension Outbox {
+  /// An entry on its way into the table.
+  struct Insertion: Sendable {
+    let statement: Statement
+    let share: Share
+    let registration: RegistrationReference.Row
+  }
+}
+
+extension Connection {
+  /// Inserts all, and takes out again, from the end, what registrations have too many of then; nil for those.
+  func insert(_ insertions: [Outbox.Insertion], perRegistration limit: Int) throws -> [(
+    id: Int64, attempts: Int
+  )?] {
+    var kept: [(id: Int64, attempts: Int)?] = try insertions.map { insertion in
+      guard let row = try query(insertion.statement).first else {
+        throw DatabaseError(.other, "an insertion returned no row")
+      }
+      return (id: try row.int64(0), attempts: Int(try row.int64(1)))
+    }
+    let counts = try query(
+      Statement(
+        """
+        SELECT registration_kind, registration_id, COUNT(*) FROM outbox WHERE registration_id IN ($list)
+        GROUP BY registration_kind, registration_id
+        """, list: Set(insertions.map(\.registration.id)).map { .integer($0) }))
+    var tooMany: [RegistrationReference.Row: Int] = [:]
+    for row in counts {
+      guard let kind = RegistrationReference.Kind(rawValue: try row.int64(0)) else { continue }
+      tooMany[.init(kind: kind, id: try row.int64(1))] = Int(try row.int64(2)) - limit
+    }
+    guard tooMany.values.contains(where: { $0 > 0 }) else { return kept }
+    // What has taken the place of another one did not make it more.
+    let replaced = Set(kept.compactMap { $0 }.filter { $0.attempts > 1 }.map(\.id))
+    for (index, insertion) in insertions.enumerated().reversed() {
+      guard let entry = kept[index], !replaced.contains(entry.id),
+        tooMany[insertion.registration, default: 0] > 0
+      else { continue }
+      try run(Statement("DELETE FROM outbox WHERE id = $1", .integer(entry.id)))
+      tooMany[insertion.registration, default: 0] -= 1
+      kept[index] = nil
+    }
+    return kept
+  }
+}
