@@ -6,6 +6,7 @@ import Testing
 
 @Suite struct DeletionGuardTests {
   private let registered = Date(timeIntervalSince1970: 1000)
+  private let now = Date(timeIntervalSince1970: 2000)
   private let delivered = Outcome.delivered(id: "1")
   private let suspect = Outcome.suspect(.badDeviceToken)
 
@@ -14,50 +15,83 @@ import Testing
     func dead(_ since: Double?) -> Outcome {
       .dead(.unregistered, since: since.map(Date.init(timeIntervalSince1970:)))
     }
-    #expect(deletionGuard.judge(dead(nil), registeredAt: registered) == .end)
-    #expect(deletionGuard.judge(dead(1000.001), registeredAt: registered) == .end)
-    #expect(deletionGuard.judge(dead(1000), registeredAt: registered) == .keep)
-    #expect(deletionGuard.judge(dead(999), registeredAt: registered) == .keep)
+    #expect(deletionGuard.judge(dead(nil), registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.judge(dead(1000.001), registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.judge(dead(1000), registeredAt: registered, now: now) == .keep)
+    #expect(deletionGuard.judge(dead(999), registeredAt: registered, now: now) == .keep)
   }
 
   @Test func `A refused token counts for nothing on a route that has never delivered`() {
     var deletionGuard = DeletionGuard()
     for _ in 0..<100 {
-      #expect(deletionGuard.judge(suspect, registeredAt: registered) == .doubtRoute)
+      #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .doubtRoute)
     }
   }
 
   @Test func `A refused token ends its registration on a route that delivers`() {
     var deletionGuard = DeletionGuard()
-    #expect(deletionGuard.judge(delivered, registeredAt: registered) == .keep)
+    #expect(deletionGuard.judge(delivered, registeredAt: registered, now: now) == .keep)
     // One of two is not more than half.
-    #expect(deletionGuard.judge(suspect, registeredAt: registered) == .end)
-    #expect(deletionGuard.judge(suspect, registeredAt: registered) == .doubtRoute)
+    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .doubtRoute)
   }
 
   @Test func `Refusals stop ending registrations when they are more than half of the last 50 answers`() {
     var deletionGuard = DeletionGuard()
-    for _ in 0..<1000 { _ = deletionGuard.judge(delivered, registeredAt: registered) }
+    for _ in 0..<1000 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
     for count in 1...60 {
-      #expect(deletionGuard.judge(suspect, registeredAt: registered) == (count <= 25 ? .end : .doubtRoute))
+      #expect(
+        deletionGuard.judge(suspect, registeredAt: registered, now: now) == (count <= 25 ? .end : .doubtRoute)
+      )
     }
     // And go on when the route has recovered.
-    for _ in 0..<24 { _ = deletionGuard.judge(delivered, registeredAt: registered) }
-    #expect(deletionGuard.judge(suspect, registeredAt: registered) == .doubtRoute)
-    _ = deletionGuard.judge(delivered, registeredAt: registered)
-    #expect(deletionGuard.judge(suspect, registeredAt: registered) == .end)
+    for _ in 0..<24 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
+    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .doubtRoute)
+    _ = deletionGuard.judge(delivered, registeredAt: registered, now: now)
+    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .end)
   }
 
   @Test func `An outage or a wrong key ends nothing and proves nothing`() {
     var deletionGuard = DeletionGuard()
-    _ = deletionGuard.judge(delivered, registeredAt: registered)
+    _ = deletionGuard.judge(delivered, registeredAt: registered, now: now)
     for _ in 0..<100 {
       #expect(
-        deletionGuard.judge(.retry(.timeout, notBefore: nil), registeredAt: registered) == .keep)
+        deletionGuard.judge(.retry(.timeout, notBefore: nil), registeredAt: registered, now: now) == .keep)
       #expect(
-        deletionGuard.judge(.misconfigured(.topicDisallowed), registeredAt: registered) == .keep)
-      #expect(deletionGuard.judge(.rejected(.payloadTooLarge), registeredAt: registered) == .keep)
+        deletionGuard.judge(.misconfigured(.topicDisallowed), registeredAt: registered, now: now) == .keep)
+      #expect(deletionGuard.judge(.rejected(.payloadTooLarge), registeredAt: registered, now: now) == .keep)
     }
-    #expect(deletionGuard.judge(suspect, registeredAt: registered) == .end)
+    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .end)
+  }
+
+  @Test func `Deaths stop ending registrations when they are too many within minutes`() {
+    let dead = Outcome.dead(.fcmUnregistered, since: nil)
+    var deletionGuard = DeletionGuard()
+    // All that are asked for: twenty are believed.
+    for count in 1...60 {
+      #expect(
+        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 20 ? .end : .doubtRoute))
+    }
+    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now + 599) == .doubtRoute)
+    // Long after, they are the first again.
+    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now + 1200) == .end)
+
+    // Half of fifty: one more is too many.
+    deletionGuard = DeletionGuard()
+    for _ in 0..<50 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
+    for count in 1...30 {
+      #expect(
+        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 25 ? .end : .doubtRoute))
+    }
+    for _ in 0..<26 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
+    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now) == .end)
+
+    // Few among many, for as long as it takes.
+    deletionGuard = DeletionGuard()
+    for count in 0..<1000 {
+      let isDead = count.isMultiple(of: 3)
+      let verdict = deletionGuard.judge(isDead ? dead : delivered, registeredAt: registered, now: now)
+      #expect(verdict == (isDead ? .end : .keep))
+    }
   }
 }

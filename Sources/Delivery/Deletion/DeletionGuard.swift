@@ -1,11 +1,12 @@
 public import Foundation
 public import Providers
 
-/// Decides, per route, whether an answer ends a registration (`spec/decisions.md` 7).
+/// Decides, per route and kind of registrations, whether an answer ends one.
 ///
 /// A provider says of some tokens that they are dead; of others only that it refuses them, which a
 /// wrong topic or the wrong environment brings about as well, for every token at once. The guard
-/// believes such answers only on a route that has worked, and only while they are the exception.
+/// believes such answers only on a route that has worked, and only while they are the exception. Nor does it believe
+/// that most of those who are asked for have died within minutes: a bad hour of the provider's must not end them all.
 public struct DeletionGuard: Sendable {
   /// What an answer means for the registration.
   public enum Verdict: String, Sendable, Hashable {
@@ -20,9 +21,17 @@ public struct DeletionGuard: Sendable {
   /// How many answers are looked back on.
   static let window = 50
 
+  /// More deaths than this, among those answers and in ``burstInterval``, are doubted if they are more than half.
+  static let mostDeaths = 20
+  static let burstInterval: TimeInterval = 600
+
+  private enum Answer {
+    case suspect, dead, other
+  }
+
   private var hasDelivered = false
-  /// Whether each of the latest answers was a suspect one; the oldest is overwritten.
-  private var answers: [Bool] = []
+  /// The latest answers; the oldest is overwritten.
+  private var answers: [(answer: Answer, time: Date)] = []
   private var next = 0
   private var suspects = 0
 
@@ -32,20 +41,21 @@ public struct DeletionGuard: Sendable {
   /// Takes an answer into account and judges it.
   ///
   /// - Parameter registeredAt: when the registration was last made.
-  public mutating func judge(_ outcome: Outcome, registeredAt: Date) -> Verdict {
+  public mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
     switch outcome {
     case .delivered:
       hasDelivered = true
-      record(isSuspect: false)
+      record(.other, now)
       return .keep
     case .dead(_, let since):
-      record(isSuspect: false)
-      return since.map { registeredAt < $0 } ?? true ? .end : .keep
+      record(.dead, now)
+      guard since.map({ registeredAt < $0 }) ?? true else { return .keep }
+      return isBurst(now: now) ? .doubtRoute : .end
     case .suspect:
-      record(isSuspect: true)
+      record(.suspect, now)
       return hasDelivered && suspects * 2 <= answers.count ? .end : .doubtRoute
     case .rejected:
-      record(isSuspect: false)
+      record(.other, now)
       return .keep
     case .retry, .misconfigured:
       // No answer about a token.
@@ -53,14 +63,21 @@ public struct DeletionGuard: Sendable {
     }
   }
 
-  private mutating func record(isSuspect: Bool) {
+  /// Whether too many have died of late to be believed.
+  func isBurst(now: Date) -> Bool {
+    let recent = answers.filter { now.timeIntervalSince($0.time) < Self.burstInterval }
+    let deaths = recent.count { $0.answer == .dead }
+    return deaths > Self.mostDeaths && deaths * 2 > recent.count
+  }
+
+  private mutating func record(_ answer: Answer, _ now: Date) {
     if answers.count < Self.window {
-      answers.append(isSuspect)
+      answers.append((answer, now))
     } else {
-      if answers[next] { suspects -= 1 }
-      answers[next] = isSuspect
+      if answers[next].answer == .suspect { suspects -= 1 }
+      answers[next] = (answer, now)
       next = (next + 1) % Self.window
     }
-    if isSuspect { suspects += 1 }
+    if answer == .suspect { suspects += 1 }
   }
 }

@@ -68,12 +68,13 @@ extension RouteRecords.Record {
   fileprivate mutating func judge(
     _ outcome: Outcome, _ registration: RegistrationReference, _ now: Date
   ) -> (DeletionGuard.Verdict, RouteRecords.Change?) {
-    let verdict = deletionGuard.judge(outcome, registeredAt: registration.registeredAt)
+    let verdict = deletionGuard.judge(outcome, registeredAt: registration.registeredAt, now: now)
     switch (verdict, outcome) {
-    case (.doubtRoute, .suspect(let reason)) where doubt == nil:
+    case (.doubtRoute, .suspect(let reason)) where doubt == nil,
+      (.doubtRoute, .dead(let reason, _)) where doubt == nil:
       doubt = (reason, now)
       return (verdict, .doubted(reason))
-    case (_, .delivered) where doubt != nil:
+    case (_, .delivered) where doubt != nil && !deletionGuard.isBurst(now: now):
       doubt = nil
       return (verdict, .trusted)
     default:
