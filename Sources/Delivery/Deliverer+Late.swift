@@ -10,6 +10,8 @@ extension Deliverer {
   struct LateTry: Sendable {
     let delivery: Delivery
     let way: Way
+    /// Before it was sent.
+    let began: Date
     let answer: @Sendable () async -> Outcome
   }
 
@@ -34,6 +36,7 @@ extension Deliverer {
     _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
     late: @escaping @Sendable (Leftover?) -> Void
   ) async -> [OutboxTry] {
+    let began = now()
     let endings = await send(entries.map(\.delivery), within: timeout, schedule: nil)
     var results: [DeliveryResult] = []
     let tries = zip(entries, endings).map { entry, ending -> OutboxTry in
@@ -51,12 +54,13 @@ extension Deliverer {
         results.append(.queued)
         if let answer {
           settle(
-            LateTry(delivery: entry.delivery, way: way, answer: answer), under: entry.lease, then: late)
+            LateTry(delivery: entry.delivery, way: way, began: began, answer: answer), under: entry.lease,
+            then: late)
         }
         return .underWay
       }
     }
-    await keepBooks(of: entries.map(\.delivery), &results)
+    await keepBooks(of: entries.map(\.delivery), sentAfter: began, &results)
     return tries
   }
 
@@ -81,7 +85,7 @@ extension Deliverer {
       switch judge(outcome, of: late.delivery, over: late.way) {
       case .result(let result):
         var results = [result]
-        await keepBooks(of: [late.delivery], &results)
+        await keepBooks(of: [late.delivery], sentAfter: late.began, &results)
         fate = .remove
       case .leftover(let leftover):
         left = leftover

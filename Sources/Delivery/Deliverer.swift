@@ -41,6 +41,7 @@ public final class Deliverer: Sendable {
   public func deliver(_ deliveries: [Delivery], within limit: Duration? = nil) async throws
     -> [DeliveryResult]
   {
+    let began = now()
     let endings = await send(deliveries, within: limit ?? deadline, schedule: .inRequest)
     var leftovers: [(delivery: Delivery, route: Route, dueAt: Date)] = []
     var late: [(index: Int, try: LateTry)] = []
@@ -55,7 +56,7 @@ public final class Deliverer: Sendable {
         leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
       case .underWay(let way, let answer):
         if let answer {
-          late.append((leftovers.count, LateTry(delivery: delivery, way: way, answer: answer)))
+          late.append((leftovers.count, LateTry(delivery: delivery, way: way, began: began, answer: answer)))
         }
         leftovers.append((delivery, way.route, now() + lease))
       }
@@ -71,7 +72,7 @@ public final class Deliverer: Sendable {
       for (_, late) in late { settle(late, under: nil) }
       throw error
     }
-    await keepBooks(of: deliveries, &results)
+    await keepBooks(of: deliveries, sentAfter: began, &results)
     return results
   }
 
@@ -185,7 +186,7 @@ extension Deliverer {
     switch change {
     case .doubted(let reason):
       logger.warning(
-        "the provider refuses too many tokens: their registrations stay",
+        "the provider refuses too many tokens, or calls too many dead: their registrations stay",
         metadata: [
           "route": "\(route)", "kind": "\(delivery.registration.kind)", "reason": "\(reason)",
         ])
@@ -221,12 +222,12 @@ extension Deliverer {
   /// Ends the registrations that have ended and writes down what was refused. A registration that
   /// was made again meanwhile stays, and so does every one while the database cannot be written:
   /// the provider will say the same next time.
-  func keepBooks(of deliveries: [Delivery], _ results: inout [DeliveryResult]) async {
+  func keepBooks(of deliveries: [Delivery], sentAfter began: Date, _ results: inout [DeliveryResult]) async {
     var ending: [RegistrationBook.Failure] = []
     var refused: [RegistrationBook.Failure] = []
     for (delivery, result) in zip(deliveries, results) {
       switch result {
-      case .ended(let reason): ending.append(delivery.failure(reason))
+      case .ended(let reason): ending.append(delivery.failure(reason, sentAfter: began))
       case .refused(let reason): refused.append(delivery.failure(reason))
       case .delivered, .queued, .unconfigured: break
       }
@@ -253,7 +254,10 @@ extension Deliverer {
 }
 
 extension Delivery {
-  fileprivate func failure(_ reason: Reason) -> RegistrationBook.Failure {
-    .init(registration, reason: reason.description)
+  /// - Parameter began: FCM's answer is about the time when it was asked, APNs' about a time that it names.
+  fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> RegistrationBook.Failure {
+    var failure = RegistrationBook.Failure(registration, reason: reason.description)
+    if case .fcm = push { failure.holdsBefore = began }
+    return failure
   }
 }

@@ -91,4 +91,25 @@ struct LegacyRegistrationsTests {
     try await store.book.note([.init(renewed.reference, reason: "BadDeviceToken")])
     #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.text("BadDeviceToken")]])
   }
+
+  @Test("that a provider has declared dead go wherever they were registered before it was asked")
+  func endElsewhere() async throws {
+    let store = try await Store()
+    let legacy = legacy(store)
+    let user = try #require(LegacyUser(id: 10, uuid: nil))
+    let token = try PushToken("fcm:token", kind: .fcm)
+    var found: [RegistrationReference] = []
+    var asked = Date.distantPast
+    for (index, name) in ["a", "b", "c"].enumerated() {
+      let server = try await store.server("\(name).example.org").server.id
+      if index == 2 { asked = store.clock.now }
+      try await legacy.register(token, iosAppID: nil, for: user, server: server, realm: nil)
+      store.clock.advance(1)
+      found.append(try #require(try await legacy.find(token, of: user, server: server)).reference)
+    }
+    // The third registered when the notification for the first was on its way.
+    let failure = RegistrationBook.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
+    #expect(try await store.book.end([failure]) == [found[0]])
+    #expect(try await store.book.living(found) == [found[2].row])
+  }
 }

@@ -9,11 +9,15 @@ public struct RegistrationBook: Sendable {
     public var registration: RegistrationReference
     /// The reason's name, out of a small set.
     public var reason: String
+    /// What the provider says of the token it says of whatever was registered with it before this; nil if it does
+    /// not follow.
+    public var holdsBefore: Date?
 
     /// A failure by its parts.
-    public init(_ registration: RegistrationReference, reason: String) {
+    public init(_ registration: RegistrationReference, reason: String, holdsBefore: Date? = nil) {
       self.registration = registration
       self.reason = reason
+      self.holdsBefore = holdsBefore
     }
   }
 
@@ -30,8 +34,8 @@ public struct RegistrationBook: Sendable {
   /// meanwhile stays (`spec/decisions.md` 7).
   ///
   /// An end-to-end encrypted one stays as expired, so that its server can be told; others are forgotten
-  /// at once, a legacy one together with the older ones of the same token and
-  /// app, whichever server or user they are of (`spec/zulip.md` E.7).
+  /// at once, a legacy one together with those of the same token and app that were registered no later, or before
+  /// the provider was asked, whichever server or user they are of.
   ///
   /// - Returns: those that are at an end now, by this call or by another one before it.
   public func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
@@ -45,7 +49,9 @@ public struct RegistrationBook: Sendable {
         let statement =
           switch registration.kind {
           case .e2ee: Statement(expireE2EE, arguments: key + [now, .text(failure.reason)])
-          case .legacy: Statement(forgetLegacy, arguments: key)
+          case .legacy:
+            Statement(
+              forgetLegacy, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
           case .nextcloud: Statement(forgetNextcloud, arguments: key)
           }
         if try connection.run(statement) > 0 { ended.insert(registration) }
@@ -117,7 +123,8 @@ private let forgetLegacy = """
   DELETE FROM legacy_registrations WHERE id IN (
     SELECT other.id FROM legacy_registrations dead JOIN legacy_registrations other
       ON other.token_hash = dead.token_hash AND other.kind = dead.kind
-      AND other.ios_app_id IS NOT DISTINCT FROM dead.ios_app_id AND other.registered_at <= dead.registered_at
+      AND other.ios_app_id IS NOT DISTINCT FROM dead.ios_app_id 
+      AND (other.registered_at <= dead.registered_at OR other.registered_at < $3)
     WHERE dead.id = $1 AND dead.registered_at = $2)
   """
 
