@@ -324,7 +324,7 @@ let package = Package(
     .testTarget(
       name: "WireTests",
       dependencies: [
-        "Wire",
+        "TestSupport", "Wire",
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),
         .product(name: "NIOCore", package: "swift-nio"),

@@ -63,7 +63,7 @@ public struct Backend: Sendable {
 
 extension Backend {
   /// The body of a request, which has no members but these.
-  static func body(of request: Request, members: Set<String>) async throws -> Field {
+  static func body(of request: Request, members: Set<Name>) async throws -> Field {
     let body = try await Field.body(of: request, limit: maximumBodyBytes)
     try body.forbidMembers(except: members)
     return body

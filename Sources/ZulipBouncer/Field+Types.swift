@@ -17,13 +17,6 @@ extension Field {
   /// The field, unless it is null; that it is there is still to be found out.
   var nullable: Field? { value == .null ? nil : self }
 
-  /// A text that a database keeps: one without U+0000.
-  func storableText() throws(APIError) -> String {
-    let text = try string()
-    guard !text.utf8.contains(0) else { throw error("has invalid format") }
-    return text
-  }
-
   /// Seconds since 1970, in the years that a calendar has.
   func time() throws(APIError) -> Date {
     let seconds = try number()
@@ -42,7 +35,7 @@ extension Field {
   /// One of the texts that the cases stand for.
   func choice<Choice: RawRepresentable>(_: Choice.Type) throws(APIError) -> Choice
   where Choice.RawValue == String {
-    guard case .string(let text) = try existing(), let choice = Choice(rawValue: text) else {
+    guard let text = try existing().string, let choice = Choice(rawValue: text) else {
       throw APIError("Invalid \(path)")
     }
     return choice

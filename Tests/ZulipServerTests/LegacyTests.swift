@@ -24,7 +24,7 @@ import Wire
 
   private func fields(_ call: BouncerClient.Call) throws -> [String: String] {
     Dictionary(
-      try #require(Form.parse(call.body)).map { ($0.name, $0.value) }, uniquingKeysWith: { $1 })
+      try #require(Form.parse(call.body)).map { ($0.name.text, $0.value) }, uniquingKeysWith: { $1 })
   }
 
   private func tokens(_ client: Client) async throws -> [String] {

@@ -27,7 +27,7 @@ extension JSON {
       output.append(UInt8(ascii: "{"))
       for (index, member) in object.members.enumerated() {
         if index > 0 { output.append(UInt8(ascii: ",")) }
-        Self.writePHP(member.name, to: &output, hexTags: hexTags)
+        Self.writePHP(member.name.text, to: &output, hexTags: hexTags)
         output.append(UInt8(ascii: ":"))
         member.value.writePHP(to: &output, hexTags: hexTags)
       }

@@ -1,10 +1,10 @@
 internal import Registrations
 
 extension NextcloudRegistration.AppKind {
-  /// By the `User-Agent` of the official apps; rebranded ones are unknown (`spec/nextcloud.md` 3.3).
+  /// By the `User-Agent` of the official apps; rebranded ones are unknown.
   init(userAgent: String) {
     func begins(with agents: String...) -> Bool {
-      agents.contains { userAgent.hasPrefix("Mozilla/5.0 (\($0)") }
+      agents.contains { userAgent.utf8.starts(with: "Mozilla/5.0 (\($0)".utf8) }
     }
     if begins(with: "Android) Nextcloud-Talk v", "iOS) Nextcloud-Talk v") {
       self = .talk

@@ -75,7 +75,7 @@ public struct BouncerKeyFiles: Sendable {
     }
     let keys = try pairs.members.map { member in
       guard let pair = member.value.string.flatMap(BouncerKeyPair.init(privateKey:)),
-        pair.publicKeyBase64 == member.name
+        Name(pair.publicKeyBase64) == member.name
       else { throw Failure(description: "\(path): the private key of \(member.name) does not fit it") }
       return Key(pair: pair, createdAt: now, state: .active)
     }

@@ -2,8 +2,7 @@ import Foundation
 import HTTPTypes
 public import Hummingbird
 
-/// The two halves of an `Authorization: Basic` header (RFC 7617), read with upstream's errors
-/// (`spec/zulip.md` A.5).
+/// The two halves of an `Authorization: Basic` header (RFC 7617), read with upstream's errors.
 public struct BasicCredentials: Sendable {
   /// What stands before the colon.
   public let user: String
@@ -23,7 +22,8 @@ public struct BasicCredentials: Sendable {
     guard words.count == 2, let bytes = Data(base64Encoded: Data(words[1])),
       let colon = bytes.firstIndex(of: UInt8(ascii: ":")), !bytes[(colon + 1)...].contains(UInt8(ascii: ":")),
       let user = String(validating: bytes[..<colon], as: UTF8.self),
-      let password = String(validating: bytes[(colon + 1)...], as: UTF8.self)
+      let password = String(validating: bytes[(colon + 1)...], as: UTF8.self), user.isStorable,
+      password.isStorable
     else { throw Self.invalid }
     self.user = user
     self.password = password

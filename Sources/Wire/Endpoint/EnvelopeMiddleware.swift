@@ -87,8 +87,8 @@ public struct EnvelopeMiddleware: RouterMiddleware {
   static func client(peer: String, forwardedFor: String?, trusted: Set<String>) -> String {
     guard trusted.contains(peer), let forwardedFor else { return peer }
     var client = peer
-    for hop in forwardedFor.split(separator: ",").reversed() {
-      let hop = String(hop).strippingWhitespace()
+    for hop in forwardedFor.utf8.split(separator: UInt8(ascii: ",")).reversed() {
+      let hop = String(Substring(hop)).strippingWhitespace()
       guard hop.utf8.count <= 45, !hop.isEmpty else { break }
       client = hop
       if !trusted.contains(hop) { break }

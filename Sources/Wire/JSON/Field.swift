@@ -1,7 +1,7 @@
 public import Hummingbird
 
 /// A place in a JSON document from outside: what stands there, if anything does, and how an error
-/// names it. Reading it as a type throws the 400 that the caller should see (`spec/zulip.md` A.4).
+/// names it. Reading it as a type throws the 400 that the caller should see.
 public struct Field: Sendable {
   /// What stands there; nil if nothing does.
   public let value: JSON?
@@ -40,9 +40,10 @@ public struct Field: Sendable {
     value == nil || value == .null ? nil : self
   }
 
-  /// The text of a string.
+  /// The text of a string, one that can be kept (``Swift/String/isStorable``).
   public func string() throws(APIError) -> String {
     guard case .string(let text) = try existing() else { throw error("is not a string") }
+    guard text.isStorable else { throw error("has invalid format") }
     return text
   }
 
@@ -69,9 +70,22 @@ public struct Field: Sendable {
   }
 
   /// The elements of an array.
-  public func elements() throws(APIError) -> [Field] {
+  public func elements() throws(APIError) -> Elements {
     guard case .array(let elements) = try existing() else { throw error("is not a list") }
-    return elements.enumerated().map { Field($1, path: "\(path)[\($0)]") }
+    return Elements(values: elements, path: path)
+  }
+
+  /// The elements of an array, each made when it is asked for: there may be a lot of them.
+  public struct Elements: RandomAccessCollection, Sendable {
+    fileprivate let values: [JSON]
+    fileprivate let path: String
+
+    /// 0
+    public var startIndex: Int { 0 }
+    /// How many there are.
+    public var endIndex: Int { values.count }
+    /// One of them.
+    public subscript(index: Int) -> Field { Field(values[index], path: "\(path)[\(index)]") }
   }
 
   /// The members of an object.
@@ -81,9 +95,9 @@ public struct Field: Sendable {
   }
 
   /// Checks that an object has no members but these.
-  public func forbidMembers(except allowed: Set<String>) throws(APIError) {
+  public func forbidMembers(except allowed: Set<Name>) throws(APIError) {
     for member in try members().members where !allowed.contains(member.name) {
-      throw APIError("Argument \"\(member.name)\" at \(self[member.name].path) is unexpected")
+      throw APIError("Argument \"\(member.name)\" at \(self[member.name.text].path) is unexpected")
     }
   }
 

@@ -131,7 +131,7 @@ private struct Parser {
         guard current == UInt8(ascii: ":") else { throw failure }
         index += 1
         skipSpace()
-        members.append(JSON.Object.Member(name, try value()))
+        members.append(JSON.Object.Member(Name(name), try value()))
         skipSpace()
         guard current == UInt8(ascii: ",") else { break }
         index += 1

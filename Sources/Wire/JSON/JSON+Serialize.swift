@@ -22,7 +22,7 @@ extension JSON {
       Self.write(elements, between: "[", "]", to: &output) { $0.write(to: &$1) }
     case .object(let object):
       Self.write(object.members, between: "{", "}", to: &output) { member, output in
-        Self.write(member.name, to: &output)
+        Self.write(member.name.text, to: &output)
         output.append(UInt8(ascii: ":"))
         member.value.write(to: &output)
       }

@@ -2,9 +2,10 @@
 ///
 /// Foundation's decoder takes `1.0` for an integer, tells errors in its own words and costs several
 /// times as much where most of a document is passed on unread; the wires here want the first
-/// mistake named by its path (`spec/zulip.md` A.4) and whole numbers told apart from others. Hence a
-/// small value type of our own.
-public enum JSON: Sendable, Hashable {
+/// mistake named by its path and whole numbers told apart from others. Hence a small value type of our own.
+///
+/// Names and strings are the same if their bytes are.
+public enum JSON: Sendable, Equatable {
   /// `null`
   case null
   /// `true` or `false`
@@ -21,19 +22,22 @@ public enum JSON: Sendable, Hashable {
   case object(Object)
 
   /// An object: its members in the order of the document. Of members with one name the last counts.
-  public struct Object: Sendable, Hashable, ExpressibleByDictionaryLiteral {
+  public struct Object: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     /// A name with its value.
-    public struct Member: Sendable, Hashable {
+    public struct Member: Sendable, Equatable {
       /// The name.
-      public var name: String
+      public var name: Name
       /// The value.
       public var value: JSON
 
       /// A member.
-      public init(_ name: String, _ value: JSON) {
+      public init(_ name: Name, _ value: JSON) {
         self.name = name
         self.value = value
       }
+
+      /// A member.
+      public init(_ name: String, _ value: JSON) { self.init(Name(name), value) }
     }
 
     /// Every member, in order.
@@ -46,13 +50,14 @@ public enum JSON: Sendable, Hashable {
 
     /// An object written as a literal.
     public init(dictionaryLiteral elements: (String, JSON)...) {
-      members = elements.map(Member.init)
+      members = elements.map { Member($0, $1) }
     }
 
     /// The value of a name; setting nil removes it.
     public subscript(name: String) -> JSON? {
-      get { members.last { $0.name == name }?.value }
+      get { members.last { $0.name.text.hasSameBytes(as: name) }?.value }
       set {
+        let name = Name(name)
         guard let newValue else { return members.removeAll { $0.name == name } }
         if let index = members.lastIndex(where: { $0.name == name }) {
           members[index].value = newValue
@@ -70,9 +75,24 @@ extension JSON {
     if case .object(let object) = self { object[name] } else { nil }
   }
 
-  /// The text of a string; nil for any other value.
+  /// The text of a string; nil for any other value, and for a text that nobody could keep
+  /// (``Swift/String/isStorable``).
   public var string: String? {
-    if case .string(let text) = self { text } else { nil }
+    if case .string(let text) = self, text.isStorable { text } else { nil }
+  }
+
+  /// Whether both are the same value, spelled the same way.
+  public static func == (left: JSON, right: JSON) -> Bool {
+    switch (left, right) {
+    case (.null, .null): true
+    case (.bool(let left), .bool(let right)): left == right
+    case (.integer(let left), .integer(let right)): left == right
+    case (.number(let left), .number(let right)), (.string(let left), .string(let right)):
+      left.hasSameBytes(as: right)
+    case (.array(let left), .array(let right)): left == right
+    case (.object(let left), .object(let right)): left == right
+    default: false
+    }
   }
 
   /// How deep arrays and objects are nested in it, itself included; 0 for any other value.
@@ -105,7 +125,7 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
   public init(arrayLiteral elements: JSON...) { self = .array(elements) }
   /// An object.
   public init(dictionaryLiteral elements: (String, JSON)...) {
-    self = .object(Object(elements.map(Object.Member.init)))
+    self = .object(Object(elements.map { Object.Member($0, $1) }))
   }
 
   /// An integer, or null.

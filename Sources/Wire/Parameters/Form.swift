@@ -7,10 +7,24 @@ public enum Form {
   /// More fields than any caller sends.
   public static let maximumFields = 1000
 
+  /// A field of a form.
+  public struct Field: Sendable {
+    /// The name.
+    public let name: Name
+    /// The value.
+    public let value: String
+
+    /// A field.
+    public init(name: Name, value: String) {
+      self.name = name
+      self.value = value
+    }
+  }
+
   /// The fields in order; nil if there are too many.
   public static func parse(
     _ bytes: some Collection<UInt8>, maximumFields: Int = maximumFields
-  ) -> [(name: String, value: String)]? {
+  ) -> [Field]? {
     if let fields = bytes.withContiguousStorageIfAvailable({ parse(buffer: $0, maximumFields) }) {
       return fields
     }
@@ -19,14 +33,14 @@ public enum Form {
 
   private static func parse(
     buffer bytes: UnsafeBufferPointer<UInt8>, _ maximumFields: Int
-  ) -> [(name: String, value: String)]? {
-    var fields: [(name: String, value: String)] = []
+  ) -> [Field]? {
+    var fields: [Field] = []
     for field in bytes.split(separator: UInt8(ascii: "&")) {
       guard fields.count < maximumFields else { return nil }
       let equals = field.firstIndex(of: UInt8(ascii: "="))
       let name = field[..<(equals ?? field.endIndex)]
       let value = equals.map { field[field.index(after: $0)...] } ?? field[field.endIndex...]
-      fields.append((decode(name), decode(value)))
+      fields.append(Field(name: Name(decode(name)), value: decode(value)))
     }
     return fields
   }

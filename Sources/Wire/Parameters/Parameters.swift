@@ -2,13 +2,21 @@ import HTTPTypes
 public import Hummingbird
 
 /// The parameters of a request: those of its form first, then those of its query string
-/// (`spec/zulip.md` A.3). A parameter is declared by asking for it; the errors are upstream's (A.4).
+/// as Zulip has it. A parameter is declared by asking for it; the errors are upstream's.
 public struct Parameters: Sendable {
-  private let fields: [(name: String, value: String)]
-  private var declared: Set<String> = []
+  private let fields: [Form.Field]
+  private var declared: Set<Name> = []
 
   /// Parameters by name, for callers that have no request.
   public init(_ fields: [(name: String, value: String)]) {
+    self.fields = fields.map { Form.Field(name: Name($0), value: $1) }
+  }
+
+  /// - Throws: 400 where one of them is no text that can be kept (``Swift/String/isStorable``).
+  private init(checking fields: [Form.Field]) throws(APIError) {
+    if let unfit = fields.first(where: { !$0.value.isStorable }) {
+      throw APIError("\(unfit.name) has invalid format")
+    }
     self.fields = fields
   }
 
@@ -16,12 +24,12 @@ public struct Parameters: Sendable {
   public static func read(from request: Request, limit: Int) async throws -> Parameters {
     let body = try await request.body.collect(upTo: limit)
     let type = request.headers[.contentType] ?? "application/x-www-form-urlencoded"
-    let isForm = type.lowercased().hasPrefix("application/x-www-form-urlencoded")
+    let isForm = type.dropping(prefix: "application/x-www-form-urlencoded") != nil
     guard let form = isForm ? Form.parse(body.readableBytesView) : [],
       let query = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? []
     else { throw APIError("Too many parameters") }
     // Of fields with one name the last counts, and the form goes before the query.
-    return Parameters(query + form)
+    return try Parameters(checking: query + form)
   }
 
   /// Reads the query string alone, for requests whose body is JSON.
@@ -29,17 +37,18 @@ public struct Parameters: Sendable {
     guard let fields = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? [] else {
       throw APIError("Too many parameters")
     }
-    self.init(fields)
+    try self.init(checking: fields)
   }
 
   /// The value of a parameter, if it was sent.
   public mutating func optional(_ name: String) -> String? {
+    let name = Name(name)
     declared.insert(name)
     return fields.last { $0.name == name }?.value
   }
 
   /// Declares parameters that may be sent and change nothing.
-  public mutating func ignore(_ names: Set<String>) {
+  public mutating func ignore(_ names: Set<Name>) {
     declared.formUnion(names)
   }
 
@@ -76,11 +85,12 @@ public struct Parameters: Sendable {
     }
   }
 
-  /// The answer of success, which names the parameters that were sent but never asked for (A.2).
+  /// The answer of success, which names the parameters that were sent but never asked for.
   public func success(_ members: [JSON.Object.Member] = []) -> Response {
     let ignored = Set(fields.map(\.name)).subtracting(declared).sorted()
     let note: [JSON.Object.Member] =
-      ignored.isEmpty ? [] : [.init("ignored_parameters_unsupported", .array(ignored.map(JSON.string)))]
+      ignored.isEmpty
+      ? [] : [.init("ignored_parameters_unsupported", .array(ignored.map { .string($0.text) }))]
     return Envelope.success(members + note)
   }
 }

@@ -15,12 +15,12 @@ extension AnalyticsUpload {
     }
     let auditEvents = try parameters.optionalJSON("realmauditlog_rows")?.map(AuditEvent.init)
     let realms = try parameters.optionalJSON("realms")?.map(RealmDescription.init)
-    let version = try parameters.optionalJSON("version")?.storableText()
-    let mergeBase = try parameters.optionalJSON("merge_base")?.storableText()
+    let version = try parameters.optionalJSON("version")?.string()
+    let mergeBase = try parameters.optionalJSON("merge_base")?.string()
     let apiFeatureLevel = try parameters.optionalInteger("api_feature_level")
     self.init(
-      version: version.map { String($0.prefix(Self.maximumVersionLength)) },
-      mergeBase: mergeBase.map { String($0.prefix(Self.maximumVersionLength)) },
+      version: version.map { String($0.unicodeScalars.prefix(Self.maximumVersionLength)) },
+      mergeBase: mergeBase.map { String($0.unicodeScalars.prefix(Self.maximumVersionLength)) },
       apiFeatureLevel: apiFeatureLevel,
       realmCounts: realmCounts, installationCounts: installationCounts, auditEvents: auditEvents,
       realms: realms)
@@ -33,7 +33,7 @@ extension AnalyticsUpload.Count {
     let realmID = try realmID()
     self.init(
       remoteID: try field["id"].integer(), realmID: realmID, property: property,
-      subgroup: try field["subgroup"].nullable?.storableText(), endTime: try field["end_time"].time(),
+      subgroup: try field["subgroup"].nullable?.string(), endTime: try field["end_time"].time(),
       value: try field["value"].integer())
   }
 }
@@ -58,7 +58,7 @@ extension AnalyticsUpload.AuditEvent {
 }
 
 extension RealmDescription {
-  private static let members: Set<String> = [
+  private static let members: Set<Name> = [
     "id", "host", "url", "name", "org_type", "date_created", "deactivated", "is_system_bot_realm",
     "authentication_methods", "uuid", "uuid_owner_secret",
   ]
@@ -67,9 +67,9 @@ extension RealmDescription {
   /// Reads what a server says of a realm.
   init(_ field: Field) throws(APIError) {
     let id = try field["id"].integer()
-    let host = try field["host"].storableText()
+    let host = try field["host"].string()
     _ = try field["url"].string()
-    let name = try field["name"].ifSent?.storableText() ?? ""
+    let name = try field["name"].ifSent?.string() ?? ""
     let orgType = try field["org_type"].ifSent?.integer() ?? 0
     guard Self.orgTypes.contains(orgType) else {
       throw APIError("Invalid \(field["org_type"].path): Value error, Not a valid org_type value")
@@ -87,9 +87,9 @@ extension RealmDescription {
   /// Sorted by name, so that another order is no change.
   private static func authenticationMethods(_ field: Field?) throws(APIError) -> String {
     guard let field else { return "{}" }
-    let members = try field.members().members
-    for member in members { _ = try field[member.name].bool() }
-    let flags = Dictionary(members.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
-    return JSON.object(JSON.Object(flags.sorted { $0.key < $1.key }.map(JSON.Object.Member.init))).text
+    var flags: [Name: JSON] = [:]
+    for member in try field.members().members { flags[member.name] = member.value }
+    for (name, value) in flags { _ = try Field(value, path: "\(field.path)[\"\(name)\"]").bool() }
+    return JSON.object(JSON.Object(flags.sorted { $0.key < $1.key }.map { .init($0.key, $0.value) })).text
   }
 }

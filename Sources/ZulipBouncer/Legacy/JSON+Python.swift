@@ -17,7 +17,7 @@ extension JSON {
     case .array(let elements): "[\(elements.map(\.pythonRepresentation).joined(separator: ", "))]"
     case .object(let object):
       "{"
-        + object.members.map { "\(Self.pythonLiteral($0.name)): \($0.value.pythonRepresentation)" }
+        + object.members.map { "\(Self.pythonLiteral($0.name.text)): \($0.value.pythonRepresentation)" }
         .joined(separator: ", ") + "}"
     }
   }
@@ -31,7 +31,7 @@ extension JSON {
   }
 
   private static func pythonLiteral(_ text: String) -> String {
-    let quote: Unicode.Scalar = text.contains("'") && !text.contains("\"") ? "\"" : "'"
+    let quote: Unicode.Scalar = text.utf8.contains(0x27) && !text.utf8.contains(0x22) ? "\"" : "'"
     var literal = String(quote)
     for scalar in text.unicodeScalars {
       switch scalar {

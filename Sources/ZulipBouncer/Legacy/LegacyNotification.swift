@@ -45,8 +45,8 @@ struct LegacyNotification {
       return
     }
     var ids: [Int64] = []
-    for word in text.split(separator: ",", omittingEmptySubsequences: false) {
-      guard let id = Int64(String(word).strippingWhitespace()) else {
+    for word in text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+      guard let id = Int64(String(Substring(word)).strippingWhitespace()) else {
         throw field["zulip_message_ids"].error("has invalid format")
       }
       ids.append(id)
@@ -84,9 +84,11 @@ struct LegacyNotification {
     apns["alert"] == nil && apns["custom"]?["zulip"]?["event"]?.string == "remove"
   }
 
-  /// The data for FCM, all of it text.
+  /// The data for FCM, all of it text, but for members with names that no app could read.
   var fcmData: [String: String] {
-    Dictionary(fcm.members.map { ($0.name, $0.value.pythonText) }, uniquingKeysWith: { $1 })
+    Dictionary(
+      fcm.members.lazy.filter { $0.name.text.isStorable }.map { ($0.name.text, $0.value.pythonText) },
+      uniquingKeysWith: { $1 })
   }
 
   /// How urgent it is for FCM.
@@ -95,9 +97,9 @@ struct LegacyNotification {
     others["priority"] = nil
     let priority: FCMMessage.Priority
     switch options["priority"] {
-    case nil: priority = fcm["event"]?.string == "message" ? .high : .normal
-    case .string("high"): priority = .high
-    case .string("normal"): priority = .normal
+    case nil: priority = fcm["event"] == "message" ? .high : .normal
+    case "high": priority = .high
+    case "normal": priority = .normal
     case .some(let other):
       throw APIError("Invalid GCM option to bouncer: priority \(other.pythonRepresentation)")
     }

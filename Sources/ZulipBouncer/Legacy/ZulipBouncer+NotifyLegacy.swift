@@ -16,6 +16,7 @@ extension ZulipBouncer {
   ) async throws -> Response {
     let body = try await Field.body(of: request, limit: configuration.maximumBodyBytes)
     let call = try LegacyCall(body)
+    let query = try Parameters(query: request)
     let realm = try await legacyRealm(call.realmUUID, of: server, context)
     let reach = try await dependencies.legacy.reach(call.user, server: server.id, realm: realm)
     report(reach, realm, context.logger)
@@ -37,7 +38,7 @@ extension ZulipBouncer {
     func total(_ kind: PushToken.Kind) -> JSON {
       .integer(Int64(reach.registrations.count { $0.token.kind == kind }))
     }
-    return try Parameters(query: request).success([
+    return query.success([
       .init("total_android_devices", total(.fcm)), .init("total_apple_devices", total(.apns)),
       .init(
         "deleted_devices",
@@ -60,6 +61,7 @@ extension ZulipBouncer {
     try body.forbidMembers(except: [
       "token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload",
     ])
+    let query = try Parameters(query: request)
     let token = try? PushToken(text, legacyKind: kind)
     _ = try await legacyRealm(realmUUID, of: server, context)
     guard let token,
@@ -72,7 +74,7 @@ extension ZulipBouncer {
     let batch = try LegacyBatch(
       .test(payload, now: now), to: [registration], now: now, logger: context.logger)
     _ = try await deliver(batch.deliveries, of: server)
-    return try Parameters(query: request).success()
+    return query.success()
   }
 
   private func report(_ reach: LegacyRegistrations.Reach, _ realm: RemoteRealm?, _ logger: Logger) {

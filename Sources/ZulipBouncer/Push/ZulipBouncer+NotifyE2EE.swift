@@ -11,13 +11,13 @@ extension ZulipBouncer {
     let notification = try NotifyRequest(
       try await Field.body(
         of: request, limit: configuration.maximumBodyBytes, cutBelow: NotifyRequest.depth))
+    let query = try Parameters(query: request)
     let realm = try await realm(named: notification.realmUUID, of: server)
     let (found, unreadable) = try await dependencies.registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(
       notification, registrations: found, unreadable: unreadable, logger: context.logger)
     let results = try await deliver(batch.deliveries, of: server)
-    let query = try Parameters(query: request)
     return query.success(batch.answer(results) + [.init("realm_push_status", Self.pushStatus)])
   }
 

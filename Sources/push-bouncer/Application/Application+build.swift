@@ -22,6 +22,8 @@ struct BouncerService {
   let publicPort: Port
   /// The operator's listener's port, once it listens.
   let adminPort: Port
+  /// What answers strangers, and on which paths.
+  let endpoints: Endpoints
   let keyFolder: KeyFolder
   let logger: Logger
 
@@ -98,6 +100,12 @@ struct BouncerService {
       [.init(Double((try? await builtIn.devices.legacyTokens.jobCount()) ?? 0))]
     }
     let adminPort = Port()
+    let endpoints = Endpoints(trustedProxies: Set(configuration.http.trustedProxies)) { router in
+      bouncer.addRoutes(to: router)
+      builtIn.server.addRoutes(to: router)
+      backend.addRoutes(to: router)
+      nextcloud?.addRoutes(to: router)
+    }
     return BouncerService(
       services: [
         Closing { await store.database.close() },
@@ -134,13 +142,7 @@ struct BouncerService {
           limit: .seconds(1)),
         Bounded(
           listener: try publicListener(
-            configuration, socket: sockets.public, port: publicPort, logger: logger
-          ) { router in
-            bouncer.addRoutes(to: router)
-            builtIn.server.addRoutes(to: router)
-            backend.addRoutes(to: router)
-            nextcloud?.addRoutes(to: router)
-          },
+            configuration, endpoints, socket: sockets.public, port: publicPort, logger: logger),
           limit: max(drainLimit, configuration.delivery.deadline + .seconds(3))),
         Repeating {
           await manager?.follow(store.database, logger: logger) {
@@ -153,7 +155,8 @@ struct BouncerService {
           builtIn.bell.close()
         },
       ],
-      publicPort: publicPort, adminPort: adminPort, keyFolder: keyFolder, logger: logger)
+      publicPort: publicPort, adminPort: adminPort, endpoints: endpoints, keyFolder: keyFolder,
+      logger: logger)
   }
 
   /// What has been taken waits for the database and the providers as long as it may, and has a moment to be
@@ -161,22 +164,11 @@ struct BouncerService {
   private static let drainLimit = Duration.seconds(15)
 
   private static func publicListener(
-    _ configuration: Configuration, socket: CInt?, port: Port, logger: Logger,
-    addRoutes: (Router<WireContext>) -> Void
+    _ configuration: Configuration, _ endpoints: Endpoints, socket: CInt?, port: Port, logger: Logger
   ) throws -> some ServiceLifecycle.Service {
     let http = configuration.http
-    let router = Router(context: WireContext.self)
-    router.add(middleware: RequestObserver())
-    router.add(middleware: EnvelopeMiddleware(trustedProxies: Set(http.trustedProxies)))
-    // What the admins of Nextcloud look for to see that the proxy is there.
-    router.get("/") { _, _ in
-      Response(
-        status: .notFound, headers: [.contentType: "text/plain; charset=utf-8"],
-        body: ResponseBody(byteBuffer: ByteBuffer(string: "404 page not found")))
-    }
-    addRoutes(router)
     return Listener(
-      responder: router.buildResponder(),
+      responder: endpoints.responder,
       address: .init(host: http.host, port: http.port, keys: "http.host and http.port", passed: socket),
       tls: try http.tls?.serverConfiguration(), logger: logger
     ) { channel in
@@ -195,7 +187,7 @@ struct BouncerService {
     router.add(middleware: EnvelopeMiddleware())
     OperatorRoutes(readiness: readiness, metrics: metrics, token: admin.token).add(to: router)
     return Listener(
-      responder: router.buildResponder(),
+      responder: PlainPaths(router.buildResponder()),
       address: .init(host: admin.host, port: admin.port, keys: "admin.host and admin.port", passed: socket),
       logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }

@@ -157,6 +157,6 @@ struct Answer {
   var message: String { json["msg"]?.string ?? "" }
   /// The names of the members, in order.
   var members: [String] {
-    if case .object(let object) = json { object.members.map(\.name) } else { [] }
+    if case .object(let object) = json { object.members.map(\.name.text) } else { [] }
   }
 }

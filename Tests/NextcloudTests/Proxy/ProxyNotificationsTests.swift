@@ -81,7 +81,7 @@ struct ProxyNotificationsTests {
         #expect(message["message"]?["token"] == .string(phone.token))
         #expect(message["message"]?["notification"] == nil)
         for member in android.members {
-          #expect(message["message"]?["android"]?[member.name] == member.value)
+          #expect(message["message"]?["android"]?[member.name.text] == member.value)
         }
         #expect((message["message"]?["android"]?["ttl"] == nil) == (kind != "voip"))
       }

@@ -16,7 +16,7 @@ final class PlayedProxy: Sendable {
     let body: String
 
     /// The entries, each with its name in the form.
-    var fields: [(name: String, value: String)] { Form.parse(Array(body.utf8)) ?? [] }
+    var fields: [Form.Field] { Form.parse(Array(body.utf8)) ?? [] }
     var entries: [JSON] { fields.compactMap { try? JSON.parse($0.value) } }
     var identifiers: [String] { entries.compactMap { $0["deviceIdentifier"]?.string } }
   }

@@ -7,14 +7,13 @@ internal import Wire
 /// `DELETE` as well as on `POST`. Others are not looked at. Names and values are compared by their bytes:
 /// characters would cost whoever sends thousands of combining marks nothing, and this program much.
 struct DeviceParameters {
-  private var values: [String: String] = [:]
+  private var values: [Name: String] = [:]
   /// What the caller calls itself, the more telling first: Files on Android says it in a field.
   let userAgents: [String]
 
-  private static let names = ["pushToken", "deviceIdentifier", "deviceIdentifierSignature", "userPublicKey"]
-
-  /// The name of a parameter that counts.
-  private static func known(_ name: String) -> String? { names.first { $0.utf8.elementsEqual(name.utf8) } }
+  private static let names: Set<Name> = [
+    "pushToken", "deviceIdentifier", "deviceIdentifierSignature", "userPublicKey",
+  ]
 
   init(_ request: Request, limit: Int) async throws {
     let body = try await request.body.collect(upTo: limit)
@@ -23,19 +22,19 @@ struct DeviceParameters {
       throw ProxyError("There are too many parameters.")
     }
     userAgents =
-      [fields.last { $0.name.utf8.elementsEqual("http.useragent".utf8) }?.value, request.headers[.userAgent]]
-      .compactMap(\.self)
-    for (name, value) in fields + query {
-      guard let name = Self.known(name) else { continue }
-      guard values.updateValue(value, forKey: name)?.utf8.elementsEqual(value.utf8) != false else {
+      [fields.last { $0.name == "http.useragent" }?.value, request.headers[.userAgent]].compactMap(\.self)
+    for field in fields + query where Self.names.contains(field.name) {
+      let (name, value) = (field.name, field.value)
+      guard value.isStorable else { throw ProxyError("\(name) has invalid format.") }
+      guard values.updateValue(value, forKey: name)?.hasSameBytes(as: value) ?? true else {
         throw ProxyError("\(name) is there twice, with different values. Send it once.")
       }
     }
   }
 
-  private static func fields(_ body: ByteBuffer, type: String) throws -> [(name: String, value: String)] {
+  private static func fields(_ body: ByteBuffer, type: String) throws -> [Form.Field] {
     let bytes = body.readableBytesView
-    guard type.lowercased().contains("json") || bytes.first == UInt8(ascii: "{") else {
+    guard type.contains(ascii: "json") || bytes.first == UInt8(ascii: "{") else {
       guard let form = Form.parse(bytes) else { throw ProxyError("There are too many parameters.") }
       return form
     }
@@ -45,18 +44,18 @@ struct DeviceParameters {
     }
     return try object.members.compactMap { member in
       switch member.value {
-      case .string(let text): return (member.name, text)
+      case .string(let text): return Form.Field(name: member.name, value: text)
       case .null: return nil
       default:
-        guard let name = known(member.name) else { return nil }
-        throw ProxyError("\(name) must be a string.")
+        guard names.contains(member.name) else { return nil }
+        throw ProxyError("\(member.name) must be a string.")
       }
     }
   }
 
   /// A parameter that must be there and not be empty.
   func required(_ name: String) throws(ProxyError) -> String {
-    guard let value = values[name], !value.isEmpty else { throw ProxyError("\(name) is missing.") }
+    guard let value = values[Name(name)], !value.isEmpty else { throw ProxyError("\(name) is missing.") }
     return value
   }
 }

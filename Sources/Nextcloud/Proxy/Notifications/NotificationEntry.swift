@@ -64,7 +64,7 @@ final class NotificationEntry: Sendable {
   /// An optional text; empty if it is not there, nil if something else is.
   private static func text(_ json: JSON?) -> String? {
     switch json ?? .null {
-    case .string(let text): text
+    case .string: json?.string
     case .null: ""
     default: nil
     }

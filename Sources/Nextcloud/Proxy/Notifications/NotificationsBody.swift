@@ -9,7 +9,7 @@ enum NotificationsBody {
   static func entries(_ body: ByteBuffer, type: String, maximum: Int) throws(ProxyError)
     -> [NotificationEntry?]
   {
-    if type.lowercased().contains("json") || body.readableBytesView.first == UInt8(ascii: "{") {
+    if type.contains(ascii: "json") || body.readableBytesView.first == UInt8(ascii: "{") {
       return try entries(json: body, maximum: maximum)
     }
     // A form may have other fields too, which count for nothing but must end somewhere.
@@ -37,8 +37,9 @@ enum NotificationsBody {
   }
 
   /// `notifications`, `notifications[]`, `notifications[7]`.
-  private static func isNotification(_ name: String) -> Bool {
-    name.utf8.starts(with: "notifications".utf8)
+  private static func isNotification(_ name: Name) -> Bool {
+    let name = name.text
+    return name.utf8.starts(with: "notifications".utf8)
       && (name.utf8.count == 13 || name.utf8.dropFirst(13).first == UInt8(ascii: "["))
   }
 

@@ -73,10 +73,7 @@ extension NextcloudServer {
   }
 
   private static func bearer(_ request: Request) -> String? {
-    guard let header = request.headers[.authorization], header.lowercased().hasPrefix("bearer ") else {
-      return nil
-    }
-    return String(header.dropFirst(7)).strippingWhitespace()
+    request.headers[.authorization]?.dropping(prefix: "bearer ").map { String($0).strippingWhitespace() }
   }
 
   /// A browser that was lured here would not send the header; nor would it have a bearer token.

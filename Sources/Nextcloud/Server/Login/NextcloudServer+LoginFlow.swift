@@ -114,13 +114,14 @@ extension NextcloudServer {
 
   private static func token(_ context: WireContext) -> String { context.parameters.get("token") ?? "" }
 
-  /// The fields of a form or of a JSON object.
+  /// The fields of a form or of a JSON object; empty for one that is not there or is no text that can be kept.
   private static func fields(of request: Request) async throws -> (String) -> String {
     let body = try await request.body.collect(upTo: maximumLoginBytes)
     let object = body.readableBytesView.first == UInt8(ascii: "{") ? try? JSON.parse(body) : nil
     let fields = object == nil ? Form.parse(body.readableBytesView) ?? [] : []
     return { name in
-      object?[name]?.string ?? fields.last { $0.name.utf8.elementsEqual(name.utf8) }?.value ?? ""
+      let text = object?[name]?.string ?? fields.last { $0.name == Name(name) }?.value ?? ""
+      return text.isStorable ? text : ""
     }
   }
 

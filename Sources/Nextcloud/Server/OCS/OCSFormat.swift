@@ -1,20 +1,30 @@
+internal import Wire
+
 /// How an OCS answer is written: as the parameter `format` says, else the first known type of the `Accept`
-/// header, else XML (`spec/nextcloud.md` 3.1).
-enum OCSFormat: String, Sendable {
+/// header, else XML.
+enum OCSFormat: String, Sendable, CaseIterable {
   case json, xml
 
   init(parameter: String?, accept: String?) {
     if let parameter {
-      self = OCSFormat(rawValue: parameter) ?? .xml
+      self = Self.allCases.first { parameter.hasSameBytes(as: $0.rawValue) } ?? .xml
       return
     }
-    let types = (accept ?? "").split(separator: ",").lazy.map { type in
-      type.prefix { $0 != ";" }.filter { $0 != " " && $0 != "\t" }.lowercased()
-    }
     self =
-      types.compactMap { type in
-        type.hasPrefix("application/") ? OCSFormat(rawValue: String(type.dropFirst(12))) : nil
-      }.first ?? .xml
+      (accept ?? "").utf8.split(separator: UInt8(ascii: ",")).lazy.compactMap(Self.init(type:)).first ?? .xml
+  }
+
+  /// The format of a media type; nil for one that is none.
+  private init?(type: Substring.UTF8View) {
+    let type = type.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)[0]
+      .filter { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t") }
+    guard
+      let name = String(decoding: type, as: UTF8.self).dropping(prefix: "application/"),
+      let format = Self.allCases.first(where: {
+        name.utf8.elementsEqual($0.rawValue.utf8) { $0 | 0x20 == $1 }
+      })
+    else { return nil }
+    self = format
   }
 
   var contentType: String { "application/\(rawValue); charset=utf-8" }

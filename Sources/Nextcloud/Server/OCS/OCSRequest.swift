@@ -6,7 +6,7 @@ internal import Wire
 /// A call of an OCS endpoint: its parameters, of the query and of the body, whose fields go before those of
 /// the query. A body is a form or JSON.
 struct OCSRequest: Sendable {
-  private let fields: [(name: String, value: String)]
+  private let fields: [Form.Field]
   /// Under which name the endpoint was called.
   let version: OCSVersion
   /// How its answer is written.
@@ -30,47 +30,60 @@ struct OCSRequest: Sendable {
   /// What sends it.
   var userAgent: String { headers[.userAgent] ?? "" }
 
-  /// A text parameter; empty if it was not sent, which no check lets pass.
-  subscript(name: String) -> String { Self.last(name, of: fields) ?? "" }
+  /// A text parameter; empty if it was not sent or is no text that can be kept, which no check lets pass.
+  subscript(name: Name) -> String {
+    let text = Self.last(name, of: fields) ?? ""
+    return text.isStorable ? text : ""
+  }
 
   /// A parameter that is a list: in forms and queries `name[]` or `name[0]` for each element.
   ///
   /// - Throws: 400 if it is a single value.
-  func list(_ name: String) throws(OCSAnswer) -> [String] {
+  func list(_ name: Name) throws(OCSAnswer) -> [String] {
     guard Self.last(name, of: fields) == nil else { throw OCSAnswer(.badRequest) }
     let beginning = "\(name)[".utf8
     return fields.filter { field in
-      field.name.utf8.starts(with: beginning) && field.name.utf8.last == UInt8(ascii: "]")
+      field.name.text.utf8.starts(with: beginning) && field.name.text.utf8.last == UInt8(ascii: "]")
     }.map(\.value)
   }
 
   /// A parameter of a query alone.
-  static func parameter(_ name: String, ofQuery query: String?) -> String? {
+  static func parameter(_ name: Name, ofQuery query: String?) -> String? {
     last(name, of: fields(ofQuery: query))
   }
 
-  private static func fields(ofQuery query: String?) -> [(name: String, value: String)] {
+  private static func fields(ofQuery query: String?) -> [Form.Field] {
     query.flatMap { Form.parse(Array($0.utf8)) } ?? []
   }
 
-  /// By bytes: names from outside would be compared in quadratic time as characters.
-  private static func last(_ name: String, of fields: [(name: String, value: String)]) -> String? {
-    fields.last { $0.name.utf8.elementsEqual(name.utf8) }?.value
+  private static func last(_ name: Name, of fields: [Form.Field]) -> String? {
+    fields.last { $0.name == name }?.value
   }
 
-  private static func fields(of body: ByteBuffer, type: String) -> [(name: String, value: String)] {
-    let type = type.prefix { $0 != ";" && $0 != " " }.lowercased()
-    if type == "application/json" || (type.hasPrefix("application/") && type.hasSuffix("+json")) {
+  private static func fields(of body: ByteBuffer, type: String) -> [Form.Field] {
+    let type = Self.mediaType(type)
+    if type == "application/json"
+      || (type.text.utf8.starts(with: "application/".utf8)
+        && type.text.utf8.suffix(5).elementsEqual("+json".utf8))
+    {
       guard case .object(let object)? = try? JSON.parse(body) else { return [] }
       return object.members.flatMap { member in
         guard case .array(let elements) = member.value else {
-          return text(of: member.value).map { [(member.name, $0)] } ?? []
+          return text(of: member.value).map { [Form.Field(name: member.name, value: $0)] } ?? []
         }
-        return elements.map { ("\(member.name)[]", text(of: $0) ?? "") }
+        let name = Name("\(member.name)[]")
+        return elements.map { Form.Field(name: name, value: text(of: $0) ?? "") }
       }
     }
-    guard type.isEmpty || type == "application/x-www-form-urlencoded" else { return [] }
+    guard type == "" || type == "application/x-www-form-urlencoded" else { return [] }
     return Form.parse(body.readableBytesView) ?? []
+  }
+
+  /// What stands before the parameters of a `Content-Type`, in small letters.
+  private static func mediaType(_ type: String) -> Name {
+    let bytes = type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") }
+    return Name(
+      String(decoding: bytes.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self))
   }
 
   private static func text(of value: JSON) -> String? {

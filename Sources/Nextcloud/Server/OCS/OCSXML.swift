@@ -15,7 +15,7 @@ enum OCSXML {
     let children: [(String, JSON)]
     switch value {
     case .array(let elements): children = elements.map { ("element", $0) }
-    case .object(let object): children = object.members.map { ($0.name, $0.value) }
+    case .object(let object): children = object.members.map { ($0.name.text, $0.value) }
     case .null: children = []
     default:
       output += "\(indentation)<\(name)>\(text(of: value))</\(name)>\n".utf8

@@ -10,7 +10,9 @@ extension NextcloudServer {
   /// by their user id.
   func identityProof(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
     let name = call.context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
-    guard let user = try await dependencies.accounts.find(username: name) else { throw Self.noUser }
+    guard name.isStorable, let user = try await dependencies.accounts.find(username: name) else {
+      throw Self.noUser
+    }
     do {
       return OCSAnswer(.ok, data: ["public": .string(try await dependencies.keys.publicKey(of: user.id))])
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
