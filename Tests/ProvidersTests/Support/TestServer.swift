@@ -285,14 +285,10 @@ private final class HoldBack: ChannelOutboundHandler {
   }
 }
 
-/// Hears nothing after the client's first bytes, as a machine that is gone.
+/// Hears nothing, as a machine that is gone once it has said its SETTINGS. Nothing from the first byte on: the
+/// client's first request may come together with its preface.
 private final class Deaf: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
-  private var reads = 0
-
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    reads += 1
-    if reads == 1 { context.fireChannelRead(data) }
-  }
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
 }
