@@ -64,11 +64,11 @@ public struct ZulipBouncer: Sendable {
   let secrets: VerificationSecrets
   let hosts: HostVerifier
   let mailDomains: MailDomains
-  let perServer: RateLimiter
-  let registrations: RateLimiter
+  let perServer: RateLimiter<Int64>
+  let registrations: RateLimiter<Int64>
   let pace: NotificationPace
-  let perAddress: RateLimiter
-  let challenges: RateLimiter
+  let perAddress: RateLimiter<ClientAddress>
+  let challenges: RateLimiter<String>
 
   /// A bouncer by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {

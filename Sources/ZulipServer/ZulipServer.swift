@@ -62,7 +62,7 @@ public struct ZulipServer: Sendable {
 
   let configuration: Configuration
   let dependencies: Dependencies
-  let perUser: RateLimiter
+  let perUser: RateLimiter<Int64>
 
   /// A server by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {

@@ -11,7 +11,7 @@ import Testing
 @Suite struct EndpointTests {
   private struct Surprise: Error {}
 
-  private func application(trustedProxies: Set<String> = []) -> some ApplicationProtocol {
+  private func application(trustedProxies: [ClientAddress.Network] = []) -> some ApplicationProtocol {
     let router = Router(context: WireContext.self)
     router.add(middleware: EnvelopeMiddleware(trustedProxies: trustedProxies))
     router.endpoint("/api/v1/echo", .post) { request, _ in
@@ -20,7 +20,7 @@ import Testing
       return parameters.success([.init("text", .string(text))])
     }
     router.endpoint("/whoami", .get) { _, context in
-      Envelope.success([.init("address", .string(context.clientAddress))])
+      Envelope.success([.init("address", .string("\(context.clientAddress)"))])
     }
     router.endpoint("/surprise", .get) { _, _ in throw Surprise() }
     router.endpoint("/secret", .get) { request, _ in
@@ -129,10 +129,16 @@ import Testing
       ("10.0.0.1", "10.0.0.2", "10.0.0.2"),
       ("10.0.0.1", "", "10.0.0.1"),
       ("10.0.0.1", nil, "10.0.0.1"),
+      ("::ffff:10.0.0.1", "1.2.3.4", "1.2.3.4"),
+      ("2001:db8::1", "1.2.3.4, ::ffff:10.0.0.2", "1.2.3.4"),
+      ("10.0.0.4", "1.2.3.4", "10.0.0.4"),
+      ("10.0.0.1", "1.2.3.4, example.org", "10.0.0.1"),
     ] as [(String, String?, String)])
-  func clientAddress(peer: String, forwardedFor: String?, expected: String) {
-    let trusted: Set<String> = ["10.0.0.1", "10.0.0.2"]
-    #expect(EnvelopeMiddleware.client(peer: peer, forwardedFor: forwardedFor, trusted: trusted) == expected)
+  func clientAddress(peer: String, forwardedFor: String?, expected: String) throws {
+    let trusted = ["10.0.0.0/30", "2001:db8::/32"].compactMap(ClientAddress.Network.init)
+    let client = EnvelopeMiddleware.client(
+      peer: try #require(ClientAddress(peer)), forwardedFor: forwardedFor, trusted: trusted)
+    #expect("\(client)" == expected)
   }
 
   @Test(
@@ -170,7 +176,7 @@ import Testing
 @Suite struct RateLimiterTests {
   @Test func `A key may call so often in a window, then is told when again`() throws {
     let clock = Mutex(Date(timeIntervalSince1970: 1000))
-    let limiter = RateLimiter(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
+    let limiter = RateLimiter<String>(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
     try limiter.check("a")
     clock.withLock { $0 += 30 }
     try limiter.check("a")
@@ -186,14 +192,39 @@ import Testing
   }
 
   @Test func `Without a limit every call passes`() throws {
-    let limiter = RateLimiter(nil) { Date() }
+    let limiter = RateLimiter<String>(nil) { Date() }
     for _ in 0..<10_000 { try limiter.check("a") }
   }
 
-  @Test func `The number of keys remembered is bounded`() throws {
-    let limiter = RateLimiter(RateLimit(calls: 1, seconds: 60)) { Date(timeIntervalSince1970: 0) }
-    for key in 0..<100_001 { try limiter.check(String(key)) }
-    // The oldest keys were forgotten to make room.
-    try limiter.check("0")
+  @Test func `Whom a limiter holds back it does not forget because others came`() throws {
+    let clock = Mutex(Date(timeIntervalSince1970: 1000))
+    let limiter = RateLimiter<Int>(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
+    for _ in 0..<2 { try limiter.check(-1) }
+    #expect(throws: APIError.self) { try limiter.check(-1) }
+    for key in 0..<200_000 { _ = limiter.count(key) }
+    #expect(throws: APIError.self) { try limiter.check(-1) }
+    // Those who came when it was full share windows, which are kept as well.
+    for _ in 0..<2 { _ = limiter.count(1_000_000) }
+    #expect(throws: APIError.self) { try limiter.check(1_000_000) }
+    for key in 200_000..<300_000 { _ = limiter.count(key) }
+    clock.withLock { $0 += 59 }
+    #expect(throws: APIError.self) { try limiter.check(-1) }
+    #expect(throws: APIError.self) { try limiter.check(1_000_000) }
+    clock.withLock { $0 += 1 }
+    for _ in 0..<2 { try limiter.check(-1) }
+    for _ in 0..<2 { try limiter.check(1_000_000) }
+  }
+
+  @Test func `A full memory makes room again, and who shared a place keeps what was counted there`() {
+    var memory = BoundedMemory<Int, Int>(capacity: 4, lifetime: 10)
+    for key in 0..<8 { memory.set(key, for: key, now: 0) }
+    #expect((0..<4).allSatisfy { memory.value(of: $0) == $0 })
+    #expect(memory.value(of: 7) == 7)
+    // Once the old have gone it has a place of its own.
+    memory.set(0, for: 0, now: 9)
+    memory.set(70, for: 7, now: 11)
+    memory.set(71, for: 7, now: 22)
+    #expect(memory.value(of: 7) == 71)
+    #expect(memory.value(of: 1) == nil)
   }
 }

@@ -11,8 +11,8 @@ public struct NextcloudProxy: Sendable {
   let dependencies: Dependencies
   let unknownApps: UnknownApps
   let sent: SentNotifications
-  private let devicesPerAddress: RateLimiter
-  private let notificationsPerAddress: RateLimiter
+  private let devicesPerAddress: RateLimiter<ClientAddress>
+  private let notificationsPerAddress: RateLimiter<ClientAddress>
 
   /// A proxy by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {
@@ -39,12 +39,12 @@ public struct NextcloudProxy: Sendable {
 
   /// What every endpoint does before and after its own work.
   private func answering(
-    _ limiter: RateLimiter, _ refusal: @escaping @Sendable (ProxyError) -> Response,
+    _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (ProxyError) -> Response,
     _ handler: @escaping @Sendable (Request, WireContext) async throws -> Response
   ) -> Router<WireContext>.Handler {
     { request, context in
       do {
-        if let seconds = limiter.count(context.clientAddress).retryAfter {
+        if let seconds = limiter.count(context.clientAddress.source).retryAfter {
           throw ProxyError(
             .tooManyRequests, "Too many requests. Try again later.", retryAfter: Int(seconds.rounded(.up)))
         }

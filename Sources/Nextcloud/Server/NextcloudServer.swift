@@ -87,12 +87,12 @@ public struct NextcloudServer: Sendable {
 
   let configuration: Configuration
   let dependencies: Dependencies
-  let perUser: RateLimiter
-  let perAddress: RateLimiter
+  let perUser: RateLimiter<Int64>
+  let perAddress: RateLimiter<ClientAddress>
   /// Of apps that ask whether they were let in, as each does every second.
-  let polls: RateLimiter
+  let polls: RateLimiter<ClientAddress>
   /// Of people who try to sign in.
-  let signIns: RateLimiter
+  let signIns: RateLimiter<ClientAddress>
 
   /// A server by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {

@@ -23,7 +23,7 @@ extension Configuration {
   private init(_ reader: ConfigurationReader) throws(ConfigurationError) {
     http = HTTP(
       host: try reader.text("http.host"), port: try reader.port("http.port"), tls: try Self.tls(reader),
-      trustedProxies: reader.list("http.trusted_proxies"),
+      trustedProxies: try reader.networks("http.trusted_proxies"),
       publicURL: try Self.address("http.public_url", reader),
       maxBodyBytes: try reader.size("http.max_body_bytes"),
       rateLimitPerAddress: try reader.rate("http.rate_limit.per_address"))

@@ -21,8 +21,8 @@ public struct Configuration: Sendable {
     public var port: Int
     /// Its certificate, if it speaks TLS.
     public var tls: TLS?
-    /// Addresses whose `X-Forwarded-For` is believed.
-    public var trustedProxies: [String]
+    /// Whose `X-Forwarded-For` is believed.
+    public var trustedProxies: [ClientAddress.Network]
     /// What the outside calls this service, without a slash at its end; nil for host and port.
     public var publicURL: String?
     /// Larger bodies are refused.

@@ -68,6 +68,14 @@ struct ConfigurationReader {
     }
   }
 
+  func networks(_ key: String) throws(ConfigurationError) -> [ClientAddress.Network] {
+    try read(key, wants: "addresses and ranges like 10.0.0.0/8 or 2001:db8::/32, comma-separated") { text in
+      let networks = text.split(separator: ",", omittingEmptySubsequences: false)
+        .map { ClientAddress.Network($0.trimmingCharacters(in: .whitespaces)) }
+      return networks.contains(nil) ? nil : networks.compactMap(\.self)
+    } ?? []
+  }
+
   func duration(_ key: String) throws(ConfigurationError) -> Duration {
     try required(key, wants: "a duration like 500ms, 10s, 5m or 24h", Configuration.duration)
   }

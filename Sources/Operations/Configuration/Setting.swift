@@ -66,7 +66,9 @@ struct Setting: Sendable {
       "http.tls.certificate_file", "", "PEM certificate chain: with it and its key the listener speaks TLS"),
     Setting("http.tls.key_file", "", "PEM key of that certificate"),
     Setting(
-      "http.trusted_proxies", "", "addresses whose X-Forwarded-For is believed, comma-separated", isList: true
+      "http.trusted_proxies", "",
+      "addresses and ranges, like 10.0.0.0/8, whose X-Forwarded-For is believed, comma-separated",
+      isList: true
     ),
     Setting("http.public_url", "", "what the outside calls this service; default: http:// host and port"),
     Setting("http.max_body_bytes", "1 MiB", "larger bodies are refused with 413; server/analytics: 16 MiB"),

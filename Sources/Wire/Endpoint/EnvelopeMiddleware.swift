@@ -11,10 +11,10 @@ public struct EnvelopeMiddleware: RouterMiddleware {
   /// The context it reads and fills in.
   public typealias Context = WireContext
 
-  private let trustedProxies: Set<String>
+  private let trustedProxies: [ClientAddress.Network]
 
-  /// `trustedProxies`: addresses whose `X-Forwarded-For` is believed.
-  public init(trustedProxies: Set<String> = []) {
+  /// `trustedProxies`: whose `X-Forwarded-For` is believed.
+  public init(trustedProxies: [ClientAddress.Network] = []) {
     self.trustedProxies = trustedProxies
   }
 
@@ -84,14 +84,18 @@ public struct EnvelopeMiddleware: RouterMiddleware {
   }
 
   /// Walks the chain of proxies from the nearest outward as long as each is trusted.
-  static func client(peer: String, forwardedFor: String?, trusted: Set<String>) -> String {
-    guard trusted.contains(peer), let forwardedFor else { return peer }
+  static func client(
+    peer: ClientAddress, forwardedFor: String?, trusted: [ClientAddress.Network]
+  ) -> ClientAddress {
+    func isTrusted(_ address: ClientAddress) -> Bool { trusted.contains { $0.contains(address) } }
+    guard let forwardedFor, isTrusted(peer) else { return peer }
     var client = peer
     for hop in forwardedFor.utf8.split(separator: UInt8(ascii: ",")).reversed() {
-      let hop = String(Substring(hop)).strippingWhitespace()
-      guard hop.utf8.count <= 45, !hop.isEmpty else { break }
+      guard hop.count <= 64, let hop = ClientAddress(String(Substring(hop)).strippingWhitespace()) else {
+        break
+      }
       client = hop
-      if !trusted.contains(hop) { break }
+      if !isTrusted(hop) { break }
     }
     return client
   }

@@ -9,20 +9,20 @@ public struct WireContext: RequestContext {
   /// The name of the request in the answer's `X-Request-Id` and in every log line.
   public internal(set) var requestID: String
   /// The client's address: the peer's, or what a trusted proxy says of it.
-  public internal(set) var clientAddress: String
+  public internal(set) var clientAddress: ClientAddress
 
   /// The context of a request from `source`.
   public init(source: ApplicationRequestContextSource) {
     coreContext = .init(source: source)
     requestID = ""
-    clientAddress = source.channel.remoteAddress?.ipAddress ?? "unknown"
+    clientAddress = ClientAddress(source.channel.remoteAddress)
   }
 
   /// The context of a call that this program makes to itself.
   public init(inProcess logger: Logger) {
     coreContext = .init(source: InProcess(logger: logger))
     requestID = ""
-    clientAddress = "in-process"
+    clientAddress = .loopback
   }
 
   private struct InProcess: RequestContextSource {

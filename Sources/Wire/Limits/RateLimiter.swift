@@ -2,48 +2,35 @@ public import Foundation
 public import HTTPTypes
 import Synchronization
 
-/// Counts calls per key in windows that begin with a key's first call.
-public final class RateLimiter: Sendable {
+/// Counts calls per key in windows that begin with a key's first call. A window is kept to its end whoever else
+/// comes; beyond a hundred thousand keys the new ones share windows.
+public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private struct Window {
     var start: Date
     var calls: Int
   }
 
-  /// Keys remembered at a time; beyond it the windows that have ended are forgotten, then all.
-  private static let maximumKeys = 100_000
-
   private let limit: RateLimit?
   private let now: @Sendable () -> Date
-  private let windows = Mutex<[String: Window]>([:])
+  private let windows: Mutex<BoundedMemory<Key, Window>>
 
   /// Without a limit every call passes.
   public init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
     self.limit = limit
     self.now = now
-  }
-
-  /// How a call stands.
-  public struct Verdict: Sendable {
-    /// Seconds until the key may call again, if it may not now.
-    public let retryAfter: Double?
-    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`; empty without a limit.
-    public let headers: HTTPFields
+    windows = Mutex(BoundedMemory(lifetime: limit?.seconds ?? 0))
   }
 
   /// Counts one call of `key`.
-  public func count(_ key: String) -> Verdict {
-    guard let limit else { return Verdict(retryAfter: nil, headers: [:]) }
+  public func count(_ key: Key) -> RateVerdict {
+    guard let limit else { return RateVerdict(retryAfter: nil, headers: [:]) }
     let now = now()
     let window = windows.withLock { windows -> Window in
-      var window = windows[key] ?? Window(start: now, calls: 0)
+      var window = windows.value(of: key) ?? Window(start: now, calls: 0)
       let age = now.timeIntervalSince(window.start)
       if age >= limit.seconds || age < 0 { window = Window(start: now, calls: 0) }
       window.calls += 1
-      if windows.count >= Self.maximumKeys, windows[key] == nil {
-        windows = windows.filter { now.timeIntervalSince($0.value.start) < limit.seconds }
-        if windows.count >= Self.maximumKeys { windows.removeAll() }
-      }
-      windows[key] = window
+      windows.set(window, for: key, now: now.timeIntervalSince1970)
       return window
     }
     let end = window.start.addingTimeInterval(limit.seconds)
@@ -52,7 +39,7 @@ public final class RateLimiter: Sendable {
       .xRateLimitRemaining: String(max(0, limit.calls - window.calls)),
       .xRateLimitReset: String(Int(end.timeIntervalSince1970.rounded(.up))),
     ]
-    return Verdict(
+    return RateVerdict(
       retryAfter: window.calls > limit.calls ? max(0.001, end.timeIntervalSince(now)) : nil, headers: headers)
   }
 
@@ -60,12 +47,20 @@ public final class RateLimiter: Sendable {
   ///
   /// - Returns: headers that tell the caller how it stands.
   @discardableResult
-  public func check(_ key: String) throws(APIError) -> HTTPFields {
+  public func check(_ key: Key) throws(APIError) -> HTTPFields {
     let verdict = count(key)
     guard let seconds = verdict.retryAfter else { return verdict.headers }
     throw .rateLimited(
       retryAfter: String((seconds * 1000).rounded(.up) / 1000), headers: verdict.headers)
   }
+}
+
+/// How a call stands with a limit.
+public struct RateVerdict: Sendable {
+  /// Seconds until the key may call again, if it may not now.
+  public let retryAfter: Double?
+  /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`; empty without a limit.
+  public let headers: HTTPFields
 }
 
 extension APIError {

@@ -12,7 +12,7 @@ extension ZulipBouncer {
   /// For calls without credentials: so many per address.
   func open(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
-      try perAddress.check(context.clientAddress)
+      try perAddress.check(context.clientAddress.source)
       return try await handler(request, context)
     }
   }
@@ -24,11 +24,11 @@ extension ZulipBouncer {
 
   /// For calls of a registered server, limited per server by `limit`, or not.
   func authenticated(
-    limit: RateLimiter?, _ handler: @escaping ServerHandler
+    limit: RateLimiter<Int64>?, _ handler: @escaping ServerHandler
   ) -> Router<WireContext>.Handler {
     { request, context in
       let server = try await authenticate(request)
-      let standing = try limit?.check(server.uuid.uuidString) ?? [:]
+      let standing = try limit?.check(server.id) ?? [:]
       dependencies.requestTimes.note(server: server.id)
       var response = try await handler(server, request, context)
       response.headers.append(contentsOf: standing)

@@ -10,7 +10,7 @@ extension ZulipServer {
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     { request, context in
       let user = try await authenticate(request)
-      let standing = try perUser.check("\(user.id)")
+      let standing = try perUser.check(user.id)
       var response = try await handler(user, request, context)
       response.headers.append(contentsOf: standing)
       return response

@@ -100,7 +100,7 @@ struct BouncerService {
       [.init(Double((try? await builtIn.devices.legacyTokens.jobCount()) ?? 0))]
     }
     let adminPort = Port()
-    let endpoints = Endpoints(trustedProxies: Set(configuration.http.trustedProxies)) { router in
+    let endpoints = Endpoints(trustedProxies: configuration.http.trustedProxies) { router in
       bouncer.addRoutes(to: router)
       builtIn.server.addRoutes(to: router)
       backend.addRoutes(to: router)

@@ -10,7 +10,7 @@ struct Endpoints: Sendable {
   /// Each path with its methods.
   let routes: [(path: String, method: HTTPRequest.Method)]
 
-  init(trustedProxies: Set<String>, addRoutes: (Router<WireContext>) -> Void) {
+  init(trustedProxies: [ClientAddress.Network], addRoutes: (Router<WireContext>) -> Void) {
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver())
     router.add(middleware: EnvelopeMiddleware(trustedProxies: trustedProxies))

@@ -11,11 +11,11 @@ extension NextcloudServer {
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     answering { request, call in
       guard let login = try await login(request) else {
-        try count(call.context.clientAddress, by: perAddress)
+        try count(call.context.clientAddress.source, by: perAddress)
         throw OCSAnswer.notLoggedIn
       }
       try Self.checkForgery(request)
-      let standing = try count("\(login.user.id)", by: perUser)
+      let standing = try count(login.user.id, by: perUser)
       var answer = try await handler(login, call)
       answer.headers.append(contentsOf: standing)
       return answer
@@ -28,8 +28,11 @@ extension NextcloudServer {
     answering { request, call in
       try Self.checkForgery(request)
       let login = try await login(request)
-      try count(
-        login.map { "\($0.user.id)" } ?? call.context.clientAddress, by: login == nil ? perAddress : perUser)
+      if let login {
+        try count(login.user.id, by: perUser)
+      } else {
+        try count(call.context.clientAddress.source, by: perAddress)
+      }
       guard login != nil || request.headers[.authorization] == nil else { throw OCSAnswer.notLoggedIn }
       return try await handler(login, call)
     }
@@ -84,7 +87,7 @@ extension NextcloudServer {
   }
 
   @discardableResult
-  private func count(_ key: String, by limiter: RateLimiter) throws(OCSAnswer) -> HTTPFields {
+  private func count<Key>(_ key: Key, by limiter: RateLimiter<Key>) throws(OCSAnswer) -> HTTPFields {
     do {
       return try limiter.check(key)
     } catch {

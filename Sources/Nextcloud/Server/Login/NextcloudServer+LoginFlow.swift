@@ -22,11 +22,11 @@ extension NextcloudServer {
 
   /// `POST login/v2`: opens a flow for the app that calls.
   private func openLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
-    try perAddress.check(context.clientAddress)
+    try perAddress.check(context.clientAddress.source)
     do {
       let flow = try await dependencies.loginFlows.open(
         client: NextcloudLoginFlows.clientName(request.headers[.userAgent] ?? ""),
-        address: context.clientAddress)
+        address: context.clientAddress.source.description)
       let base = "\(configuration.address())/index.php/login/v2"
       return Self.json([
         "poll": ["token": .string(flow.poll), "endpoint": .string("\(base)/poll")],
@@ -43,7 +43,7 @@ extension NextcloudServer {
 
   /// `POST login/v2/poll`: 404 until the user has let the app sign in, and after it was told so.
   private func pollLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
-    try polls.check(context.clientAddress)
+    try polls.check(context.clientAddress.source)
     let token = try await Self.fields(of: request)("token")
     do {
       guard let (user, password) = try await dependencies.loginFlows.finish(poll: token) else {
@@ -71,7 +71,7 @@ extension NextcloudServer {
       let proof = field("proof")
       if !proof.isEmpty { return try await grant(flow, proof: proof, token: Self.token(context)) }
       let login = field("login")
-      if signIns.count(context.clientAddress).retryAfter != nil {
+      if signIns.count(context.clientAddress.source).retryAfter != nil {
         return .signIn(client: flow.client, login: login, fault: .tooManyTries)
       }
       guard
@@ -104,7 +104,7 @@ extension NextcloudServer {
   private func page(
     _ context: WireContext, _ make: (NextcloudLoginFlows.Flow) async throws -> LoginPage
   ) async throws -> Response {
-    if perAddress.count(context.clientAddress).retryAfter != nil {
+    if perAddress.count(context.clientAddress.source).retryAfter != nil {
       return LoginPage.busy.response(name: configuration.name)
     }
     let flow = try await dependencies.loginFlows.find(login: Self.token(context))

@@ -131,7 +131,8 @@ final class ProxyBench: Sendable {
     let isSending = options.isSending
     let sending = Task { if isSending { await bench.sender.run() } }
     let router = Router(context: WireContext.self)
-    router.add(middleware: EnvelopeMiddleware(trustedProxies: ["unknown"]))
+    router.add(
+      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     bench.proxy.addRoutes(to: router)
     let result: Result<Void, any Error>
     do {
