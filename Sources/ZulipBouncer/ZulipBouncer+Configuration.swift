@@ -1,4 +1,4 @@
-internal import Registrations
+public import Registrations
 public import Wire
 
 extension ZulipBouncer {
@@ -60,25 +60,6 @@ extension ZulipBouncer {
       maximumAnalyticsBytes = 16 << 20
       self.publicURL = publicURL
       mailExchange = { domain in await DomainNameSystem().mailExchange(of: domain) }
-    }
-  }
-}
-
-/// Hostnames that may register: one hostname, or `*.example.org` for every name below that domain.
-public struct HostnamePattern: Sendable, Hashable {
-  private let text: String
-
-  /// Reads a pattern; without regard to case.
-  public init(_ text: String) {
-    self.text = text.strippingWhitespace().lowercased()
-  }
-
-  /// Whether a hostname fits; a pattern without a port allows every port.
-  func matches(_ hostname: Hostname) -> Bool {
-    [hostname.canonical, hostname.host.lowercased()].contains { name in
-      guard text.hasPrefix("*.") else { return name == text }
-      let suffix = text.dropFirst()
-      return name.hasSuffix(suffix) && name.utf8.count > suffix.utf8.count
     }
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Registrations
 import SQL
 import Testing
 import Wire
@@ -73,7 +74,8 @@ import Wire
     ("http.port", "many"), ("http.port", "65536"), ("http.port", "-1"), ("http.port", "[1, 2]"),
     ("http.max_body_bytes", "lots"), ("http.max_body_bytes", "0"), ("http.rate_limit.per_address", "5"),
     ("http.rate_limit.per_address", "\"\""), ("bouncer.registration", "ajar"),
-    ("bouncer.verify_email_domain", "maybe"),
+    ("bouncer.verify_email_domain", "maybe"), ("bouncer.allowed_hostnames", "a.example, https://b.example"),
+    ("bouncer.allowed_hostnames", "bücher.example"),
     ("apns.endpoint", "127.0.0.1:2197"), ("delivery.deadline", "soon"), ("retention.expired_days", "1.5"),
     ("database.url", "mysql://x"), ("log.level", "loud"), ("log.format", "xml"),
     ("nextcloud.padding", "none"), ("retention.nextcloud_days", "1"), ("nextcloud.deadline", "soon"),
@@ -119,7 +121,10 @@ import Wire
       "bouncer:\n  allowed_hostnames:\n    - a.example\n    - \"*.example.org\"",
       "bouncer: {allowed_hostnames: [a.example, '*.example.org']}",
     ] {
-      #expect(try load(yaml: yaml).0.bouncer.allowedHostnames == ["a.example", "*.example.org"])
+      #expect(
+        try load(yaml: yaml).0.bouncer.allowedHostnames == [
+          HostnamePattern("a.example"), HostnamePattern("*.example.org"),
+        ])
     }
     #expect(try load().0.bouncer.allowedHostnames == [])
   }

@@ -8,11 +8,55 @@ struct HostnameTests {
     arguments: [
       "chat.example.org", "CHAT.Example.org", "chat.example.org:8443", "localhost", "localhost:9991",
       "192.0.2.7",
-      "[2001:db8::1]", "[2001:db8::1]:443", "xn--bcher-kva.example", "bücher.example", "example.org.",
-      "a-b.c1.example.co",
+      "[2001:db8::1]", "[2001:db8::1]:8443", "xn--bcher-kva.example", "a-b.c1.example.co",
     ])
   func accepted(text: String) throws {
-    #expect(try Hostname(text).text == text)
+    #expect(try Hostname(text).text == text.lowercased())
+  }
+
+  @Test(
+    "is one value in every spelling",
+    arguments: [
+      (
+        "chat.example.org",
+        ["CHAT.Example.org", "chat.example.org.", "chat.example.org:443", "chat.example.org.:0443"]
+      ),
+      ("chat.example.org:8443", ["chat.example.org:08443", "Chat.example.org.:8443"]),
+      ("[2001:db8::1]", ["[2001:DB8:0::0001]", "[2001:db8::1]:443", "[2001:db8:0:0:0:0:0.0.0.1]"]),
+      ("localhost", ["LocalHost:443"]), ("192.0.2.7:80", ["192.0.2.7:00080"]),
+    ])
+  func spellings(name: String, others: [String]) throws {
+    for other in others {
+      #expect(try Hostname(other) == Hostname(name))
+      #expect(try Hostname(other).text == name)
+    }
+  }
+
+  @Test(
+    "is ASCII",
+    arguments: [
+      "bücher.example", "ⓒhat.example.org", "ｃhat.example.org", "chat.example.org／x", "chat。example.org",
+      "chat.example.org：8443", "chat.example.org:８443", "a\u{301}.example.org", "\u{212a}.example.org",
+      String(repeating: "\u{345}", count: 100_000),
+    ])
+  func onlyASCII(text: String) {
+    #expect(throws: Hostname.Malformed.notASCII) { try Hostname(text) }
+  }
+
+  @Test("that is international is kept under its A-label")
+  func international() {
+    for text in ["bücher.example", "BÜCHER.example.", "xn--bcher-kva.example"] {
+      #expect(Hostname(international: text)?.text == "xn--bcher-kva.example")
+    }
+    #expect(Hostname(international: "bücher.example:08443")?.text == "xn--bcher-kva.example:8443")
+    #expect(Hostname(international: "ⓒhat.example.org")?.text == "chat.example.org")
+    for text in [
+      "chat.example.org／x", "exam%70le.org", "me@bücher.example", "bücher.example/x", "", "bücher",
+      "b ü.example",
+      "\u{200b}.example", "ü.example\n", String(repeating: "ü", count: 200) + ".example",
+    ] {
+      #expect(Hostname(international: text) == nil, "\(text)")
+    }
   }
 
   @Test(
@@ -43,13 +87,40 @@ struct HostnameTests {
   func parts() throws {
     #expect(try Hostname("chat.example.org:8443").host == "chat.example.org")
     #expect(try Hostname("chat.example.org:8443").port == 8443)
-    #expect(try Hostname("[2001:db8::1]:443").host == "2001:db8::1")
+    #expect(try Hostname("[2001:db8::1]:8443").host == "2001:db8::1")
     #expect(try Hostname("chat.example.org").port == nil)
   }
+}
 
-  @Test("is the same in any case")
-  func canonical() throws {
-    #expect(try Hostname("Chat.EXAMPLE.org").canonical == Hostname("chat.example.org").canonical)
+@Suite("A pattern of hostnames")
+struct HostnamePatternTests {
+  @Test("is for its hostname, or all below its domain, and for its port alone")
+  func matches() throws {
+    for (pattern, fitting, others) in [
+      (
+        "Chat.example.org", ["chat.example.org", "CHAT.example.org.:443"],
+        ["chat.example.org:8443", "chat.example.org:08443", "x.chat.example.org", "example.org"]
+      ),
+      ("chat.example.org:08443", ["chat.example.org:8443"], ["chat.example.org"]),
+      (
+        "*.Example.org", ["a.example.org", "a.b.example.org"],
+        ["example.org", "aexample.org", "a.example.org:8443", "x.example.org.example.net"]
+      ),
+      ("*.example.org:8443", ["a.example.org:8443"], ["a.example.org"]),
+    ] {
+      let pattern = try HostnamePattern(pattern)
+      for text in fitting { #expect(try pattern.matches(Hostname(text)), "\(text)") }
+      for text in others { #expect(try !pattern.matches(Hostname(text)), "\(text)") }
+    }
+  }
+
+  @Test(
+    "is nothing else",
+    arguments: [
+      "*", "*.", "*example.org", "a.*.org", "*.bücher.example", "chat", "https://chat.example.org", "*.a.b/",
+    ])
+  func refused(text: String) {
+    #expect(throws: Hostname.Malformed.self) { try HostnamePattern(text) }
   }
 }
 

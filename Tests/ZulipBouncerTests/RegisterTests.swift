@@ -32,7 +32,7 @@ struct RegisterTests {
         "server/register", Self.form(["hostname": "NEW.example.org:8443", "contact_email": "b@example.org"]))
       #expect(updated.json["created"] == false)
       let server = try #require(try await bouncer.servers.all().first?.server)
-      #expect(server.hostname == "NEW.example.org:8443")
+      #expect(server.hostname == "new.example.org:8443")
       #expect(server.contactEmail == "b@example.org")
       #expect(server.lastRequestAt == bouncer.clock.now)
       let rotated = try await bouncer.post(
@@ -122,7 +122,11 @@ struct RegisterTests {
         Row(changes: ["zulip_org_id": Self.id.uppercased()], message: "Invalid UUID"),
         Row(changes: ["zulip_org_id": "6b17a4a2-5b0c-1d5e-9f3a-0123456789ab"], message: "Invalid UUID"),
         Row(changes: ["zulip_org_id": "6b17a4a2-5b0c-4d5e-cf3a-0123456789ab"], message: "Invalid UUID"),
+        Row(
+          changes: ["hostname": "ⓣaken.example.org"],
+          message: "ⓣaken.example.org is not a valid hostname: it wants the ASCII spelling (xn--...)"),
         taken("taken.example.org"), taken("TAKEN.example.org"), taken("off.example.org"),
+        taken("taken.example.org."), taken("taken.example.org:443"), taken("Taken.example.org.:00443"),
         taken(
           "Taken.example.org",
           ["zulip_org_id": mine.id, "zulip_org_key": mine.key, "new_org_key": Self.newKey]),
@@ -150,16 +154,20 @@ struct RegisterTests {
   @Test("lets strangers in by hostname only, where registration is closed")
   func closed() async throws {
     try await Bouncer.test({
-      $0.allowedHostnames = [HostnamePattern("*.Allowed.org"), HostnamePattern("one.example.org")]
+      $0.allowedHostnames = try [HostnamePattern("*.Allowed.org"), HostnamePattern("one.example.org")]
     }) { bouncer in
-      for hostname in ["new.example.org", "allowed.org", "notallowed.org", "x.allowed.org.example.org"] {
+      for hostname in [
+        "new.example.org", "allowed.org", "notallowed.org", "x.allowed.org.example.org",
+        "one.example.org:8443",
+        "c.allowed.org:08443",
+      ] {
         let answer = try await bouncer.post("server/register", Self.form(["hostname": hostname]))
         #expect(answer.status == 403, "\(hostname)")
         #expect(answer.code == "SERVER_REGISTRATION_CLOSED")
         #expect(answer.message?.contains("push-bouncer server add --hostname \(hostname)") == true)
       }
       #expect(try await bouncer.servers.all().isEmpty)
-      for hostname in ["ONE.example.org", "a.b.allowed.org", "c.allowed.org:8443"] {
+      for hostname in ["ONE.example.org", "a.b.allowed.org", "c.allowed.org:443"] {
         let id = UUID().uuidString.lowercased()
         let answer = try await bouncer.post(
           "server/register", Self.form(["hostname": hostname, "zulip_org_id": id]))

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import Registrations
 internal import SQL
 internal import Wire
 
@@ -35,7 +36,7 @@ extension Configuration {
     keys = Keys(directory: try reader.text("keys.directory"))
     bouncer = Bouncer(
       registration: try reader.choice("bouncer.registration", Bouncer.Registration.self),
-      allowedHostnames: reader.list("bouncer.allowed_hostnames"),
+      allowedHostnames: try Self.hostnames("bouncer.allowed_hostnames", reader),
       verifyEmailDomain: try reader.flag("bouncer.verify_email_domain"),
       verifyCAFile: reader.optionalText("bouncer.verify_ca_file"),
       verifyAllowPrivateAddresses: try reader.flag("bouncer.verify_allow_private_addresses"),
@@ -110,6 +111,21 @@ extension Configuration {
   {
     guard let url = try reader.url(key)?.absoluteString else { return nil }
     return url.hasSuffix("/") ? String(url.dropLast()) : url
+  }
+
+  private static func hostnames(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
+    -> [HostnamePattern]
+  {
+    var patterns: [HostnamePattern] = []
+    for text in reader.list(key) {
+      guard let pattern = try? HostnamePattern(text) else {
+        throw ConfigurationError(
+          source: reader.source.values[key]?.source ?? "the configuration", key: key,
+          "wants hostnames like chat.example.org, *.example.org or chat.example.org:8443, in ASCII")
+      }
+      patterns.append(pattern)
+    }
+    return patterns
   }
 
   private static func databaseURL(_ reader: ConfigurationReader) throws(ConfigurationError) -> DatabaseURL {

@@ -1,5 +1,6 @@
 public import Foundation
 public import Logging
+public import Registrations
 public import SQL
 public import Wire
 
@@ -64,7 +65,7 @@ public struct Configuration: Sendable {
     /// Who may register as a chat server.
     public var registration: Registration
     /// Hostnames that may register although registration is closed.
-    public var allowedHostnames: [String]
+    public var allowedHostnames: [HostnamePattern]
     /// Whether the mail domain of a contact is looked up.
     public var verifyEmailDomain: Bool
     /// A trust root for calls to chat servers.

@@ -67,18 +67,19 @@ extension RegistrationImport {
     let known = try connection.query(
       Statement("SELECT id FROM remote_servers WHERE uuid = $1", .text(server.uuid.canonical)))
     if let id = try known.first?.int64(0) { return StoredServer(id: id, isNew: false, isRenamed: false) }
-    let isTaken = try server.isHostnameTaken || connection.isTaken(server.hostname)
-    let hostname = isTaken ? Self.substitute(for: server) : server.hostname
+    let own = Hostname.key(of: server.hostname)
+    let isTaken = try server.isHostnameTaken || connection.isTaken(own)
+    let hostname = isTaken ? Hostname.substitute(for: own, server: server.uuid) : own
     let rows = try connection.query(
       Statement(
         """
         INSERT INTO remote_servers
           (uuid, hostname, hostname_key, contact_email, key_hash, deactivated_at, last_request_at, last_version,
            last_merge_base, last_api_feature_level, last_audit_log_update_at, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12) RETURNING id
+        VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) RETURNING id
         """,
-        .text(server.uuid.canonical), .text(hostname), .text(hostname.lowercased()),
-        .text(server.contactEmail), .bytes(storageKey.hash(server.key, for: RemoteServers.keyPurpose)),
+        .text(server.uuid.canonical), .text(hostname), .text(server.contactEmail),
+        .bytes(storageKey.hash(server.key, for: RemoteServers.keyPurpose)),
         .integer(server.deactivatedAt?.milliseconds), .integer(server.lastRequestAt?.milliseconds),
         .text(server.version), .text(server.mergeBase), .integer(server.apiFeatureLevel),
         .integer(server.lastAuditLogUpdateAt?.milliseconds), .integer(startedAt.milliseconds)))
@@ -87,19 +88,11 @@ extension RegistrationImport {
     }
     return StoredServer(id: id, isNew: true, isRenamed: isTaken)
   }
-
-  /// A hostname below `.invalid`, which nobody can ever have (RFC 6761), with the server's own for people.
-  private static func substitute(for server: Server) -> String {
-    let own = (try? Hostname(server.hostname))?.host ?? ""
-    let name = "\(own).\(server.uuid.canonical).invalid"
-    return (try? Hostname(name)) != nil ? name : "\(server.uuid.canonical).invalid"
-  }
 }
 
 extension Connection {
-  fileprivate func isTaken(_ hostname: String) throws -> Bool {
-    let rows = try query(
-      Statement("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.lowercased())))
+  fileprivate func isTaken(_ key: String) throws -> Bool {
+    let rows = try query(Statement("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(key)))
     return !rows.isEmpty
   }
 }

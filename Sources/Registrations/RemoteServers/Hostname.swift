@@ -1,79 +1,139 @@
-/// The name under which a chat server is reached: `host` or `host:port`, as Django's URL validator
-/// takes it (`spec/zulip.md` B.1). A host is a name with a dot, `localhost`, or an IP address.
+internal import Foundation
+
+/// The name under which a chat server is reached: `host` or `host:port`. A host is a name with a dot, `localhost`,
+/// or an IP address.
+///
+/// Whatever its spelling, there is one value for one name: lower case, no dot at the end, addresses as
+/// `inet_ntop` writes them, the port without leading zeros and left out where it is HTTPS' own. So nobody gets a
+/// name that another has by spelling it otherwise. Nothing but ASCII is read: international names come as
+/// A-labels (`xn--...`, RFC 5890), as they do in DNS and in `Host`.
 public struct Hostname: Sendable, Hashable {
   /// Why a text is no hostname.
   public enum Malformed: Error, Hashable {
     /// It has a path, a query or a fragment.
     case components
+    /// It has characters beyond ASCII.
+    case notASCII
     /// It is no host with an optional port.
     case invalid
   }
 
-  /// As it was spelled.
+  /// The host, with the port if one is named.
   public let text: String
   /// The host without the port; an IPv6 address without its brackets.
   public let host: String
-  /// The port, if one is named.
+  /// The port, if it is not 443.
   public let port: Int?
-
-  /// Two hostnames are the same if these are (`spec/decisions.md`: without regard to case).
-  public var canonical: String { text.lowercased() }
 
   /// Reads a hostname.
   public init(_ text: String) throws(Malformed) {
-    if text.utf8.contains(where: { "/?#".utf8.contains($0) }) { throw .components }
-    let (host, port) = Self.split(text)
-    if let port {
-      guard (1...5).contains(port.utf8.count), port.utf8.allSatisfy(Self.isDigit),
-        let number = Int(port), (1...65535).contains(number)
+    let bytes = Array(text.utf8.prefix(Self.maximumBytes + 1))
+    if bytes.contains(where: { "/?#".utf8.contains($0) }) { throw .components }
+    guard bytes.allSatisfy({ $0 < 0x80 }) else { throw .notASCII }
+    guard bytes.count <= Self.maximumBytes else { throw .invalid }
+    let (name, number) = Self.split(bytes.map(Self.lowercase))
+    port = try number.flatMap(Self.readPort)
+    if name.first == UInt8(ascii: "[") {
+      guard name.last == UInt8(ascii: "]"),
+        let address = IPAddress(String(decoding: name.dropFirst().dropLast(), as: UTF8.self)), address.isIPv6
       else { throw .invalid }
-      self.port = number
+      host = address.text
     } else {
-      self.port = nil
+      guard let name = Self.readName(name) else { throw .invalid }
+      host = String(decoding: name, as: UTF8.self)
     }
-    guard host.utf8.count <= 253 else { throw .invalid }
-    if host.first == "[" {
-      self.host = String(host.dropFirst().dropLast())
-      guard host.last == "]", IPAddress(self.host)?.isIPv6 == true else { throw .invalid }
-    } else {
-      self.host = String(host)
-      guard Self.isHost(host) else { throw .invalid }
-    }
-    self.text = text
+    let bracketed = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
+    self.text = port.map { "\(bracketed):\($0)" } ?? bracketed
   }
+
+  /// A name, its final dot and a port.
+  private static let maximumBytes = 260
+  private static let maximumNameBytes = 253
+  private static let defaultPort = 443
 
   /// Splits at the colon before a port; colons inside brackets belong to an address.
-  private static func split(_ text: String) -> (host: Substring, port: Substring?) {
-    guard let colon = text.lastIndex(of: ":"), text.lastIndex(of: "]").map({ $0 < colon }) ?? true else {
-      return (text[...], nil)
+  private static func split(_ bytes: [UInt8]) -> (name: ArraySlice<UInt8>, port: ArraySlice<UInt8>?) {
+    let bracket = bytes.lastIndex(of: UInt8(ascii: "]")) ?? -1
+    guard let colon = bytes.lastIndex(of: UInt8(ascii: ":")), colon > bracket else {
+      return (bytes[...], nil)
     }
-    return (text[..<colon], text[text.index(after: colon)...])
+    return (bytes[..<colon], bytes[(colon + 1)...])
   }
 
-  private static func isHost(_ host: Substring) -> Bool {
-    if host.lowercased() == "localhost" { return true }
-    var labels = host.split(separator: ".", omittingEmptySubsequences: false)
-    if labels.count == 4, labels.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy(isDigit) }) {
-      return IPAddress(String(host)) != nil
-    }
-    if labels.last?.isEmpty == true { labels.removeLast() }
-    guard labels.count >= 2, labels.allSatisfy(isLabel), let top = labels.last?.lowercased() else {
-      return false
-    }
-    return top.hasPrefix("xn--") ? top.utf8.count > 4 : top.count >= 2 && !top.utf8.contains(where: isDigit)
+  /// A port, nil if it is the one that is meant anyway.
+  private static func readPort(_ digits: ArraySlice<UInt8>) throws(Malformed) -> Int? {
+    guard (1...5).contains(digits.count), digits.allSatisfy(isDigit),
+      let number = Int(String(decoding: digits, as: UTF8.self)), (1...65535).contains(number)
+    else { throw .invalid }
+    return number == defaultPort ? nil : number
   }
 
-  private static func isLabel(_ label: Substring) -> Bool {
-    (1...63).contains(label.count) && label.first != "-" && label.last != "-"
-      && label.unicodeScalars.allSatisfy { scalar in
-        switch scalar {
-        case "a"..."z", "A"..."Z", "0"..."9", "-", "\u{a1}"..."\u{ffff}": true
-        default: false
+  /// A name without its final dot, or an IPv4 address.
+  private static func readName(_ name: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+    guard name.count <= maximumNameBytes else { return nil }
+    if name.elementsEqual("localhost".utf8) { return name }
+    var labels = name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    if labels.count == 4, labels.allSatisfy({ !$0.isEmpty && $0.allSatisfy(isDigit) }) {
+      return IPAddress(String(decoding: name, as: UTF8.self)) != nil ? name : nil
+    }
+    let isAbsolute = labels.last?.isEmpty == true
+    if isAbsolute { labels.removeLast() }
+    guard labels.count >= 2, labels.allSatisfy(isLabel), let top = labels.last else { return nil }
+    let isTop =
+      top.starts(with: "xn--".utf8) ? top.count > 4 : top.count >= 2 && !top.contains(where: isDigit)
+    return isTop ? name.dropLast(isAbsolute ? 1 : 0) : nil
+  }
+
+  private static func isLabel(_ label: ArraySlice<UInt8>) -> Bool {
+    (1...63).contains(label.count) && label.first != UInt8(ascii: "-") && label.last != UInt8(ascii: "-")
+      && label.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"): true
+        default: isDigit(byte)
         }
       }
   }
 
   private static func isDigit(_ byte: UInt8) -> Bool {
     (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+  }
+
+  private static func lowercase(_ byte: UInt8) -> UInt8 {
+    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+  }
+}
+
+extension Hostname {
+  /// What a name is kept and looked up under: the hostname that it spells. Where it spells none, as some of those do
+  /// that came from elsewhere, it stands for itself, and nobody can register with it.
+  public static func key(of text: String) -> String {
+    Self(international: text)?.text ?? text.lowercased()
+  }
+
+  /// A name below `.invalid`, which nobody can ever have (RFC 6761), for a server whose own is another's; with its
+  /// own in it, for people.
+  static func substitute(for text: String, server: UUID) -> String {
+    let name = "\(server.canonical).invalid"
+    guard let own = try? Self(text), let both = try? Self("\(own.host).\(name)") else { return name }
+    return both.text
+  }
+
+  /// The hostname that an international spelling stands for (UTS #46, non-transitional), nil if it stands for none.
+  ///
+  /// For what may be spelled so: mail domains, what an operator types, what was kept before hostnames were ASCII.
+  public init?(international text: String) {
+    if let hostname = try? Self(text) {
+      self = hostname
+      return
+    }
+    guard text.utf8.count <= Self.maximumBytes, !text.utf8.contains(where: { "/?#@%\\".utf8.contains($0) })
+    else {
+      return nil
+    }
+    guard let url = URL(string: "https://\(text)"), url.path().isEmpty,
+      let host = url.host(percentEncoded: false)
+    else { return nil }
+    let bracketed = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
+    try? self.init(url.port.map { "\(bracketed):\($0)" } ?? bracketed)
   }
 }

@@ -18,6 +18,15 @@ public struct IPAddress: Sendable, Hashable {
     }
   }
 
+  /// As `inet_ntop` writes it: one text for one address.
+  public var text: String {
+    var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+    bytes.withUnsafeBytes { bytes in
+      _ = inet_ntop(isIPv6 ? AF_INET6 : AF_INET, bytes.baseAddress, &text, socklen_t(text.count))
+    }
+    return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+  }
+
   /// Whether it is an IPv6 address.
   public var isIPv6: Bool { bytes.count == 16 }
 

@@ -7,7 +7,7 @@ public struct RemoteServer: Sendable, Hashable {
   public let id: Int64
   /// What it calls itself (`zulip_org_id`).
   public let uuid: UUID
-  /// Its hostname as it spelled it; unique without regard to case.
+  /// Its hostname, as ``Hostname`` writes it; or what it has in place of one (``Hostname/key(of:)``).
   public let hostname: String
   /// Whom to write to.
   public let contactEmail: String

@@ -84,7 +84,7 @@ extension RemoteServers {
     do {
       return try await database.write(body)
     } catch let error as DatabaseError where error.code == .uniqueViolation {
-      throw try await find(hostname: hostname.text) != nil ? Refusal.hostnameTaken : Refusal.wrongKey
+      throw try await find(hostname: hostname) != nil ? Refusal.hostnameTaken : Refusal.wrongKey
     }
   }
 
@@ -98,10 +98,9 @@ extension RemoteServers {
         """
         INSERT INTO remote_servers
           (uuid, hostname, hostname_key, contact_email, key_hash, last_request_at, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $7) RETURNING \(RemoteServer.columns)
+        VALUES ($1, $2, $2, $3, $4, $5, $6, $6) RETURNING \(RemoteServer.columns)
         """,
         .text(application.uuid.canonical), .text(application.hostname.text),
-        .text(application.hostname.canonical),
         .text(application.contactEmail), .bytes(storageKey.hash(application.key, for: Self.keyPurpose)),
         .integer(lastRequestAt?.milliseconds), now))
     guard let server = try rows.first.map(RemoteServer.init) else {
@@ -122,12 +121,12 @@ extension RemoteServers {
     try connection.run(
       Statement(
         """
-        UPDATE remote_servers SET hostname = $2, hostname_key = $3, contact_email = $4, last_request_at = $5,
-          updated_at = $5
+        UPDATE remote_servers SET hostname = $2, hostname_key = $2, contact_email = $3, last_request_at = $4,
+          updated_at = $4
         WHERE id = $1
         """,
-        .integer(server.id), .text(application.hostname.text), .text(application.hostname.canonical),
-        .text(application.contactEmail), .integer(now.milliseconds)))
+        .integer(server.id), .text(application.hostname.text), .text(application.contactEmail),
+        .integer(now.milliseconds)))
     // The key that is the present one already is no rotation: it would push the previous one out.
     let present = try row.bytes(RemoteServer.columnCount)
     guard let newKey = application.newKey,
@@ -146,7 +145,7 @@ extension RemoteServers {
 extension Connection {
   func isTaken(_ hostname: Hostname, byOtherThan id: Int64?) throws -> Bool {
     let rows = try query(
-      Statement("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.canonical)))
+      Statement("SELECT id FROM remote_servers WHERE hostname_key = $1", .text(hostname.text)))
     return try rows.contains { try $0.int64(0) != id }
   }
 }

@@ -33,9 +33,14 @@ public struct RemoteServers: Sendable {
     try await find("uuid = $1", .text(uuid.canonical))
   }
 
-  /// The server with this hostname, however its case; deactivated ones too.
+  /// The server with this hostname; deactivated ones too.
+  public func find(hostname: Hostname) async throws -> RemoteServer? {
+    try await find("hostname_key = $1", .text(hostname.text))
+  }
+
+  /// The server with this hostname, however it is spelled, or with what it has in place of one.
   public func find(hostname: String) async throws -> RemoteServer? {
-    try await find("hostname_key = $1", .text(hostname.lowercased()))
+    try await find("hostname_key = $1", .text(Hostname.key(of: hostname)))
   }
 
   private func find(_ condition: String, _ value: Value) async throws -> RemoteServer? {

@@ -18,7 +18,7 @@ struct VerificationSecrets: Sendable {
 
   /// A secret about a hostname.
   func make(for hostname: Hostname) -> String {
-    let signed = "\(now().milliseconds) \(hostname.canonical)"
+    let signed = "\(now().milliseconds) \(hostname.text)"
     return Base16.encode(storageKey.hash(signed, for: Self.purpose) + signed.utf8)
   }
 
@@ -31,7 +31,7 @@ struct VerificationSecrets: Sendable {
     let parts = signed.split(separator: " ", maxSplits: 1)
     guard parts.count == 2, let time = Int64(parts[0]) else { throw .invalid }
     guard now().timeIntervalSince(Date(milliseconds: time)) <= Self.lifetime else { throw .expired }
-    guard parts[1] == hostname.canonical else { throw .otherHostname }
+    guard parts[1] == hostname.text else { throw .otherHostname }
   }
 }
 

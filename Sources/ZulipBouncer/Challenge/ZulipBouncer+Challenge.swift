@@ -10,9 +10,10 @@ extension ZulipBouncer {
   /// hostname (`spec/zulip.md` B.2).
   func transfer(_ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
-    let hostname = try Hostname(parameter: try parameters.required("hostname"))
-    guard try await dependencies.servers.find(hostname: hostname.text) != nil else {
-      throw APIError("\(hostname.text) not yet registered")
+    let name = try parameters.required("hostname")
+    let hostname = try Hostname(parameter: name)
+    guard try await dependencies.servers.find(hostname: hostname) != nil else {
+      throw APIError("\(name) not yet registered")
     }
     return parameters.success([.init("verification_secret", .string(secrets.make(for: hostname)))])
   }
@@ -25,7 +26,7 @@ extension ZulipBouncer {
     let token = try AccessToken(parameter: try parameters.required("access_token"))
     try checkGlobalLimit()
     guard let hostname = try? Hostname(name),
-      let server = try await dependencies.servers.find(hostname: hostname.text)
+      let server = try await dependencies.servers.find(hostname: hostname)
     else { throw APIError("Registration not found for this hostname") }
     do {
       let secret = try await hosts.verificationSecret(at: hostname, accessToken: token)

@@ -29,7 +29,7 @@ extension ZulipBouncer {
         metadata: ["server": "\(id)", "new": "\(created)", "rotated": "\(newKey != nil)"])
       return parameters.success([.init("created", .bool(created))])
     } catch let refusal as RemoteServers.Refusal {
-      throw APIError(refusal, of: application)
+      throw APIError(refusal, of: application, hostname: hostnameText)
     }
   }
 
@@ -61,15 +61,18 @@ extension Hostname {
         throw APIError("\(text) contains invalid components (e.g., path, query, fragment).")
       case .invalid:
         throw APIError("\(text) is not a valid hostname")
+      case .notASCII:
+        throw APIError("\(text) is not a valid hostname: it wants the ASCII spelling (xn--...)")
       }
     }
   }
 }
 
 extension APIError {
-  fileprivate init(_ refusal: RemoteServers.Refusal, of application: RemoteServers.Application) {
+  fileprivate init(
+    _ refusal: RemoteServers.Refusal, of application: RemoteServers.Application, hostname: String
+  ) {
     let role = application.uuid.canonical
-    let hostname = application.hostname.text
     switch refusal {
     case .wrongKey, .alreadyThere:
       self.init(

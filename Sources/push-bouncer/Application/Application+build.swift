@@ -217,7 +217,7 @@ extension ZulipBouncer.Configuration {
     let http = configuration.http
     self.init(publicURL: http.publicAddress(listeningOn: port))
     registration = configuration.bouncer.registration == .open ? .open : .closed
-    allowedHostnames = configuration.bouncer.allowedHostnames.map(HostnamePattern.init)
+    allowedHostnames = configuration.bouncer.allowedHostnames
     verifyEmailDomain = configuration.bouncer.verifyEmailDomain
     verifyCAFile = configuration.bouncer.verifyCAFile
     verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses

@@ -32,7 +32,7 @@ extension Server {
     @Option(help: "Whom to write to about it.") var email: String = ""
 
     func run() async throws {
-      guard let name = try? Hostname(hostname) else {
+      guard let name = Hostname(international: hostname) else {
         throw ValidationError("\(hostname) is not a valid hostname")
       }
       guard orgKey.map({ $0.count == 64 }) ?? true else {

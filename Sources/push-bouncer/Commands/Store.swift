@@ -20,7 +20,9 @@ struct Store {
       try await openDatabase(url: configuration.database.url, observer: observer))
     try await Schema.migrate(database)
     try await StorageSeal.verify(storageKey, of: database)
-    return Store(database: database, storageKey: storageKey, now: now)
+    let store = Store(database: database, storageKey: storageKey, now: now)
+    try await store.servers.canonicalizeHostnames()
+    return store
   }
 
   /// Opens it for one command and closes it afterwards.

@@ -128,7 +128,7 @@ import Testing
     }
     #expect(
       hostnames == [
-        "chat.example.org", "CHAT.example.org:8443", "off", "bücher.example.org",
+        "chat.example.org", "chat.example.org:8443", "off", "xn--bcher-kva.example.org",
         substitute("built-in.localhost", 5), "off", substitute("chat.example.org", 8),
       ])
     #expect(

@@ -67,7 +67,7 @@ final class Bouncer: Sendable {
 
     init(
       providers configuration: PushProviders.Configuration,
-      _ configure: (inout ZulipBouncer.Configuration) -> Void
+      _ configure: (inout ZulipBouncer.Configuration) throws -> Void
     ) async throws {
       test = try await TestDatabase()
       database = PatientDatabase(test.database)
@@ -87,7 +87,7 @@ final class Bouncer: Sendable {
       }
       let ring = BouncerKeyring([known] + (vector.map { [$0] } ?? []))
       var settings = ZulipBouncer.Configuration(publicURL: { "https://push.example.org" })
-      configure(&settings)
+      try configure(&settings)
       bouncer = ZulipBouncer(
         configuration: settings,
         dependencies: .init(
@@ -106,7 +106,7 @@ final class Bouncer: Sendable {
 
   /// Runs a test against a bouncer.
   static func test(
-    _ configure: (inout ZulipBouncer.Configuration) -> Void = { _ in },
+    _ configure: (inout ZulipBouncer.Configuration) throws -> Void = { _ in },
     providers configuration: PushProviders.Configuration = .init(), live: Bool = false,
     _ test: @escaping @Sendable (Bouncer) async throws -> Void
   ) async throws {

@@ -34,7 +34,7 @@ extension MigrationWork {
           ready.rejects.append(.init(id: server.id, reason: .noKey))
           continue
         }
-        let isOwner = owners[server.hostname.lowercased()].map { $0 == server.id } ?? true
+        let isOwner = owners[Hostname.key(of: server.hostname)].map { $0 == server.id } ?? true
         ready.rows.append((server.id, prepared(server, ownsHostname: isOwner)))
       }
       return ready
@@ -54,7 +54,7 @@ extension MigrationWork {
     RegistrationImport.Server(
       uuid: server.uuid, key: server.key, hostname: server.hostname,
       isHostnameTaken: !ownsHostname || !Self.isPlain(server.hostname)
-        || server.hostname.lowercased() == Self.ownHostname,
+        || Hostname.key(of: server.hostname) == Self.ownHostname,
       contactEmail: server.contactEmail,
       deactivatedAt: server.isDeactivated ? server.lastUpdatedAt ?? target.startedAt : nil,
       lastRequestAt: server.lastRequestAt, version: server.version, mergeBase: server.mergeBase,
@@ -77,7 +77,7 @@ extension MigrationWork {
     var contested: Set<String> = []
     while let batch = try await rows.next() {
       for server in try batch.records(of: .servers, SourceServer.init(_:)) where !server.key.isEmpty {
-        let (name, claim) = (server.hostname.lowercased(), Claim(server))
+        let (name, claim) = (Hostname.key(of: server.hostname), Claim(server))
         if let other = claims[name] {
           contested.insert(name)
           if other.isBefore(claim) { continue }
