@@ -26,6 +26,8 @@ extension Configuration {
       host: try reader.text("http.host"), port: try reader.port("http.port"), tls: try Self.tls(reader),
       trustedProxies: try reader.networks("http.trusted_proxies"),
       publicURL: try Self.address("http.public_url", reader),
+      maxConnections: try reader.optionalCount("http.max_connections"),
+      maxConnectionsPerAddress: try reader.count("http.max_connections_per_address", atLeast: 1),
       maxBodyBytes: try reader.size("http.max_body_bytes"),
       rateLimitPerAddress: try reader.rate("http.rate_limit.per_address"))
     operatorEmail = reader.optionalText("operator.email")

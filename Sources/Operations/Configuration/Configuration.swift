@@ -26,6 +26,10 @@ public struct Configuration: Sendable {
     public var trustedProxies: [ClientAddress.Network]
     /// What the outside calls this service, without a slash at its end; nil for host and port.
     public var publicURL: String?
+    /// As many connections as callers may have at a time; nil is by the descriptor limit.
+    public var maxConnections: Int?
+    /// As many as one address may have.
+    public var maxConnectionsPerAddress: Int
     /// Larger bodies are refused.
     public var maxBodyBytes: Int
     /// Calls without credentials per client address; nil is no limit.

@@ -52,6 +52,11 @@ struct ConfigurationReader {
     }
   }
 
+  /// At least one, where a value is given.
+  func optionalCount(_ key: String) throws(ConfigurationError) -> Int? {
+    raw(key) == nil ? nil : try count(key, atLeast: 1)
+  }
+
   func flag(_ key: String) throws(ConfigurationError) -> Bool {
     try required(key, wants: "true or false") { text in
       switch text.lowercased() {

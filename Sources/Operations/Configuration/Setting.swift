@@ -71,6 +71,11 @@ struct Setting: Sendable {
       isList: true
     ),
     Setting("http.public_url", "", "what the outside calls this service; default: http:// host and port"),
+    Setting(
+      "http.max_connections", "",
+      "connections at a time, more are closed; default: three quarters of the descriptor limit, at most 4096"),
+    Setting(
+      "http.max_connections_per_address", "256", "of them from one address; an IPv6 /64 is one"),
     Setting("http.max_body_bytes", "1 MiB", "larger bodies are refused with 413; server/analytics: 16 MiB"),
     Setting(
       "http.rate_limit.per_address", "100/60s", "calls without credentials, per client address; 0 is off"),

@@ -33,9 +33,10 @@ struct BouncerService {
   ///   - sockets: where it listens, if not on sockets of its own.
   ///   - manager: who wants to hear how it fares.
   ///   - clockOffset: what the service's clock is ahead of the real one, for tests.
+  ///   - descriptors: how many the process may have.
   static func build(
     _ configuration: Configuration, sockets: PassedSockets = PassedSockets(), manager: ServiceManager? = nil,
-    clockOffset: Duration = .zero, logger: Logger
+    clockOffset: Duration = .zero, descriptors: DescriptorLimit = .raised(), logger: Logger
   ) async throws -> BouncerService {
     let offset = TimeInterval(clockOffset.components.seconds)
     let now: @Sendable () -> Date = { Date() + offset }
@@ -142,7 +143,8 @@ struct BouncerService {
           limit: .seconds(1)),
         Bounded(
           listener: try publicListener(
-            configuration, endpoints, socket: sockets.public, port: publicPort, logger: logger),
+            configuration, endpoints, socket: sockets.public, port: publicPort, descriptors: descriptors,
+            logger: logger),
           limit: max(drainLimit, configuration.delivery.deadline + .seconds(3))),
         Repeating {
           await manager?.follow(store.database, logger: logger) {
@@ -163,14 +165,22 @@ struct BouncerService {
   /// answered then.
   private static let drainLimit = Duration.seconds(15)
 
+  /// Few ask there, and those whom the operator lets.
+  private static let adminConnections = 32
+
   private static func publicListener(
-    _ configuration: Configuration, _ endpoints: Endpoints, socket: CInt?, port: Port, logger: Logger
+    _ configuration: Configuration, _ endpoints: Endpoints, socket: CInt?, port: Port,
+    descriptors: DescriptorLimit, logger: Logger
   ) throws -> some ServiceLifecycle.Service {
     let http = configuration.http
     return Listener(
       responder: endpoints.responder,
       address: .init(host: http.host, port: http.port, keys: "http.host and http.port", passed: socket),
-      tls: try http.tls?.serverConfiguration(), logger: logger
+      tls: try http.tls?.serverConfiguration(),
+      limits: .init(
+        total: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
+        proxies: http.trustedProxies),
+      logger: logger
     ) { channel in
       port.announce("public", scheme: http.tls == nil ? "http" : "https", channel, logger: logger)
     }
@@ -189,7 +199,7 @@ struct BouncerService {
     return Listener(
       responder: PlainPaths(router.buildResponder()),
       address: .init(host: admin.host, port: admin.port, keys: "admin.host and admin.port", passed: socket),
-      logger: logger
+      limits: .init(total: adminConnections, perSource: adminConnections), logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }
   }
 }

@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
 import Logging
+import NIOCore
+import NIOPosix
 import Operations
 import ServiceLifecycle
 import UnixSignals
@@ -34,10 +36,21 @@ struct Serve: AsyncParsableCommand {
       metadata: Dictionary(
         configuration.effective.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first }))
 
+    let descriptors = DescriptorLimit.raised()
+    try descriptors.check()
+    NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
+    if let wanted = configuration.http.maxConnections, wanted > descriptors.possibleConnections {
+      logger.warning(
+        """
+        http.max_connections: only \(descriptors.possibleConnections) of \(wanted) are possible with \
+        \(descriptors) descriptors (ulimit -n)
+        """)
+    }
     // A limit on the size of files is a full disk like any other: an error, and no end of the process.
     signal(SIGXFSZ, SIG_IGN)
     let service = try await BouncerService.build(
-      configuration, sockets: sockets, manager: manager, clockOffset: offset, logger: logger)
+      configuration, sockets: sockets, manager: manager, clockOffset: offset, descriptors: descriptors,
+      logger: logger)
     let group = ServiceGroup(
       configuration: .init(
         services: service.services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))

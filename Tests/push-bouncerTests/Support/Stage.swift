@@ -1,9 +1,11 @@
 import AsyncHTTPClient
 import Foundation
 import NIOHTTP1
+import NIOSSL
 import ProviderSimulator
 import Sealing
 import Synchronization
+import TestSupport
 import Testing
 import Wire
 
@@ -50,19 +52,29 @@ struct Stage {
     try await serve(arguments, through: launcher, test: test)
   }
 
+  /// - Parameter isSecure: whether it speaks TLS, with a certificate that only this server trusts.
   func serve(
-    _ arguments: [String], through launcher: [String] = [], input: FileHandle = .nullDevice,
-    test: (Running, ChatServer) async throws -> Void
+    _ arguments: [String], isSecure: Bool = false, through launcher: [String] = [],
+    input: FileHandle = .nullDevice, test: (Running, ChatServer) async throws -> Void
   ) async throws {
+    var arguments = arguments
+    if isSecure {
+      let (certificate, key) = try OthersHost.selfSignedPEM()
+      try place.write("certificate.pem", certificate)
+      try place.write("key.pem", key)
+      arguments += ["--http.tls.certificate_file", "certificate.pem", "--http.tls.key_file", "key.pem"]
+    }
     let providers = [
       "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint", simulator.apnsEndpoint, "--fcm.endpoint",
       simulator.fcmEndpoint, "--bouncer.rate_limit.per_server", "0",
     ]
     try await place.serve(providers + arguments, through: launcher, input: input) { running in
       // A client of its own: connections to a service that was killed are no use to the next.
-      try await withClient { client in
+      try await withClient(isSecure: isSecure) { client in
         let server = ChatServer(
-          bouncer: running.url("public"), id: credentials["org_id"]?.string ?? "",
+          bouncer: isSecure
+            ? running.url("public").replacing("http:", with: "https:") : running.url("public"),
+          id: credentials["org_id"]?.string ?? "",
           key: credentials["org_key"]?.string ?? "", realm: realm, client: client)
         _ = try await server.uploadRealm(hostname: "chat.example.org")
         try await test(running, server)
@@ -70,8 +82,12 @@ struct Stage {
     }
   }
 
-  private func withClient(_ body: (HTTPClient) async throws -> Void) async throws {
+  private func withClient(isSecure: Bool, _ body: (HTTPClient) async throws -> Void) async throws {
     var configuration = HTTPClient.Configuration()
+    if isSecure {
+      configuration.tlsConfiguration = .makeClientConfiguration()
+      configuration.tlsConfiguration?.certificateVerification = .none
+    }
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
     let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     let result: Result<Void, any Error>

@@ -20,6 +20,7 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   let address: ListenerAddress
   /// nil for HTTP in clear.
   var tls: TLSConfiguration?
+  let limits: OpenConnections.Limits
   let logger: Logger
   /// Called once it listens.
   let onRunning: @Sendable (any Channel) -> Void
@@ -28,24 +29,30 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   private let date = HTTPDate()
 
   func run() async throws {
+    let connections = OpenConnections(limits)
     let http = HTTP1Channel(
       responder: { try await answer($0, $1, $2) },
       configuration: .init(
-        additionalChannelHandlers: [RequestDeadline(timeout: .seconds(30)), ExpectContinue()]))
+        additionalChannelHandlers: [
+          RequestDeadline(timeout: .seconds(30), connections), ExpectContinue(),
+        ]))
     if let tls {
-      try await serve(TLSChannel(http, tlsConfiguration: tls))
+      try await serve(TLSChannel(http, tlsConfiguration: tls), connections)
     } else {
-      try await serve(http)
+      try await serve(http, connections)
     }
   }
 
-  private func serve(_ connection: some ServerChildChannel) async throws {
+  private func serve(_ connection: some ServerChildChannel, _ connections: OpenConnections) async throws {
     let descriptor = try address.open()
-    let connections = OpenConnections()
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
-      .bind(descriptor) { connection.setup(channel: $0, logger: logger) }
+      .bind(descriptor) { channel in
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandler(OpenConnections.Door(connections))
+        }.flatMap { connection.setup(channel: channel, logger: logger) }
+      }
     onRunning(server.channel)
     try await withGracefulShutdownHandler {
       try await server.executeThenClose { taken in

@@ -1,38 +1,124 @@
 import NIOCore
 import Synchronization
+import Wire
 
-/// The connections of a listener, which all have to hear that it ends: those that are just coming in, too.
+/// The connections of a listener: no more than it may have, shared between those who want one. All of them have
+/// to hear that it ends, those that are just coming in, too.
+///
+/// What is too much is closed before a byte is read. Where there is no room at all, who comes takes the place of
+/// a connection that is not being answered: nobody keeps others out by having many and sending nothing.
 final class OpenConnections: Sendable {
-  private struct State {
-    var isEnding = false
-    /// Taken from the kernel, and on their way through the event loops to whoever answers.
-    var coming: Set<ObjectIdentifier> = []
-    var open: [ObjectIdentifier: any Channel] = [:]
+  /// How many there may be.
+  struct Limits: Sendable {
+    /// In all.
+    var total: Int
+    /// From each source.
+    var perSource: Int
+    /// Proxies, behind each of which there are many.
+    var proxies: [ClientAddress.Network] = []
   }
 
+  private struct State {
+    var isEnding = false
+    var all: [ObjectIdentifier: OpenConnection] = [:]
+    /// Those of each source, the oldest first; proxies have no share.
+    var shares: [ClientAddress: [OpenConnection]] = [:]
+    var coming = 0
+    var leaving = 0
+    var arrivals = 0
+  }
+
+  /// As many may be told to close at a time, so that their descriptors do not add up.
+  private static let maximumLeaving = 16
+
+  /// Who has no more than so many is nobody who has too many.
+  private static let modestShare = 8
+
+  private let limits: Limits
   private let state = Mutex(State())
 
+  init(_ limits: Limits) {
+    self.limits = limits
+  }
+
   /// Whether a connection is on its way that would be lost if the listener's channel were closed now.
-  var areComing: Bool { state.withLock { !$0.coming.isEmpty } }
+  var areComing: Bool { state.withLock { $0.coming > 0 } }
+
+  /// Whether those that were told to close have to do so before more are taken.
+  private var areTooManyLeaving: Bool { state.withLock { $0.leaving >= Self.maximumLeaving } }
 
   /// A connection has been taken from the kernel.
-  func take(_ channel: any Channel) {
-    let id = ObjectIdentifier(channel)
-    state.withLock { _ = $0.coming.insert(id) }
-    channel.closeFuture.whenComplete { _ in
-      self.state.withLock { state in
-        state.coming.remove(id)
-        state.open[id] = nil
+  ///
+  /// - Returns: whether it may stay; it is being closed otherwise.
+  private func take(_ channel: any Channel) -> Bool {
+    let address = ClientAddress(channel.remoteAddress)
+    let source = limits.proxies.contains { $0.contains(address) } ? nil : address.source
+    let (mayStay, displaced) = state.withLock { state -> (Bool, OpenConnection?) in
+      let share = source.flatMap { state.shares[$0]?.count } ?? 0
+      let isFull = state.all.count - state.leaving >= limits.total
+      let displaced = isFull ? displaceable(in: state, by: share) : nil
+      let mayStay = share < limits.perSource && (!isFull || displaced != nil)
+      state.arrivals += 1
+      let connection = OpenConnection(channel, source: mayStay ? source : nil, number: state.arrivals)
+      state.all[ObjectIdentifier(channel)] = connection
+      guard mayStay else {
+        connection.phase = .leaving
+        state.leaving += 1
+        return (false, nil)
       }
+      state.coming += 1
+      if let source { state.shares[source, default: []].append(connection) }
+      if let displaced {
+        displaced.phase = .leaving
+        state.leaving += 1
+      }
+      return (true, displaced)
     }
+    channel.closeFuture.whenComplete { _ in self.forget(channel) }
+    if let displaced { displaced.channel.pipeline.fireUserInboundEventTriggered(Displaced()) }
+    if !mayStay { channel.close(promise: nil) }
+    return mayStay
+  }
+
+  /// The connection that makes room for one of a source that has `share` of them: the oldest of whoever has most,
+  /// or, where nobody has many, the oldest of all.
+  private func displaceable(in state: State, by share: Int) -> OpenConnection? {
+    guard state.leaving < Self.maximumLeaving,
+      let largest = state.shares.values.max(by: { $0.count < $1.count })
+    else { return nil }
+    guard largest.count <= Self.modestShare else {
+      return share < largest.count ? largest.first { $0.mayGo } : nil
+    }
+    return state.shares.values.compactMap { $0.first { $0.mayGo } }.min { $0.number < $1.number }
+  }
+
+  private func forget(_ channel: any Channel) {
+    state.withLock { state in
+      guard let connection = state.all.removeValue(forKey: ObjectIdentifier(channel)) else { return }
+      switch connection.phase {
+      case .coming: state.coming -= 1
+      case .open: break
+      case .leaving: state.leaving -= 1
+      }
+      guard let source = connection.source else { return }
+      state.shares[source]?.removeAll { $0 === connection }
+      if state.shares[source]?.isEmpty == true { state.shares[source] = nil }
+    }
+  }
+
+  /// A connection that was taken.
+  func connection(of channel: any Channel) -> OpenConnection? {
+    state.withLock { $0.all[ObjectIdentifier(channel)] }
   }
 
   /// A connection's handlers are in place, and there is somebody to answer.
   func open(_ channel: any Channel) {
-    let id = ObjectIdentifier(channel)
     let isEnding = state.withLock { state in
       // Otherwise it is closed already.
-      if state.coming.remove(id) != nil { state.open[id] = channel }
+      if let connection = state.all[ObjectIdentifier(channel)], connection.phase == .coming {
+        connection.phase = .open
+        state.coming -= 1
+      }
       return state.isEnding
     }
     if isEnding { Self.tell(channel) }
@@ -40,20 +126,32 @@ final class OpenConnections: Sendable {
 
   /// Tells all that are there, and all that come, to end with the next answer.
   func end() {
-    let channels = state.withLock { state in
+    let connections = state.withLock { state in
       state.isEnding = true
-      return Array(state.open.values)
+      return state.all.values.filter { $0.phase == .open }
     }
-    for channel in channels { Self.tell(channel) }
+    for connection in connections { Self.tell(connection.channel) }
   }
 
   private static func tell(_ channel: any Channel) {
     channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
   }
 
-  /// Counts a listener's connections in.
-  final class Counting: ChannelInboundHandler, Sendable {
+  /// A connection that was to make room is being answered after all.
+  private func keep(_ connection: OpenConnection) {
+    state.withLock { state in
+      connection.phase = .open
+      state.leaving -= 1
+    }
+  }
+
+  /// A connection is to make room for another.
+  private struct Displaced {}
+
+  /// Counts a listener's connections in, and turns away those that are too many.
+  final class Counting: ChannelInboundHandler, ChannelOutboundHandler, Sendable {
     typealias InboundIn = any Channel
+    typealias OutboundIn = any Channel
 
     private let connections: OpenConnections
 
@@ -62,8 +160,37 @@ final class OpenConnections: Sendable {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      connections.take(unwrapInboundIn(data))
-      context.fireChannelRead(data)
+      if connections.take(unwrapInboundIn(data)) { context.fireChannelRead(data) }
+    }
+
+    /// Takes no more for a moment while those that were turned away still hold their descriptors.
+    func read(context: ChannelHandlerContext) {
+      guard connections.areTooManyLeaving else { return context.read() }
+      let channel = context.channel
+      context.eventLoop.scheduleTask(in: .milliseconds(1)) {
+        // Where it is off, whoever has switched it off reads when it is on again.
+        if try channel.syncOptions?.getOption(.autoRead) ?? true { channel.read() }
+      }
+    }
+  }
+
+  /// Stands first at each connection, before TLS, which would take its time to close.
+  final class Door: ChannelInboundHandler, RemovableChannelHandler, Sendable {
+    typealias InboundIn = ByteBuffer
+
+    private let connections: OpenConnections
+
+    init(_ connections: OpenConnections) {
+      self.connections = connections
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+      guard event is Displaced else { return context.fireUserInboundEventTriggered(event) }
+      if let connection = connections.connection(of: context.channel), connection.isAnswering {
+        connections.keep(connection)
+      } else {
+        context.close(promise: nil)
+      }
     }
   }
 }

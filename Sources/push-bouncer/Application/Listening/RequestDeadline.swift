@@ -28,12 +28,17 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   private var waiting = 0
   private var wasUsed = false
   private var isEnding = false
+  private let connections: OpenConnections?
+  private var connection: OpenConnection?
 
-  init(timeout: TimeAmount) {
+  /// - Parameter connections: where it is noted which connections are being answered.
+  init(timeout: TimeAmount, _ connections: OpenConnections? = nil) {
     self.timeout = timeout
+    self.connections = connections
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
+    connection = connections?.connection(of: context.channel)
     start(context)
   }
 
@@ -91,6 +96,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
 
   private func count(_ change: Int, _ context: ChannelHandlerContext) {
     waiting += change
+    connection?.isAnswering = waiting > 0
     if waiting > 0 { stop() } else { start(context) }
   }
 

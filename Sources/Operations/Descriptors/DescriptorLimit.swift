@@ -1,0 +1,72 @@
+internal import Foundation
+
+/// How many files and connections the process may have open at a time (`ulimit -n`), and how many of them may be
+/// callers' connections: the database, the providers and lookups must never find none left. A library that
+/// finds none may end the whole process, as Dispatch does.
+public struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
+  /// The limit.
+  public let descriptors: Int
+
+  /// A limit.
+  public init(_ descriptors: Int) {
+    self.descriptors = descriptors
+  }
+
+  /// Below this there is no room for callers.
+  public static let minimum = 192
+
+  /// Below this a busy service turns callers away.
+  public static let recommended = 1024
+
+  /// More than any service of this kind needs, and than some libraries can look through quickly.
+  private static let maximum = 65_536
+
+  /// More callers at a time take a word of the operator's: each costs memory.
+  private static let standardConnections = 4096
+
+  /// The process's own, raised as far as it may raise it itself.
+  public static func raised() -> DescriptorLimit {
+    var limit = rlimit()
+    guard getrlimit(kind, &limit) == 0 else { return DescriptorLimit(minimum) }
+    let wanted = min(limit.rlim_max, rlim_t(maximum))
+    if limit.rlim_cur < wanted {
+      var raised = rlimit(rlim_cur: wanted, rlim_max: limit.rlim_max)
+      if setrlimit(kind, &raised) == 0 { limit = raised }
+    }
+    return DescriptorLimit(Int(clamping: limit.rlim_cur))
+  }
+
+  private static let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+
+  /// As many connections as callers may have at most.
+  public var possibleConnections: Int { descriptors - max(128, descriptors / 4) }
+
+  /// As many connections as callers may have.
+  ///
+  /// - Parameter wanted: as many as the operator wants them to have, if he has said so.
+  public func connections(_ wanted: Int?) -> Int {
+    min(wanted ?? Self.standardConnections, possibleConnections)
+  }
+
+  /// Event loops that may run: each has three descriptors.
+  public var eventLoops: Int { max(2, descriptors / 64) }
+
+  /// The limit, as a text.
+  public var description: String { "\(descriptors)" }
+
+  /// Refuses to start where nobody could call.
+  public func check() throws(TooLow) {
+    guard descriptors >= Self.minimum else { throw TooLow(limit: self) }
+  }
+
+  /// The limit leaves no room for callers.
+  public struct TooLow: Error, CustomStringConvertible {
+    /// The limit.
+    public let limit: DescriptorLimit
+
+    /// For whoever has to mend it.
+    public var description: String {
+      "only \(limit) descriptors (ulimit -n): at least \(DescriptorLimit.minimum) are needed, better \(DescriptorLimit.recommended)"
+    }
+  }
+}

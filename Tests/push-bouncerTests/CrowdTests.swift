@@ -1,0 +1,80 @@
+import Foundation
+import Operations
+import Testing
+
+@testable import push_bouncer
+
+extension Chaos {
+  /// More connections than the process could ever have.
+  @Suite struct CrowdTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+      let descriptors: Int
+      let habit: Crowd.Habit
+
+      var testDescription: String { "\(descriptors) descriptors, \(habit.rawValue)" }
+    }
+
+    /// CROWD_SECONDS keeps the strangers coming for as long, and lets all of them come where there is most room.
+    private static let wanted = Int(ProcessInfo.processInfo.environment["CROWD_SECONDS"] ?? "")
+    private static let seconds = wanted ?? 1
+
+    private static let cases = [256, 1024, 4096].flatMap { descriptors in
+      Crowd.Habit.allCases.map { Case(descriptors: descriptors, habit: $0) }
+    }.filter { wanted != nil || $0.descriptors < 4096 || $0.habit == .slow }
+
+    @Test(arguments: cases) func tenTimesAsManyAsAllowedStopNobody(_ one: Case) async throws {
+      let allowed = DescriptorLimit(one.descriptors).connections(nil)
+      let room = DescriptorLimit.raised().descriptors
+      // A machine that lets the tests have fewer can try only the smaller ones.
+      guard room > allowed + 1500 else { return }
+      try await Stage.test { stage in
+        try await stage.serve(
+          ["--log.level", "notice"], isSecure: one.habit == .halfOpen,
+          through: ["/bin/sh", "-c", #"ulimit -n \#(one.descriptors); exec "$0" "$@""#]
+        ) { running, server in
+          let phones = try await stage.phones(2, at: server)
+          let port = try #require(running.port(of: "public"))
+          let crowd = Crowd(port: port, habit: one.habit, held: allowed + 1000)
+          async let sent = marks(during: crowd, 10 * allowed, server, phones)
+          try await expectHealth(running, until: { await crowd.isDone })
+          let marks = try await sent
+          #expect(!marks.isEmpty)
+          await stage.expectArrival(of: Set(marks))
+          #expect(running.process.isRunning)
+          await crowd.leave()
+          try await eventually("full service") {
+            try await withThrowingTaskGroup(of: Bool.self) { tasks in
+              for _ in 0..<20 {
+                tasks.addTask { (try? await server.mark(phones).sent) == Int64(phones.count) }
+              }
+              return try await tasks.allSatisfy(\.self)
+            }
+          }
+          running.send(SIGTERM)
+          #expect(await running.status() == 0)
+        }
+      }
+    }
+
+    /// Lets the crowd come, and sends notifications all the while.
+    private func marks(
+      during crowd: Crowd, _ count: Int, _ server: ChatServer, _ phones: [VirtualPhone]
+    ) async throws -> [String] {
+      async let coming: Void = crowd.come(count, for: .seconds(Self.seconds))
+      var marks: [String] = []
+      repeat {
+        // A connection that lies idle between two calls may be closed in favour of others.
+        if let promise = try? await server.mark(phones) { marks += promise.marks }
+      } while await !crowd.isDone
+      try await coming
+      return marks
+    }
+
+    private func expectHealth(_ running: Running, until isDone: () async -> Bool) async throws {
+      repeat {
+        #expect(try await running.call("admin", path: "/healthz").status == 200)
+        try await Task.sleep(for: .milliseconds(20))
+      } while await !isDone()
+    }
+  }
+}
