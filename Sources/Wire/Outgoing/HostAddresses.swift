@@ -1,16 +1,30 @@
 internal import Foundation
-internal import NIOPosix
 
 /// What the system's resolver says of a host.
 enum HostAddresses {
+  private static let maximumNameBytes = 253
+
+  /// Every address of each name, in the resolver's order.
+  private static let pool = LookupPool<String, [String]>(
+    threads: 16, domainShare: 4, newShare: 10, name: { $0 }, isGood: { !$0.isEmpty },
+    ask: { ask($0) })
+
   /// Every address of a name, or the address that it is, in the resolver's order; none if it has none.
-  static func resolve(_ host: String) async -> [String] {
-    (try? await NIOThreadPool.singleton.runIfActive { resolveBlocking(host) }) ?? []
+  ///
+  /// - Throws: `CancellationError` as soon as the task is cancelled; ``LookupsExhausted``.
+  static func resolve(_ host: String) async throws -> [String] {
+    guard host.utf8.count <= maximumNameBytes, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+      return []
+    }
+    let address = ask(host, flags: AI_NUMERICHOST)
+    guard address.isEmpty else { return address }
+    return try await pool.answer(to: host.lowercased())
   }
 
-  private static func resolveBlocking(_ host: String) -> [String] {
+  private static func ask(_ host: String, flags: Int32 = 0) -> [String] {
     var hints = addrinfo()
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    hints.ai_flags = flags
     var list: UnsafeMutablePointer<addrinfo>?
     guard getaddrinfo(host, nil, &hints, &list) == 0 else { return [] }
     defer { freeaddrinfo(list) }

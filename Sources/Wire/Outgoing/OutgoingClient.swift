@@ -55,19 +55,30 @@ public final class OutgoingClient: Sendable {
 
   private let configuration: HTTPClient.Configuration
   private let isAllowed: @Sendable (String) -> Bool
+  private let resolve: @Sendable (String) async throws -> [String]
   private let open: HTTPClient
   private let state = Mutex(State())
 
   /// - Parameters:
   ///   - configuration: trust, and the way out; of redirects and pooling this type knows better.
   ///   - isAllowed: whether an address, dotted decimal or IPv6, may be called.
-  public init(configuration: HTTPClient.Configuration, isAllowed: @escaping @Sendable (String) -> Bool) {
+  public convenience init(
+    configuration: HTTPClient.Configuration, isAllowed: @escaping @Sendable (String) -> Bool
+  ) {
+    self.init(configuration: configuration, resolve: HostAddresses.resolve, isAllowed: isAllowed)
+  }
+
+  init(
+    configuration: HTTPClient.Configuration, resolve: @escaping @Sendable (String) async throws -> [String],
+    isAllowed: @escaping @Sendable (String) -> Bool
+  ) {
     var configuration = configuration
     configuration.redirectConfiguration = .disallow
     configuration.httpVersion = .http1Only
     configuration.connectionPool.retryConnectionEstablishment = false
     self.configuration = configuration
     self.isAllowed = isAllowed
+    self.resolve = resolve
     open = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
   }
 
@@ -82,8 +93,8 @@ public final class OutgoingClient: Sendable {
   /// - Parameters:
   ///   - isTrusted: whether the operator has named the host, which may then be anywhere.
   ///   - limit: bytes of the body; more is an error.
-  ///   - timeout: for all of it, save that the system's resolver has limits of its own.
-  /// - Throws: ``Refusal``, `HTTPClientError.deadlineExceeded`, or what the connection throws.
+  ///   - timeout: for all of it.
+  /// - Throws: ``Refusal``, ``LookupsExhausted``, `HTTPClientError.deadlineExceeded`, or what the connection throws.
   public func execute(
     _ request: HTTPClientRequest, isTrusted: Bool = false, limit: Int, timeout: Duration
   ) async throws -> Answer {
@@ -112,7 +123,7 @@ public final class OutgoingClient: Sendable {
   private func call(_ request: HTTPClientRequest, isTrusted: Bool, limit: Int) async throws -> Answer {
     guard !isTrusted else { return try await Self.call(request, on: open, limit: limit) }
     guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw Refusal.noHost }
-    let addresses = await HostAddresses.resolve(host.trimmingCharacters(in: ["[", "]"]))
+    let addresses = try await resolve(host.trimmingCharacters(in: ["[", "]"]))
     guard !addresses.isEmpty else { throw Refusal.unknownHost }
     // One forbidden address spoils a name: a public host has none.
     guard addresses.allSatisfy(isAllowed) else { throw Refusal.forbiddenAddress }

@@ -37,7 +37,7 @@ struct HostVerifier: Sendable {
 
   /// - Parameters:
   ///   - caFile: a trust root besides the system's.
-  ///   - timeout: how long it may take in all, save that the system's resolver has limits of its own.
+  ///   - timeout: how long it may take in all.
   init(caFile: String?, allowPrivateAddresses: Bool, timeout: Duration = .seconds(5)) {
     var tls = TLSConfiguration.makeClientConfiguration()
     if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
@@ -64,7 +64,9 @@ struct HostVerifier: Sendable {
       } catch {
         failure = Failure(error)
         // What was refused or cut off may work at once; what was answered will not change.
-        guard failure == .connection, !(error is OutgoingClient.Refusal) else { break }
+        guard failure == .connection, !(error is OutgoingClient.Refusal), !(error is LookupsExhausted) else {
+          break
+        }
       }
     }
     throw failure
@@ -86,7 +88,7 @@ extension HostVerifier.Failure {
     switch error {
     case let failure as HostVerifier.Failure:
       self = failure
-    case is OutgoingClient.Refusal:
+    case is OutgoingClient.Refusal, is LookupsExhausted:
       self = .connection
     case let error as HTTPClientError
     where [.deadlineExceeded, .connectTimeout, .readTimeout].contains(error):

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import NIOPosix
+internal import Wire
 
 /// As much of a resolver as tells whether a domain takes mail: one question at a time over UDP to the
 /// servers of `/etc/resolv.conf` (RFC 1035). `getaddrinfo` cannot ask for MX records, and Glibc's
@@ -18,10 +18,21 @@ struct DomainNameSystem: Sendable {
     case noSuchName
   }
 
+  /// What the threads ask.
+  private struct Query: Hashable, Sendable {
+    let name: String
+    let type: RecordType
+    let servers: [String]
+    let timeout: TimeInterval
+  }
+
+  private static let pool = LookupPool<Query, Answer?>(
+    threads: 6, domainShare: 2, newShare: 4, name: \.name, isGood: { $0 != nil }, ask: { ask($0) })
+
   let servers: [String]
   let timeout: TimeInterval
 
-  /// The system's servers, each with this many seconds to answer.
+  /// The system's servers, which have this many seconds to answer, in turn.
   init(timeout: TimeInterval = 3) {
     let file = (try? String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8)) ?? ""
     self.init(servers: Self.servers(in: file), timeout: timeout)
@@ -57,17 +68,22 @@ struct DomainNameSystem: Sendable {
   }
 
   private func ask(_ name: String, _ type: RecordType) async -> Answer? {
-    guard let question = Self.question(name, type, id: .random(in: 0 ... .max)) else { return .noSuchName }
-    return try? await NIOThreadPool.singleton.runIfActive {
-      for server in servers {
-        if let reply = Self.exchange(question, with: server, timeout: timeout),
-          let answer = Self.answer(reply, to: question, type)
-        {
-          return answer
-        }
-      }
-      return nil
+    let query = Query(name: name, type: type, servers: servers, timeout: timeout)
+    return await Self.pool.answer(to: query, within: .seconds(timeout)) ?? nil
+  }
+
+  private static func ask(_ query: Query) -> Answer? {
+    guard let question = question(query.name, query.type, id: .random(in: 0 ... .max)) else {
+      return .noSuchName
     }
+    for server in query.servers {
+      if let reply = exchange(question, with: server, timeout: query.timeout / Double(query.servers.count)),
+        let answer = answer(reply, to: question, query.type)
+      {
+        return answer
+      }
+    }
+    return nil
   }
 
   /// A query message; nil if the name is none.

@@ -1,0 +1,139 @@
+internal import Dispatch
+internal import Foundation
+internal import Synchronization
+
+/// Too many names wait to be looked up.
+public struct LookupsExhausted: Error {}
+
+/// Asks blocking questions about names, on a handful of threads of its own that are there from the start.
+///
+/// Names come from strangers, and some stall for as long as their owners like. So nobody waits longer than they want
+/// to, what nobody waits for any more is not asked, whoever asks the same meanwhile gets the same answer, and a
+/// domain has its share of the threads, as have all names together that have not answered well before.
+public final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>: Sendable {
+  private let core: LookupCore<Question, Answer>
+
+  /// Starts the threads.
+  ///
+  /// - Parameters:
+  ///   - threads: how many questions are asked at a time.
+  ///   - domainShare: how many of them about names of one domain.
+  ///   - newShare: how many of them about names that have not answered well of late.
+  ///   - name: what a question is about.
+  ///   - isGood: whether an answer speaks for the name.
+  ///   - ask: asks, and blocks.
+  public init(
+    threads: Int, domainShare: Int, newShare: Int, name: @escaping @Sendable (Question) -> String,
+    isGood: @escaping @Sendable (Answer) -> Bool, ask: @escaping @Sendable (Question) -> Answer
+  ) {
+    core = LookupCore(
+      queue: LookupQueue(limits: .init(threads: threads, perDomain: domainShare, perNew: newShare)),
+      name: name)
+    for number in 1...threads {
+      let thread = Thread { [core] in core.work(ask, isGood) }
+      thread.name = "lookup \(number)"
+      thread.stackSize = 1 << 20
+      thread.start()
+    }
+  }
+
+  deinit {
+    core.close()
+  }
+
+  /// The answer to a question.
+  ///
+  /// - Throws: `CancellationError` as soon as the task is cancelled, whatever the threads do; ``LookupsExhausted``.
+  public func answer(to question: Question) async throws -> Answer {
+    try await core.answer(to: question)
+  }
+
+  /// The answer to a question; nil if there is none so soon.
+  public func answer(to question: Question, within limit: Duration) async -> Answer? {
+    await withTaskGroup(of: Answer?.self) { group in
+      group.addTask { try? await self.core.answer(to: question) }
+      group.addTask {
+        try? await Task.sleep(for: limit)
+        return nil
+      }
+      defer { group.cancelAll() }
+      return await group.next() ?? nil
+    }
+  }
+}
+
+/// What the threads and the callers share.
+private final class LookupCore<Question: Hashable & Sendable, Answer: Sendable>: Sendable {
+  private struct State: ~Copyable {
+    var queue: LookupQueue<Question>
+    var continuations: [LookupQueue<Question>.Waiter: CheckedContinuation<Answer, any Error>] = [:]
+    var lastWaiter = 0
+    var isClosed = false
+  }
+
+  private let state: Mutex<State>
+  /// Raised whenever there may be something to do; once too often does no harm.
+  private let news = DispatchSemaphore(value: 0)
+  private let name: @Sendable (Question) -> String
+
+  init(queue: LookupQueue<Question>, name: @escaping @Sendable (Question) -> String) {
+    state = Mutex(State(queue: queue))
+    self.name = name
+  }
+
+  func answer(to question: Question) async throws -> Answer {
+    let waiter = state.withLock { state in
+      state.lastWaiter += 1
+      return state.lastWaiter
+    }
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let failure: (any Error)? = state.withLock { state in
+          if Task.isCancelled { return CancellationError() }
+          do {
+            try state.queue.add(question, about: name(question), for: waiter)
+            state.continuations[waiter] = continuation
+            return nil
+          } catch {
+            return error
+          }
+        }
+        if let failure { continuation.resume(throwing: failure) } else { news.signal() }
+      }
+    } onCancel: {
+      let continuation = state.withLock { state in
+        state.queue.leave(question, waiter)
+        return state.continuations.removeValue(forKey: waiter)
+      }
+      continuation?.resume(throwing: CancellationError())
+    }
+  }
+
+  /// What each thread does.
+  func work(_ ask: @Sendable (Question) -> Answer, _ isGood: @Sendable (Answer) -> Bool) {
+    while true {
+      news.wait()
+      while let question = state.withLock({ $0.isClosed ? nil : $0.queue.next() }) {
+        let answer = ask(question)
+        let waiters = state.withLock { state in
+          state.queue.finish(question, isGood: isGood(answer)).compactMap {
+            state.continuations.removeValue(forKey: $0)
+          }
+        }
+        for waiter in waiters { waiter.resume(returning: answer) }
+        // More than one that waits may be allowed now: another thread looks, too.
+        news.signal()
+      }
+      if state.withLock({ $0.isClosed }) {
+        // Each thread tells the next one.
+        news.signal()
+        return
+      }
+    }
+  }
+
+  func close() {
+    state.withLock { $0.isClosed = true }
+    news.signal()
+  }
+}

@@ -1,0 +1,164 @@
+import AsyncHTTPClient
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Wire
+
+/// A resolver where names with `stall` in them stall until they are let go.
+private final class Resolver: Sendable {
+  private struct State {
+    var isStalled = true
+    var asked: [String] = []
+  }
+
+  private let state = Mutex(State())
+
+  var asked: [String] { state.withLock { $0.asked } }
+
+  func ask(_ name: String) -> [String] {
+    state.withLock { $0.asked.append(name) }
+    while name.contains("stall"), state.withLock({ $0.isStalled }) { Thread.sleep(forTimeInterval: 0.001) }
+    return name.contains("none") ? [] : ["192.0.2.1"]
+  }
+
+  func letGo() { state.withLock { $0.isStalled = false } }
+}
+
+@Suite("Lookups")
+struct LookupTests {
+  /// Runs a test with a pool over a resolver, and lets every name go afterwards.
+  private func with(
+    threads: Int = 4, domainShare: Int = 4, newShare: Int = 4,
+    _ test: (LookupPool<String, [String]>, Resolver) async throws -> Void
+  ) async throws {
+    let resolver = Resolver()
+    defer { resolver.letGo() }
+    let pool = LookupPool<String, [String]>(
+      threads: threads, domainShare: domainShare, newShare: newShare, name: { $0 }, isGood: { !$0.isEmpty },
+      ask: { resolver.ask($0) })
+    try await test(pool, resolver)
+  }
+
+  /// Asks without waiting for the answer.
+  private func begin(_ names: [String], _ pool: LookupPool<String, [String]>) -> [Task<[String], any Error>] {
+    names.map { name in Task { try await pool.answer(to: name) } }
+  }
+
+  private func until(_ condition: () -> Bool) async throws {
+    for _ in 0..<60_000 {
+      if condition() { return }
+      try await Task.sleep(for: .milliseconds(1))
+    }
+    throw CancellationError()
+  }
+
+  @Test("are answered though eight names of one domain stall")
+  func stalledDomain() async throws {
+    try await with(domainShare: 2) { pool, resolver in
+      let stalled = begin((1...8).map { "stall\($0).example.org" }, pool)
+      try await until { resolver.asked.count == 2 }
+      for name in ["chat.example.net", "other.example.net", "localhost"] {
+        #expect(try await pool.answer(to: name) == ["192.0.2.1"])
+      }
+      #expect(resolver.asked.count == 5)
+      resolver.letGo()
+      for task in stalled { #expect(try await task.value == ["192.0.2.1"]) }
+    }
+  }
+
+  @Test("of names that have answered before are answered though all others stall")
+  func stalledDomains() async throws {
+    try await with(newShare: 3) { pool, resolver in
+      #expect(try await pool.answer(to: "known.example.net") == ["192.0.2.1"])
+      #expect(try await pool.answer(to: "none.example.net") == [])
+      let stalled = begin((1...8).map { "stall.example\($0).org" }, pool)
+      try await until { resolver.asked.count == 5 }
+      #expect(try await pool.answer(to: "known.example.net") == ["192.0.2.1"])
+      // What has not answered is as new as what nobody knows.
+      #expect(await pool.answer(to: "none.example.net", within: .milliseconds(20)) == nil)
+      #expect(await pool.answer(to: "new.example.net", within: .milliseconds(20)) == nil)
+      resolver.letGo()
+      for task in stalled { _ = try await task.value }
+      #expect(try await pool.answer(to: "new.example.net") == ["192.0.2.1"])
+    }
+  }
+
+  @Test("of one name at once are one")
+  func shared() async throws {
+    try await with { pool, resolver in
+      let first = begin(["stall.example.org"], pool)
+      try await until { resolver.asked.count == 1 }
+      let others = begin(Array(repeating: "stall.example.org", count: 50), pool)
+      // One who leaves takes the answer from nobody.
+      others[0].cancel()
+      await #expect(throws: CancellationError.self) { try await others[0].value }
+      resolver.letGo()
+      for task in first + others.dropFirst() { #expect(try await task.value == ["192.0.2.1"]) }
+      #expect(resolver.asked == ["stall.example.org"])
+    }
+  }
+
+  @Test("are waited for no longer than the caller wants, and not made when nobody waits")
+  func deadlines() async throws {
+    try await with { pool, resolver in
+      let stalled = begin((1...4).map { "stall.example\($0).org" }, pool)
+      try await until { resolver.asked.count == 4 }
+      // Nothing moves before the names are let go: that this comes back at all is the proof.
+      #expect(await pool.answer(to: "new.example.net", within: .milliseconds(20)) == nil)
+      #expect(await pool.answer(to: "stall.example1.org", within: .milliseconds(20)) == nil)
+      for task in stalled { task.cancel() }
+      for task in stalled { await #expect(throws: CancellationError.self) { try await task.value } }
+      resolver.letGo()
+      #expect(try await pool.answer(to: "last.example.net") == ["192.0.2.1"])
+      #expect(!resolver.asked.contains("new.example.net"))
+    }
+  }
+
+  @Test("that are too many are refused at once")
+  func exhausted() throws {
+    var queue = LookupQueue<Int>(limits: .init(threads: 2, perDomain: 2, perNew: 2, waiting: 3))
+    for number in 1...3 { try queue.add(number, about: "\(number).org", for: number) }
+    #expect(throws: LookupsExhausted.self) { try queue.add(4, about: "4.org", for: 4) }
+    // Who joins takes no room, and who leaves gives it back.
+    try queue.add(3, about: "3.org", for: 5)
+    queue.leave(3, 3)
+    #expect(queue.waiting == [1, 2, 3])
+    queue.leave(3, 5)
+    #expect(queue.waiting == [1, 2])
+    #expect(queue.next() == 1)
+    queue.leave(1, 1)
+    #expect(queue.next() == 2)
+    #expect(queue.next() == nil)
+    #expect(queue.finish(1, isGood: true).isEmpty)
+    #expect(queue.finish(2, isGood: true) == [2])
+  }
+
+  @Test("remember no more names than they may")
+  func memory() throws {
+    var queue = LookupQueue<String>(limits: .init(threads: 1, perDomain: 1, perNew: 0, remembered: 10))
+    #expect(throws: Never.self) { try queue.add("a.org", about: "a.org", for: 1) }
+    #expect(queue.next() == nil)
+    queue = LookupQueue(limits: .init(threads: 1, perDomain: 1, perNew: 1, remembered: 10))
+    for number in 0..<1000 {
+      try queue.add("\(number).org", about: "\(number).org", for: number)
+      #expect(queue.next() == "\(number).org")
+      _ = queue.finish("\(number).org", isGood: true)
+    }
+    #expect(queue.remembered <= 20)
+  }
+
+  @Test("take no longer than a call to the host may")
+  func calls() async throws {
+    try await with { pool, resolver in
+      let client = OutgoingClient(
+        configuration: .init(), resolve: { try await pool.answer(to: $0) }, isAllowed: { _ in true })
+      await #expect(throws: HTTPClientError.deadlineExceeded) {
+        try await client.execute(
+          HTTPClientRequest(url: "https://stall.example.org/"), limit: 1, timeout: .milliseconds(50))
+      }
+      #expect(resolver.asked == ["stall.example.org"])
+      await client.shutdown()
+    }
+  }
+}
