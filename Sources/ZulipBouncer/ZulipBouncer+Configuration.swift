@@ -16,6 +16,8 @@ extension ZulipBouncer {
     public var registration: Registration
     /// `bouncer.allowed_hostnames`
     public var allowedHostnames: [HostnamePattern]
+    /// `bouncer.verify_hostnames`
+    public var verifyHostnames: Bool
     /// `bouncer.verify_email_domain`
     public var verifyEmailDomain: Bool
     /// `bouncer.verify_ca_file`
@@ -49,6 +51,7 @@ extension ZulipBouncer {
     public init(publicURL: @escaping @Sendable () -> String) {
       registration = .closed
       allowedHostnames = []
+      verifyHostnames = false
       verifyEmailDomain = false
       verifyAllowPrivateAddresses = false
       rateLimitPerServer = RateLimit(calls: 1000, seconds: 60)

@@ -214,6 +214,68 @@ struct ChallengeTests {
     }
   }
 
+  @Test(
+    "that is new comes in by a challenge where hostnames are verified, as a stock server's command does it")
+  func newServers() async throws {
+    try await OthersHost.run { host in
+      try await Bouncer.test({
+        $0.verifyCAFile = host.caFile
+        $0.verifyAllowPrivateAddresses = true
+        $0.verifyHostnames = true
+        $0.allowedHostnames = try [HostnamePattern(host.name), HostnamePattern("*.example.org")]
+      }) { bouncer in
+        func register(_ hostname: String, _ id: String, _ key: String) async throws -> Answer {
+          try await bouncer.post(
+            "server/register",
+            [
+              ("zulip_org_id", id), ("zulip_org_key", key), ("hostname", hostname),
+              ("contact_email", "admin@example.org"),
+            ])
+        }
+        let ownID = UUID().uuidString.lowercased()
+        let ownKey = String(repeating: "k", count: 64)
+        let refused = try await register(host.name, ownID, ownKey)
+        #expect(refused.status == 403)
+        #expect(refused.code == "HOSTNAME_NOT_VERIFIED")
+        #expect(refused.message?.contains("\(host.name) is its own") == true)
+        #expect(refused.message?.contains("manage.py register_server --registration-transfer") == true)
+        #expect(try await register("chat.example.net", ownID, ownKey).code == "SERVER_REGISTRATION_CLOSED")
+        // No secret for who may not come in, nothing for who does not show it.
+        for name in ["chat.example.net", "localhost:1"] {
+          #expect(
+            try await bouncer.post("server/register/transfer", [("hostname", name)]).message
+              == "\(name) not yet registered")
+          #expect(try await verify(name, bouncer).message == "Registration not found for this hostname")
+        }
+        let secret = try await transfer(host.name, bouncer)
+        show(try await transfer("chat.example.org", bouncer), at: host)
+        #expect(
+          try await verify(host.name, bouncer).message
+            == "The verification secret is for a different hostname")
+        #expect(try await bouncer.servers.all().isEmpty)
+
+        show(secret, at: host)
+        let answer = try await verify(host.name, bouncer)
+        let id = try #require(answer.json["zulip_org_id"]?.string)
+        let key = try #require(answer.json["zulip_org_key"]?.string)
+        let registered = try await register(host.name, id, key)
+        #expect(registered.json["created"] == false)
+        let server = try #require(try await bouncer.servers.all().first?.server)
+        #expect(server.hostname == host.name)
+        #expect(server.contactEmail == "admin@example.org")
+        let credentials = Credentials(id: id, key: key)
+        #expect(
+          try await bouncer.call("server/analytics/status", .get, authorization: credentials.header).isSuccess
+        )
+        // Nor does it get another's name by moving there.
+        let moved = try await register("other.example.org", id, key)
+        #expect(moved.code == "HOSTNAME_NOT_VERIFIED")
+        #expect(moved.message?.contains("manage.py register_server --deactivate") == true)
+        #expect(try await bouncer.servers.all().map(\.server.hostname) == [host.name])
+      }
+    }
+  }
+
   @Test("is refused what would not be a path, and a hostname that is not there")
   func refusals() async throws {
     try await Bouncer.test { bouncer in

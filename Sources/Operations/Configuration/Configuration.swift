@@ -70,6 +70,8 @@ public struct Configuration: Sendable {
     public var registration: Registration
     /// Hostnames that may register although registration is closed.
     public var allowedHostnames: [HostnamePattern]
+    /// Whether whoever takes a hostname must show that it is its own.
+    public var verifyHostnames: Bool
     /// Whether the mail domain of a contact is looked up.
     public var verifyEmailDomain: Bool
     /// A trust root for calls to chat servers.

@@ -94,6 +94,9 @@ struct Setting: Sendable {
     Setting(
       "bouncer.allowed_hostnames", "", "hostnames that may register all the same, *.example.org too",
       isList: true),
+    Setting(
+      "bouncer.verify_hostnames", "false",
+      "whether a new server must show that its hostname is its own (register_server --registration-transfer)"),
     Setting("bouncer.verify_email_domain", "false", "whether a contact's mail domain is looked up"),
     Setting("bouncer.verify_ca_file", "", "trust root for calls to a server that has lost its key"),
     Setting(

@@ -36,26 +36,35 @@ extension RemoteServers {
     case hostnameTaken
     /// The server is new, and new ones are not let in.
     case closed
+    /// The server is new, and has to show that the hostname is its own.
+    case unprovenHostname
+    /// The server would move to a hostname, and has to show that it is its own.
+    case unprovenMove
     /// A server with this id is there already (``add(hostname:uuid:key:contactEmail:)``).
     case alreadyThere
   }
 
   /// Takes a new server in, or updates one that knows its key.
   ///
-  /// - Parameter mayCreate: whether a new server is let in.
+  /// - Parameters:
+  ///   - mayCreate: whether a new server is let in.
+  ///   - mustProve: whether a hostname is only given to who has shown that it is its own, which this does not.
   /// - Returns: whether the server is new.
   /// - Throws: ``Refusal``, or the database's own error.
-  public func register(_ application: Application, mayCreate: Bool) async throws -> Bool {
+  public func register(_ application: Application, mayCreate: Bool, mustProve: Bool = false) async throws
+    -> Bool
+  {
     try await write(hostname: application.hostname) { connection in
       guard let row = try connection.query(Self.selectWithKeys(application.uuid)).first else {
         guard try !connection.isTaken(application.hostname, byOtherThan: nil) else {
           throw Refusal.hostnameTaken
         }
         guard mayCreate else { throw Refusal.closed }
+        guard !mustProve else { throw Refusal.unprovenHostname }
         try insert(application, lastRequestAt: now(), on: connection)
         return true
       }
-      try update(application, row, on: connection)
+      try update(application, row, mustProve: mustProve, on: connection)
       return false
     }
   }
@@ -110,13 +119,16 @@ extension RemoteServers {
     return server
   }
 
-  private func update(_ application: Application, _ row: Row, on connection: any Connection) throws {
+  private func update(
+    _ application: Application, _ row: Row, mustProve: Bool, on connection: any Connection
+  ) throws {
     guard let presented = try keyHash(of: application.key, in: row) else { throw Refusal.wrongKey }
     let server = try RemoteServer(row: row)
     guard !server.isDeactivated else { throw Refusal.deactivated }
     guard try !connection.isTaken(application.hostname, byOtherThan: server.id) else {
       throw Refusal.hostnameTaken
     }
+    guard !mustProve || server.hostname == application.hostname.text else { throw Refusal.unprovenMove }
     let now = now()
     try connection.run(
       Statement(

@@ -7,27 +7,28 @@ internal import Wire
 
 extension ZulipBouncer {
   /// `POST server/register/transfer`: a server that has lost its key gets a secret to show at its
-  /// hostname (`spec/zulip.md` B.2).
+  /// hostname. With `bouncer.verify_hostnames` a new one that may come in gets one, too.
   func transfer(_ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let name = try parameters.required("hostname")
     let hostname = try Hostname(parameter: name)
-    guard try await dependencies.servers.find(hostname: hostname) != nil else {
+    guard try await dependencies.servers.find(hostname: hostname) != nil || mayProve(hostname) else {
       throw APIError("\(name) not yet registered")
     }
     return parameters.success([.init("verification_secret", .string(secrets.make(for: hostname)))])
   }
 
   /// `POST server/register/verify_challenge`: whoever shows the secret at the hostname gets a new
-  /// key, and the old one is dead (`spec/zulip.md` B.3).
+  /// key, and the old one is dead. A new server comes in so, where `bouncer.verify_hostnames` asks for it: it gets
+  /// its id and key here, which stock servers save before they register with them.
   func verifyChallenge(_ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let name = try parameters.required("hostname")
     let token = try AccessToken(parameter: try parameters.required("access_token"))
     try checkGlobalLimit()
-    guard let hostname = try? Hostname(name),
-      let server = try await dependencies.servers.find(hostname: hostname)
-    else { throw APIError("Registration not found for this hostname") }
+    guard let hostname = try? Hostname(name) else { throw APIError.noRegistration }
+    let known = try await dependencies.servers.find(hostname: hostname)
+    guard known != nil || mayProve(hostname) else { throw APIError.noRegistration }
     do {
       let secret = try await hosts.verificationSecret(at: hostname, accessToken: token)
       try secrets.check(secret, for: hostname)
@@ -36,13 +37,38 @@ extension ZulipBouncer {
     } catch let invalid as VerificationSecrets.Invalid {
       throw APIError(invalid.text)
     }
-    guard let key = try await dependencies.servers.rotateKey(server.id, graceForPrevious: false) else {
-      throw APIError("Registration not found for this hostname")
-    }
-    context.logger.notice("server key transferred", metadata: ["server": "\(server.uuid.canonical)"])
+    let (server, key) =
+      if let known { try await transferKey(of: known) } else { try await admit(hostname) }
+    context.logger.notice(
+      known == nil ? "server registered by challenge" : "server key transferred",
+      metadata: ["server": "\(server.uuid.canonical)"])
     return parameters.success([
       .init("zulip_org_id", .string(server.uuid.canonical)), .init("zulip_org_key", .string(key)),
     ])
+  }
+
+  /// Whether whoever shows that a hostname that no server has is its own comes in with it.
+  private func mayProve(_ hostname: Hostname) -> Bool {
+    configuration.verifyHostnames && mayCreate(hostname)
+  }
+
+  private func transferKey(of server: RemoteServer) async throws -> (server: RemoteServer, key: String) {
+    guard let key = try await dependencies.servers.rotateKey(server.id, graceForPrevious: false) else {
+      throw APIError.noRegistration
+    }
+    return (server, key)
+  }
+
+  private func admit(_ hostname: Hostname) async throws -> (server: RemoteServer, key: String) {
+    do {
+      return try await dependencies.servers.add(hostname: hostname, contactEmail: "")
+    } catch RemoteServers.Refusal.hostnameTaken {
+      // The same host was let in a moment ago.
+      guard let server = try await dependencies.servers.find(hostname: hostname) else {
+        throw APIError.noRegistration
+      }
+      return try await transferKey(of: server)
+    }
   }
 
   private func checkGlobalLimit() throws(APIError) {
@@ -79,6 +105,10 @@ struct AccessToken {
     guard isSane else { throw APIError("access_token has invalid format") }
     self.text = text
   }
+}
+
+extension APIError {
+  fileprivate static var noRegistration: APIError { APIError("Registration not found for this hostname") }
 }
 
 extension VerificationSecrets.Invalid {

@@ -23,7 +23,8 @@ extension ZulipBouncer {
     let application = RemoteServers.Application(
       uuid: uuid, key: key, hostname: hostname, contactEmail: email.text, newKey: newKey)
     do {
-      let created = try await dependencies.servers.register(application, mayCreate: mayCreate(hostname))
+      let created = try await dependencies.servers.register(
+        application, mayCreate: mayCreate(hostname), mustProve: configuration.verifyHostnames)
       context.logger.info(
         "server registered",
         metadata: ["server": "\(id)", "new": "\(created)", "rotated": "\(newKey != nil)"])
@@ -33,7 +34,8 @@ extension ZulipBouncer {
     }
   }
 
-  private func mayCreate(_ hostname: Hostname) -> Bool {
+  /// Whether a new server of this hostname is let in.
+  func mayCreate(_ hostname: Hostname) -> Bool {
     switch configuration.registration {
     case .open: true
     case .closed: configuration.allowedHostnames.contains { $0.matches(hostname) }
@@ -85,6 +87,20 @@ extension APIError {
       self.init(
         code: "HOSTNAME_ALREADY_IN_USE_BOUNCER_ERROR", "A server with hostname \(hostname) already exists",
         fields: [.init("hostname", .string(hostname))])
+    case .unprovenHostname:
+      self.init(
+        .forbidden, code: "HOSTNAME_NOT_VERIFIED",
+        """
+        This push notification service lets a new server in once it has shown that \(hostname) is its own. \
+        Run: manage.py register_server --registration-transfer
+        """)
+    case .unprovenMove:
+      self.init(
+        .forbidden, code: "HOSTNAME_NOT_VERIFIED",
+        """
+        This push notification service wants a server to show that \(hostname) is its own. Run: \
+        manage.py register_server --deactivate, then manage.py register_server --registration-transfer
+        """)
     case .closed:
       self.init(
         .forbidden, code: "SERVER_REGISTRATION_CLOSED",

@@ -228,6 +228,7 @@ extension ZulipBouncer.Configuration {
     self.init(publicURL: http.publicAddress(listeningOn: port))
     registration = configuration.bouncer.registration == .open ? .open : .closed
     allowedHostnames = configuration.bouncer.allowedHostnames
+    verifyHostnames = configuration.bouncer.verifyHostnames
     verifyEmailDomain = configuration.bouncer.verifyEmailDomain
     verifyCAFile = configuration.bouncer.verifyCAFile
     verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses
