@@ -1,18 +1,16 @@
 internal import CSodium
 internal import Crypto
 internal import Foundation
+internal import Synchronization
 
-/// The key under which secrets are kept in the database (`spec/decisions.md` 23): what must come
-/// back is sealed, what is only compared or looked up is hashed with a key.
-///
-/// Sealing is XChaCha20-Poly1305 with a random nonce: `nonce (24) || ciphertext || MAC (16)`. The
-/// purpose is authenticated along, so a value copied into another column does not open.
+/// What secrets are kept with in the database: what must come back is sealed, what is only compared or looked up is
+/// hashed with a key.
 public final class StorageKey: Sendable {
-  /// What a sealed or hashed value is for. One name per column: the name is part of the cryptography.
+  /// What a hash is for. One name per use: the name is part of the cryptography.
   public struct Purpose: Sendable, Hashable {
     let name: String
 
-    /// A purpose by the name of its table and column.
+    /// A purpose by its name, that of its table and column if it has one.
     public init(_ name: String) {
       self.name = name
     }
@@ -20,11 +18,10 @@ public final class StorageKey: Sendable {
 
   /// Bytes in a key.
   public static let keyBytes = 32
-  private static let nonceBytes = 24
-  private static let macBytes = 16
 
-  private let sealingKey: SecretBytes
+  private let sealingKey: SealingKey
   private let hashingKey: SymmetricKey
+  private let unopened = Mutex<[String: Int]>([:])
 
   /// A new random key, in base64, as `Keys/storage.key` holds it.
   public static func generate() -> String {
@@ -45,14 +42,9 @@ public final class StorageKey: Sendable {
   /// The key of these 32 bytes.
   public init(bytes: [UInt8]) {
     precondition(bytes.count == Self.keyBytes)
-    Sodium.ready
     let root = SymmetricKey(data: bytes)
-    func derive(_ use: String) -> SymmetricKey {
-      HKDF<SHA256>.deriveKey(
-        inputKeyMaterial: root, info: Data("push-bouncer \(use)".utf8), outputByteCount: Self.keyBytes)
-    }
-    sealingKey = derive("sealing").withUnsafeBytes { SecretBytes($0) }
-    hashingKey = derive("hashing")
+    sealingKey = SealingKey(root)
+    hashingKey = root.derived("hashing")
   }
 
   /// A value that tells this key from any other and gives nothing of it away: the database keeps
@@ -78,52 +70,35 @@ public final class StorageKey: Sendable {
     return sodium_memcmp(actual, expected, actual.count) == 0
   }
 
-  /// Seals bytes for a column.
-  public func seal(_ plaintext: [UInt8], for purpose: Purpose) -> [UInt8] {
-    let nonce = Sodium.randomBytes(Self.nonceBytes)
-    let name = Array(purpose.name.utf8)
-    let count = Self.nonceBytes + plaintext.count + Self.macBytes
-    return sealingKey.withBytes { key in
-      [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
-        let start = output.baseAddress!  // count > 0, so there is an address
-        start.update(from: nonce, count: Self.nonceBytes)
-        crypto_aead_xchacha20poly1305_ietf_encrypt(
-          start + Self.nonceBytes, nil, plaintext, UInt64(plaintext.count), name, UInt64(name.count), nil,
-          nonce,
-          key.baseAddress!)  // 32 bytes
-        initialized = count
-      }
-    }
+  /// Seals bytes for a place.
+  public func seal(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
+    sealingKey.seal(plaintext, at: place)
   }
 
-  /// Seals text for a column.
-  public func seal(_ plaintext: String, for purpose: Purpose) -> [UInt8] {
-    seal(Array(plaintext.utf8), for: purpose)
+  /// Seals text for a place.
+  public func seal(_ plaintext: String, at place: SealedPlace) -> [UInt8] {
+    seal(Array(plaintext.utf8), at: place)
   }
 
-  /// Opens what was sealed for the same purpose; nil if it was not, or was altered.
-  public func open(_ sealed: [UInt8], for purpose: Purpose) -> [UInt8]? {
-    let count = sealed.count - Self.nonceBytes - Self.macBytes
-    guard count >= 0 else { return nil }
-    let name = Array(purpose.name.utf8)
-    var opened = false
-    let plaintext = sealingKey.withBytes { key in
-      sealed.withUnsafeBufferPointer { input in
-        [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
-          let start = input.baseAddress!  // longer than the overhead, so there is an address
-          opened =
-            crypto_aead_xchacha20poly1305_ietf_decrypt(
-              output.baseAddress, nil, nil, start + Self.nonceBytes, UInt64(count + Self.macBytes), name,
-              UInt64(name.count), start, key.baseAddress!) == 0  // 32 bytes
-          initialized = opened ? count : 0
-        }
-      }
+  /// Opens what was sealed for the same place; nil if it was not, or was altered, which is counted.
+  public func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
+    if let opened = sealingKey.open(sealed, at: place) ?? sealingKey.openUnbound(sealed, at: place) {
+      return opened
     }
-    return opened ? plaintext : nil
+    unopened.withLock { $0[place.column, default: 0] += 1 }
+    return nil
   }
 
   /// Opens sealed text.
-  public func openText(_ sealed: [UInt8], for purpose: Purpose) -> String? {
-    open(sealed, for: purpose).flatMap { String(validating: $0, as: UTF8.self) }
+  public func openText(_ sealed: [UInt8], at place: SealedPlace) -> String? {
+    open(sealed, at: place).flatMap { String(validating: $0, as: UTF8.self) }
+  }
+
+  /// How often a value of a column did not open, by the column's name.
+  public var failures: [String: Int] { unopened.withLock { $0 } }
+
+  /// Makes a value as they were before they were bound to their rows: for tests.
+  func sealUnbound(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
+    sealingKey.sealUnbound(plaintext, at: place)
   }
 }

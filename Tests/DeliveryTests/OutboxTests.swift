@@ -274,14 +274,47 @@ import Testing
     }
   }
 
-  @Test func `An entry sealed under another key goes, and the others do not wait for it`() async throws {
-    let store = try await OutboxStore()
+  @Test func `An entry that does not open stays until it has expired, and the others do not wait for it`()
+    async throws
+  {
+    let store = try await OutboxStore(maxAge: 3600)
     try await store.keep(.sample("old"))
-    let outbox = store.reopened(key: 8)
-    try await outbox.recount()
-    try await outbox.keep([(.sample("new"), route, store.clock.now)])
-    #expect(try await outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["new"])
-    #expect(try await store.rows() == 1)
-    #expect(outbox.count == 1)
+    let other = store.reopened(key: 8)
+    try await other.recount()
+    try await other.keep([(.sample("new", registration: 2), route, store.clock.now)])
+    let new = try await other.lease(route, limit: 9, for: 30)
+    #expect(new.map(\.delivery.text) == ["new"])
+    try await other.settle(new.map { ($0.lease, .remove) }, on: route)
+    #expect(other.count == 1)
+    // Another node can open it.
+    store.clock.advance(61)
+    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["old"])
+    store.clock.advance(3600)
+    #expect(try await other.lease(route, limit: 9, for: 30).isEmpty)
+    #expect(try await store.rows() == 0)
+    #expect(other.count == 0)
+  }
+
+  @Test func `Entries that somebody has exchanged go to nobody`() async throws {
+    let store = try await OutboxStore()
+    for id: Int64 in [1, 2] { try await store.keep(.sample("push \(id)", registration: id)) }
+    func exchange() async throws {
+      try await store.database.write { connection in
+        let rows = try connection.query(Statement("SELECT id, push FROM outbox ORDER BY id"))
+        for (row, other) in zip(rows, rows.reversed()) {
+          try connection.run(
+            Statement("UPDATE outbox SET push = $2 WHERE id = $1", row.values[0], other.values[1]))
+        }
+      }
+    }
+    try await exchange()
+    #expect(try await store.outbox.lease(route, limit: 9, for: 30).isEmpty)
+    #expect(try await store.rows() == 2)
+    try await exchange()
+    store.clock.advance(61)
+    #expect(
+      try await Set(store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text)) == [
+        "push 1", "push 2",
+      ])
   }
 }

@@ -236,7 +236,7 @@ import Testing
       Issue.record("no key")
       return
     }
-    #expect(sealed.count == 33 + 40)
+    #expect(sealed.count == 33 + 44)
     key.withBytes { bytes in #expect(!sealed.contains(bytes)) }
     #expect(try await stage.device(id).pushKey == key)
   }

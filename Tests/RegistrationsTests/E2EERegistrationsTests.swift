@@ -26,7 +26,7 @@ struct E2EERegistrationsTests {
     for row in try await store.rows("SELECT token FROM e2ee_registrations") {
       guard case .bytes(let sealed) = row[0] else { continue }
       #expect(!String(decoding: sealed, as: UTF8.self).contains("C0FFEE"))
-      #expect(sealed.count <= 40 + 13)
+      #expect(sealed.count <= 44 + 13)
     }
   }
 

@@ -10,25 +10,75 @@ import Testing
     try #require(StorageKey(base64: StorageKey.generate()))
   }
 
-  @Test func `What is sealed opens for the same purpose under the same key, and only so`() throws {
+  private func place(_ realm: Int64 = 7, _ text: String? = nil, column: String = "registrations.token")
+    -> SealedPlace
+  {
+    var place = SealedPlace(column: column)
+    place.append(realm)
+    if let text { place.append(text: text) } else { place.append(nil) }
+    return place
+  }
+
+  @Test func `What is sealed opens in the same column of the same row under the same key, and only so`()
+    throws
+  {
     let key = try newKey()
-    let sealed = key.seal("c0ffee", for: tokens)
-    #expect(key.openText(sealed, for: tokens) == "c0ffee")
-    #expect(key.open(sealed, for: keys) == nil)
-    #expect(try newKey().open(sealed, for: tokens) == nil)
-    #expect(key.open(Array(sealed.dropLast()), for: tokens) == nil)
-    #expect(key.open([], for: tokens) == nil)
-    #expect(key.openText(key.seal("", for: tokens), for: tokens) == "")
+    let sealed = key.seal("c0ffee", at: place())
+    #expect(key.openText(sealed, at: place()) == "c0ffee")
+    #expect(key.open(sealed, at: place(8)) == nil)
+    #expect(key.open(sealed, at: place(7, "")) == nil)
+    #expect(key.open(sealed, at: place(column: "registrations.other")) == nil)
+    #expect(try newKey().open(sealed, at: place()) == nil)
+    #expect(key.open(Array(sealed.dropLast()), at: place()) == nil)
+    #expect(key.open([], at: place()) == nil)
+    #expect(key.openText(key.seal("", at: place()), at: place()) == "")
     for index in sealed.indices {
       var altered = sealed
       altered[index] ^= 1
-      #expect(key.open(altered, for: tokens) == nil)
+      #expect(key.open(altered, at: place()) == nil)
     }
+  }
+
+  @Test func `No two rows have the same place, however their parts are cut`() {
+    var places: Set<[UInt8]> = []
+    for parts in [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["", "abc"], ["a", "b", "c"]] {
+      var place = SealedPlace(column: "t.c")
+      for part in parts { place.append(text: part) }
+      places.insert(place.associatedData)
+      place = SealedPlace(column: "t.c")
+      for part in parts { place.append(bytes: Array(part.utf8)) }
+      places.insert(place.associatedData)
+    }
+    for number: Int64? in [nil, 0, 1, -1] {
+      var place = SealedPlace(column: "t.c")
+      place.append(number)
+      places.insert(place.associatedData)
+    }
+    #expect(places.count == 16)
+  }
+
+  @Test func `Values of before open in their column; how often one did not open is counted by column`() throws
+  {
+    let key = try newKey()
+    let formerly = SealedPlace(column: "jobs.token", formerly: "registrations.token")
+    for byte in UInt8.min ... .max {
+      // Also those that happen to begin as the new ones do.
+      var sealed = key.sealUnbound(Array("c0ffee".utf8), at: place())
+      while byte < 4 && sealed[0] != byte { sealed = key.sealUnbound(Array("c0ffee".utf8), at: place()) }
+      #expect(key.openText(sealed, at: place()) == "c0ffee")
+      #expect(key.openText(sealed, at: formerly) == "c0ffee")
+    }
+    #expect(key.failures.isEmpty)
+    let sealed = key.sealUnbound(Array("c0ffee".utf8), at: place())
+    #expect(key.open(sealed, at: place(column: "registrations.other")) == nil)
+    #expect(key.open(key.seal("c0ffee", at: place()), at: place(8)) == nil)
+    #expect(key.open(sealed.reversed(), at: place()) == nil)
+    #expect(key.failures == ["registrations.other": 1, "registrations.token": 2])
   }
 
   @Test func `Equal texts are sealed differently, so that the database does not show that they are`() throws {
     let key = try newKey()
-    #expect(key.seal("c0ffee", for: tokens) != key.seal("c0ffee", for: tokens))
+    #expect(key.seal("c0ffee", at: place()) != key.seal("c0ffee", at: place()))
   }
 
   @Test func `A keyed hash depends on text, purpose and key`() throws {

@@ -115,4 +115,49 @@ struct NotifyDeliveryTests {
       }
     }
   }
+
+  @Test(
+    "is nobody else's: of registrations whose tokens were exchanged in the database none is sent to or lost")
+  func exchanged() async throws {
+    try await Google.run { google in
+      try await Bouncer.test(providers: .init(fcmEndpoint: google.url)) { bouncer in
+        bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))
+        let server = try await bouncer.server()
+        let realm = try await bouncer.realm(of: server)
+        for token in ["one", "two", "three"] {
+          let answer = try await bouncer.post(
+            "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
+          #expect(answer.isSuccess)
+        }
+        func exchange() async throws {
+          try await bouncer.database.write { connection in
+            let rows = try ["one", "two"].flatMap { token in
+              try connection.query(
+                Statement(
+                  "SELECT id, token, token_hash FROM e2ee_registrations WHERE token_id = $1",
+                  .integer(TokenID(token: token).storage)))
+            }
+            for (row, other) in zip(rows, rows.reversed()) {
+              try connection.run(
+                Statement(
+                  "UPDATE e2ee_registrations SET token = $2, token_hash = $3 WHERE id = $1", row.values[0],
+                  other.values[1], other.values[2]))
+            }
+          }
+        }
+        func notify() async throws -> Answer {
+          try await bouncer.post(
+            "push/e2ee/notify",
+            json: E2EENotifyTests.body(realm, ["one", "two", "three"].map(E2EENotifyTests.fcm)), as: server)
+        }
+        try await exchange()
+        let answer = try await notify()
+        #expect(answer.json["android_successfully_sent_count"] == 1)
+        #expect(answer.json["delete_token_ids"] == [])
+        #expect(google.messages.map(\.token) == ["three"])
+        try await exchange()
+        #expect(try await notify().json["android_successfully_sent_count"] == 3)
+      }
+    }
+  }
 }

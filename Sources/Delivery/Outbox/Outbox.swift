@@ -136,7 +136,9 @@ public final class Outbox: Sendable {
           statement: Statement(
             insertion, .integer(id), .integer(delivery.registration.kind.rawValue),
             .integer(delivery.registration.id), .integer(delivery.registration.registeredAt.milliseconds),
-            .bytes(try SealedPush.seal(delivery.push, with: storageKey)), .integer(collapse),
+            .bytes(
+              try SealedPush.seal(delivery.push, for: delivery.registration.row, with: storageKey)),
+            .integer(collapse),
             .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)),
           share: Share(route: id, kind: delivery.registration.kind), registration: delivery.registration.row))
     }
@@ -161,6 +163,9 @@ public final class Outbox: Sendable {
       throw error
     }
   }
+
+  /// Seconds until an entry that does not open is looked at again.
+  private static let unreadablePause: TimeInterval = 60
 
   private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")
 
@@ -235,7 +240,8 @@ extension Outbox {
     case retry(at: Date)
   }
 
-  /// Takes due entries of a route, the longest due first. Those that no longer open are removed.
+  /// Takes due entries of a route, the longest due first. Those that do not open stay, for
+  /// a node that can open them, until they have expired.
   func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
     try await settle()
     let routeID = try await id(of: route)
@@ -256,16 +262,20 @@ extension Outbox {
     for row in rows {
       let kind = RegistrationReference.Kind(rawValue: try row.int64(6))
       let lease = Lease(id: try row.int64(0), attempts: Int(try row.int64(4)), end: end, kind: kind)
-      guard let push = SealedPush.open(try row.bytes(3), with: storageKey), let kind else {
-        unreadable.append((lease, .remove))
+      let expiresAt = Date(milliseconds: try row.int64(5))
+      let registration = try kind.map { kind in
+        RegistrationReference(
+          kind, id: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2)))
+      }
+      guard let registration,
+        let push = SealedPush.open(try row.bytes(3), for: registration.row, with: storageKey)
+      else {
+        unreadable.append((lease, expiresAt <= now ? .remove : .retry(at: now + Self.unreadablePause)))
         continue
       }
-      let delivery = Delivery(
-        push: push,
-        registration: .init(
-          kind, id: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2))))
       entries.append(
-        Entry(lease: lease, delivery: delivery, expiresAt: Date(milliseconds: try row.int64(5))))
+        Entry(
+          lease: lease, delivery: Delivery(push: push, registration: registration), expiresAt: expiresAt))
     }
     try await settle(unreadable, on: route)
     return entries

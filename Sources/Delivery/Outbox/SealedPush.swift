@@ -2,12 +2,11 @@ import Foundation
 import NIOCore
 import NIOFoundationCompat
 import Providers
+import Registrations
 import Sealing
 
 /// A push as the outbox keeps it: one sealed value with token, payload and all.
 enum SealedPush {
-  private static let purpose = StorageKey.Purpose("outbox.push")
-
   /// What is sealed, as JSON: it is read by the program that wrote it, or a later one.
   private enum Stored: Codable {
     case apns(
@@ -18,7 +17,9 @@ enum SealedPush {
       collapseKey: String?)
   }
 
-  static func seal(_ push: Push, with key: StorageKey) throws -> [UInt8] {
+  static func seal(_ push: Push, for registration: RegistrationReference.Row, with key: StorageKey) throws
+    -> [UInt8]
+  {
     let stored: Stored
     switch push {
     case .apns(let push):
@@ -31,12 +32,15 @@ enum SealedPush {
         token: push.token, project: push.project, data: push.data, priority: push.priority?.rawValue,
         timeToLive: push.timeToLive, collapseKey: push.collapseKey)
     }
-    return key.seal([UInt8](try JSONEncoder().encode(stored)), for: purpose)
+    return key.seal([UInt8](try JSONEncoder().encode(stored)), at: registration.place)
   }
 
-  /// nil if it was sealed under another key or is of a kind that this program does not know.
-  static func open(_ sealed: [UInt8], with key: StorageKey) -> Push? {
-    guard let plaintext = key.open(sealed, for: purpose),
+  /// nil if it was sealed under another key or for another registration, or is of a kind that this program does not
+  /// know.
+  static func open(_ sealed: [UInt8], for registration: RegistrationReference.Row, with key: StorageKey)
+    -> Push?
+  {
+    guard let plaintext = key.open(sealed, at: registration.place),
       let stored = try? JSONDecoder().decode(Stored.self, from: Data(plaintext))
     else { return nil }
     switch stored {

@@ -10,7 +10,8 @@ extension Accounts {
   public func put(realm uuid: UUID, name: String, url: String, requiresE2EE: Bool?) async throws -> (
     realm: ChatRealm, before: ChatRealm?
   ) {
-    let secret = storageKey.seal(RandomText.alphanumeric(64), for: Self.ownerSecretPurpose)
+    let secret = storageKey.seal(
+      RandomText.alphanumeric(64), at: SealedColumn.ownerSecret.place(.text(uuid.canonical)))
     let requirement = requiresE2EE.map { Value.flag($0) } ?? .null
     let now = now()
     return try await database.write { connection in
@@ -51,7 +52,8 @@ extension Accounts {
   public func ownerSecret(of realm: ChatRealm) async throws -> String {
     let statement = Statement("SELECT owner_secret FROM realms WHERE id = $1", .integer(realm.id))
     guard let sealed = try await database.read({ try $0.query(statement).first?.bytes(0) }),
-      let secret = storageKey.openText(sealed, for: Self.ownerSecretPurpose)
+      let secret = storageKey.openText(
+        sealed, at: SealedColumn.ownerSecret.place(.text(realm.uuid.canonical)))
     else { throw DatabaseError(.corrupt, "the owner secret of realm \(realm.id) does not open") }
     return secret
   }

@@ -9,7 +9,6 @@ public struct Accounts: Sendable {
   public static let apiKeyLength = 32
 
   static let apiKeyPurpose = StorageKey.Purpose("users.api_key")
-  static let ownerSecretPurpose = StorageKey.Purpose("realms.owner_secret")
 
   let database: any Database
   let storageKey: StorageKey

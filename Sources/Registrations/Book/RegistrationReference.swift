@@ -1,4 +1,6 @@
 public import Foundation
+internal import SQL
+public import Sealing
 
 /// A registration of any kind, as it was when a notification was made for it.
 public struct RegistrationReference: Sendable, Hashable {
@@ -41,5 +43,8 @@ public struct RegistrationReference: Sendable, Hashable {
       self.kind = kind
       self.id = id
     }
+
+    /// Where the pushes to it stand in the outbox.
+    public var place: SealedPlace { SealedColumn.outboxPush.place(.integer(kind.rawValue), .integer(id)) }
   }
 }

@@ -57,7 +57,7 @@ public struct Device: Sendable {
   public let user: Int64
   /// What clients see.
   public internal(set) var state: State
-  /// The key that notifications are sealed with.
+  /// The key that notifications are sealed with; nil if there is none yet, or it does not open.
   public internal(set) var pushKey: PushKey?
   /// Whose tokens it has.
   public internal(set) var kind: PushToken.Kind?

@@ -10,8 +10,6 @@ public final class Devices: Sendable {
   /// How many devices a user may have.
   public static let maximumPerUser = 500
 
-  static let pushKeyPurpose = StorageKey.Purpose("devices.push_key")
-
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
@@ -217,11 +215,13 @@ extension Devices {
     throws
   {
     guard !fields.isEmpty else { return }
-    let key = device.pushKey.map { key in key.withBytes { storageKey.seal($0, for: Self.pushKeyPurpose) } }
+    let place = SealedColumn.pushKey.place(.integer(device.id))
+    // Without a key there is none yet, or one that does not open, which is left as it is.
+    let key = device.pushKey.map { key in key.withBytes { storageKey.seal($0, at: place) } }
     try connection.run(
       Statement(
         """
-        UPDATE devices SET push_key = $2, push_key_id = $3, token_id = $4, pending_token_id = $5,
+        UPDATE devices SET push_key = COALESCE($2, push_key), push_key_id = $3, token_id = $4, pending_token_id = $5,
           token_updated_at = $6, error_code = $7, kind = $8
         WHERE id = $1
         """,
@@ -231,11 +231,9 @@ extension Devices {
   }
 
   private func device(_ row: Row) throws -> Device {
-    let key = try row.optionalBytes(7).map { sealed in
-      guard let bytes = storageKey.open(sealed, for: Self.pushKeyPurpose), let key = PushKey(bytes: bytes)
-      else { throw DatabaseError(.corrupt, "the push key of device \(try row.int64(0)) does not open") }
-      return key
-    }
+    let key = try row.optionalBytes(7).flatMap { sealed in
+      storageKey.open(sealed, at: SealedColumn.pushKey.place(.integer(try row.int64(0))))
+    }.flatMap(PushKey.init)
     return Device(
       id: try row.int64(0), user: try row.int64(1), state: try Device.State(row: row, from: 2), pushKey: key,
       kind: try row.optionalInt64(8).flatMap(PushToken.Kind.init(storage:)))

@@ -8,8 +8,6 @@ internal import Synchronization
 /// Tokens are sealed under the storage key. Beside each stands a keyed hash of its canonical spelling,
 /// by which registrations of the same device can be found whatever the case of their tokens.
 public final class E2EERegistrations: Sendable {
-  static let tokenPurpose = StorageKey.Purpose("e2ee_registrations.token")
-
   /// A power of two, as lists are padded, below what a statement can have.
   private static let maximumList = 16_384
 
@@ -35,7 +33,7 @@ public final class E2EERegistrations: Sendable {
     _ = try await database.execute(
       Statement(
         upsert, .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
-        .bytes(storageKey.seal(token.text, for: Self.tokenPurpose)),
+        .bytes(storageKey.seal(token.text, at: Self.place(realm: realm, token.id))),
         .integer(storageKey.tokenHash(of: token)),
         .text(iosAppID), .integer(key), .integer(now().milliseconds)))
   }
@@ -59,7 +57,7 @@ public final class E2EERegistrations: Sendable {
     var found: [E2EERegistration] = []
     var unreadable: Set<TokenID> = []
     for row in try await database.read({ try statements.flatMap($0.query) }) {
-      if let registration = try registration(row) {
+      if let registration = try registration(row, realm: realm) {
         found.append(registration)
       } else {
         unreadable.insert(TokenID(storage: try row.int64(1)))
@@ -69,14 +67,19 @@ public final class E2EERegistrations: Sendable {
   }
 
   /// nil if the token does not open.
-  private func registration(_ row: Row) throws -> E2EERegistration? {
+  private func registration(_ row: Row, realm: Int64) throws -> E2EERegistration? {
+    let tokenID = TokenID(storage: try row.int64(1))
     guard let kind = PushToken.Kind(storage: try row.int64(2)),
-      let text = storageKey.openText(try row.bytes(3), for: Self.tokenPurpose),
+      let text = storageKey.openText(try row.bytes(3), at: Self.place(realm: realm, tokenID)),
       let token = try? PushToken(text, kind: kind)
     else { return nil }
     return E2EERegistration(
-      id: try row.int64(0), tokenID: TokenID(storage: try row.int64(1)), token: token,
+      id: try row.int64(0), tokenID: tokenID, token: token,
       iosAppID: try row.optionalText(4), registeredAt: try row.date(5))
+  }
+
+  static func place(realm: Int64, _ token: TokenID) -> SealedPlace {
+    SealedColumn.e2eeToken.place(.integer(realm), .integer(token.storage))
   }
 
   private func bouncerKeyID(_ publicKey: String) async throws -> Int64 {

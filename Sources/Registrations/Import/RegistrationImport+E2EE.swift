@@ -20,7 +20,7 @@ extension RegistrationImport {
   public func seal(_ token: PushToken, iosAppID: String?, realm: Int64, expiredAt: Date?) -> SealedE2EE {
     SealedE2EE(
       realm: realm, tokenID: token.id.storage, kind: token.kind.storage,
-      token: storageKey.seal(token.text, for: E2EERegistrations.tokenPurpose),
+      token: storageKey.seal(token.text, at: E2EERegistrations.place(realm: realm, token.id)),
       tokenHash: storageKey.tokenHash(of: token), iosAppID: iosAppID, expiredAt: expiredAt?.milliseconds)
   }
 

@@ -3,14 +3,20 @@ public import SQL
 public import Sealing
 
 extension RegistrationImport {
-  private static let legacyTokenPurpose = StorageKey.Purpose("legacy_registrations.token")
-
   /// Whose legacy registration it is: old servers name their users by number, newer ones by UUID.
   public enum User: Sendable, Hashable {
     /// By its number at the server.
     case id(Int64)
     /// By its UUID.
     case uuid(UUID)
+
+    fileprivate func place(server: Int64) -> SealedPlace {
+      switch self {
+      case .id(let id): LegacyRegistrations.place(server: server, user: .integer(id), uuid: .null)
+      case .uuid(let uuid):
+        LegacyRegistrations.place(server: server, user: .null, uuid: .text(uuid.canonical))
+      }
+    }
   }
 
   /// A legacy registration ready to be stored, its token sealed.
@@ -33,7 +39,7 @@ extension RegistrationImport {
     return SealedLegacy(
       key: LegacyKey(
         server: server, user: user, kind: token.kind.storage, tokenHash: storageKey.tokenHash(of: token)),
-      realm: realm, token: storageKey.seal(token.text, for: Self.legacyTokenPurpose), iosAppID: iosAppID,
+      realm: realm, token: storageKey.seal(token.text, at: user.place(server: server)), iosAppID: iosAppID,
       registeredAt: min(registeredAt?.milliseconds ?? latest, latest))
   }
 

@@ -41,8 +41,8 @@ extension LegacyRegistrations {
   public func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
     let statement = Statement(
       """
-      SELECT l.id, l.kind, l.token, l.ios_app_id, l.registered_at, l.token_hash, l.user_id, l.realm_id,
-        e.id, e.registered_at
+      SELECT l.id, l.kind, l.token, l.ios_app_id, l.registered_at, l.user_id, l.user_uuid, l.token_hash,
+        l.realm_id, e.id, e.registered_at
       FROM legacy_registrations l LEFT JOIN e2ee_registrations e
         ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.expired_at IS NULL
         AND e.realm_id = COALESCE(l.realm_id, $4)
@@ -67,7 +67,7 @@ extension LegacyRegistrations {
         replaced.append((candidate.reference, other))
         reach.folded += 1
       } else {
-        if let registration = try registration(candidate.row) {
+        if let registration = try registration(candidate.row, server: server) {
           reach.registrations.append(registration)
         } else {
           reach.unreadable += 1
@@ -87,7 +87,7 @@ extension LegacyRegistrations {
     guard !replaced.isEmpty || !moving.isEmpty else { return }
     let realm = Value.integer(realm?.id)
     try await database.write { connection in
-      for (old, new) in replaced { try connection.replace(old, by: new) }
+      for (old, new) in replaced { try replace(old, by: new, on: connection) }
       guard !moving.isEmpty else { return }
       try connection.run(
         Statement(
@@ -124,7 +124,7 @@ extension LegacyRegistrations {
     }
     guard !found.isEmpty else { return (0, last) }
     try await database.write { connection in
-      for (old, new) in found { try connection.replace(old, by: new) }
+      for (old, new) in found { try replace(old, by: new, on: connection) }
     }
     return (Set(found.map(\.0)).count, last)
   }
@@ -139,11 +139,11 @@ extension LegacyRegistrations.Candidate {
     self.row = row
     id = try row.int64(0)
     registeredAt = try row.date(4)
-    key = Key(kind: try row.int64(1), tokenHash: try row.int64(5))
-    isUnderNumber = try row.optionalInt64(6) != nil
-    hasRealm = try row.optionalInt64(7) != nil
-    successor = try row.optionalInt64(8).map { id in
-      .init(.e2ee, id: id, registeredAt: try row.date(9))
+    key = Key(kind: try row.int64(1), tokenHash: try row.int64(7))
+    isUnderNumber = try row.optionalInt64(5) != nil
+    hasRealm = try row.optionalInt64(8) != nil
+    successor = try row.optionalInt64(9).map { id in
+      .init(.e2ee, id: id, registeredAt: try row.date(10))
     }
   }
 }

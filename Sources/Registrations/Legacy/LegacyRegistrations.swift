@@ -7,8 +7,6 @@ public import Sealing
 /// Tokens are kept as those of ``E2EERegistrations`` are, and under the same hash: so that a device which
 /// has moved on to end-to-end encryption is found whatever the case of its token.
 public struct LegacyRegistrations: Sendable {
-  static let tokenPurpose = StorageKey.Purpose("legacy_registrations.token")
-
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
@@ -26,15 +24,18 @@ public struct LegacyRegistrations: Sendable {
   public func register(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?
   ) async throws {
-    let sealed = storageKey.seal(token.text, for: Self.tokenPurpose)
+    // As the row names its user: that is what its token is bound to.
+    let number = Value.integer(user.uuid == nil ? user.id : nil)
+    let uuid = Value.text(user.uuid?.canonical)
+    let sealed = storageKey.seal(token.text, at: Self.place(server: server, user: number, uuid: uuid))
     let hash = Value.integer(storageKey.tokenHash(of: token))
     let kind = Value.integer(token.kind.storage)
     let now = now()
     let insertion = Statement(
       user.uuid == nil ? upsertByID : upsertByUUID, .integer(server), .integer(realm?.id),
-      .integer(user.uuid == nil ? user.id : nil), .text(user.uuid?.canonical), kind, .bytes(sealed), hash,
+      number, uuid, kind, .bytes(sealed), hash,
       .text(iosAppID), .integer(now.milliseconds))
-    guard let number = user.id, user.uuid != nil else {
+    guard let formerly = user.id, user.uuid != nil else {
       _ = try await database.execute(insertion)
       return
     }
@@ -42,7 +43,7 @@ public struct LegacyRegistrations: Sendable {
       """
       SELECT id, registered_at FROM legacy_registrations
       WHERE server_id = $1 AND user_id = $2 AND kind = $3 AND token_hash = $4
-      """, .integer(server), .integer(number), kind, hash)
+      """, .integer(server), .integer(formerly), kind, hash)
     try await database.write { connection in
       let removed = try connection.query(doubles).map { row in
         RegistrationReference(.legacy, id: try row.int64(0), registeredAt: try row.date(1))
@@ -51,7 +52,7 @@ public struct LegacyRegistrations: Sendable {
         throw DatabaseError(.other, "an insertion returned no row")
       }
       let kept = RegistrationReference(.legacy, id: try row.int64(0), registeredAt: now)
-      for double in removed { try connection.replace(double, by: kept) }
+      for double in removed { try replace(double, by: kept, on: connection) }
     }
   }
 
@@ -82,12 +83,14 @@ public struct LegacyRegistrations: Sendable {
   ) async throws -> LegacyRegistration? {
     let statement = Statement(
       """
-      SELECT id, kind, token, ios_app_id, registered_at FROM legacy_registrations
+      SELECT id, kind, token, ios_app_id, registered_at, user_id, user_uuid FROM legacy_registrations
       WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4 AND token_hash = $5
       ORDER BY id LIMIT 1
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical),
       .integer(token.kind.storage), .integer(storageKey.tokenHash(of: token)))
-    return try await database.read { try $0.query(statement).first }.flatMap(registration)
+    return try await database.read { try $0.query(statement).first }.flatMap { row in
+      try registration(row, server: server)
+    }
   }
 
   /// Which of these tokens the user does not have, each as it was spelled, in order. Of spellings of one
@@ -121,9 +124,11 @@ public struct LegacyRegistrations: Sendable {
   }
 
   /// nil if the token does not open.
-  func registration(_ row: Row) throws -> LegacyRegistration? {
+  func registration(_ row: Row, server: Int64) throws -> LegacyRegistration? {
+    let place = Self.place(
+      server: server, user: .integer(try row.optionalInt64(5)), uuid: .text(try row.optionalText(6)))
     guard let kind = PushToken.Kind(storage: try row.int64(1)),
-      let text = storageKey.openText(try row.bytes(2), for: Self.tokenPurpose),
+      let text = storageKey.openText(try row.bytes(2), at: place),
       let token = try? PushToken(text, kind: kind)
     else { return nil }
     return LegacyRegistration(
@@ -131,23 +136,38 @@ public struct LegacyRegistrations: Sendable {
   }
 }
 
-extension Connection {
+extension LegacyRegistrations {
+  static func place(server: Int64, user: Value, uuid: Value) -> SealedPlace {
+    SealedColumn.legacyToken.place(.integer(server), user, uuid)
+  }
+
   /// Removes a registration whose place another one takes. What is on its way to it reaches the device as
   /// that one's: it was promised, and is not sent twice.
-  func replace(_ registration: RegistrationReference, by other: RegistrationReference) throws {
-    let removed = try run(
+  func replace(
+    _ registration: RegistrationReference, by other: RegistrationReference, on connection: any Connection
+  ) throws {
+    let removed = try connection.run(
       Statement(
         "DELETE FROM legacy_registrations WHERE id = $1 AND registered_at = $2", .integer(registration.id),
         .integer(registration.registeredAt.milliseconds)))
     // One that was registered again meanwhile stays for the next time.
     guard removed > 0 else { return }
-    try run(
+    let waiting = try connection.query(
       Statement(
-        """
-        UPDATE outbox SET registration_kind = $2, registration_id = $3, registered_at = $4
-        WHERE registration_kind = 2 AND registration_id = $1
-        """, .integer(registration.id), .integer(other.kind.rawValue), .integer(other.id),
-        .integer(other.registeredAt.milliseconds)))
+        "SELECT id, push FROM outbox WHERE registration_kind = 2 AND registration_id = $1",
+        .integer(registration.id)))
+    for row in waiting {
+      let sealed = try row.bytes(1)
+      let push = storageKey.open(sealed, at: registration.row.place)
+      try connection.run(
+        Statement(
+          """
+          UPDATE outbox SET registration_kind = $2, registration_id = $3, registered_at = $4, push = $5
+          WHERE id = $1
+          """, .integer(try row.int64(0)), .integer(other.kind.rawValue), .integer(other.id),
+          .integer(other.registeredAt.milliseconds),
+          .bytes(push.map { storageKey.seal($0, at: other.row.place) } ?? sealed)))
+    }
   }
 }
 

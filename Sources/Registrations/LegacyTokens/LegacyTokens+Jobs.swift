@@ -4,7 +4,7 @@ internal import Sealing
 
 extension LegacyTokens {
   /// Takes what the bouncer has yet to be told, the longest due first, under a lease: whoever finds one due
-  /// again after `seconds` may take it over.
+  /// again after `seconds` may take it over. One whose token does not open stays: without a token it would mean all.
   public func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
     let now = now()
     let statement = Statement(
@@ -15,11 +15,16 @@ extension LegacyTokens {
       RETURNING id, realm_uuid, user_uuid, user_id, kind, token, attempts
       """,
       .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit)))
-    return try await database.execute(statement).map { row in
+    return try await database.execute(statement).compactMap { row in
       guard let user = LegacyUser(id: try row.int64(3), uuid: try row.uuid(2)) else {
         throw DatabaseError(.corrupt, "an unregistration is nobody's")
       }
-      let token = try row.optionalInt64(4).flatMap { kind in try open(kind, try row.bytes(5)) }
+      var token: PushToken?
+      if let kind = try row.optionalInt64(4) {
+        let place = SealedColumn.unregisteredToken.place(.text(try row.text(2)))
+        token = try open(kind, try row.bytes(5), at: place)
+        guard token != nil else { return nil }
+      }
       return Unregistration(
         id: try row.int64(0), realm: try row.uuid(1), user: user, token: token,
         attempts: Int(try row.int64(6)))

@@ -10,8 +10,6 @@ public struct LegacyTokens: Sendable {
   /// How many tokens a user may have.
   public static let maximumPerUser = 500
 
-  static let tokenPurpose = StorageKey.Purpose("legacy_tokens.token")
-
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
@@ -32,7 +30,8 @@ public struct LegacyTokens: Sendable {
   public func add(_ added: LegacyToken, user: User) async throws {
     let hash = Value.integer(storageKey.tokenHash(of: added.token))
     let kind = Value.integer(added.token.kind.storage)
-    let sealed = Value.bytes(storageKey.seal(added.token.text, for: Self.tokenPurpose))
+    let sealed = Value.bytes(
+      storageKey.seal(added.token.text, at: SealedColumn.userToken.place(.integer(user.id))))
     let now = Value.integer(now().milliseconds)
     try await database.write { connection in
       try connection.run(
@@ -73,7 +72,7 @@ public struct LegacyTokens: Sendable {
     }
   }
 
-  /// A user's tokens, the oldest first.
+  /// A user's tokens, the oldest first; without those that do not open.
   public func tokens(of user: Int64) async throws -> [LegacyToken] {
     try await database.read { try tokens(of: user, on: $0) }
   }
@@ -124,17 +123,16 @@ extension LegacyTokens {
       Statement(
         "SELECT id, kind, token, ios_app_id FROM legacy_tokens WHERE user_id = $1 ORDER BY id", .integer(user)
       )
-    ).map { row in
-      guard let token = try open(try row.int64(1), try row.bytes(2)) else {
-        throw DatabaseError(.corrupt, "legacy token \(try row.int64(0)) does not open")
-      }
+    ).compactMap { row in
+      let place = SealedColumn.userToken.place(.integer(user))
+      guard let token = try open(try row.int64(1), try row.bytes(2), at: place) else { return nil }
       return LegacyToken(token, iosAppID: try row.optionalText(3))
     }
   }
 
-  func open(_ kind: Int64, _ sealed: [UInt8]) throws -> PushToken? {
+  func open(_ kind: Int64, _ sealed: [UInt8], at place: SealedPlace) throws -> PushToken? {
     guard let kind = PushToken.Kind(storage: kind),
-      let text = storageKey.openText(sealed, for: Self.tokenPurpose)
+      let text = storageKey.openText(sealed, at: place)
     else { return nil }
     return try? PushToken(text, kind: kind)
   }
@@ -154,6 +152,7 @@ extension LegacyTokens {
         .integer(user))
     ).first
     guard let names else { return }
+    let place = SealedColumn.unregisteredToken.place(names.values[1])
     try connection.run(
       Statement(
         """
@@ -161,7 +160,7 @@ extension LegacyTokens {
           (realm_uuid, user_uuid, user_id, kind, token, token_hash, requested_at, due_at, attempts)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 0)
         """, names.values[0], names.values[1], names.values[2], .integer(token?.kind.storage),
-        .bytes(token.map { storageKey.seal($0.text, for: Self.tokenPurpose) }),
+        .bytes(token.map { storageKey.seal($0.text, at: place) }),
         .integer(token.map(storageKey.tokenHash)), .integer(now().milliseconds)))
   }
 }

@@ -5,8 +5,6 @@ public import Sealing
 /// The devices of Nextcloud's push proxy, each an identifier together with a user's key. Tokens are sealed
 /// under the storage key.
 public final class NextcloudDevices: Sendable {
-  static let tokenPurpose = StorageKey.Purpose("nextcloud_devices.token")
-
   /// A power of two, as lists are padded, below what a statement can have.
   private static let maximumList = 16_384
 
@@ -24,9 +22,11 @@ public final class NextcloudDevices: Sendable {
   /// Registers a device, or renews its registration; everything about it is then as told now. Others with
   /// the same identifier stay beside it, as ``DevicePlacement`` has it.
   public func register(_ registration: NextcloudDevice.Registration) async throws {
+    let place = SealedColumn.nextcloudToken.place(
+      .bytes(registration.identifier), .bytes(registration.userKey))
     let told: [Value] = [
       .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
-      .bytes(storageKey.seal(registration.token, for: Self.tokenPurpose)),
+      .bytes(storageKey.seal(registration.token, at: place)),
       .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
       .text(registration.destination.target), .integer(now().milliseconds),
     ]
@@ -79,9 +79,11 @@ public final class NextcloudDevices: Sendable {
     guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(5)) else {
       throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64(0)) is of no known kind")
     }
+    let (identifier, userKey) = (try row.bytes(1), try row.bytes(2))
+    let place = SealedColumn.nextcloudToken.place(.bytes(identifier), .bytes(userKey))
     return NextcloudDevice(
-      id: try row.int64(0), identifier: try row.bytes(1), userKey: try row.bytes(2),
-      token: storageKey.openText(try row.bytes(3), for: Self.tokenPurpose), tokenHash: try row.bytes(4),
+      id: try row.int64(0), identifier: identifier, userKey: userKey,
+      token: storageKey.openText(try row.bytes(3), at: place), tokenHash: try row.bytes(4),
       destination: .init(kind, app: try row.text(6), target: try row.optionalText(7)),
       registeredAt: try row.date(8), isUsed: try row.flag(9), seenAt: try row.date(10),
       tokenDiffersSince: try row.optionalDate(11))

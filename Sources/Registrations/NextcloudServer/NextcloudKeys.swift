@@ -9,8 +9,6 @@ internal import Synchronization
 /// One that does not open is an error and is never replaced: every proxy that knows the old one would take
 /// all of the user's phones for somebody else's.
 public final class NextcloudKeys: Sendable {
-  private static let purpose = StorageKey.Purpose("nextcloud_keys.private_key")
-
   private let database: any Database
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
@@ -57,14 +55,17 @@ public final class NextcloudKeys: Sendable {
         INSERT INTO nextcloud_keys (user_id, public_key, private_key, created_at) VALUES ($1, $2, $3, $4)
         ON CONFLICT (user_id) DO UPDATE SET user_id = excluded.user_id RETURNING private_key
         """,
-        .integer(user), .text(key.publicKey.pem), .bytes(storageKey.seal(key.pem, for: Self.purpose)),
+        .integer(user), .text(key.publicKey.pem),
+        .bytes(storageKey.seal(key.pem, at: SealedColumn.nextcloudKey.place(.integer(user)))),
         .integer(now().milliseconds)))
     guard let row = rows.first else { throw DatabaseError(.other, "an insertion returned no row") }
     return try open(row, of: user)
   }
 
   private func open(_ row: Row, of user: Int64) throws -> RSAPrivateKey {
-    guard let pem = storageKey.openText(try row.bytes(0), for: Self.purpose),
+    guard
+      let pem = storageKey.openText(
+        try row.bytes(0), at: SealedColumn.nextcloudKey.place(.integer(user))),
       let key = try? RSAPrivateKey(pem: pem)
     else { throw DatabaseError(.corrupt, "the Nextcloud key of user \(user) does not open") }
     return key

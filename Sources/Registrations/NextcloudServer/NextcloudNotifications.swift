@@ -8,11 +8,6 @@ public struct NextcloudNotifications: Sendable {
   /// How many are kept of a user, the newest.
   public static let maximumPerUser = 1000
 
-  private static let subjectPurpose = StorageKey.Purpose("nextcloud_notifications.subject")
-  private static let messagePurpose = StorageKey.Purpose("nextcloud_notifications.message")
-  private static let typePurpose = StorageKey.Purpose("nextcloud_notifications.object_type")
-  private static let idPurpose = StorageKey.Purpose("nextcloud_notifications.object_id")
-
   /// One that is kept.
   public struct Entry: Sendable, Hashable {
     /// What it says.
@@ -34,6 +29,9 @@ public struct NextcloudNotifications: Sendable {
 
   /// Keeps a user's notification, in the place of one with its number.
   public func keep(_ notification: NextcloudNotification, user: Int64) async throws {
+    func sealed(_ text: String, _ column: SealedColumn) -> Value {
+      .bytes(storageKey.seal(text, at: column.place(.integer(user), .integer(notification.nid))))
+    }
     let insertion = Statement(
       """
       INSERT INTO nextcloud_notifications
@@ -43,10 +41,9 @@ public struct NextcloudNotifications: Sendable {
         subject = excluded.subject, message = excluded.message, object_type = excluded.object_type,
         object_id = excluded.object_id
       """, .integer(user), .integer(notification.nid), .text(notification.app),
-      .integer(now().milliseconds), .bytes(storageKey.seal(notification.subject, for: Self.subjectPurpose)),
-      .bytes(storageKey.seal(notification.message, for: Self.messagePurpose)),
-      .bytes(storageKey.seal(notification.type, for: Self.typePurpose)),
-      .bytes(storageKey.seal(notification.id, for: Self.idPurpose)))
+      .integer(now().milliseconds), sealed(notification.subject, .notificationSubject),
+      sealed(notification.message, .notificationMessage), sealed(notification.type, .notificationObjectType),
+      sealed(notification.id, .notificationObjectID))
     let removal = Statement(
       """
       DELETE FROM nextcloud_notifications WHERE user_id = $1 AND created_at <= (
@@ -64,13 +61,13 @@ public struct NextcloudNotifications: Sendable {
     try await entries(
       Statement(
         "\(Self.select) WHERE user_id = $1 ORDER BY created_at DESC, nid DESC LIMIT $2", .integer(user),
-        .integer(Int64(limit))))
+        .integer(Int64(limit))), user: user)
   }
 
   /// A user's notification with this number.
   public func find(_ nid: Int64, user: Int64) async throws -> Entry? {
     try await entries(
-      Statement("\(Self.select) WHERE user_id = $1 AND nid = $2", .integer(user), .integer(nid))
+      Statement("\(Self.select) WHERE user_id = $1 AND nid = $2", .integer(user), .integer(nid)), user: user
     ).first
   }
 
@@ -115,20 +112,20 @@ public struct NextcloudNotifications: Sendable {
     SELECT nid, app, created_at, subject, message, object_type, object_id FROM nextcloud_notifications
     """
 
-  private func entries(_ statement: Statement) async throws -> [Entry] {
+  /// Those that open.
+  private func entries(_ statement: Statement, user: Int64) async throws -> [Entry] {
     let rows = try await database.read { try $0.query(statement) }
-    return try rows.map { row in
-      func text(_ index: Int, _ purpose: StorageKey.Purpose) throws -> String {
-        guard let text = storageKey.openText(try row.bytes(index), for: purpose) else {
-          throw DatabaseError(.corrupt, "a Nextcloud notification does not open")
-        }
-        return text
+    return try rows.compactMap { row in
+      let nid = try row.int64(0)
+      func text(_ index: Int, _ column: SealedColumn) throws -> String? {
+        storageKey.openText(try row.bytes(index), at: column.place(.integer(user), .integer(nid)))
       }
+      guard let subject = try text(3, .notificationSubject), let message = try text(4, .notificationMessage),
+        let type = try text(5, .notificationObjectType), let id = try text(6, .notificationObjectID)
+      else { return nil }
       return Entry(
         notification: NextcloudNotification(
-          nid: try row.int64(0), app: try row.text(1), subject: try text(3, Self.subjectPurpose),
-          message: try text(4, Self.messagePurpose), type: try text(5, Self.typePurpose),
-          id: try text(6, Self.idPurpose)),
+          nid: nid, app: try row.text(1), subject: subject, message: message, type: type, id: id),
         sentAt: try row.date(2))
     }
   }

@@ -92,6 +92,9 @@ struct BouncerService {
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
       routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() })
     metrics.watch(deliverer, outbox, now: now)
+    metrics.gauges("push_bouncer_sealed_values_not_opened") {
+      storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
+    }
     metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.bell.waiters))] }
     metrics.gauges("push_bouncer_device_registrations_pending") {
       [.init(Double((try? await builtIn.devices.jobCount()) ?? 0))]

@@ -87,11 +87,11 @@ struct MigrationTarget {
       FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id
       """,
       """
-      SELECT 'e2ee', token, r.uuid, token_id, kind, token_hash, ios_app_id, bouncer_key_id, registered_at, expired_at
+      SELECT e.realm_id, e.token_id, NULL, 'e2ee', token, r.uuid, token_id, kind, token_hash, ios_app_id, bouncer_key_id, registered_at, expired_at
       FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
       """,
       """
-      SELECT 'legacy', token, s.uuid, r.uuid, user_id, user_uuid, kind, token_hash, ios_app_id, registered_at
+      SELECT l.server_id, l.user_id, l.user_uuid, 'legacy', token, s.uuid, r.uuid, user_id, user_uuid, kind, token_hash, ios_app_id, registered_at
       FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
         LEFT JOIN remote_realms r ON r.id = l.realm_id
       """,
@@ -99,10 +99,13 @@ struct MigrationTarget {
     return try await database.read { connection in
       try queries.flatMap { sql in
         try connection.query(Statement(sql)).map { row in
-          try row.values.map { value in
+          try row.values.dropFirst(3).map { value in
             if case .bytes(let bytes) = value, bytes.count != 32 {
-              let table = try row.text(0) == "e2ee" ? "e2ee_registrations" : "legacy_registrations"
-              return try #require(Self.key.openText(bytes, for: .init("\(table).token")))
+              let place =
+                try row.text(3) == "e2ee"
+                ? SealedColumn.e2eeToken.place(Array(row.values[..<2]))
+                : SealedColumn.legacyToken.place(Array(row.values[..<3]))
+              return try #require(Self.key.openText(bytes, at: place))
             }
             return "\(value)"
           }.joined(separator: " ")

@@ -62,7 +62,8 @@ import Testing
       try connection.query(
         Statement(
           """
-          SELECT l.token, s.contact_email, r.host, l.user_id, l.user_uuid, l.kind, l.ios_app_id, l.registered_at
+          SELECT l.token, s.contact_email, r.host, l.user_id, l.user_uuid, l.kind, l.ios_app_id, l.registered_at,
+            l.server_id
           FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
             LEFT JOIN remote_realms r ON r.id = l.realm_id
           """))
@@ -70,7 +71,9 @@ import Testing
     let devices = try Set(
       rows.map { row in
         let token = try #require(
-          MigrationTarget.key.openText(try row.bytes(0), for: .init("legacy_registrations.token")))
+          MigrationTarget.key.openText(
+            try row.bytes(0), at: SealedColumn.legacyToken.place(row.values[8], row.values[3], row.values[4]))
+        )
         let user = try row.optionalInt64(3).map(String.init) ?? row.text(4).suffix(1).description
         let day = (try row.int64(7) - 1_704_067_200_000) / 86_400_000 + 1
         return """

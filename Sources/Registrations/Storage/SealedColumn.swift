@@ -1,0 +1,62 @@
+public import SQL
+public import Sealing
+
+/// The columns whose values are sealed, by table and column, each with what of a row its value is bound to: what a
+/// notification finds the row by, and what never changes. Where it does change, the value is sealed anew.
+public enum SealedColumn: String, Sendable, CaseIterable {
+  case e2eeToken = "e2ee_registrations.token"
+  case legacyToken = "legacy_registrations.token"
+  case nextcloudToken = "nextcloud_devices.token"
+  case outboxPush = "outbox.push"
+  case ownerSecret = "realms.owner_secret"
+  case pushKey = "devices.push_key"
+  case userToken = "legacy_tokens.token"
+  case unregisteredToken = "legacy_unregistrations.token"
+  case nextcloudKey = "nextcloud_keys.private_key"
+  case notificationSubject = "nextcloud_notifications.subject"
+  case notificationMessage = "nextcloud_notifications.message"
+  case notificationObjectType = "nextcloud_notifications.object_type"
+  case notificationObjectID = "nextcloud_notifications.object_id"
+
+  /// The table.
+  public var table: String { String(rawValue.prefix { $0 != "." }) }
+
+  /// The column in it.
+  public var name: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
+
+  /// The columns that a value is bound to.
+  public var identity: [String] {
+    switch self {
+    case .e2eeToken: ["realm_id", "token_id"]
+    case .legacyToken: ["server_id", "user_id", "user_uuid"]
+    case .nextcloudToken: ["device_identifier", "user_key"]
+    case .outboxPush: ["registration_kind", "registration_id"]
+    case .ownerSecret: ["uuid"]
+    case .pushKey: ["id"]
+    case .userToken: ["user_id"]
+    case .unregisteredToken: ["user_uuid"]
+    case .nextcloudKey: ["user_id"]
+    case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
+      ["user_id", "nid"]
+    }
+  }
+
+  /// The place of a value in the row with these values of ``identity``.
+  public func place(_ row: Value...) -> SealedPlace { place(row) }
+
+  /// The place of a value in the row with these values of ``identity``.
+  public func place(_ row: [Value]) -> SealedPlace {
+    precondition(row.count == identity.count)
+    var place = SealedPlace(
+      column: rawValue, formerly: self == .unregisteredToken ? SealedColumn.userToken.rawValue : nil)
+    for value in row {
+      switch value {
+      case .null: place.append(nil)
+      case .integer(let number): place.append(number)
+      case .text(let text): place.append(text: text)
+      case .bytes(let bytes): place.append(bytes: bytes)
+      }
+    }
+    return place
+  }
+}
