@@ -68,6 +68,7 @@ let package = Package(
         .embedInCode("0008_nextcloud_notifications.sql"),
         .embedInCode("0009_nextcloud_login_flows.sql"),
         .embedInCode("0010_nextcloud_devices.sql"), .embedInCode("0011_outbox_shares.sql"),
+        .embedInCode("0016_realm_release.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -79,6 +80,7 @@ let package = Package(
         .embedInCode("0008_nextcloud_notifications.sql"),
         .embedInCode("0009_nextcloud_login_flows.sql"),
         .embedInCode("0010_nextcloud_devices.sql"), .embedInCode("0011_outbox_shares.sql"),
+        .embedInCode("0016_realm_release.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(

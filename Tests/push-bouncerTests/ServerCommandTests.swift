@@ -81,4 +81,13 @@ import Wire
       #expect(try rotated.json["org_key"] != added["org_key"])
     }
   }
+
+  @Test func aRealmIsLetGo() async throws {
+    try await Workplace.test { place in
+      let none = try await place.run("server", "release-realm", UUID().uuidString)
+      #expect(none.status == 1)
+      #expect(none.errors.contains("no server has told of realm"))
+      #expect(try await place.run("server", "release-realm", "chat.example.org").status == 64)
+    }
+  }
 }

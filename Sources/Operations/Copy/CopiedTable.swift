@@ -35,7 +35,7 @@ struct CopiedTable: Sendable, Hashable {
       "remote_realms",
       """
       server_id uuid owner_secret_hash realm_id host name is_system_bot_realm authentication_methods org_type
-      is_deactivated is_locally_deleted date_created last_request_at
+      is_deactivated is_locally_deleted date_created last_request_at released_until
       """),
     CopiedTable(
       "remote_realm_audit_log",

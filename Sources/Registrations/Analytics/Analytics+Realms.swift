@@ -15,18 +15,22 @@ extension Analytics {
   /// Makes the realms of a server those of the list (`spec/zulip.md` B.6, "Realms sync"): new ones are
   /// taken in, known ones updated, the others marked as deleted. Each change leaves an audit row.
   ///
-  /// - Throws: ``Refusal/duplicateRealm`` if a realm is another server's, or twice in the list.
-  func sync(_ realms: [RealmDescription], server: Int64, on connection: any Connection) throws {
+  /// - Returns: the realms that were another server's.
+  /// - Throws: ``Refusal/duplicateRealm`` if a realm is another server's that has not let it go, or twice in the list.
+  func sync(_ realms: [RealmDescription], server: Int64, on connection: any Connection) throws -> [Takeover] {
     var known: [UUID: KnownRealm] = [:]
     for row in try connection.query(Statement(selectRealms, .integer(server))) {
       let realm = try KnownRealm(row: row)
       known[realm.uuid] = realm
     }
+    var takeovers: [Takeover] = []
     for realm in realms {
       if let before = known.removeValue(forKey: realm.uuid) {
         try update(before, to: realm, server: server, on: connection)
-      } else {
-        try insert(realm, server: server, on: connection)
+      } else if try !insert(realm, server: server, on: connection),
+        let takeover = try takeOver(realm, server: server, on: connection)
+      {
+        takeovers.append(takeover)
       }
     }
     for gone in known.values where !gone.isLocallyDeleted {
@@ -34,9 +38,12 @@ extension Analytics {
         Statement("UPDATE remote_realms SET is_locally_deleted = 1 WHERE id = $1", .integer(gone.id)))
       try audit(.locallyDeleted, realm: gone.realmID, server: server, on: connection)
     }
+    return takeovers
   }
 
-  private func insert(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws {
+  /// Returns false if the realm is there.
+  private func insert(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws -> Bool
+  {
     let inserted = try connection.run(
       Statement(
         """
@@ -51,7 +58,7 @@ extension Analytics {
         .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm),
         .text(realm.authenticationMethods),
         .integer(realm.orgType), .flag(realm.isDeactivated), .integer(realm.dateCreated.milliseconds)))
-    guard inserted == 1 else { throw Refusal.duplicateRealm }
+    return inserted == 1
   }
 
   private func update(

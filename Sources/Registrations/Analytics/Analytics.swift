@@ -14,7 +14,7 @@ public struct Analytics: Sendable {
     case outOfOrder
     /// Details of an event that are no JSON.
     case malformedAuditData
-    /// A realm that belongs to another server.
+    /// A realm that belongs to another server, which has not let it go.
     case duplicateRealm
   }
 
@@ -51,17 +51,20 @@ public struct Analytics: Sendable {
 
   /// Keeps an upload, all of it or nothing.
   ///
+  /// - Returns: the realms that were another server's.
   /// - Throws: ``Refusal``, or the database's own error.
-  public func store(_ upload: AnalyticsUpload, server: Int64) async throws {
+  @discardableResult
+  public func store(_ upload: AnalyticsUpload, server: Int64) async throws -> [Takeover] {
     try await database.write { connection in
       try storeVersion(upload, server: server, on: connection)
       try checkCounts(upload.realmCounts, .realmCounts, server: server, on: connection)
       try checkCounts(upload.installationCounts, .installationCounts, server: server, on: connection)
       try checkEvents(upload.auditEvents ?? [], server: server, on: connection)
-      if let realms = upload.realms { try sync(realms, server: server, on: connection) }
+      let takeovers = try upload.realms.map { try sync($0, server: server, on: connection) }
       try insertCounts(upload.realmCounts, server: server, on: connection)
       try insertCounts(upload.installationCounts, server: server, on: connection)
       if let events = upload.auditEvents { try insertEvents(events, server: server, on: connection) }
+      return takeovers ?? []
     }
   }
 

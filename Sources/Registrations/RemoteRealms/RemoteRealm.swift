@@ -42,8 +42,7 @@ public struct RealmDescription: Sendable, Hashable {
   }
 }
 
-/// A realm that a server has told us of, as far as a request needs it. Neither its row nor its server
-/// ever changes.
+/// A realm that a server has told us of, as far as a request needs it.
 public struct RemoteRealm: Sendable, Hashable {
   /// Its row.
   public let id: Int64

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+internal import Logging
 internal import Registrations
 internal import Wire
 
@@ -25,7 +26,14 @@ extension ZulipBouncer {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumAnalyticsBytes)
     let upload = try AnalyticsUpload(&parameters)
     do {
-      try await dependencies.analytics.store(upload, server: server.id)
+      for takeover in try await dependencies.analytics.store(upload, server: server.id) {
+        context.logger.notice(
+          "realm taken over from a server that has let it go",
+          metadata: [
+            "realm": "\(takeover.realm.canonical)", "server": "\(server.uuid.canonical)",
+            "registrations_kept": "\(takeover.keepsRegistrations)",
+          ])
+      }
     } catch let refusal as Analytics.Refusal {
       throw APIError(refusal)
     }

@@ -7,7 +7,9 @@ import Wire
 struct Server: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Lets chat servers in, lists them, switches them off.",
-    subcommands: [Add.self, List.self, Show.self, Deactivate.self, Reactivate.self, RotateKey.self])
+    subcommands: [
+      Add.self, List.self, Show.self, Deactivate.self, Reactivate.self, RotateKey.self, ReleaseRealm.self,
+    ])
 }
 
 /// What went wrong with a command, for the person who typed it.
@@ -116,6 +118,36 @@ extension Server {
       }
       guard let key else { throw CommandError("no server \(server)") }
       options.show(Server.credentials(of: found, key), Server.settings(of: found, key))
+    }
+  }
+
+  struct ReleaseRealm: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Lets a realm go: within a day, the next server that brings it gets it.",
+      discussion: """
+        A realm stays with the server that first named it, until that one deactivates it or is deactivated itself. \
+        A server that brings the realm's own secret, as one does that it was moved to, keeps its registered \
+        devices; with another secret they end. Until then its present server keeps it.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The realm's UUID.") var realm: String
+
+    func run() async throws {
+      guard let uuid = UUID(uuidString: realm) else { throw ValidationError("\(realm) is not a UUID") }
+      let end = Date() + 86_400
+      let found = try await Store.with(options) { try await $0.realms.release(uuid: uuid, until: end) }
+      guard let found else { throw CommandError("no server has told of realm \(realm)") }
+      let id = uuid.uuidString.lowercased()
+      options.show(
+        [
+          "realm": .string(id), "host": .string(found.realm), "server": .string(found.server),
+          "released_until": timestamp(end),
+        ],
+        """
+        \(found.realm) (\(id)) of \(found.server) goes to the next server that brings it, until \
+        \(end.formatted(.iso8601)).
+        """)
     }
   }
 

@@ -1,0 +1,94 @@
+public import Foundation
+internal import SQL
+internal import Sealing
+
+extension Analytics {
+  /// A realm that has gone from one server to another.
+  public struct Takeover: Sendable, Hashable {
+    /// The realm.
+    public let realm: UUID
+    /// The row of the server that had it.
+    public let previousServer: Int64
+    /// Whether the new one knew its owner secret, and its devices stay registered.
+    public let keepsRegistrations: Bool
+  }
+
+  /// Gives a server a realm that another has let go: by deactivating it or by being deactivated, or the operator has.
+  ///
+  /// Whoever knows the owner secret has the realm's own data: its registrations stay, save those under a user's
+  /// number, which may be another user's there. With another secret it is not the realm that it was, and they end.
+  ///
+  /// - Returns: nil if it stays where it is because the server does not want it either.
+  /// - Throws: ``Refusal/duplicateRealm`` if the realm is not free.
+  func takeOver(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws -> Takeover? {
+    guard let row = try connection.query(Statement(selectOwned, .text(realm.uuid.canonical))).first else {
+      throw Refusal.duplicateRealm
+    }
+    let (id, owner) = (try row.int64(0), try row.int64(1))
+    guard owner != server else { throw Refusal.duplicateRealm }
+    // A server goes on naming a realm that it has let go, as deactivated.
+    guard !realm.isDeactivated else { return nil }
+    let isReleased = try row.optionalDate(4).map { now() < $0 } ?? false
+    guard try row.flag(3) || isReleased || row.optionalInt64(5) != nil else { throw Refusal.duplicateRealm }
+    let isSame = storageKey.matches(realm.ownerSecret, hash: try row.bytes(2), for: Self.ownerSecretPurpose)
+    let moved = try connection.run(
+      Statement(
+        """
+        UPDATE remote_realms SET server_id = $3, owner_secret_hash = $4, realm_id = $5, host = $6, name = $7,
+          is_system_bot_realm = $8, authentication_methods = $9, org_type = $10, is_deactivated = 0,
+          is_locally_deleted = 0, date_created = $11, last_request_at = NULL, released_until = NULL
+        WHERE id = $1 AND server_id = $2
+        """,
+        .integer(id), .integer(owner), .integer(server),
+        .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)), .integer(realm.realmID),
+        .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm),
+        .text(realm.authenticationMethods), .integer(realm.orgType),
+        .integer(realm.dateCreated.milliseconds)))
+    guard moved == 1 else { throw Refusal.duplicateRealm }
+    if isSame {
+      try moveLegacyRegistrations(ofRealm: id, from: owner, to: server, on: connection)
+    } else {
+      try connection.run(Statement("DELETE FROM e2ee_registrations WHERE realm_id = $1", .integer(id)))
+      try connection.run(Statement(deleteLegacy, .integer(owner), .integer(id)))
+    }
+    return Takeover(realm: realm.uuid, previousServer: owner, keepsRegistrations: isSame)
+  }
+
+  private func moveLegacyRegistrations(
+    ofRealm realm: Int64, from owner: Int64, to server: Int64, on connection: any Connection
+  ) throws {
+    try connection.run(
+      Statement("\(deleteLegacy) AND user_id IS NOT NULL", .integer(owner), .integer(realm)))
+    // What a phone has registered with the new server already is there once.
+    try connection.run(
+      Statement(
+        """
+        \(deleteLegacy) AND EXISTS (
+          SELECT 1 FROM legacy_registrations n WHERE n.server_id = $3
+            AND n.user_uuid = legacy_registrations.user_uuid AND n.kind = legacy_registrations.kind
+            AND n.token_hash = legacy_registrations.token_hash)
+        """, .integer(owner), .integer(realm), .integer(server)))
+    let rows = try connection.query(
+      Statement(
+        "SELECT id, user_uuid, token FROM legacy_registrations WHERE server_id = $1 AND realm_id = $2",
+        .integer(owner), .integer(realm)))
+    for row in rows {
+      // A token is bound to its server. One that does not open here stays for whoever can open it.
+      func place(_ server: Int64) throws -> SealedPlace {
+        LegacyRegistrations.place(server: server, user: .null, uuid: .text(try row.text(1)))
+      }
+      guard let token = storageKey.open(try row.bytes(2), at: try place(owner)) else { continue }
+      try connection.run(
+        Statement(
+          "UPDATE legacy_registrations SET server_id = $2, token = $3 WHERE id = $1",
+          .integer(try row.int64(0)), .integer(server), .bytes(storageKey.seal(token, at: try place(server))))
+      )
+    }
+  }
+}
+
+private let selectOwned = """
+  SELECT r.id, r.server_id, r.owner_secret_hash, r.is_deactivated, r.released_until, s.deactivated_at
+  FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id WHERE r.uuid = $1
+  """
+private let deleteLegacy = "DELETE FROM legacy_registrations WHERE server_id = $1 AND realm_id = $2"
