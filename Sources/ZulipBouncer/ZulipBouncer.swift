@@ -34,6 +34,8 @@ public struct ZulipBouncer: Sendable {
     public var storageKey: StorageKey
     /// The service's clock.
     public var now: @Sendable () -> Date
+    /// Whether anything may be called over now: not while the clock is doubted.
+    public var mayExpire: @Sendable () -> Bool
     /// For what concerns no single request.
     public var logger: Logger
 
@@ -42,7 +44,8 @@ public struct ZulipBouncer: Sendable {
       servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: E2EERegistrations,
       legacy: LegacyRegistrations, bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
       keyring: @escaping @Sendable () -> BouncerKeyring,
-      storageKey: StorageKey, now: @escaping @Sendable () -> Date, logger: Logger
+      storageKey: StorageKey, now: @escaping @Sendable () -> Date,
+      mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
     ) {
       self.servers = servers
       self.realms = realms
@@ -55,6 +58,7 @@ public struct ZulipBouncer: Sendable {
       self.keyring = keyring
       self.storageKey = storageKey
       self.now = now
+      self.mayExpire = mayExpire
       self.logger = logger
     }
   }

@@ -237,6 +237,51 @@ import Testing
     #expect(ends == ["never": now + 600, "soon": now + 60, "later": now + 600])
   }
 
+  @Test func `Nothing is over while the clock is doubted`() async throws {
+    let store = try await OutboxStore(maxAge: 600)
+    try await store.keep(.sample("one"))
+    store.clock.isTrusted = false
+    store.clock.advance(25 * 3600)
+    let entry = try #require(try await store.outbox.lease(route, limit: 9, for: 30).first)
+    #expect(!store.outbox.isOver(entry))
+    store.clock.isTrusted = true
+    #expect(store.outbox.isOver(entry))
+    store.clock.advance(-25 * 3600)
+    #expect(!store.outbox.isOver(entry))
+  }
+
+  @Test func `What a clock that was wrong has put off too far is due, and lives no longer for it`()
+    async throws
+  {
+    let store = try await OutboxStore(maxAge: 86_400)
+    store.clock.advance(25 * 3600)
+    // One under a lease, too, of a process that has died.
+    for (text, due) in [("kept", 0.0), ("later", 15.0), ("leased", 75.0)] {
+      try await store.keep(.sample(text), due: due)
+    }
+    store.clock.advance(-25 * 3600)
+    // What the longest pause explains is not due: a provider may ask for an hour.
+    try await store.keep(.sample("asked"), due: 3600)
+    #expect(try await store.outbox.lease(route, limit: 9, for: 30).isEmpty)
+    try await store.outbox.bringForward()
+    let entries = try await store.outbox.lease(route, limit: 9, for: 30)
+    #expect(Set(entries.map(\.delivery.text)) == ["kept", "later", "leased"])
+    #expect(Set(entries.map(\.expiresAt)) == [store.clock.now + 86_400])
+    store.clock.advance(3600)
+    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text).contains("asked"))
+  }
+
+  @Test func `A clock that is doubted shortens no entry's life`() async throws {
+    let store = try await OutboxStore(maxAge: 600)
+    try await store.keep(.sample("one"))
+    let end = store.clock.now + 600
+    store.clock.isTrusted = false
+    store.clock.advance(-25 * 3600)
+    try await store.outbox.bringForward()
+    // Due by the clock that stands back is what was due by the right one.
+    #expect(try await store.outbox.lease(route, limit: 1, for: 30).map(\.expiresAt) == [end])
+  }
+
   @Test func `What was kept before a restart is counted after it`() async throws {
     let store = try await OutboxStore()
     for text in ["one", "two"] { try await store.keep(.sample(text)) }

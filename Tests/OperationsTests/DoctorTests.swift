@@ -106,6 +106,26 @@ import Testing
     }
   }
 
+  @Test func theClockIsComparedWithTheNewestTimeInTheDatabase() async throws {
+    try await withKeyFolder { folder in
+      let url = DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite")
+      let database = try await openDatabase(url: url)
+      try await Schema.migrate(database)
+      func finding(newest seconds: TimeInterval) async throws -> Finding {
+        try await ClockRecord(database: database).write(Date() + seconds)
+        return try #require(
+          try await doctor(folder, theirTime: Date()).examine().first { $0.check == "clock" })
+      }
+      #expect(try await finding(newest: -3600).detail == "is right")
+      let behind = try await finding(newest: 6 * 3600)
+      #expect(!behind.isGood && behind.detail.contains("6 h before"))
+      #expect(behind.advice?.contains("push-bouncer clock trust") == true)
+      let idle = try await finding(newest: -3 * 86_400)
+      #expect(idle.isGood && idle.detail.contains("72 h"))
+      await database.close()
+    }
+  }
+
   @Test func aStorageKeyThatIsLostOrAnotherIsFound() async throws {
     try await withKeyFolder { folder in
       let key = try KeyFolder.storageKey(in: folder.path)

@@ -14,6 +14,11 @@ import Testing
     private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
     var now: Date { time.withLock { $0 } }
     func advance(days: Double) { time.withLock { $0 += days * 86_400 } }
+    private let trusted = Mutex(true)
+    var isTrusted: Bool {
+      get { trusted.withLock { $0 } }
+      set { trusted.withLock { $0 = newValue } }
+    }
   }
 
   @Test func registrationsAreCountedAndGoWhenLongExpired() async throws {
@@ -82,7 +87,7 @@ import Testing
       notifications: notifications, loginFlows: NextcloudLoginFlows(accounts: accounts),
       status: MigrationStatus(database: database, now: { clock.now }),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
-      now: { clock.now },
+      now: { clock.now }, mayExpire: { clock.isTrusted },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
@@ -102,6 +107,16 @@ import Testing
     #expect(await registry.text().contains("\(expired) 1\n"))
     #expect(try await notifications.hasAny(user: reader))
     #expect(await registry.text().contains("\(live) 1\n"))
+
+    // A clock that may be wrong removes nothing.
+    clock.isTrusted = false
+    clock.advance(days: 1000)
+    try await housekeeping.work(&round)
+    #expect(await registry.text().contains("\(expired) 1\n"))
+    #expect(try await notifications.hasAny(user: reader))
+    #expect(try await nextcloud.lookup([[1]]).count == 1)
+    clock.advance(days: -1000)
+    clock.isTrusted = true
 
     clock.advance(days: 2)
     try await housekeeping.work(&round)

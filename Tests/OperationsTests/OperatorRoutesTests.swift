@@ -4,7 +4,6 @@ import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Logging
-import Operations
 import Providers
 import SQL
 import Sealing
@@ -12,6 +11,8 @@ import Synchronization
 import TestDatabase
 import Testing
 import Wire
+
+@testable import Operations
 
 /// The operator's listener over a database and a key folder of its own.
 private struct Operator: Sendable {
@@ -26,12 +27,22 @@ private struct Operator: Sendable {
     }
   }
 
+  /// Why the clock is doubted, as the test sets it.
+  final class Doubt: Sendable {
+    private let doubt = Mutex<ClockDoubt?>(nil)
+    var now: ClockDoubt? {
+      get { doubt.withLock { $0 } }
+      set { doubt.withLock { $0 = newValue } }
+    }
+  }
+
   let folder: TestFolder
   let keys: KeyFolder
   let database: any Database
   let readiness: Readiness
   let metrics: PrometheusRegistry
   let routes: Routes
+  let doubt: Doubt
   let client: any TestClientProtocol
 
   static func test(
@@ -45,9 +56,10 @@ private struct Operator: Sendable {
       let testDatabase = try await TestDatabase()
       defer { withExtendedLifetime(testDatabase) {} }
       let database = testDatabase.database
-      let routes = Routes()
+      let (routes, doubt) = (Routes(), Doubt())
       let readiness = Readiness(
-        database: database, keyFolder: keys, outboxDepth: { 0 }, routeStates: { routes.all })
+        database: database, keyFolder: keys, outboxDepth: { 0 }, routeStates: { routes.all },
+        clockDoubt: { doubt.now })
       let metrics = PrometheusRegistry()
       let router = Router(context: WireContext.self)
       router.add(middleware: EnvelopeMiddleware())
@@ -58,7 +70,7 @@ private struct Operator: Sendable {
         try await test(
           Operator(
             folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,
-            routes: routes,
+            routes: routes, doubt: doubt,
             client: client))
       }
       await database.close()
@@ -83,6 +95,19 @@ private struct Operator: Sendable {
 }
 
 @Suite struct OperatorRoutesTests {
+  @Test func aClockThatIsDoubtedIsShown() async throws {
+    try await Operator.test { service in
+      #expect(try await service.ready().document["checks"]?["clock"] == ["status": "ok"])
+      service.doubt.now = ClockDoubt(
+        reason: .jumped(by: -7260), since: Date(timeIntervalSince1970: 1_790_000_000))
+      let (status, document) = try await service.ready()
+      #expect(status == 200 && document["status"] == "degraded")
+      #expect(
+        document["checks"]?["clock"]
+          == ["status": "failing", "reason": "it was put back by 2 h", "since": "2026-09-21T14:13:20Z"])
+    }
+  }
+
   @Test func aServiceThatWorksIsReady() async throws {
     try await Operator.test { service in
       let (status, document) = try await service.ready()

@@ -36,6 +36,16 @@ import Testing
     #expect(breaker.admit(now: start + 1) == .send)
   }
 
+  @Test func `A clock that is put back holds nobody up`() {
+    var breaker = Breaker()
+    breaker.failed(isLasting: true, notBefore: start + 7200, now: start, jitter: 0)
+    #expect(breaker.admit(now: start + 599) == .wait(until: start + 600))
+    #expect(breaker.admit(now: start - 6 * 3600) == .probe)
+    // The probe's clock is put back once more.
+    #expect(breaker.admit(now: start - 6 * 3600 + 1) == .wait(until: start - 6 * 3600 + 2))
+    #expect(breaker.admit(now: start - 12 * 3600) == .probe)
+  }
+
   @Test func `Pauses double up to a minute and are shortened at random by up to a half`() {
     var breaker = Breaker()
     breaker.failed(isLasting: true, notBefore: nil, now: start, jitter: 0)

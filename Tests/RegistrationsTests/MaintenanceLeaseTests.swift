@@ -23,6 +23,17 @@ import Testing
     #expect(try await !nodes[0].claim(for: 60))
   }
 
+  @Test func `A lease that a wrong clock has taken holds nobody up`() async throws {
+    let store = try await Store()
+    let now: @Sendable () -> Date = { [clock = store.clock] in clock.now }
+    let nodes = (0..<2).map { _ in MaintenanceLease("work", database: store.database, now: now) }
+    store.clock.advance(25 * 3600)
+    #expect(try await nodes[0].claim(for: 60))
+    store.clock.advance(-25 * 3600)
+    #expect(try await nodes[1].claim(for: 60))
+    #expect(try await !nodes[0].claim(for: 60))
+  }
+
   @Test func `Many nodes at once are one`() async throws {
     let store = try await Store()
     let now: @Sendable () -> Date = { [clock = store.clock] in clock.now }

@@ -160,6 +160,27 @@ struct RemoteServersTests {
     #expect(try await reopened.authenticate(uuid: server.uuid, key: second) == .authenticated(server))
   }
 
+  @Test("have no longer grace by a clock that was wrong, when the key was replaced or since")
+  func graceOfWrongClock() async throws {
+    let store = try await Store()
+    let (server, key) = try await store.server()
+    func isAccepted() async throws -> Bool {
+      try await store.servers.authenticate(uuid: server.uuid, key: key) == .authenticated(server)
+    }
+    store.clock.advance(25 * 3600)
+    _ = try #require(try await store.servers.rotateKey(server.id))
+    #expect(try await isAccepted())
+    store.clock.advance(-25 * 3600)
+    #expect(try await !isAccepted())
+    store.clock.advance(25 * 3600 + 599)
+    #expect(try await isAccepted())
+    store.clock.advance(1)
+    #expect(try await !isAccepted())
+    // Put back to before the rotation: what was over stays over.
+    store.clock.advance(-6 * 3600)
+    #expect(try await !isAccepted())
+  }
+
   @Test("have the same grace when they change their key themselves")
   func graceOfNewKey() async throws {
     let store = try await Store()

@@ -42,6 +42,24 @@ struct ChallengeTests {
     }
   }
 
+  @Test("is not told that a secret has expired while the clock may be wrong, and none is good until then")
+  func doubtedClock() async throws {
+    try await withHost { bouncer, host in
+      _ = try await bouncer.server(host.name)
+      show(try await transfer(host.name, bouncer), at: host)
+      bouncer.clock.advance(25 * 3600)
+      bouncer.clock.isTrusted = false
+      let answer = try await verify(host.name, bouncer)
+      #expect(answer.status == 429 && answer.headers[.retryAfter] == "60")
+      bouncer.clock.isTrusted = true
+      #expect(try await verify(host.name, bouncer).status == 400)
+      // A secret of a clock that was a day ahead is not good for a day.
+      show(try await transfer(host.name, bouncer), at: host)
+      bouncer.clock.advance(-25 * 3600)
+      #expect(try await verify(host.name, bouncer).status == 400)
+    }
+  }
+
   @Test("gets a new one by showing a secret at its hostname, and the old one is dead at once")
   func success() async throws {
     try await withHost { bouncer, host in

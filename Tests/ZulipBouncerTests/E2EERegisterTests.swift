@@ -60,6 +60,29 @@ struct E2EERegisterTests {
     }
   }
 
+  @Test("is not called too old while the clock may be wrong")
+  func doubtedClock() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      let form = try bouncer.registerForm(realm: realm, bouncer.apns())
+      bouncer.clock.isTrusted = false
+      bouncer.clock.advance(25 * 3600)
+      let refusal = try await bouncer.post("push/e2ee/register", form, as: server)
+      #expect(refusal.status == 429 && refusal.code == "RATE_LIMIT_HIT")
+      #expect(refusal.headers[.retryAfter] == "60")
+      // What is wrong with it whatever the time is said at once, and what is not old is taken.
+      let fresh = try bouncer.registerForm(realm: realm, bouncer.apns())
+      #expect(
+        try await bouncer.post("push/e2ee/register", fresh + [("token_id", "AAAA")], as: server).status == 400
+      )
+      #expect(try await bouncer.post("push/e2ee/register", fresh, as: server).isSuccess)
+      bouncer.clock.isTrusted = true
+      #expect(
+        try await bouncer.post("push/e2ee/register", form, as: server).code == "REQUEST_EXPIRED")
+    }
+  }
+
   @Test("is not refused for good while another node has a key that this one does not have yet")
   func keyOfAnotherNode() async throws {
     try await Bouncer.test { bouncer in

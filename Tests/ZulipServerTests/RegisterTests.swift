@@ -197,6 +197,35 @@ import Wire
     }
   }
 
+  @Test
+  func `While the clock may be wrong no registration expires, and none waits for a time that was wrong`()
+    async throws
+  {
+    try await Chat.test { chat in
+      chat.wire.answer(500, "")
+      let client = try await chat.user()
+      let device = try await client.addDevice()
+      try await client.register(device, token: "a")
+      let tries = { chat.wire.calls("push/e2ee/register").count }
+      try await client.waitUntil(device, "tried") { _ in tries() > 0 }
+      chat.clock.isTrusted = false
+      chat.clock.advance(25 * 3600)
+      let before = tries()
+      try await client.waitUntil(device, "tried again") { _ in tries() > before }
+      #expect(try await chat.devices.snapshot(user: client.user.id).devices.first?.state.error == nil)
+      // The clock is right again: the next try is a day ahead.
+      chat.clock.advance(-25 * 3600)
+      chat.clock.isTrusted = true
+      try await chat.devices.bringForward()
+      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+      // A try under way was made by the wrong clock still.
+      try await client.waitUntil(device, "active") {
+        try await chat.devices.bringForward()
+        return $0.tokenID == TokenID(token: "a")
+      }
+    }
+  }
+
   @Test func `Without a bouncer there is no registering`() async throws {
     try await Chat.test(bouncer: false) { chat in
       let client = try await chat.user()

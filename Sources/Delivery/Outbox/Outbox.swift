@@ -58,21 +58,32 @@ public final class Outbox: Sendable {
   private let storageKey: StorageKey
   private let maxAge: TimeInterval
   private let limits: Limits
+  private let longestPause: TimeInterval
   private let now: @Sendable () -> Date
+  private let mayExpire: @Sendable () -> Bool
   private let depth = Mutex(Depth())
   private let routeIDs = Mutex<[Route: Int64]>([:])
   private let unsettled = Mutex<[(lease: Lease, fate: Fate, route: Route)]>([])
 
-  /// - Parameter maxAge: how long an entry is kept at most, in seconds.
+  /// How long a provider may ask us to wait, and a try may take then, in seconds; rounded up.
+  public static let longestPause: TimeInterval = 2 * 3600
+
+  /// - Parameters:
+  ///   - maxAge: how long an entry is kept at most, in seconds.
+  ///   - longestPause: no entry is due further ahead than this, in seconds.
+  ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
   public init(
     database: any Database, storageKey: StorageKey, maxAge: TimeInterval, limits: Limits = Limits(),
-    now: @escaping @Sendable () -> Date
+    longestPause: TimeInterval = longestPause, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool = { true }
   ) {
     self.database = database
     self.storageKey = storageKey
     self.maxAge = maxAge
     self.limits = limits
+    self.longestPause = longestPause
     self.now = now
+    self.mayExpire = mayExpire
   }
 
   /// How many entries there are.
@@ -240,6 +251,23 @@ extension Outbox {
     case retry(at: Date)
   }
 
+  /// Whether an entry's time is over.
+  func isOver(_ entry: Entry) -> Bool { isOver(entry.expiresAt) }
+
+  private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
+
+  /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
+  public func bringForward() async throws {
+    let now = now()
+    // By the routes, which have an index.
+    let statement = Statement(
+      """
+      UPDATE outbox SET due_at = $1
+      WHERE route_id IN (SELECT id FROM outbox_routes) AND due_at > $2
+      """, .integer(now.milliseconds), .integer((now + longestPause).milliseconds))
+    _ = try await database.execute(statement)
+  }
+
   /// Takes due entries of a route, the longest due first. Those that do not open stay, for
   /// a node that can open them, until they have expired.
   func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
@@ -247,16 +275,19 @@ extension Outbox {
     let routeID = try await id(of: route)
     let now = now()
     let end = (now + seconds).milliseconds
+    // One that a wrong clock has kept lives no longer than it would have by the right one.
+    let latestEnd = mayExpire() ? now + maxAge : .distantFuture
     let rows = try await database.execute(
       Statement(
         """
-        UPDATE outbox SET due_at = $3, attempts = attempts + 1
+        UPDATE outbox SET due_at = $3, attempts = attempts + 1,
+          expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END
         WHERE id IN (
           SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4 $skip_locked)
         RETURNING id, registration_id, registered_at, push, attempts, expires_at, registration_kind
         """,
         .integer(routeID), .integer(now.milliseconds), .integer(end),
-        .integer(Int64(limit))))
+        .integer(Int64(limit)), .integer(latestEnd.milliseconds)))
     var entries: [Entry] = []
     var unreadable: [(Lease, Fate)] = []
     for row in rows {
@@ -270,7 +301,7 @@ extension Outbox {
       guard let registration,
         let push = SealedPush.open(try row.bytes(3), for: registration.row, with: storageKey)
       else {
-        unreadable.append((lease, expiresAt <= now ? .remove : .retry(at: now + Self.unreadablePause)))
+        unreadable.append((lease, isOver(expiresAt) ? .remove : .retry(at: now + Self.unreadablePause)))
         continue
       }
       entries.append(

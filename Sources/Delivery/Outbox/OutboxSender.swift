@@ -59,7 +59,7 @@ public final class OutboxSender: Sendable {
     let now = now()
     return routes.withLock { routes in
       var state = routes[route] ?? RouteState()
-      guard !state.isBusy, state.pace.pausedUntil <= now else { return false }
+      guard !state.isBusy, !state.pace.isPaused(at: now) else { return false }
       state.isBusy = true
       routes[route] = state
       return true
@@ -88,7 +88,7 @@ public final class OutboxSender: Sendable {
     let current: [Outbox.Entry]
     do {
       let living = try await deliverer.living(entries.map(\.delivery))
-      current = entries.filter { $0.expiresAt > now && living.contains($0.delivery.registration.row) }
+      current = entries.filter { !outbox.isOver($0) && living.contains($0.delivery.registration.row) }
     } catch {
       // Nothing has been sent: they need not wait for the end of their lease.
       try? await outbox.settle(entries.map { ($0.lease, .retry(at: now)) }, on: route)
@@ -120,7 +120,7 @@ public final class OutboxSender: Sendable {
     }
     let kept = Set(current.map(\.lease.id))
     for entry in entries where !kept.contains(entry.lease.id) {
-      if entry.expiresAt <= now { expired.increment() }
+      if outbox.isOver(entry) { expired.increment() }
       fates.append((entry.lease, .remove))
     }
     let isPaused = routes.withLock { routes in
@@ -128,7 +128,7 @@ public final class OutboxSender: Sendable {
       if ended > 0 || current.isEmpty {
         routes[route]?.pace.ended(tries: ended, failures: failures, notBefore: notBefore, now: self.now())
       }
-      return routes[route].map { $0.pace.pausedUntil > now } ?? true
+      return routes[route]?.pace.isPaused(at: now) ?? true
     }
     try await outbox.settle(fates, on: route)
     return !isPaused && entries.count == limit

@@ -8,8 +8,11 @@ struct Pace: Sendable {
 
   /// How many may go now.
   private(set) var window = 1
-  /// Nothing goes before.
-  private(set) var pausedUntil = Date.distantPast
+  /// Nothing goes between.
+  private var pause = Date.distantPast..<Date.distantPast
+
+  /// Whether nothing goes now. A clock that was put back to before the pause has ended it.
+  func isPaused(at now: Date) -> Bool { pause.contains(now) }
 
   /// A round ended. Failures that are the exception hold up only their own entries: a provider refuses
   /// for going too fast on account of one device, too.
@@ -22,7 +25,7 @@ struct Pace: Sendable {
       window = min(Self.largest, window * 2)
     } else if failures * 2 > tries {
       window = 1
-      pausedUntil = max(now + 0.5, notBefore ?? now)
+      pause = now..<max(now + 0.5, notBefore ?? now)
     }
   }
 }

@@ -43,19 +43,23 @@ extension NextcloudProxy {
     public var memory: StoreMemory
     /// The service's clock.
     public var now: @Sendable () -> Date
+    /// Whether anything may be called over now: not while the clock is doubted.
+    public var mayExpire: @Sendable () -> Bool
     /// For what concerns no single request.
     public var logger: Logger
 
     /// What it works with.
     public init(
       devices: NextcloudDevices, book: RegistrationBook, deliverer: Deliverer, memory: StoreMemory,
-      now: @escaping @Sendable () -> Date, logger: Logger
+      now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool = { true },
+      logger: Logger
     ) {
       self.devices = devices
       self.book = book
       self.deliverer = deliverer
       self.memory = memory
       self.now = now
+      self.mayExpire = mayExpire
       self.logger = logger
     }
   }

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import NIOCore
 public import Providers
+internal import SQL
 
 extension Doctor {
   private static let patience = Duration.seconds(10)
@@ -82,16 +83,45 @@ extension Doctor {
     }
   }
 
-  /// Compares the clock with FCM's: Apple and Google refuse tokens of a clock that is wrong.
+  /// Compares the clock with FCM's, since Apple and Google refuse tokens of a clock that is wrong, and with the newest
+  /// time in the database.
   func clockFinding() async -> Finding {
-    guard let theirs = await providerTime() else {
-      return .good("clock", "could not be compared: nobody told the time")
+    let now = now()
+    let theirs = await providerTime()
+    let seconds = Int(theirs.map(now.timeIntervalSince)?.rounded() ?? 0)
+    guard abs(seconds) <= 60 else {
+      return .bad(
+        "clock", "is \(abs(seconds)) seconds \(seconds > 0 ? "ahead" : "behind")",
+        advice: "synchronise it, with systemd-timesyncd or chrony for example")
     }
-    let seconds = Int(now().timeIntervalSince(theirs).rounded())
-    guard abs(seconds) > 60 else { return .good("clock", "is right") }
-    return .bad(
-      "clock", "is \(abs(seconds)) seconds \(seconds > 0 ? "ahead" : "behind")",
-      advice: "synchronise it, with systemd-timesyncd or chrony for example")
+    let isRight = theirs == nil ? "could not be compared: nobody told the time" : "is right"
+    var clock = ClockGuard(.init(wall: now, monotonic: .zero))
+    clock.hear(await newestTime(), .init(wall: now, monotonic: .zero))
+    switch clock.doubt?.reason {
+    case nil: return .good("clock", isRight)
+    case .ahead(let seconds):
+      return .good(
+        "clock",
+        """
+        \(isRight); the service has not run by a clock that it trusts for \(ClockDoubt.text(seconds)): nothing expires \
+        for its first ten minutes, or until push-bouncer clock trust
+        """)
+    case .behind(let seconds), .jumped(let seconds):
+      return .bad(
+        "clock", "stands \(ClockDoubt.text(seconds)) before the newest time in the database: nothing expires",
+        advice: "set it right; if it is right now, say so: push-bouncer clock trust")
+    }
+  }
+
+  private func newestTime() async -> Date? {
+    let url = configuration.database.url
+    guard url.sqlitePath.map(FileManager.default.fileExists) ?? true,
+      let database = try? await openDatabase(url: url)
+    else { return nil }
+    // There is none before the first start.
+    let newest = try? await ClockRecord(database: database).newest()
+    await database.close()
+    return newest
   }
 }
 

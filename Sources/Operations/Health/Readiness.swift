@@ -14,6 +14,7 @@ public final class Readiness: Sendable {
   private let outboxDepth: @Sendable () -> Int
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let doubts: @Sendable () -> [Doubt]
+  private let clockDoubt: @Sendable () -> ClockDoubt?
   private let isDraining = Mutex(false)
   /// What the last write came to, and when; whoever asks often must not cost a commit each time.
   private let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: DatabaseError.Code?)?>(nil)
@@ -23,16 +24,19 @@ public final class Readiness: Sendable {
   ///   - outboxDepth: how many notifications wait for a provider.
   ///   - routeStates: how each route to the providers fares.
   ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
+  ///   - clockDoubt: why the clock is doubted; nil if it is not.
   public init(
     database: any Database, keyFolder: KeyFolder, outboxDepth: @escaping @Sendable () -> Int,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
-    doubts: @escaping @Sendable () -> [Doubt] = { [] }
+    doubts: @escaping @Sendable () -> [Doubt] = { [] },
+    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }
   ) {
     self.database = database
     self.keyFolder = keyFolder
     self.outboxDepth = outboxDepth
     self.routeStates = routeStates
     self.doubts = doubts
+    self.clockDoubt = clockDoubt
   }
 
   /// The shutdown has begun: not ready any more.
@@ -68,6 +72,7 @@ public final class Readiness: Sendable {
     var checks: [(name: String, check: (Status, JSON))] = [
       ("database", await databaseCheck()), ("keys", keysCheck()),
       ("outbox", (.ready, ["status": "ok", "depth": .integer(Int64(outboxDepth()))])),
+      ("clock", clockCheck()),
     ]
     if draining.0 != .ready { checks.append(("service", draining)) }
     checks += credentialChecks()
@@ -126,6 +131,17 @@ public final class Readiness: Sendable {
     }
     lastWrite.withLock { [failure] in $0 = (start, failure) }
     return failure
+  }
+
+  /// Nothing expires while the clock is doubted; all else goes on.
+  private func clockCheck() -> (Status, JSON) {
+    guard let doubt = clockDoubt() else { return (.ready, ["status": "ok"]) }
+    return (
+      .degraded,
+      [
+        "status": "failing", "reason": .string("\(doubt)"), "since": .string(doubt.since.formatted(.iso8601)),
+      ]
+    )
   }
 
   private func keysCheck() -> (Status, JSON) {

@@ -29,15 +29,19 @@ public struct Housekeeping: Sendable {
   private let nextcloudRetention: TimeInterval
   private let notificationsRetention: TimeInterval
   private let now: @Sendable () -> Date
+  private let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let metrics: any MetricsFactory
 
   /// Prepares the work.
+  ///
+  /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
   public init(
     registrations: E2EERegistrations, legacy: LegacyRegistrations, nextcloud: NextcloudDevices,
     devices: Devices, notifications: NextcloudNotifications, loginFlows: NextcloudLoginFlows,
     status: MigrationStatus, lease: MaintenanceLease,
-    _ configuration: Configuration, now: @escaping @Sendable () -> Date, logger: Logger,
+    _ configuration: Configuration, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
     self.registrations = registrations
@@ -52,6 +56,7 @@ public struct Housekeeping: Sendable {
     nextcloudRetention = TimeInterval(configuration.retention.nextcloudDays) * 86_400
     notificationsRetention = TimeInterval(configuration.retention.notificationsDays) * 86_400
     self.now = now
+    self.mayExpire = mayExpire
     self.logger = logger
     self.metrics = metrics
   }
@@ -73,9 +78,9 @@ public struct Housekeeping: Sendable {
   /// Does all of it once; what changes anything only on one node at a time.
   func work(_ round: inout Round) async throws {
     if try await lease.claim(for: 150) {
-      try await removeWhatIsOver()
+      if mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
-      if now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
+      if mayExpire(), now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
         try await status.record()
         round.recordedAt = now()
       }

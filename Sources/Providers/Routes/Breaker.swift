@@ -22,6 +22,8 @@ struct Breaker: Sendable {
   static let threshold = 20
   static let firstPause: TimeInterval = 1
   static let longestPause: TimeInterval = 60
+  /// More is not believed of a provider that asks for it.
+  static let longestWait = 10 * longestPause
   /// A probe that says nothing for so long is taken for lost.
   static let probePatience: TimeInterval = 30
 
@@ -43,11 +45,12 @@ struct Breaker: Sendable {
     switch state {
     case .closed: return .send
     case .open(let until, let pauses):
-      guard now >= until else { return .wait(until: until) }
+      // Further ahead than any pause: the clock was put back.
+      guard now >= until || until > now + Self.longestWait else { return .wait(until: until) }
       state = .probing(since: now, pauses: pauses)
       return .probe
     case .probing(let since, let pauses):
-      guard now.timeIntervalSince(since) >= Self.probePatience else {
+      guard abs(now.timeIntervalSince(since)) >= Self.probePatience else {
         return .wait(until: now + Self.firstPause)
       }
       state = .probing(since: now, pauses: pauses)
@@ -90,6 +93,6 @@ struct Breaker: Sendable {
   private mutating func open(pauses: Int, _ notBefore: Date?, _ now: Date, _ jitter: Double) {
     let pause = min(Self.longestPause, Self.firstPause * pow(2, Double(min(pauses, 10))))
     let until = now + pause * (1 - jitter / 2)
-    state = .open(until: max(until, min(notBefore ?? until, now + 10 * Self.longestPause)), pauses: pauses)
+    state = .open(until: max(until, min(notBefore ?? until, now + Self.longestWait)), pauses: pauses)
   }
 }

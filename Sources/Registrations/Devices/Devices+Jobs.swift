@@ -46,6 +46,11 @@ extension Devices {
     }
   }
 
+  /// Makes due what a wrong clock has put off further than anything ever is.
+  public func bringForward() async throws {
+    try await database.bringForward("device_registrations", now: now())
+  }
+
   /// When the next registration is due; nil without one.
   public func nextJob() async throws -> Date? {
     let statement = Statement("SELECT due_at FROM device_registrations ORDER BY due_at LIMIT 1")

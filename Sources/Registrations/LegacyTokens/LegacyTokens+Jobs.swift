@@ -61,6 +61,11 @@ extension LegacyTokens {
         .integer(job.id), .integer(Int64(job.attempts)), .integer(date.milliseconds), .text(failure)))
   }
 
+  /// Makes due what a wrong clock has put off further than anything ever is.
+  public func bringForward() async throws {
+    try await database.bringForward("legacy_unregistrations", now: now())
+  }
+
   /// How much the bouncer has yet to be told.
   public func jobCount() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM legacy_unregistrations")

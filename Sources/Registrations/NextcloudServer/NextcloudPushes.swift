@@ -11,11 +11,18 @@ public struct NextcloudPushes: Sendable {
 
   private let database: any Database
   private let now: @Sendable () -> Date
+  private let mayExpire: @Sendable () -> Bool
 
   /// The pushes in `database`.
-  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+  ///
+  /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
+  public init(
+    database: any Database, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool = { true }
+  ) {
     self.database = database
     self.now = now
+    self.mayExpire = mayExpire
   }
 
   /// Keeps pushes, which are durable when this returns, until they are due.
@@ -69,8 +76,8 @@ public struct NextcloudPushes: Sendable {
   /// The proxies that pushes are due for.
   public func dueProxies() async throws -> [String] {
     let statement = Statement(
-      "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $1",
-      .integer(now().milliseconds))
+      "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
+      .integer(now().milliseconds), .integer(over.milliseconds))
     return try await database.read { try $0.query(statement).map { try $0.text(0) } }
   }
 
@@ -82,13 +89,13 @@ public struct NextcloudPushes: Sendable {
       """
       UPDATE nextcloud_pushes SET due_at = $2, attempts = attempts + 1
       WHERE id IN (
-        SELECT id FROM nextcloud_pushes WHERE proxy_url = $4 AND due_at <= $1 AND expires_at > $1
+        SELECT id FROM nextcloud_pushes WHERE proxy_url = $4 AND due_at <= $1 AND expires_at > $5
         ORDER BY due_at, id LIMIT $3 $skip_locked)
       RETURNING id, registration_id, registered_at, proxy_url, device_identifier, entry, kind, nid, attempts,
         expires_at
       """,
       .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit)),
-      .text(proxy))
+      .text(proxy), .integer(over.milliseconds))
     return try await database.execute(statement).map(NextcloudPush.init).sorted {
       ($0.place?.id ?? 0) < ($1.place?.id ?? 0)
     }
@@ -117,9 +124,15 @@ public struct NextcloudPushes: Sendable {
   /// Gives up what no proxy has taken in time; returns how many.
   public func removeExpired() async throws -> Int {
     let statement = Statement(
-      "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(now().milliseconds))
+      "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
     return try await database.write { try $0.run(statement) }
   }
+
+  /// Makes due what a wrong clock has put off further than anything ever is.
+  public func bringForward() async throws { try await database.bringForward("nextcloud_pushes", now: now()) }
+
+  /// What ends then or before is over.
+  private var over: Date { mayExpire() ? now() : .distantPast }
 
   /// How many wait.
   public func count() async throws -> Int64 {

@@ -47,10 +47,17 @@ extension RemoteServers {
     let present = try row.bytes(RemoteServer.columnCount)
     if storageKey.matches(key, hash: present, for: Self.keyPurpose) { return present }
     guard let previous = try row.optionalBytes(RemoteServer.columnCount + 1),
-      let until = try row.optionalDate(RemoteServer.columnCount + 2), now() < until,
+      let until = try row.optionalDate(RemoteServer.columnCount + 2), isInGrace(until),
       storageKey.matches(key, hash: previous, for: Self.keyPurpose)
     else { return nil }
     return previous
+  }
+
+  /// Whether a previous key is still accepted. A clock that is wrong, or was when the key was replaced, ends the time
+  /// sooner and never makes it longer: nobody who has the present key loses by that.
+  private func isInGrace(_ until: Date) -> Bool {
+    let left = until.timeIntervalSince(now())
+    return left > 0 && left <= Self.previousKeyGrace
   }
 
   /// Gives a server a new random key and returns it: it can be read nowhere afterwards.

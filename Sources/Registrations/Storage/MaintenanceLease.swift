@@ -16,7 +16,8 @@ public struct MaintenanceLease: Sendable {
     self.now = now
   }
 
-  /// Whether this node is the one, for so many seconds from now on: because it was, or nobody is.
+  /// Whether this node is the one, for so many seconds from now on: because it was, or nobody is. A lease that ends
+  /// further ahead than any that is given now was taken by a clock that was wrong.
   public func claim(for seconds: TimeInterval) async throws -> Bool {
     // Eight bytes of time and sixteen of a node: byte strings compare as their times do.
     let now = now()
@@ -26,10 +27,11 @@ public struct MaintenanceLease: Sendable {
         """
         INSERT INTO metadata (name, value) VALUES ($1, $2)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value
-        WHERE metadata.value < $3 OR substr(metadata.value, 9) = $4
+        WHERE metadata.value < $3 OR metadata.value > $5 OR substr(metadata.value, 9) = $4
         RETURNING name
         """,
-        .text(name), .bytes(Self.bytes(now + seconds) + node), .bytes(Self.bytes(now)), .bytes(node)))
+        .text(name), .bytes(Self.bytes(now + seconds) + node), .bytes(Self.bytes(now)), .bytes(node),
+        .bytes(Self.bytes(now + seconds + 60))))
     return !rows.isEmpty
   }
 

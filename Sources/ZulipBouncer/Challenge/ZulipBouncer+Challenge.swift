@@ -34,6 +34,8 @@ extension ZulipBouncer {
       try secrets.check(secret, for: hostname)
     } catch let failure as HostVerifier.Failure {
       throw APIError(failure.text)
+    } catch VerificationSecrets.Invalid.expired where !dependencies.mayExpire() {
+      throw APIError.rateLimited(retryAfter: "60")
     } catch let invalid as VerificationSecrets.Invalid {
       throw APIError(invalid.text)
     }

@@ -8,9 +8,9 @@ internal import Wire
 ///
 /// This is the generic cell rate algorithm (ITU-T I.371), with the limit's window as its burst: as many as the
 /// limit go at once, and what exceeds it by ten times comes out over ten windows.
-final class NotificationPace: Sendable {
+public final class NotificationPace: Sendable {
   /// A server's share of the outbox, in windows of the limit: how far ahead of now it may be booked.
-  static let share = 15.0
+  public static let share = 15.0
   private static let maximumServers = 100_000
 
   private let limit: RateLimit?

@@ -20,6 +20,8 @@ extension ZulipBouncer {
     let registration = try await open(sealed, publicKey: publicKey)
     guard registration.token.id.base64 == tokenID else { throw APIError.invalidRegistration }
     guard !registration.isExpired(at: dependencies.now()) else {
+      // To a chat server this is for good, and to a phone: a clock that may be wrong must not say it.
+      guard dependencies.mayExpire() else { throw APIError.rateLimited(retryAfter: "60") }
       throw APIError(code: "REQUEST_EXPIRED", "Request expired")
     }
     try await dependencies.registrations.register(

@@ -39,7 +39,8 @@ struct BouncerService {
     clockOffset: Duration = .zero, descriptors: DescriptorLimit = .raised(), logger: Logger
   ) async throws -> BouncerService {
     let offset = TimeInterval(clockOffset.components.seconds)
-    let now: @Sendable () -> Date = { Date() + offset }
+    let time = ServiceTime(wall: { Date() + offset })
+    let (now, mayExpire) = (time.now, time.mayExpire)
     let metrics = PrometheusRegistry.shared
 
     let keyFolder = KeyFolder(
@@ -48,14 +49,20 @@ struct BouncerService {
     let keys = keyFolder.load()
     let storageKey = try KeyFolder.storageKey(in: configuration.keys.directory)
     let store = try await Store.open(
-      configuration, storageKey: storageKey, now: now, observer: DatabaseMetrics().observe)
+      configuration, storageKey: storageKey, now: now, mayExpire: mayExpire,
+      observer: DatabaseMetrics().observe)
+
+    let record = ClockRecord(database: store.database)
+    // Before anything asks whether it may expire.
+    try await ClockWatch(time, record: record, queues: [], logger: logger).hear()
 
     let providers = try PushProviders(configuration: .init(configuration))
     providers.use(keys.credentials)
     let registrations = store.registrations
     let outbox = Outbox(
       database: store.database, storageKey: storageKey,
-      maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds), now: now)
+      maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds),
+      longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
     let deliverer = Deliverer(
       providers: providers, registrations: store.book, outbox: outbox,
       deadline: configuration.delivery.deadline, now: now, logger: logger)
@@ -69,7 +76,8 @@ struct BouncerService {
       registrations: registrations, legacy: store.legacy, bouncerKeys: bouncerKeys,
       requestTimes: requestTimes,
       deliverer: deliverer,
-      keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, logger: logger)
+      keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, mayExpire: mayExpire,
+      logger: logger)
     let bouncer = ZulipBouncer(
       configuration: .init(configuration, port: publicPort), dependencies: bouncerDependencies)
     let builtIn = try await BuiltInServer.build(
@@ -90,7 +98,9 @@ struct BouncerService {
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
-      routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() })
+      routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() },
+      clockDoubt: { time.doubt })
+    metrics.gauges("push_bouncer_clock_trusted") { [.init(time.mayExpire() ? 1 : 0)] }
     metrics.watch(deliverer, outbox, now: now)
     metrics.gauges("push_bouncer_sealed_values_not_opened") {
       storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
@@ -123,6 +133,14 @@ struct BouncerService {
         Repeating {
           await requestTimes.run { _ in logger.warning("times of requests could not be written") }
         },
+        Repeating {
+          await ClockWatch(
+            time, record: record,
+            queues: [
+              outbox.bringForward, builtIn.devices.bringForward, builtIn.devices.legacyTokens.bringForward,
+            ] + (nextcloud.map { [$0.pushes.bringForward] } ?? []), logger: logger
+          ).run()
+        },
         Repeating { await KeyAnnouncer(keyFolder, keys: bouncerKeys, logger: logger).run() },
         Repeating { await outboxSender.run() },
         Repeating { await builtIn.run(logger: logger) },
@@ -135,7 +153,7 @@ struct BouncerService {
             notifications: store.nextcloudNotifications, loginFlows: store.nextcloudLoginFlows,
             status: MigrationStatus(database: store.database, now: now),
             lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
-            now: now,
+            now: now, mayExpire: mayExpire,
             logger: logger
           ).run()
         },
@@ -204,6 +222,14 @@ struct BouncerService {
       address: .init(host: admin.host, port: admin.port, keys: "admin.host and admin.port", passed: socket),
       limits: .init(total: adminConnections, perSource: adminConnections), logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }
+  }
+}
+
+extension Configuration {
+  /// No entry of the outbox is due further ahead than this, in seconds: providers may ask for an hour, and what a chat
+  /// server sends beyond its limit is spread over so many windows of that.
+  fileprivate var longestPause: TimeInterval {
+    max(Outbox.longestPause, (NotificationPace.share + 3) * (bouncer.notificationsPerServer?.seconds ?? 0))
   }
 }
 

@@ -61,7 +61,8 @@ struct BuiltInServer {
     let notifier = Notifier(devices: devices, bouncer: bouncer)
     let registrar = bouncer.map { bouncer in
       Registrar(
-        devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now, logger: logger)
+        devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now,
+        mayExpire: store.mayExpire, logger: logger)
     }
     let unregistrar = bouncer.map { bouncer in
       LegacyUnregistrar(

@@ -34,12 +34,12 @@ struct NextcloudAdapter {
     let devices = store.nextcloudDevices
     let memory = StoreMemory(
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
-      devices: devices, now: store.now, logger: logger)
+      devices: devices, now: store.now, mayExpire: store.mayExpire, logger: logger)
     let proxy = NextcloudProxy(
       configuration: .init(configuration, apps: apps),
       dependencies: .init(
         devices: devices, book: store.book, deliverer: deliverer, memory: memory, now: store.now,
-        logger: logger))
+        mayExpire: store.mayExpire, logger: logger))
     let client = OutgoingClient(
       configuration: .outgoing(configuration.providers, trusting: try roots(settings.proxiesCAFile))
     ) {
@@ -47,7 +47,8 @@ struct NextcloudAdapter {
     }
     let keys = NextcloudKeys(database: store.database, storageKey: store.storageKey, now: store.now)
     let registrations = NextcloudRegistrations(database: store.database, now: store.now)
-    let pushes = NextcloudPushes(database: store.database, now: store.now)
+    let pushes = NextcloudPushes(
+      database: store.database, now: store.now, mayExpire: store.mayExpire)
     let defaultProxy: @Sendable () -> String = { settings.defaultProxy ?? publicURL() }
     let sender = NextcloudSender(
       configuration: .init(

@@ -10,17 +10,19 @@ struct Store {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
+  /// Whether anything may be called over now: not while the clock is doubted.
+  let mayExpire: @Sendable () -> Bool
 
   /// Opens and migrates the database, and checks that it was sealed with this key.
   static func open(
     _ configuration: Configuration, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
-    observer: DatabaseObserver? = nil
+    mayExpire: @escaping @Sendable () -> Bool = { true }, observer: DatabaseObserver? = nil
   ) async throws -> Store {
     let database = PatientDatabase(
       try await openDatabase(url: configuration.database.url, observer: observer))
     try await Schema.migrate(database)
     try await StorageSeal.verify(storageKey, of: database)
-    let store = Store(database: database, storageKey: storageKey, now: now)
+    let store = Store(database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
     try await store.servers.canonicalizeHostnames()
     return store
   }

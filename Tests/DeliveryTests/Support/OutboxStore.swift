@@ -14,6 +14,11 @@ final class TestClock: Sendable {
   private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
   var now: Date { time.withLock { $0 } }
   func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+  private let trusted = Mutex(true)
+  var isTrusted: Bool {
+    get { trusted.withLock { $0 } }
+    set { trusted.withLock { $0 = newValue } }
+  }
 }
 
 /// An outbox in a database of its own.
@@ -43,7 +48,7 @@ final class OutboxStore: Sendable {
   ) -> Outbox {
     Outbox(
       database: database, storageKey: StorageKey(bytes: [UInt8](repeating: key, count: 32)), maxAge: maxAge,
-      limits: limits, now: { clock.now })
+      limits: limits, now: { clock.now }, mayExpire: { clock.isTrusted })
   }
 
   /// Keeps one entry, due after so many seconds.

@@ -37,7 +37,12 @@ struct StoreMemoryTests {
     #expect(record.isDoubtful(at: start) == isLoss)
     #expect(record.isDoubtful(at: start + 3599) == isLoss)
     #expect(!record.isDoubtful(at: start + 3600))
-    #expect(!record.isDoubtful(at: start - 1))
+    // By a clock that was put back the hour begins again, but no later.
+    #expect(record.isDoubtful(at: start - 7200) == isLoss)
+    var again = record
+    again.look(state(id, devices), at: start - 7200)
+    #expect(again.isDoubtful(at: start - 3601) == isLoss)
+    #expect(!again.isDoubtful(at: start - 3600))
     // Phones come back meanwhile; that makes it no less doubtful.
     record.look(state(id, devices + 10), at: start + 1800)
     #expect(record.isDoubtful(at: start + 3599) == isLoss)
@@ -181,6 +186,28 @@ struct StoreMemoryTests {
       // The first has another token, but not for an hour.
       #expect(Set(after.unknown ?? []) == Set(([phones[1]] + phones[9...]).map(\.identifierText)))
       #expect(after.failed == 11)
+    }
+  }
+
+  @Test("believes no clock that says too early that the hour is over")
+  func wrongClock() async throws {
+    try await ProxyBench.test { bench throws in
+      let phones = [ProxyPhone(), ProxyPhone(), ProxyPhone()]
+      for phone in phones { _ = try await phone.register(at: bench) }
+      try await bench.memory.look()
+      _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
+      #expect(try await bench.notify([phones[0].entry()]).unknown == [])
+      for hours in [25.0, -50.0] {
+        bench.clock.isTrusted = false
+        bench.clock.advance(hours * 3600)
+        #expect(try await bench.notify([phones[0].entry()]).unknown == [])
+      }
+      // That the clock is right now does not make the loss a day younger than it is.
+      bench.clock.isTrusted = true
+      try await bench.memory.look()
+      #expect(try await bench.notify([phones[0].entry()]).unknown == [])
+      bench.clock.advance(3601)
+      #expect(try await bench.notify([phones[0].entry()]).unknown == [phones[0].identifierText])
     }
   }
 

@@ -22,6 +22,11 @@ struct Instance: Sendable {
     private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
     var now: Date { time.withLock { $0 } }
     func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+    private let trusted = Mutex(true)
+    var isTrusted: Bool {
+      get { trusted.withLock { $0 } }
+      set { trusted.withLock { $0 = newValue } }
+    }
   }
 
   struct Answer: Sendable {
@@ -78,7 +83,7 @@ struct Instance: Sendable {
     let keys = NextcloudKeys(database: database, storageKey: storageKey, now: now)
     let registrations = NextcloudRegistrations(database: database, now: now)
     let notifications = NextcloudNotifications(database: database, storageKey: storageKey, now: now)
-    let pushes = NextcloudPushes(database: database, now: now)
+    let pushes = NextcloudPushes(database: database, now: now, mayExpire: { clock.isTrusted })
     let outgoing = OutgoingClient(configuration: .init()) { IPAddress($0)?.isPublic == true }
     let sender = Self.sender(
       settings, database: database, storageKey: storageKey, client: outgoing, now: now)

@@ -57,6 +57,26 @@ import Wire
     }
   }
 
+  @Test func `nothing is given up while the clock may be wrong, and what it put off is due`() async throws {
+    try await withPhone { instance, proxy, app in
+      proxy.reply(500, "disk full")
+      #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
+      instance.clock.isTrusted = false
+      instance.clock.advance(25 * 3600)
+      #expect(try await instance.pushes.removeExpired() == 0)
+      #expect(try await instance.pushes.dueProxies() == [proxy.url])
+      #expect(try await instance.pushes.lease(proxy: proxy.url, limit: 9, for: 60).count == 1)
+      // The lease was taken a day ahead.
+      instance.clock.advance(-25 * 3600)
+      instance.clock.isTrusted = true
+      #expect(try await instance.pushes.dueProxies() == [])
+      try await instance.pushes.bringForward()
+      #expect(try await instance.pushes.dueProxies() == [proxy.url])
+      instance.clock.advance(25 * 3600)
+      #expect(try await instance.pushes.removeExpired() == 1)
+    }
+  }
+
   @Test func `a proxy that cannot be reached gets everything when it is there`() async throws {
     try await Instance.test(allowsLocalProxies: true) { instance in
       let app = try await instance.user()

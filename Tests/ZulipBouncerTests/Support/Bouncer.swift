@@ -22,6 +22,11 @@ final class Bouncer: Sendable {
     private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
     var now: Date { time.withLock { $0 } }
     func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+    private let trusted = Mutex(true)
+    var isTrusted: Bool {
+      get { trusted.withLock { $0 } }
+      set { trusted.withLock { $0 = newValue } }
+    }
     func set(_ date: Date) { time.withLock { $0 = date } }
   }
 
@@ -100,7 +105,8 @@ final class Bouncer: Sendable {
             providers: providers, registrations: RegistrationBook(database: database, now: now),
             outbox: Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now),
             deadline: .seconds(10), now: now, logger: logger),
-          keyring: { ring }, storageKey: storageKey, now: now, logger: logger))
+          keyring: { ring }, storageKey: storageKey, now: now,
+          mayExpire: { [clock] in clock.isTrusted }, logger: logger))
     }
   }
 

@@ -22,6 +22,11 @@ final class Chat: Sendable {
     private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
     var now: Date { time.withLock { $0 } }
     func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+    private let trusted = Mutex(true)
+    var isTrusted: Bool {
+      get { trusted.withLock { $0 } }
+      set { trusted.withLock { $0 = newValue } }
+    }
   }
 
   /// What the far end of the wire answers, and what it was asked.
@@ -94,7 +99,9 @@ final class Chat: Sendable {
     logger.logLevel = .critical
     let client = BouncerClient(transport: wire.call)
     let realms = RealmUpload(accounts: accounts, bouncer: client, logger: logger)
-    let registrar = Registrar(devices: devices, bouncer: client, realms: realms, now: now, logger: logger)
+    let registrar = Registrar(
+      devices: devices, bouncer: client, realms: realms, now: now,
+      mayExpire: { clock.isTrusted }, logger: logger)
     let unregistrar = LegacyUnregistrar(
       tokens: devices.legacyTokens, bouncer: client, now: now, logger: logger)
     let notifier = Notifier(devices: devices, bouncer: isThere ? (client, realms) : nil)
@@ -201,12 +208,14 @@ struct Client: Sendable {
   /// Waits until the device's state is so.
   func waitUntil(
     _ device: String, _ what: String, sourceLocation: SourceLocation = #_sourceLocation,
-    _ condition: (Device.State) -> Bool
+    _ condition: (Device.State) async throws -> Bool
   ) async throws {
     let end = ContinuousClock.now + .seconds(20)
     while ContinuousClock.now < end {
       let devices = try await chat.devices.snapshot(user: user.id).devices
-      if let found = devices.first(where: { "\($0.id)" == device }), condition(found.state) { return }
+      if let found = devices.first(where: { "\($0.id)" == device }), try await condition(found.state) {
+        return
+      }
       try await Task.sleep(for: .milliseconds(10))
     }
     Issue.record("\(what): did not happen in time", sourceLocation: sourceLocation)

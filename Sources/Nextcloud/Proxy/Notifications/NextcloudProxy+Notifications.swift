@@ -39,7 +39,7 @@ extension NextcloudProxy {
   /// Whether a phone has had the time to bring the token that its server names.
   private func isOver(_ differing: NotificationBatch.Differing) -> Bool {
     guard let since = differing.device.tokenDiffersSince else { return false }
-    return dependencies.now().timeIntervalSince(since) >= Self.patience
+    return dependencies.now().timeIntervalSince(since) >= Self.patience && dependencies.mayExpire()
   }
 
   /// Whether the store may have lost what it does not know: then no server is told to delete anything.

@@ -18,16 +18,21 @@ public final class StoreMemory: Sendable {
   private let file: URL
   private let devices: NextcloudDevices
   private let now: @Sendable () -> Date
+  private let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let state: Mutex<State>
 
-  /// - Parameter file: `nextcloud-store.json` in the `Keys` folder; need not be there yet.
+  /// - Parameters:
+  ///   - file: `nextcloud-store.json` in the `Keys` folder; need not be there yet.
+  ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
   public init(
-    file: URL, devices: NextcloudDevices, now: @escaping @Sendable () -> Date, logger: Logger
+    file: URL, devices: NextcloudDevices, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
   ) {
     self.file = file
     self.devices = devices
     self.now = now
+    self.mayExpire = mayExpire
     self.logger = logger
     let record = (try? Data(contentsOf: file)).flatMap { StoreRecord(bytes: [UInt8]($0)) }
     state = Mutex(State(record: record))
@@ -52,7 +57,7 @@ public final class StoreMemory: Sendable {
   /// no more of it than it takes.
   func isDoubtful() async throws -> Bool {
     if let record = state.withLock({ $0.record }) {
-      if record.isDoubtful(at: now()) { return true }
+      if isDoubtful(record) { return true }
       let most = min(record.leastExpected(removed: record.removed), Self.mostCounted)
       if let found = try await devices.state(countingTo: most), found.id == record.id,
         found.devices >= min(record.leastExpected(removed: found.removed), most)
@@ -60,7 +65,11 @@ public final class StoreMemory: Sendable {
         return false
       }
     }
-    return try await look().isDoubtful(at: now())
+    return isDoubtful(try await look())
+  }
+
+  private func isDoubtful(_ record: StoreRecord) -> Bool {
+    record.isDoubtful(at: now()) || record.lostAt != nil && !mayExpire()
   }
 
   /// Compares the store with what is remembered of it.

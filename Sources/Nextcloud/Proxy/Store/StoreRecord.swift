@@ -30,6 +30,8 @@ struct StoreRecord: Sendable, Hashable {
   /// were no devices, none are lost.
   mutating func look(_ state: NextcloudDevices.StoreState, at now: Date) {
     if devices > 0, state.id != id || state.devices < leastExpected(removed: state.removed) { lostAt = now }
+    // By a clock that was wrong; the hour begins now.
+    if let time = lostAt, time > now { lostAt = now }
     id = state.id
     devices = state.devices
     removed = state.removed
@@ -44,7 +46,7 @@ struct StoreRecord: Sendable, Hashable {
   /// Whether a device that the store does not know may be one that it has lost.
   func isDoubtful(at now: Date) -> Bool {
     guard let age = lostAt.map(now.timeIntervalSince) else { return false }
-    return (0..<Self.doubt).contains(age)
+    return age < Self.doubt
   }
 }
 

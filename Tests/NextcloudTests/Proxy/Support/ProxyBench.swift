@@ -24,6 +24,11 @@ final class ProxyBench: Sendable {
     private let shift = Mutex<TimeInterval>(0)
     var now: Date { Date() + shift.withLock { $0 } }
     func advance(_ seconds: TimeInterval) { shift.withLock { $0 += seconds } }
+    private let trusted = Mutex(true)
+    var isTrusted: Bool {
+      get { trusted.withLock { $0 } }
+      set { trusted.withLock { $0 = newValue } }
+    }
   }
 
   /// What a bench may be told to be.
@@ -77,6 +82,7 @@ final class ProxyBench: Sendable {
     folder = FileManager.default.temporaryDirectory.appending(path: "proxy-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     let now: @Sendable () -> Date = { [clock] in clock.now }
+    let mayExpire: @Sendable () -> Bool = { [clock] in clock.isTrusted }
     var simulation = ProviderSimulator.Configuration()
     simulation.now = now
     simulator = try await ProviderSimulator.start(simulation)
@@ -99,13 +105,15 @@ final class ProxyBench: Sendable {
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     memory = StoreMemory(
-      file: folder.appending(path: "nextcloud-store.json"), devices: devices, now: now, logger: logger)
+      file: folder.appending(path: "nextcloud-store.json"), devices: devices, now: now,
+      mayExpire: mayExpire, logger: logger)
     var configuration = options.configuration
     configuration.deadline = options.deadline
     proxy = NextcloudProxy(
       configuration: configuration,
       dependencies: .init(
-        devices: devices, book: book, deliverer: deliverer, memory: memory, now: now, logger: logger))
+        devices: devices, book: book, deliverer: deliverer, memory: memory, now: now, mayExpire: mayExpire,
+        logger: logger))
     providers.use(try credentials(options))
   }
 

@@ -1,0 +1,156 @@
+public import Foundation
+
+/// Whether the time of day can be believed. A pure state machine, told what the clocks show and what the database
+/// has heard last.
+///
+/// A clock that is wrong for a moment must end nothing that would have lived by the right one. So it is doubted when
+/// it does not go along with the monotonic clock, or when it stands before the newest time in the database or long
+/// after it; and while it is doubted nothing is called over. Doubt ends when for ten minutes nothing has spoken
+/// against the clock, or when a fresh word in the database agrees with it: another node's, or the operator's.
+struct ClockGuard: Sendable {
+  /// What both clocks show at one moment.
+  struct Reading: Sendable, Hashable {
+    /// The time of day.
+    var wall: Date
+    /// What has passed since some moment; it never jumps.
+    var monotonic: Duration
+  }
+
+  /// So much may clocks differ, in seconds.
+  static let tolerance: TimeInterval = 60
+  /// A clock this much later than the newest time in the database is doubted: the service was off for so long, or
+  /// the clock is wrong.
+  static let longestSilence: TimeInterval = 12 * 3600
+  /// How long nothing must speak against a clock that was doubted.
+  static let probation = Duration.seconds(600)
+
+  /// Why the clock is doubted; nil if it is not.
+  private(set) var doubt: ClockDoubt?
+  /// What the wall clock is measured by.
+  private var reference: Reading
+  /// Since when nothing has spoken against a doubted clock.
+  private var steadySince: Duration
+  /// A time that has been before, by all that is known. It goes on from there while the wall clock stands behind it.
+  private var floor: Reading?
+  /// The newest time in the database, as it was read last.
+  private var heard: Date?
+  private var hasHeard = false
+
+  init(_ reading: Reading) {
+    reference = reading
+    steadySince = reading.monotonic
+  }
+
+  /// Whether anything may be called over. Not before the database was heard.
+  var mayExpire: Bool { hasHeard && doubt == nil }
+
+  /// Whether a wall clock that shows this time has to be looked at.
+  func isSuspicious(_ wall: Date) -> Bool {
+    floor != nil || abs(wall.timeIntervalSince(lastWall)) > Self.tolerance / 10
+  }
+
+  /// The wall clock at the last look.
+  private var lastWall = Date.distantPast
+
+  /// The time: the wall clock's, but for one that stands before a time that has been.
+  func now(_ reading: Reading) -> Date {
+    guard let floor else { return reading.wall }
+    return max(reading.wall, floor.wall + (reading.monotonic - floor.monotonic) / .seconds(1))
+  }
+
+  /// Looks at both clocks.
+  mutating func look(_ reading: Reading) {
+    defer { lastWall = reading.wall }
+    let expected = reference.wall + (reading.monotonic - reference.monotonic) / .seconds(1)
+    let jump = reading.wall.timeIntervalSince(expected)
+    if abs(jump) > Self.tolerance {
+      reference = reading
+      begin(.jumped(by: jump), from: expected, reading)
+    } else if doubt != nil, reading.monotonic - steadySince >= Self.probation {
+      end(reading)
+    } else if reading.monotonic - reference.monotonic > Self.probation {
+      // Clocks are corrected little by little all the time.
+      reference = reading
+    }
+  }
+
+  /// Takes the newest time in the database; nil if there is none yet.
+  mutating func hear(_ newest: Date?, _ reading: Reading) {
+    look(reading)
+    let isFirst = !hasHeard
+    guard isFirst || newest != heard else { return }
+    (heard, hasHeard) = (newest, true)
+    guard let newest else { return }
+    let age = reading.wall.timeIntervalSince(newest)
+    if doubt != nil, !isFirst {
+      // Somebody has said just now what time it is.
+      if abs(age) <= Self.tolerance {
+        end(reading)
+      } else {
+        raise(to: newest, reading)
+        steadySince = reading.monotonic
+      }
+    } else if age < -Self.tolerance {
+      begin(.behind(by: -age), from: newest, reading)
+      raise(to: newest, reading)
+    } else if age > Self.longestSilence {
+      begin(.ahead(by: age), from: newest, reading)
+    }
+  }
+
+  /// This node has written the newest time itself.
+  mutating func wrote(_ newest: Date) {
+    heard = newest
+  }
+
+  /// - Parameter time: what it must be by now at least.
+  private mutating func begin(_ reason: ClockDoubt.Reason, from time: Date, _ reading: Reading) {
+    steadySince = reading.monotonic
+    guard doubt == nil else {
+      doubt?.reason = reason
+      return
+    }
+    floor = Reading(wall: time, monotonic: reading.monotonic)
+    doubt = ClockDoubt(reason: reason, since: now(reading))
+  }
+
+  private mutating func raise(to time: Date, _ reading: Reading) {
+    let least = now(Reading(wall: .distantPast, monotonic: reading.monotonic))
+    if time > least { floor = Reading(wall: time, monotonic: reading.monotonic) }
+  }
+
+  private mutating func end(_ reading: Reading) {
+    (doubt, floor, reference) = (nil, nil, reading)
+  }
+}
+
+/// Why the clock is doubted, and since when.
+public struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
+  /// What speaks against the clock; times are in seconds.
+  public enum Reason: Sendable, Hashable {
+    /// It has gone so much further than the monotonic clock since the last look; back, if that is negative.
+    case jumped(by: TimeInterval)
+    /// It stands so long before the newest time in the database.
+    case behind(by: TimeInterval)
+    /// It stands so long after the newest time in the database.
+    case ahead(by: TimeInterval)
+  }
+
+  /// What speaks against the clock.
+  public internal(set) var reason: Reason
+  /// Since when, by the service's time.
+  public let since: Date
+
+  /// For people: `it was put ahead by 25 h`.
+  public var description: String {
+    switch reason {
+    case .jumped(let seconds): "it was put \(seconds > 0 ? "ahead" : "back") by \(Self.text(abs(seconds)))"
+    case .behind(let seconds): "it stands \(Self.text(seconds)) before the newest time in the database"
+    case .ahead(let seconds): "it stands \(Self.text(seconds)) after the newest time in the database"
+    }
+  }
+
+  static func text(_ seconds: TimeInterval) -> String {
+    seconds < 7200 ? "\(Int(seconds.rounded())) s" : "\(Int((seconds / 3600).rounded())) h"
+  }
+}

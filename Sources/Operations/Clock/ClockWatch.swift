@@ -1,0 +1,70 @@
+public import Foundation
+public import Logging
+
+/// Looks after the clock: hears what the database knows of the time, writes it there, tells the operator of a clock
+/// that is doubted, and makes due what a wrong clock has put off too far.
+public struct ClockWatch: Sendable {
+  private static let interval = Duration.seconds(1)
+  /// Rounds between two questions to the database, and between two looks at what waits.
+  private static let (hearing, mending) = (5, 60)
+  /// Seconds between two times in the database.
+  private static let heartbeat: TimeInterval = 60
+
+  private let time: ServiceTime
+  private let record: ClockRecord
+  private let queues: [@Sendable () async throws -> Void]
+  private let logger: Logger
+
+  /// - Parameter queues: make due what is further ahead than the longest pause there is, each in its own queue.
+  public init(
+    _ time: ServiceTime, record: ClockRecord, queues: [@Sendable () async throws -> Void], logger: Logger
+  ) {
+    self.time = time
+    self.record = record
+    self.queues = queues
+    self.logger = logger
+  }
+
+  /// Watches until its task is cancelled.
+  public func run() async {
+    var (round, told) = (0, nil as ClockDoubt?)
+    while !Task.isCancelled {
+      let before = told
+      do {
+        if round.isMultiple(of: Self.hearing) { try await hear() }
+        tell(&told)
+        if round.isMultiple(of: Self.mending) || told != before { for queue in queues { try await queue() } }
+      } catch {
+        tell(&told)
+        logger.debug("the clock could not be looked after", metadata: ["error": "\(type(of: error))"])
+      }
+      round += 1
+      try? await Task.sleep(for: Self.interval)
+    }
+  }
+
+  /// Hears the newest time in the database, and writes it if this clock is trusted.
+  public func hear() async throws {
+    let newest = try await record.newest()
+    time.hear(newest)
+    let now = time.now()
+    guard time.mayExpire(), newest.map({ abs(now.timeIntervalSince($0)) >= Self.heartbeat }) ?? true else {
+      return
+    }
+    time.wrote(try await record.write(now))
+  }
+
+  private func tell(_ told: inout ClockDoubt?) {
+    let doubt = time.doubt
+    defer { told = doubt }
+    if let doubt, doubt != told {
+      logger.warning(
+        """
+        the clock may be wrong: nothing expires until it has been steady for ten minutes. Set it right; \
+        if it is right, say so: push-bouncer clock trust
+        """, metadata: ["reason": "\(doubt)"])
+    } else if doubt == nil, told != nil {
+      logger.notice("the clock is trusted again")
+    }
+  }
+}

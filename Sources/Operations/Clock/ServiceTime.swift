@@ -1,0 +1,61 @@
+public import Foundation
+internal import Synchronization
+
+/// What the service takes for now, and whether anything may be called over by it. Everything that has to do with time
+/// asks here, so that a clock which jumps is noticed by whoever looks at it first.
+public final class ServiceTime: Sendable {
+  private let wall: @Sendable () -> Date
+  private let monotonic: @Sendable () -> Duration
+  private let state: Mutex<ClockGuard>
+
+  /// - Parameters:
+  ///   - wall: the time of day.
+  ///   - monotonic: what has passed since some moment, also while the machine slept.
+  public init(
+    wall: @escaping @Sendable () -> Date = { Date() },
+    monotonic: @escaping @Sendable () -> Duration = { [start = ContinuousClock.now] in .now - start }
+  ) {
+    self.wall = wall
+    self.monotonic = monotonic
+    state = Mutex(ClockGuard(.init(wall: wall(), monotonic: monotonic())))
+  }
+
+  /// The time. While the clock is doubted it does not stand before the newest time that is known.
+  public func now() -> Date {
+    let wall = wall()
+    return state.withLock { state in
+      guard state.isSuspicious(wall) else { return wall }
+      let reading = ClockGuard.Reading(wall: wall, monotonic: monotonic())
+      state.look(reading)
+      return state.now(reading)
+    }
+  }
+
+  /// Whether anything may be called over now: not while the clock is doubted.
+  public func mayExpire() -> Bool {
+    state.withLock { state in
+      state.look(reading())
+      return state.mayExpire
+    }
+  }
+
+  /// Why the clock is doubted; nil if it is not.
+  public var doubt: ClockDoubt? {
+    state.withLock { state in
+      state.look(reading())
+      return state.doubt
+    }
+  }
+
+  /// Takes the newest time in the database.
+  func hear(_ newest: Date?) {
+    state.withLock { $0.hear(newest, reading()) }
+  }
+
+  /// This node has written the newest time.
+  func wrote(_ newest: Date) {
+    state.withLock { $0.wrote(newest) }
+  }
+
+  private func reading() -> ClockGuard.Reading { .init(wall: wall(), monotonic: monotonic()) }
+}
