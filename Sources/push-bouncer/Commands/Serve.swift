@@ -4,6 +4,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import Operations
+import Sealing
 import ServiceLifecycle
 import UnixSignals
 
@@ -22,6 +23,8 @@ struct Serve: AsyncParsableCommand {
   @Option(help: .hidden) var clockOffset: String?
 
   func run() async throws {
+    // Before any key is read.
+    let isHidden = ProcessMemory.hide()
     let (sockets, manager) = (try PassedSockets.take(), try ServiceManager.take())
     let (configuration, warnings) = try options.read()
     guard let offset = clockOffset.map(Configuration.duration) ?? .zero else {
@@ -31,6 +34,7 @@ struct Serve: AsyncParsableCommand {
     PrometheusRegistry.bootstrap()
     let logger = Logger(label: "push-bouncer")
     for warning in warnings { logger.warning("\(warning)") }
+    if !isHidden { logger.warning("the system does not keep this process's memory from others") }
     logger.notice(
       "configuration",
       metadata: Dictionary(

@@ -127,7 +127,7 @@ struct Workplace {
   }
 
   /// It is built beside the tests, unless the environment names another: a release build, say.
-  private static let executable =
+  static let executable =
     ProcessInfo.processInfo.environment["PUSH_BOUNCER_EXECUTABLE"].map { URL(filePath: $0) }
     ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
     .appending(path: "push-bouncer")

@@ -1,0 +1,46 @@
+import Foundation
+import Testing
+
+@testable import push_bouncer
+
+/// What others can see of the service's memory. It runs as an ordinary user, as it should.
+@Suite struct MemoryTests {
+  private static let user = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+  /// Whether an ordinary user may run the program where it lies.
+  private static let isPossible =
+    getuid() != 0 || run(user + ["/usr/bin/test", "-x", Workplace.executable.path])
+
+  @Test(.enabled(if: isPossible)) func nobodyElseReadsItAndACrashLeavesNoCopy() async throws {
+    try await Workplace.test { place in
+      #expect(try await place.run("init").status == 0)
+      let isRoot = getuid() == 0
+      if isRoot { try #require(Self.run(["/bin/chown", "-R", "65534:65534", place.folder.path])) }
+      try await place.serve([], through: isRoot ? Self.user : []) { running in
+        let process = "/proc/\(running.process.processIdentifier)"
+        let limits = try String(contentsOfFile: "\(process)/limits", encoding: .utf8)
+        let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
+        #expect(core.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"])
+        let status = try String(contentsOfFile: "\(process)/status", encoding: .utf8)
+        #expect(!status.contains("\nUid:\t0\t"))
+        // What may not be dumped is root's to look into, whoever runs it.
+        let owner = try FileManager.default.attributesOfItem(atPath: "\(process)/mem")[.ownerAccountID]
+        #expect(owner as? Int == 0)
+        #expect(try await running.call(path: "/").status == 404)
+        #expect(try await running.call("admin", path: "/readyz").status == 200)
+        running.send(SIGTERM)
+        #expect(await running.status() == 0)
+      }
+    }
+  }
+
+  private static func run(_ command: [String]) -> Bool {
+    let process = Process()
+    process.executableURL = URL(filePath: command[0])
+    process.arguments = Array(command.dropFirst())
+    process.standardError = FileHandle.nullDevice
+    guard (try? process.run()) != nil else { return false }
+    process.waitUntilExit()
+    return process.terminationStatus == 0
+  }
+}
