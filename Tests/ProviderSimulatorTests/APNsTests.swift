@@ -179,9 +179,10 @@ import Testing
       let answer = try await client.push(headers: ["authorization": "bearer \(other)"])
       #expect(answer.status == 403)
       #expect(answer.reason == "UnrelatedKeyIdInToken")
-      await client.simulator.dropAPNsConnections()
-      #expect(
-        try await client.push(headers: ["authorization": "bearer \(other)"]).reason == "InvalidProviderToken")
+      try await client.dropConnections { client in
+        let answer = try await client.push(headers: ["authorization": "bearer \(other)"])
+        #expect(answer.reason == "InvalidProviderToken")
+      }
     }
   }
 
@@ -193,12 +194,16 @@ import Testing
       #expect(try await client.push(headers: added).reason == "TopicDisallowed")
       client.simulator.topics.insert("org.example.added")
       #expect(try await client.push(headers: added).reason == "TopicDisallowed")
-      await client.simulator.dropAPNsConnections()
-      #expect(try await client.push(headers: added).status == 200)
-      #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+      try await client.dropConnections { client in
+        let taken = try await client.push(headers: added)
+        #expect(taken.status == 200)
+        #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+      }
       client.simulator.reset()
-      await client.simulator.dropAPNsConnections()
-      #expect(try await client.push(headers: added).reason == "TopicDisallowed")
+      try await client.dropConnections { client in
+        let refused = try await client.push(headers: added)
+        #expect(refused.reason == "TopicDisallowed")
+      }
     }
   }
 

@@ -28,6 +28,21 @@ struct Client: Sendable {
     _ configuration: ProviderSimulator.Configuration = .init(), _ body: (Client) async throws -> Void
   ) async throws {
     let simulator = try await ProviderSimulator.start(configuration)
+    let result: Result<Void, any Error>
+    do { result = .success(try await with(simulator, body)) } catch { result = .failure(error) }
+    await simulator.stop()
+    try result.get()
+  }
+
+  /// Drops the connections to APNs, and hands `body` a client that never had one: this one may still take its own
+  /// for open.
+  func dropConnections(_ body: (Client) async throws -> Void) async throws {
+    await simulator.dropAPNsConnections()
+    try await Self.with(simulator, body)
+  }
+
+  private static func with(_ simulator: ProviderSimulator, _ body: (Client) async throws -> Void) async throws
+  {
     var settings = HTTPClient.Configuration()
     settings.tlsConfiguration = try simulator.clientTLS
     settings.timeout = .init(connect: .seconds(20), read: .seconds(60))
@@ -39,7 +54,6 @@ struct Client: Sendable {
       result = .failure(error)
     }
     try? await http.shutdown()
-    await simulator.stop()
     try result.get()
   }
 
