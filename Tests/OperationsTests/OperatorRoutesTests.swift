@@ -1,4 +1,5 @@
 import CoreMetrics
+import Dispatch
 import Foundation
 import HTTPTypes
 import Hummingbird
@@ -182,6 +183,58 @@ private struct Operator: Sendable {
       #expect(document["status"]?.string == "unavailable")
       #expect(document["checks"]?["database"]?["status"]?.string == "failing")
       #expect(try await service.get("/healthz").text == #"{"status":"ok"}"# + "\n")
+    }
+  }
+
+  @Test func aDatabaseThatHangsIsToldOfSoon() async throws {
+    try await Operator.test { service in
+      let (isHeld, release) = (AsyncStream<Void>.makeStream(), DispatchSemaphore(value: 0))
+      let holder = Task {
+        try await service.database.write { connection in
+          try connection.run(
+            Statement("INSERT INTO metadata (name, value) VALUES ('write_check', $1)", .bytes([1])))
+          isHeld.continuation.finish()
+          #expect(release.wait(timeout: .now() + 60) == .success)
+        }
+      }
+      for await _ in isHeld.stream {}
+      let start = ContinuousClock.now
+      // Who asks again while the first question hangs waits no longer.
+      for _ in 0..<3 {
+        let (status, document) = try await service.ready()
+        #expect(status == 503)
+        #expect(document["checks"]?["database"]?["reason"]?.string == "timeout")
+      }
+      #expect(ContinuousClock.now - start < .seconds(20))
+      release.signal()
+      try await holder.value
+      let end = ContinuousClock.now + .seconds(30)
+      while try await service.ready().status != 200, ContinuousClock.now < end {}
+      #expect(try await service.ready().status == 200)
+    }
+  }
+
+  @Test func metricsThatCannotBeReadAreLeftOut() async throws {
+    try await Operator.test { service in
+      struct Unreadable: Error {}
+      let gate = AsyncStream<Void>.makeStream()
+      let asked = Mutex(0)
+      service.metrics.gauges("first") { [.init(1)] }
+      service.metrics.gauges("slow") {
+        asked.withLock { $0 += 1 }
+        for await _ in gate.stream {}
+        return [.init(2)]
+      }
+      service.metrics.gauges("broken") { throw Unreadable() }
+      service.metrics.gauges("last") { [.init(3)] }
+      let others =
+        "# HELP first first\n# TYPE first gauge\nfirst 1\n# HELP last last\n# TYPE last gauge\nlast 3\n"
+      for _ in 0..<3 { #expect(try await service.get("/metrics").text == others) }
+      #expect(asked.withLock { $0 } == 1)
+      gate.continuation.finish()
+      let end = ContinuousClock.now + .seconds(30)
+      while try await !service.get("/metrics").text.contains("\nslow 2\n"), ContinuousClock.now < end {}
+      #expect(try await service.get("/metrics").text.contains("\nslow 2\n"))
     }
   }
 

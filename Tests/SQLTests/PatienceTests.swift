@@ -151,6 +151,30 @@ struct PatienceTests {
     await patient.close()
   }
 
+  @Test("gives up each call that takes longer than it may, where nothing is waited for")
+  func limit() async throws {
+    try await withDatabase(script: Self.table) { database, _ in
+      let patient = PatientDatabase(database)
+      let gate = Gate()
+      let start = ContinuousClock.now
+      let error = try await databaseError {
+        try await DatabasePatience.limit(eachCallTo: .milliseconds(300)) {
+          try await patient.write { _ in gate.wait() }
+        }
+      }
+      #expect(error?.code == .connectionLost)
+      #expect(ContinuousClock.now - start < .seconds(20))
+      gate.open()
+      // Each call has it for itself.
+      try await DatabasePatience.limit(eachCallTo: .seconds(10)) {
+        for _ in 0..<3 {
+          let count = try await patient.integer("SELECT count(*) FROM t")
+          #expect(count == 0)
+        }
+      }
+    }
+  }
+
   @Test("ends where a server holds a statement back", .needsPostgreSQL)
   func held() async throws {
     try await withPostgreSQL(script: Self.table) { database, _ in

@@ -9,16 +9,13 @@ public import Wire
 
 /// Whether the service can do its work, told truly (`spec/interface.md` 5).
 public final class Readiness: Sendable {
-  private let database: any Database
+  private let database: DatabaseCheck
   private let keyFolder: KeyFolder
   private let outboxDepth: @Sendable () -> Int
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let doubts: @Sendable () -> [Doubt]
   private let clockDoubt: @Sendable () -> ClockDoubt?
   private let isDraining = Mutex(false)
-  /// What the last write came to, and when; whoever asks often must not cost a commit each time.
-  private let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: DatabaseError.Code?)?>(nil)
-  private static let writeInterval = Duration.seconds(2)
 
   /// - Parameters:
   ///   - outboxDepth: how many notifications wait for a provider.
@@ -31,7 +28,7 @@ public final class Readiness: Sendable {
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }
   ) {
-    self.database = database
+    self.database = DatabaseCheck(database)
     self.keyFolder = keyFolder
     self.outboxDepth = outboxDepth
     self.routeStates = routeStates
@@ -81,56 +78,9 @@ public final class Readiness: Sendable {
     return (status, ["status": .string(status.rawValue), "checks": .object(JSON.Object(members))])
   }
 
-  /// A database that says nothing for so long is none: whoever asks wants an answer.
-  private static let patience = Duration.seconds(3)
-
   private func databaseCheck() async -> (Status, JSON) {
-    guard let failure = await databaseFailure() else { return (.ready, ["status": "ok"]) }
+    guard let failure = await database.failure() else { return (.ready, ["status": "ok"]) }
     return (.unavailable, ["status": "failing", "reason": .string(failure)])
-  }
-
-  /// What is wrong with the database; a question that is not answered in time goes on by itself.
-  private func databaseFailure() async -> String? {
-    let (answers, continuation) = AsyncStream.makeStream(of: String?.self)
-    let asking = Task {
-      do {
-        _ = try await database.read { try $0.query(Statement("SELECT 1")) }
-        continuation.yield(await writeFailure()?.description)
-      } catch {
-        continuation.yield((error as? DatabaseError)?.code.description ?? "unknown")
-      }
-    }
-    let waiting = Task {
-      try await Task.sleep(for: Self.patience)
-      continuation.yield("timeout")
-    }
-    defer {
-      asking.cancel()
-      waiting.cancel()
-    }
-    for await answer in answers { return answer }
-    return "timeout"
-  }
-
-  /// Why nothing can be written, as on a full disk: reads go on there, but nothing can be promised.
-  private func writeFailure() async -> DatabaseError.Code? {
-    let start = ContinuousClock.now
-    if let last = lastWrite.withLock({ $0 }), start - last.at < Self.writeInterval { return last.failure }
-    var failure: DatabaseError.Code?
-    do {
-      // A value that changes: SQLite writes nothing where the same stands already.
-      let time = withUnsafeBytes(of: Date().timeIntervalSince1970.bitPattern.bigEndian) { Array($0) }
-      _ = try await database.execute(
-        Statement(
-          """
-          INSERT INTO metadata (name, value) VALUES ('write_check', $1)
-          ON CONFLICT (name) DO UPDATE SET value = excluded.value
-          """, .bytes(time)))
-    } catch {
-      failure = (error as? DatabaseError)?.code ?? .other
-    }
-    lastWrite.withLock { [failure] in $0 = (start, failure) }
-    return failure
   }
 
   /// Nothing expires while the clock is doubted; all else goes on.

@@ -46,12 +46,16 @@ public final class PrometheusRegistry: MetricsFactory {
 
   private struct Collector: Sendable {
     let name: String
-    let collect: @Sendable () async -> [Sample]
+    let samples: Probe<[Sample]?>
   }
 
-  /// Adds gauges whose values are read when somebody looks.
-  public func gauges(_ name: String, _ collect: @escaping @Sendable () async -> [Sample]) {
-    collectors.withLock { $0.append(Collector(name: name, collect: collect)) }
+  /// How long whoever looks waits for values that have to be read first.
+  private static let patience = Duration.milliseconds(800)
+
+  /// Adds gauges whose values are read when somebody looks. Those that cannot be read, or not soon, are left out:
+  /// an old or an invented value would hide that something is wrong.
+  public func gauges(_ name: String, _ collect: @escaping @Sendable () async throws -> [Sample]) {
+    collectors.withLock { $0.append(Collector(name: name, samples: Probe { try? await collect() })) }
   }
 
   /// Everything, as Prometheus reads it.
@@ -64,13 +68,26 @@ public final class PrometheusRegistry: MetricsFactory {
         series.metric.write(name, series.labels, to: &output)
       }
     }
-    for collector in collectors.withLock({ $0 }) {
-      Self.head(collector.name, .gauge, &output)
-      for sample in await collector.collect() {
-        PrometheusText.line(collector.name, sample.labels, sample.value, to: &output)
-      }
+    for (name, samples) in await collected() {
+      Self.head(name, .gauge, &output)
+      for sample in samples { PrometheusText.line(name, sample.labels, sample.value, to: &output) }
     }
     return output
+  }
+
+  /// What the collectors say in time, in the order in which they were added.
+  private func collected() async -> [(name: String, samples: [Sample])] {
+    let collectors = collectors.withLock { $0 }
+    return await withTaskGroup(of: (index: Int, samples: [Sample]?).self) { group in
+      for (index, collector) in collectors.enumerated() {
+        group.addTask { (index, await collector.samples.answer(within: Self.patience) ?? nil) }
+      }
+      var samples = [[Sample]?](repeating: nil, count: collectors.count)
+      for await answer in group { samples[answer.index] = answer.samples }
+      return zip(collectors, samples).compactMap { collector, samples in
+        samples.map { (collector.name, $0) }
+      }
+    }
   }
 
   private static func head(_ name: String, _ kind: Kind, _ output: inout String) {

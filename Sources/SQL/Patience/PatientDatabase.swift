@@ -1,4 +1,4 @@
-/// A database that is waited for within ``DatabasePatience/wait(upTo:during:)``, and elsewhere as it is.
+/// A database that is waited for as long as ``DatabasePatience`` says, and elsewhere as it is.
 ///
 /// What a broken connection has left in doubt is done again, as after a crash: a write that is not to
 /// happen twice has to say so itself.
@@ -44,7 +44,10 @@ public final class PatientDatabase: Database {
   private func patiently<Result: Sendable>(
     _ call: @escaping @Sendable () async throws -> Result
   ) async throws -> Result {
-    guard let deadline = DatabasePatience.deadline else { return try await call() }
+    guard let deadline = DatabasePatience.deadline else {
+      guard let limit = DatabasePatience.limit else { return try await call() }
+      return try await calls.result(of: call, until: .now + limit)
+    }
     var pauses = Pauses(first: 0.05, longest: 0.5)
     while true {
       do {

@@ -35,6 +35,7 @@ final class PostgreSQLConnection: Connection {
   func lockSchema() throws {
     // The number is of no meaning but to be the same in every one of these programs. A migration
     // may take its time, and so may others that wait for it.
+    handle.longestSilence = nil
     try runScript("SET LOCAL statement_timeout = '1h'; SELECT pg_advisory_xact_lock(8102661155420761709)")
   }
 

@@ -14,6 +14,9 @@ extension PostgreSQLDatabase {
     public var patience = 10.0
     /// How long a statement may run, in milliseconds.
     public var statementTimeout = 30_000
+    /// How long the server may say nothing, in seconds, before its connection is given up: longer than a
+    /// statement may run.
+    public var longestSilence = 40.0
     /// How many statements each connection keeps prepared.
     public var preparedStatements = 256
 
@@ -32,7 +35,8 @@ extension PostgreSQLDatabase {
   public static func open(
     url: String, options: Options = Options(), observer: DatabaseObserver? = nil
   ) async throws -> PostgreSQLDatabase {
-    let settings = try PostgreSQLSettings(url: url, statementTimeout: options.statementTimeout)
+    let settings = try PostgreSQLSettings(
+      url: url, statementTimeout: options.statementTimeout, longestSilence: .seconds(options.longestSilence))
     let database = PostgreSQLDatabase(settings, options, observer: observer)
     do {
       _ = try await database.transaction(.read) { try $0.query(Statement("SELECT 1")) }

@@ -1,4 +1,5 @@
 import CPostgreSQL
+import Glibc
 
 /// A connection to a server, used by one thread at a time, which waits for the server's answers.
 ///
@@ -37,6 +38,9 @@ final class PostgreSQLHandle {
   /// Whether the connection broke, so that the handle is of no more use.
   private(set) var isLost = false
 
+  /// How long the server may say nothing while it is waited for; nil: for ever.
+  var longestSilence: Duration?
+
   /// Connects; blocks for as long as `connect_timeout` allows.
   ///
   /// - Throws: ``DatabaseError/Code/connectionLost``.
@@ -44,6 +48,7 @@ final class PostgreSQLHandle {
     guard let handle = settings.connect() else { throw DatabaseError(.io, "no memory for a connection") }
     self.handle = handle
     statements = PreparedStatements(capacity: preparedStatements)
+    longestSilence = settings.longestSilence
     guard PQstatus(handle) == CONNECTION_OK else {
       let lines = String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isNewline)
       isLost = true
@@ -51,6 +56,8 @@ final class PostgreSQLHandle {
     }
     // libpq would write notices to the standard error.
     PQsetNoticeReceiver(handle, { _, _ in }, nil)
+    // Else libpq itself would wait for a server that takes nothing.
+    guard PQsetnonblocking(handle, 1) == 0 else { throw lost() }
     try runScript(settings.sessionScript)
   }
 
@@ -86,6 +93,7 @@ final class PostgreSQLHandle {
     // Also sends what libpq has gathered.
     try check(PQpipelineSync(handle))
     pending.append(.synchronization)
+    try flush()
   }
 
   /// Whether the handle can begin something new: it has not been closed from the other side.
@@ -108,12 +116,17 @@ final class PostgreSQLHandle {
   func runScript(_ sql: String) throws(DatabaseError) {
     _ = try receive()
     if PQpipelineStatus(handle) != PQ_PIPELINE_OFF { try check(PQexitPipelineMode(handle)) }
-    guard let result = PQexec(handle, sql) else { throw lost() }
-    defer { PQclear(result) }
-    switch PQresultStatus(result) {
-    case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY: return
-    default: throw try error(result)
+    try check(PQsendQuery(handle, sql))
+    try flush()
+    var failure: DatabaseError?
+    while let result = try nextResult() {
+      defer { PQclear(result) }
+      switch PQresultStatus(result) {
+      case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY: continue
+      default: failure = try error(result)
+      }
     }
+    if let failure { throw failure }
   }
 
   /// Has the server forget the statements that have made room for others.
@@ -153,7 +166,7 @@ final class PostgreSQLHandle {
   private func receive() throws(DatabaseError) -> Answer {
     var answer = Answer()
     for next in pending {
-      guard let result = PQgetResult(handle) else { throw lost() }
+      guard let result = try nextResult() else { throw lost() }
       defer { PQclear(result) }
       let status = PQresultStatus(result)
       if case .synchronization = next {
@@ -169,10 +182,51 @@ final class PostgreSQLHandle {
         if status != PGRES_PIPELINE_ABORTED { answer.failure = try error(result) }
       }
       // The end of what belongs to this command.
-      guard PQgetResult(handle) == nil else { throw lost() }
+      guard try nextResult() == nil else { throw lost() }
     }
     pending.removeAll(keepingCapacity: true)
     return answer
+  }
+
+  /// The next result, waited for; nil after the last one of a command.
+  private func nextResult() throws(DatabaseError) -> OpaquePointer? {
+    while PQisBusy(handle) == 1 {
+      try wait(for: POLLIN)
+      guard PQconsumeInput(handle) == 1 else { throw lost() }
+    }
+    return PQgetResult(handle)
+  }
+
+  /// Hands what libpq has gathered to the server.
+  private func flush() throws(DatabaseError) {
+    while true {
+      switch PQflush(handle) {
+      case 0: return
+      case 1:
+        // A server that is busy answering takes nothing until its answers are read.
+        if try wait(for: POLLIN | POLLOUT) & Int16(POLLIN) != 0 {
+          guard PQconsumeInput(handle) == 1 else { throw lost() }
+        }
+      default: throw lost()
+      }
+    }
+  }
+
+  /// Waits until the connection can be read or written, and says which.
+  @discardableResult
+  private func wait(for events: Int32) throws(DatabaseError) -> Int16 {
+    var entry = pollfd(fd: PQsocket(handle), events: Int16(events), revents: 0)
+    let deadline = longestSilence.map { ContinuousClock.now + $0 }
+    while true {
+      let left = deadline.map { Int32(max(0, ($0 - .now) / .milliseconds(1)).rounded(.up)) } ?? -1
+      switch poll(&entry, 1, left) {
+      case 1...: return entry.revents
+      case 0:
+        isLost = true
+        throw DatabaseError(.connectionLost, "the server has said nothing for \(longestSilence ?? .zero)")
+      default: guard errno == EINTR else { throw lost() }
+      }
+    }
   }
 
   /// The error in a result; thrown instead if the connection ended with it.

@@ -13,8 +13,12 @@ struct PostgreSQLSettings: Sendable {
   /// locks back after a minute.
   let sessionScript: String
 
+  /// How long a server may say nothing while it is waited for; nil: for ever. It ends a statement that takes too
+  /// long by itself, so one that is silent for longer hangs.
+  let longestSilence: Duration?
+
   /// - Throws: ``DatabaseError/Code/invalidURL``, whose text does not repeat it.
-  init(url: String, statementTimeout: Int) throws(DatabaseError) {
+  init(url: String, statementTimeout: Int, longestSilence: Duration? = nil) throws(DatabaseError) {
     var options = Self.defaults
     for (name, value) in try Self.parse(url) { options[name] = value }
     if options["sslmode"] == nil, getenv("PGSSLMODE") == nil, !Self.isLocal(options) {
@@ -27,6 +31,7 @@ struct PostgreSQLSettings: Sendable {
       SET client_min_messages = warning;
       SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
       """
+    self.longestSilence = longestSilence
   }
 
   /// Connects and blocks meanwhile; nil if there is no memory.

@@ -24,6 +24,7 @@ final class PostgreSQLWorker: Sendable {
       if let old = held, !old.isUsable() { held = nil }
       let handle = if let held { held } else { try connect(until: deadline) }
       held = handle
+      handle.longestSilence = settings.longestSilence
       defer { if handle.isLost { held = nil } }
       let result = body(handle)
       handle.deallocateSuperfluous()

@@ -107,11 +107,11 @@ struct BouncerService {
     }
     metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.bell.waiters))] }
     metrics.gauges("push_bouncer_device_registrations_pending") {
-      [.init(Double((try? await builtIn.devices.jobCount()) ?? 0))]
+      [.init(Double(try await builtIn.devices.jobCount()))]
     }
     if let nextcloud { metrics.watch(nextcloud) }
     metrics.gauges("push_bouncer_legacy_unregistrations_pending") {
-      [.init(Double((try? await builtIn.devices.legacyTokens.jobCount()) ?? 0))]
+      [.init(Double(try await builtIn.devices.legacyTokens.jobCount()))]
     }
     let adminPort = Port()
     let endpoints = Endpoints(trustedProxies: configuration.http.trustedProxies) { router in

@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 import Operations
+import SQL
 import Wire
 
 /// What strangers may call.
@@ -14,6 +15,7 @@ struct Endpoints: Sendable {
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver())
     router.add(middleware: EnvelopeMiddleware(trustedProxies: trustedProxies))
+    router.add(middleware: DatabaseLimit())
     // What the admins of Nextcloud look for to see that the proxy is there.
     router.get("/") { _, _ in
       Response(
@@ -23,5 +25,14 @@ struct Endpoints: Sendable {
     addRoutes(router)
     responder = PlainPaths(router.buildResponder())
     routes = router.routes.map { ("\($0.path)", $0.method) }
+  }
+}
+
+/// A database that hangs must not hold those who call.
+private struct DatabaseLimit: RouterMiddleware {
+  func handle(
+    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+  ) async throws -> Response {
+    try await DatabasePatience.limit(eachCallTo: .seconds(12)) { try await next(request, context) }
   }
 }

@@ -29,7 +29,7 @@ extension PrometheusRegistry {
     gauges("push_bouncer_late_answers_pending") { [.init(Double(deliverer.lateAnswerCount))] }
     gauges("push_bouncer_outbox_entries") { [.init(Double(outbox.count))] }
     gauges("push_bouncer_outbox_age_seconds") {
-      guard let oldest = try? await outbox.oldest() else { return [.init(0)] }
+      guard let oldest = try await outbox.oldest() else { return [.init(0)] }
       return [.init(max(0, now().timeIntervalSince(oldest)))]
     }
   }
@@ -39,12 +39,12 @@ extension PrometheusRegistry {
   /// Shows the devices of the Nextcloud proxy and what its server side has yet to send.
   func watch(_ nextcloud: NextcloudAdapter) {
     gauges("push_bouncer_nextcloud_devices") {
-      ((try? await nextcloud.devices.counts()) ?? []).map {
+      try await nextcloud.devices.counts().map {
         .init(Double($0.devices), labels: [("app", $0.app), ("kind", "\($0.kind)")])
       }
     }
     gauges("push_bouncer_nextcloud_devices_failing") {
-      ((try? await nextcloud.devices.counts()) ?? []).flatMap { count in
+      try await nextcloud.devices.counts().flatMap { count in
         count.failures.map { reason, number in
           .init(
             Double(number), labels: [("app", count.app), ("kind", "\(count.kind)"), ("reason", reason)])
@@ -52,10 +52,10 @@ extension PrometheusRegistry {
       }
     }
     gauges("push_bouncer_nextcloud_registrations") {
-      [.init(Double((try? await nextcloud.registrations.count()) ?? 0))]
+      [.init(Double(try await nextcloud.registrations.count()))]
     }
     gauges("push_bouncer_nextcloud_pushes_pending") {
-      [.init(Double((try? await nextcloud.pushes.count()) ?? 0))]
+      [.init(Double(try await nextcloud.pushes.count()))]
     }
   }
 }

@@ -118,6 +118,70 @@ struct PostgreSQLFaultTests {
     await database.close()
   }
 
+  @Test("a server that hangs is given up, whatever was asked of it, and found again when it goes on")
+  func frozenServer() async throws {
+    let server = try OwnServer()
+    var options = PostgreSQLDatabase.Options()
+    options.patience = 1
+    options.connections = 2
+    options.longestSilence = 1
+    let database = try await PostgreSQLDatabase.open(url: server.url + "&connect_timeout=2", options: options)
+    try await database.write { try $0.runScript("CREATE TABLE t (a BIGINT, b BYTEA)") }
+    // More than a connection takes that nobody reads from.
+    let much = [UInt8](repeating: 0, count: 8 << 20)
+    _ = try await database.execute(Statement("INSERT INTO t VALUES (0, $1)", .bytes(much)))
+    try server.freeze()
+    let start = ContinuousClock.now
+    let results = await database.results(12) { index in
+      let statement =
+        switch index % 3 {
+        case 0: Statement("SELECT 1")
+        case 1: Statement("INSERT INTO t VALUES (1, $1)", .bytes(much))
+        default: Statement("INSERT INTO t VALUES (2)")
+        }
+      return index < 6
+        ? try await database.execute(statement) : try await database.write { try $0.query(statement) }
+    }
+    #expect(ContinuousClock.now - start < .seconds(30))
+    for result in results {
+      let error = #expect(throws: DatabaseError.self) { try result.get() }
+      #expect(error?.code == .connectionLost)
+    }
+    try server.thaw()
+    #expect(try await database.integer("SELECT count(*) FROM t WHERE a = 0") == 1)
+    await database.close()
+  }
+
+  @Test("a program that waits for another's migrations is patient")
+  func waitingForMigrations() async throws {
+    var options = PostgreSQLDatabase.Options()
+    options.longestSilence = 0.5
+    try await withPostgreSQL(options: options) { database, test in
+      let (gate, isHeld) = (Gate(), Gate())
+      let holder = Task {
+        try await test.database.write { connection in
+          try connection.lockSchema()
+          isHeld.open()
+          gate.wait()
+        }
+      }
+      isHeld.wait()
+      let runs = Counter()
+      async let waiting: Void = database.write { connection in
+        runs.increment()
+        try connection.lockSchema()
+      }
+      try await Task.sleep(for: .seconds(2))
+      gate.open()
+      try await waiting
+      try await holder.value
+      #expect(runs.value == 1)
+      // The next one on that connection is not.
+      let error = try await databaseError { try await database.query(Statement("SELECT pg_sleep(5)")) }
+      #expect(error?.code == .connectionLost)
+    }
+  }
+
   @Test("fifty writers of one row all have their turn")
   func contention() async throws {
     try await withPostgreSQL(script: Self.schema + "; INSERT INTO t VALUES (1)") { database, _ in

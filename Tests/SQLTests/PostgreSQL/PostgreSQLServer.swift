@@ -68,6 +68,10 @@ final class OwnServer: Sendable {
 
   func kill() throws { _ = try Self.run("kill", folder) }
 
+  func freeze() throws { _ = try Self.run("freeze", folder) }
+
+  func thaw() throws { _ = try Self.run("thaw", folder) }
+
   func start() throws { _ = try Self.run("start", folder) }
 
   private static func run(_ command: String, _ folder: String) throws -> String {

@@ -32,6 +32,10 @@ struct PostgreSQLServer {
   /// Ends it as a crash would.
   func kill() async throws { _ = try await Self.script("kill", folder) }
 
+  /// Has it say nothing until it is thawed: connections are taken, and nobody answers.
+  func freeze() async throws { _ = try await Self.script("freeze", folder) }
+  func thaw() async throws { _ = try await Self.script("thaw", folder) }
+
   /// Starts it again.
   func start() async throws { _ = try await Self.script("start", folder) }
 
