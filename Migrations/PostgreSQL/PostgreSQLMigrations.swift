@@ -18,6 +18,7 @@ public enum PostgreSQLMigrations {
     Migration(9, "nextcloud_login_flows", PackageResources._009_nextcloud_login_flows_sql),
     Migration(10, "nextcloud_devices", PackageResources._010_nextcloud_devices_sql),
     Migration(11, "outbox_shares", PackageResources._011_outbox_shares_sql),
+    Migration(12, "held_deaths", PackageResources._012_held_deaths_sql),
     Migration(16, "realm_release", PackageResources._016_realm_release_sql),
   ]
 }

@@ -38,20 +38,15 @@ extension Deliverer {
   ) async -> [OutboxTry] {
     let began = now()
     let endings = await send(entries.map(\.delivery), within: timeout, schedule: nil)
-    var results: [DeliveryResult] = []
     let tries = zip(entries, endings).map { entry, ending -> OutboxTry in
       switch ending {
       case .result(.unconfigured):
-        results.append(.queued)
         return .leftover(.unconfigured(on: route))
-      case .result(let result):
-        results.append(result)
+      case .result, .held:
         return .done
       case .leftover(let leftover):
-        results.append(.queued)
         return .leftover(leftover)
       case .underWay(let way, let answer):
-        results.append(.queued)
         if let answer {
           settle(
             LateTry(delivery: entry.delivery, way: way, began: began, answer: answer), under: entry.lease,
@@ -60,7 +55,8 @@ extension Deliverer {
         return .underWay
       }
     }
-    await keepBooks(of: entries.map(\.delivery), sentAfter: began, &results)
+    var results = endings.map(\.result)
+    await keepBooks(of: entries.map(\.delivery), endings, sentAfter: began, &results)
     return tries
   }
 
@@ -82,10 +78,11 @@ extension Deliverer {
       metrics.count(late.delivery.push, outcome)
       var left: Leftover?
       var fate: Outbox.Fate?
-      switch judge(outcome, of: late.delivery, over: late.way) {
-      case .result(let result):
-        var results = [result]
-        await keepBooks(of: [late.delivery], sentAfter: late.began, &results)
+      let ending = judge(outcome, of: late.delivery, over: late.way)
+      switch ending {
+      case .result, .held:
+        var results = [ending.result]
+        await keepBooks(of: [late.delivery], [ending], sentAfter: late.began, &results)
         fate = .remove
       case .leftover(let leftover):
         left = leftover

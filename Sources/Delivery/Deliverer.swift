@@ -9,14 +9,15 @@ import Synchronization
 /// tries again, and hands what is left to the outbox.
 public final class Deliverer: Sendable {
   let providers: PushProviders
-  private let registrations: RegistrationBook
+  let registrations: RegistrationBook
   let outbox: Outbox
   private let deadline: Duration
   let now: @Sendable () -> Date
-  private let logger: Logger
+  let logger: Logger
   let metrics = DeliveryMetrics()
   let lateAnswers = LateAnswers()
   private let records = Mutex(RouteRecords())
+  let heldDeaths: HeldDeaths
 
   /// - Parameter deadline: how long a batch may take, where its caller does not say.
   public init(
@@ -29,6 +30,7 @@ public final class Deliverer: Sendable {
     self.deadline = deadline
     self.now = now
     self.logger = logger
+    heldDeaths = HeldDeaths(registrations: registrations, outbox: outbox, logger: logger)
   }
 
   /// Sends a batch and returns what became of each, in the same order, within `limit`. Every delivery has then
@@ -48,10 +50,9 @@ public final class Deliverer: Sendable {
     var results: [DeliveryResult] = []
     results.reserveCapacity(deliveries.count)
     for (delivery, ending) in zip(deliveries, endings) {
+      results.append(ending.result)
       switch ending {
-      case .result(let result):
-        results.append(result)
-        continue
+      case .result, .held: break
       case .leftover(let leftover):
         leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
       case .underWay(let way, let answer):
@@ -60,7 +61,6 @@ public final class Deliverer: Sendable {
         }
         leftovers.append((delivery, way.route, now() + lease))
       }
-      results.append(.queued)
     }
     do {
       let kept = leftovers.isEmpty ? [] : try await outbox.keep(leftovers)
@@ -72,7 +72,7 @@ public final class Deliverer: Sendable {
       for (_, late) in late { settle(late, under: nil) }
       throw error
     }
-    await keepBooks(of: deliveries, sentAfter: began, &results)
+    await keepBooks(of: deliveries, endings, sentAfter: began, &results)
     return results
   }
 
@@ -81,10 +81,27 @@ public final class Deliverer: Sendable {
     try await registrations.living(deliveries.map(\.registration))
   }
 
-  /// What the deletion guard doubts now.
+  /// What the deletion guard doubts now, of the present credentials.
   public func doubts() -> [Doubt] {
     let ways = providers.ways
-    return records.withLock { $0.doubts(of: ways) }
+    var doubts = records.withLock { $0.doubts(of: ways) }
+    let routes = Set(ways.map(\.route))
+    for held in heldDeaths.doubts where routes.contains(held.route) {
+      if let index = doubts.firstIndex(where: { $0.route == held.route && $0.kind == held.kind }) {
+        doubts[index].held = held.held
+      } else {
+        doubts.append(held)
+      }
+    }
+    return doubts
+  }
+
+  /// Where deaths are held back, by route and kind, for credentials that are gone too.
+  public var held: [Doubt] { heldDeaths.doubts }
+
+  /// Counts again and again what is held back, whichever node holds it, until the task is cancelled.
+  public func followHeldDeaths() async {
+    await heldDeaths.run()
   }
 
   /// The state of each route: what the provider's side reports, and whether the deletion guard doubts it. Doubts
@@ -117,9 +134,20 @@ extension Deliverer {
 
   enum Ending: Sendable {
     case result(DeliveryResult)
+    /// The provider calls the token dead, and is not believed yet.
+    case held(Reason, on: Route)
     case leftover(Leftover)
     /// It is at its provider. Nil: nobody will hear the answer.
     case underWay(Way, answer: (@Sendable () async -> Outcome)?)
+
+    /// What it comes to for whoever waits.
+    var result: DeliveryResult {
+      switch self {
+      case .result(let result): result
+      case .held(let reason, _): .refused(reason)
+      case .leftover, .underWay: .queued
+      }
+    }
   }
 
   /// - Parameter schedule: for more than one try; nil where nobody waits.
@@ -163,6 +191,7 @@ extension Deliverer {
       metrics.count(delivery.push, outcome)
       switch judge(outcome, of: delivery, over: way) {
       case .result(let result): return .result(result)
+      case .held(let reason, let route): return .held(reason, on: route)
       case .underWay(let way, let answer): return .underWay(way, answer: answer)
       case .leftover(let leftover):
         guard let schedule, tries < leftover.triesInRequest, leftover.notBefore == nil else {
@@ -186,7 +215,7 @@ extension Deliverer {
     switch change {
     case .doubted(let reason):
       logger.warning(
-        "the provider refuses too many tokens, or calls too many dead: their registrations stay",
+        "the provider refuses too many tokens: their registrations stay",
         metadata: [
           "route": "\(route)", "kind": "\(delivery.registration.kind)", "reason": "\(reason)",
         ])
@@ -201,6 +230,7 @@ extension Deliverer {
       return .result(.delivered)
     case .dead(let reason, _), .suspect(let reason):
       metrics.count(verdict, reason, on: route)
+      if verdict == .hold { return .held(reason, on: route) }
       return .result(verdict == .end ? .ended(reason) : .refused(reason))
     case .rejected(let reason):
       return .result(.refused(reason))
@@ -217,47 +247,5 @@ extension Deliverer {
       // Mended by the operator, not by trying at once.
       return .leftover(Leftover(reason: reason, route: route, notBefore: now() + 1, concernsRoute: true))
     }
-  }
-
-  /// Ends the registrations that have ended and writes down what was refused. A registration that
-  /// was made again meanwhile stays, and so does every one while the database cannot be written:
-  /// the provider will say the same next time.
-  func keepBooks(of deliveries: [Delivery], sentAfter began: Date, _ results: inout [DeliveryResult]) async {
-    var ending: [RegistrationBook.Failure] = []
-    var refused: [RegistrationBook.Failure] = []
-    for (delivery, result) in zip(deliveries, results) {
-      switch result {
-      case .ended(let reason): ending.append(delivery.failure(reason, sentAfter: began))
-      case .refused(let reason): refused.append(delivery.failure(reason))
-      case .delivered, .queued, .unconfigured: break
-      }
-    }
-    guard !ending.isEmpty || !refused.isEmpty else { return }
-    var ended: Set<RegistrationReference> = []
-    do {
-      ended = try await registrations.end(ending)
-      try await registrations.note(refused)
-    } catch {
-      logger.error("registrations could not be updated", metadata: ["error": "\(type(of: error))"])
-    }
-    for (index, delivery) in deliveries.enumerated() {
-      guard case .ended(let reason) = results[index] else { continue }
-      if ended.contains(delivery.registration) {
-        logger.info(
-          "registration ended",
-          metadata: ["reason": "\(reason)", "token": "\(PushToken.fingerprint(of: delivery.push.token))"])
-      } else {
-        results[index] = .refused(reason)
-      }
-    }
-  }
-}
-
-extension Delivery {
-  /// - Parameter began: FCM's answer is about the time when it was asked, APNs' about a time that it names.
-  fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> RegistrationBook.Failure {
-    var failure = RegistrationBook.Failure(registration, reason: reason.description)
-    if case .fcm = push { failure.holdsBefore = began }
-    return failure
   }
 }

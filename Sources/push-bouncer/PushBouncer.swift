@@ -14,7 +14,7 @@ struct PushBouncer: AsyncParsableCommand {
       """,
     subcommands: [
       Serve.self, Demo.self, Init.self, Examine.self, Clock.self, Keys.self, Server.self, Account.self,
-      Copy.self, Migrate.self, Simulate.self, Device.self, Vectors.self,
+      Routes.self, Copy.self, Migrate.self, Simulate.self, Device.self, Vectors.self,
     ])
 
   static func main() async {

@@ -70,9 +70,9 @@ import Testing
     // All that are asked for: twenty are believed.
     for count in 1...60 {
       #expect(
-        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 20 ? .end : .doubtRoute))
+        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 20 ? .end : .hold))
     }
-    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now + 599) == .doubtRoute)
+    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now + 599) == .hold)
     // Long after, they are the first again.
     #expect(deletionGuard.judge(dead, registeredAt: registered, now: now + 1200) == .end)
 
@@ -81,7 +81,7 @@ import Testing
     for _ in 0..<50 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
     for count in 1...30 {
       #expect(
-        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 25 ? .end : .doubtRoute))
+        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 25 ? .end : .hold))
     }
     for _ in 0..<26 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
     #expect(deletionGuard.judge(dead, registeredAt: registered, now: now) == .end)

@@ -82,6 +82,7 @@ import Testing
     let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy, nextcloud: nextcloud,
+      book: RegistrationBook(database: database, now: { clock.now }),
       devices: Devices(
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
       notifications: notifications, loginFlows: NextcloudLoginFlows(accounts: accounts),

@@ -16,6 +16,8 @@ public struct DeletionGuard: Sendable {
     case end
     /// It stays, because the route itself is in doubt.
     case doubtRoute
+    /// It stays, until the provider has been of that mind for long enough or the operator is.
+    case hold
   }
 
   /// How many answers are looked back on.
@@ -50,7 +52,7 @@ public struct DeletionGuard: Sendable {
     case .dead(_, let since):
       record(.dead, now)
       guard since.map({ registeredAt < $0 }) ?? true else { return .keep }
-      return isBurst(now: now) ? .doubtRoute : .end
+      return isBurst(now: now) ? .hold : .end
     case .suspect:
       record(.suspect, now)
       return hasDelivered && suspects * 2 <= answers.count ? .end : .doubtRoute
@@ -64,7 +66,7 @@ public struct DeletionGuard: Sendable {
   }
 
   /// Whether too many have died of late to be believed.
-  func isBurst(now: Date) -> Bool {
+  private func isBurst(now: Date) -> Bool {
     let recent = answers.filter { now.timeIntervalSince($0.time) < Self.burstInterval }
     let deaths = recent.count { $0.answer == .dead }
     return deaths > Self.mostDeaths && deaths * 2 > recent.count

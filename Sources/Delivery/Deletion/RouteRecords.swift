@@ -13,6 +13,8 @@ public struct Doubt: Sendable, Hashable {
   public let reason: Reason
   /// Since when.
   public let since: Date
+  /// How many deaths are held back.
+  public var held = 0
 }
 
 /// What the answers of each way have shown, of each kind of registrations by itself: what strangers register says
@@ -70,11 +72,10 @@ extension RouteRecords.Record {
   ) -> (DeletionGuard.Verdict, RouteRecords.Change?) {
     let verdict = deletionGuard.judge(outcome, registeredAt: registration.registeredAt, now: now)
     switch (verdict, outcome) {
-    case (.doubtRoute, .suspect(let reason)) where doubt == nil,
-      (.doubtRoute, .dead(let reason, _)) where doubt == nil:
+    case (.doubtRoute, .suspect(let reason)) where doubt == nil:
       doubt = (reason, now)
       return (verdict, .doubted(reason))
-    case (_, .delivered) where doubt != nil && !deletionGuard.isBurst(now: now):
+    case (_, .delivered) where doubt != nil:
       doubt = nil
       return (verdict, .trusted)
     default:

@@ -207,7 +207,8 @@ public final class Outbox: Sendable {
     }
   }
 
-  private func id(of route: Route) async throws -> Int64 {
+  /// The row of a route.
+  func id(of route: Route) async throws -> Int64 {
     if let id = routeIDs.withLock({ $0[route] }) { return id }
     // The update changes nothing: it is there so that a row which exists comes back.
     let rows = try await database.execute(

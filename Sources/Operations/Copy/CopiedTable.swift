@@ -70,6 +70,8 @@ struct CopiedTable: Sendable, Hashable {
       route_id registration_id registered_at push collapse_hash created_at due_at expires_at attempts
       registration_kind
       """),
+    CopiedTable(
+      "held_deaths", key: "kind registration_id", "registered_at route_id reason holds_before first_said_at"),
     CopiedTable("realms", "uuid name url require_e2ee owner_secret created_at"),
     CopiedTable(
       "users",

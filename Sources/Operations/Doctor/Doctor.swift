@@ -38,6 +38,7 @@ public struct Doctor: Sendable {
     findings += keyFindings(snapshot)
     findings.append(permissionFinding())
     findings.append(await databaseFinding())
+    findings += await heldFindings()
     if let tls = configuration.http.tls { findings.append(tlsFinding(tls)) }
     findings.append(await clock)
     findings += await routes

@@ -118,13 +118,17 @@ public final class Readiness: Sendable {
     let states = Dictionary(grouping: routeStates()) { "\($0.key.provider):\($0.key.credential)" }
     // Anybody may register a device with Nextcloud's proxy: what is wrong with those is shown, and is no fault of the
     // service.
-    let strangers = Dictionary(grouping: doubts().filter { $0.kind == .nextcloud }) {
-      "\($0.route.provider):\($0.route.credential)"
-    }
+    let doubts = Dictionary(grouping: doubts()) { "\($0.route.provider):\($0.route.credential)" }
     return names.map { provider, name in
       let states = (states["\(provider):\(name)"] ?? []).map { (target: $0.key.target, state: $0.value) }
       var (status, check) = Self.check(states.sorted { $0.target < $1.target })
-      if let doubt = strangers["\(provider):\(name)"]?.min(by: { $0.since < $1.since }) {
+      let doubted = doubts["\(provider):\(name)"] ?? []
+      let held = doubted.map(\.held).reduce(0, +)
+      if held > 0 {
+        check["held_deaths"] = .integer(Int64(held))
+        check["advice"] = .string("push-bouncer routes trust \(provider):\(name)")
+      }
+      if let doubt = doubted.filter({ $0.kind == .nextcloud }).min(by: { $0.since < $1.since }) {
         check["nextcloud"] = .object(
           Self.failing("failing", doubt.reason, on: doubt.route.target, since: doubt.since))
       }

@@ -7,8 +7,8 @@ internal import Sealing
 /// What is done now and then, without anybody asking: expired registrations go
 /// (`retention.expired_days`), so do devices of the Nextcloud proxy that are used no more
 /// (`retention.nextcloud_days`), old notifications of Nextcloud's (`retention.notifications_days`), apps that
-/// nobody has let in, old events, and legacy registrations of devices that have moved on, and the registrations
-/// are counted, for the metrics and for `migrate status`.
+/// nobody has let in, old events, and legacy registrations of devices that have moved on, what is held back
+/// against registrations that are gone, and the registrations are counted, for the metrics and for `migrate status`.
 public struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
@@ -20,6 +20,7 @@ public struct Housekeeping: Sendable {
   private let registrations: E2EERegistrations
   private let legacy: LegacyRegistrations
   private let nextcloud: NextcloudDevices
+  private let book: RegistrationBook
   private let devices: Devices
   private let notifications: NextcloudNotifications
   private let loginFlows: NextcloudLoginFlows
@@ -38,7 +39,8 @@ public struct Housekeeping: Sendable {
   /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
   public init(
     registrations: E2EERegistrations, legacy: LegacyRegistrations, nextcloud: NextcloudDevices,
-    devices: Devices, notifications: NextcloudNotifications, loginFlows: NextcloudLoginFlows,
+    book: RegistrationBook, devices: Devices, notifications: NextcloudNotifications,
+    loginFlows: NextcloudLoginFlows,
     status: MigrationStatus, lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
@@ -47,6 +49,7 @@ public struct Housekeeping: Sendable {
     self.registrations = registrations
     self.legacy = legacy
     self.nextcloud = nextcloud
+    self.book = book
     self.devices = devices
     self.notifications = notifications
     self.loginFlows = loginFlows
@@ -80,6 +83,7 @@ public struct Housekeeping: Sendable {
     if try await lease.claim(for: 150) {
       if mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
+      if mayExpire() { try await forgetHeld(&round) }
       if mayExpire(), now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
         try await status.record()
         round.recordedAt = now()
@@ -98,6 +102,8 @@ public struct Housekeeping: Sendable {
     var last: Int64 = 0
     /// How many of them were removed on the way there.
     var removed = 0
+    /// How far what is held back has been looked through.
+    var lastHeld: RegistrationReference.Row?
     /// When the history of the migration was written last.
     var recordedAt = Date.distantPast
   }
@@ -115,6 +121,15 @@ public struct Housekeeping: Sendable {
       }
       round.removed = 0
       return
+    }
+  }
+
+  private func forgetHeld(_ round: inout Round) async throws {
+    for _ in 0..<Self.stretches where !Task.isCancelled {
+      let (removed, last) = try await book.sweepHeld(after: round.lastHeld)
+      round.lastHeld = last
+      if removed > 0 { logger.info("held deaths forgotten", metadata: ["count": "\(removed)"]) }
+      if last == nil { return }
     }
   }
 

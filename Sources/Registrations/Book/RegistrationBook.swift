@@ -21,8 +21,8 @@ public struct RegistrationBook: Sendable {
     }
   }
 
-  private let database: any Database
-  private let now: @Sendable () -> Date
+  let database: any Database
+  let now: @Sendable () -> Date
 
   /// The book of the registrations in `database`.
   public init(database: any Database, now: @escaping @Sendable () -> Date) {
@@ -31,7 +31,7 @@ public struct RegistrationBook: Sendable {
   }
 
   /// Ends registrations that a provider has declared dead. One that has been registered again
-  /// meanwhile stays (`spec/decisions.md` 7).
+  /// meanwhile stays, and so does one whose death is held back: until the provider has said so long enough.
   ///
   /// An end-to-end encrypted one stays as expired, so that its server can be told; others are forgotten
   /// at once, a legacy one together with those of the same token and app that were registered no later, or before
@@ -40,24 +40,15 @@ public struct RegistrationBook: Sendable {
   /// - Returns: those that are at an end now, by this call or by another one before it.
   public func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
     guard !dead.isEmpty else { return [] }
-    let now = Value.integer(now().milliseconds)
+    let now = now()
+    // Read before and not along with it: on PostgreSQL transactions that read what others write have to be repeated.
+    let held = try await held(of: dead.map(\.registration))
+    let believed = dead.filter { (held[$0.registration] ?? .distantPast) <= now - Self.heldInterval }
     return try await database.write { connection in
-      var ended: Set<RegistrationReference> = []
-      for failure in dead {
-        let registration = failure.registration
-        let key: [Value] = [.integer(registration.id), .integer(registration.registeredAt.milliseconds)]
-        let statement =
-          switch registration.kind {
-          case .e2ee: Statement(expireE2EE, arguments: key + [now, .text(failure.reason)])
-          case .legacy:
-            Statement(
-              forgetLegacy, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
-          case .nextcloud: Statement(forgetNextcloud, arguments: key)
-          }
-        if try connection.run(statement) > 0 { ended.insert(registration) }
+      let dead = try believed.filter {
+        try held[$0.registration] == nil || connection.releaseHeld($0.registration)
       }
-      try connection.noteRemovedNextcloudDevices(ended.count { $0.kind == .nextcloud })
-      return ended
+      return try connection.end(dead, now: now)
     }
   }
 
@@ -85,11 +76,10 @@ public struct RegistrationBook: Sendable {
   public func living(_ registrations: [RegistrationReference]) async throws -> Set<RegistrationReference.Row>
   {
     let statements = Dictionary(grouping: registrations, by: \.kind).map { kind, registrations in
-      let condition = kind == .e2ee ? " AND expired_at IS NULL" : ""
-      return (
+      (
         kind,
         Statement(
-          "SELECT id FROM \(kind.table) WHERE id IN ($list)\(condition)",
+          "SELECT id FROM \(kind.table) WHERE id IN ($list)\(kind.living)",
           list: registrations.map { .integer($0.id) })
       )
     }
@@ -105,12 +95,38 @@ public struct RegistrationBook: Sendable {
 }
 
 extension RegistrationReference.Kind {
-  fileprivate var table: String {
+  /// Where such registrations are kept.
+  var table: String {
     switch self {
     case .e2ee: "e2ee_registrations"
     case .legacy: "legacy_registrations"
     case .nextcloud: "nextcloud_devices"
     }
+  }
+
+  /// What else is true, in SQL, of one that is kept there and has not ended.
+  var living: String { self == .e2ee ? " AND expired_at IS NULL" : "" }
+}
+
+extension Connection {
+  /// Ends registrations, unless they have been made again; those that are at an end then.
+  func end(_ dead: [RegistrationBook.Failure], now: Date) throws -> Set<RegistrationReference> {
+    var ended: Set<RegistrationReference> = []
+    for failure in dead {
+      let registration = failure.registration
+      let key: [Value] = [.integer(registration.id), .integer(registration.registeredAt.milliseconds)]
+      let statement =
+        switch registration.kind {
+        case .e2ee:
+          Statement(expireE2EE, arguments: key + [.integer(now.milliseconds), .text(failure.reason)])
+        case .legacy:
+          Statement(forgetLegacy, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
+        case .nextcloud: Statement(forgetNextcloud, arguments: key)
+        }
+      if try run(statement) > 0 { ended.insert(registration) }
+    }
+    try noteRemovedNextcloudDevices(ended.count { $0.kind == .nextcloud })
+    return ended
   }
 }
 

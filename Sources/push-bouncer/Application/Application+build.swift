@@ -143,12 +143,14 @@ struct BouncerService {
         },
         Repeating { await KeyAnnouncer(keyFolder, keys: bouncerKeys, logger: logger).run() },
         Repeating { await outboxSender.run() },
+        Repeating { await deliverer.followHeldDeaths() },
         Repeating { await builtIn.run(logger: logger) },
         Repeating { await nextcloud?.run() },
         keyFolder.watcher { snapshot, _ in providers.use(snapshot.credentials) },
         Repeating {
           await Housekeeping(
             registrations: registrations, legacy: store.legacy, nextcloud: store.nextcloudDevices,
+            book: store.book,
             devices: builtIn.devices,
             notifications: store.nextcloudNotifications, loginFlows: store.nextcloudLoginFlows,
             status: MigrationStatus(database: store.database, now: now),

@@ -26,6 +26,9 @@ extension PrometheusRegistry {
     gauges("push_bouncer_route_doubted") {
       deliverer.doubts().map { .init(1, labels: $0.route.labels + [("kind", "\($0.kind)")]) }
     }
+    gauges("push_bouncer_held_deaths") {
+      deliverer.held.map { .init(Double($0.held), labels: $0.route.labels + [("kind", "\($0.kind)")]) }
+    }
     gauges("push_bouncer_late_answers_pending") { [.init(Double(deliverer.lateAnswerCount))] }
     gauges("push_bouncer_outbox_entries") { [.init(Double(outbox.count))] }
     gauges("push_bouncer_outbox_age_seconds") {

@@ -45,6 +45,7 @@ final class DeliveryBench: Sendable {
   private let test: TestDatabase
   private let realm: Int64
   private let folder: URL
+  private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
   private init(deadline: Duration, patience: Duration) async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "delivery-\(UUID().uuidString)")
@@ -68,8 +69,6 @@ final class DeliveryBench: Sendable {
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
     book = RegistrationBook(database: database, now: now)
     outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
-    var logger = Logger(label: "test")
-    logger.logLevel = .critical
     deliverer = Deliverer(
       providers: providers, registrations: book, outbox: outbox, deadline: deadline, now: now,
       logger: logger)
@@ -124,6 +123,14 @@ final class DeliveryBench: Sendable {
       name: "main", keyID: keyID ?? simulator.apnsKeyID, teamID: simulator.apnsTeamID,
       privateKey: simulator.apnsPrivateKeyPEM, topics: topics, environment: .production)
     return Credentials(apns: [apns], fcm: [fcm])
+  }
+
+  /// As of another node, or of the same one after a restart.
+  func anotherDeliverer() -> Deliverer {
+    Deliverer(
+      providers: providers, registrations: book, outbox: outbox, deadline: .seconds(60),
+      now: { [clock] in clock.now },
+      logger: logger)
   }
 
   var apnsRoute: Route { Route(provider: .apns, credential: "main", target: Self.topic) }

@@ -1,0 +1,68 @@
+import Foundation
+import Logging
+import Providers
+import Registrations
+import Sealing
+
+/// What answers mean for the registrations.
+extension Deliverer {
+  /// Ends the registrations that have ended, keeps in mind which may have, and writes down what was refused. A
+  /// registration that was made again meanwhile stays, and so does every one while the database cannot be written:
+  /// the provider will say the same next time.
+  func keepBooks(
+    of deliveries: [Delivery], _ endings: [Ending], sentAfter began: Date, _ results: inout [DeliveryResult]
+  ) async {
+    var ending: [RegistrationBook.Failure] = []
+    var refused: [RegistrationBook.Failure] = []
+    var held: [(index: Int, death: RegistrationBook.Failure, reason: Reason, route: Route)] = []
+    var living: [(registration: RegistrationReference, route: Route)] = []
+    let mayHold = heldDeaths.mayHold
+    for (index, delivery) in deliveries.enumerated() {
+      if case .held(let reason, let route) = endings[index] {
+        held.append((index, delivery.failure(reason, sentAfter: began), reason, route))
+      }
+      switch results[index] {
+      case .ended(let reason): ending.append(delivery.failure(reason, sentAfter: began))
+      case .refused(let reason): refused.append(delivery.failure(reason))
+      case .delivered:
+        if mayHold, let route = providers.way(for: delivery.push)?.route {
+          living.append((delivery.registration, route))
+        }
+      case .queued, .unconfigured: break
+      }
+    }
+    var ended: Set<RegistrationReference> = []
+    do {
+      if !living.isEmpty { try await heldDeaths.release(living) }
+      if !held.isEmpty {
+        ended = try await heldDeaths.hold(held.map { ($0.death, $0.reason, $0.route) }, now: now())
+        for (index, death, reason, _) in held where ended.contains(death.registration) {
+          results[index] = .ended(reason)
+        }
+      }
+      if !ending.isEmpty { ended.formUnion(try await registrations.end(ending)) }
+      if !refused.isEmpty { try await registrations.note(refused) }
+    } catch {
+      logger.error("registrations could not be updated", metadata: ["error": "\(type(of: error))"])
+    }
+    for (index, delivery) in deliveries.enumerated() {
+      guard case .ended(let reason) = results[index] else { continue }
+      if ended.contains(delivery.registration) {
+        logger.info(
+          "registration ended",
+          metadata: ["reason": "\(reason)", "token": "\(PushToken.fingerprint(of: delivery.push.token))"])
+      } else {
+        results[index] = .refused(reason)
+      }
+    }
+  }
+}
+
+extension Delivery {
+  /// - Parameter began: FCM's answer is about the time when it was asked, APNs' about a time that it names.
+  fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> RegistrationBook.Failure {
+    var failure = RegistrationBook.Failure(registration, reason: reason.description)
+    if case .fcm = push { failure.holdsBefore = began }
+    return failure
+  }
+}

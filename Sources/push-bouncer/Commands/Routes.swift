@@ -1,0 +1,164 @@
+import ArgumentParser
+import AsyncHTTPClient
+import Delivery
+import Foundation
+import Logging
+import NIOCore
+import Operations
+import Providers
+import Registrations
+import Wire
+
+/// `routes ...`: the credentials that notifications go by, and what is held back on them.
+struct Routes: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Shows how the credentials fare, and believes a provider that calls many tokens dead.",
+    subcommands: [List.self, Trust.self])
+}
+
+extension Routes {
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract:
+        "Lists the credentials: how the running service finds them, and how many deaths are held back.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let configuration = try options.load()
+      let held = HeldByRoute(try await Store.with(configuration) { try await $0.book.held() })
+      let keys = KeyFolder(
+        directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
+        logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
+      ).load().credentials
+      let checks = await Self.checks(configuration.admin)
+      if checks == nil { note("the service does not answer on the operator's port: states are not known") }
+      let names = keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
+      let routes = (names + held.names.filter { !names.contains($0) }).map { name in
+        RouteReport(name: name, check: checks?[name], held: held[name])
+      }
+      options.show(
+        ["routes": .array(routes.map(\.json))],
+        routes.isEmpty ? "no credentials" : routes.map(\.line).joined(separator: "\n"))
+    }
+
+    /// What a service that runs here says of the credentials; nil if none does.
+    private static func checks(_ admin: Configuration.Admin) async -> JSON? {
+      let host = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][admin.host] ?? admin.host
+      let url =
+        "http://\(host.contains(":") && !host.hasPrefix("[") ? "[\(host)]" : host):\(admin.port)/readyz"
+      guard
+        let answer = try? await HTTPClient.shared.execute(HTTPClientRequest(url: url), timeout: .seconds(5)),
+        let body = try? await answer.body.collect(upTo: 1 << 20)
+      else { return nil }
+      return (try? JSON.parse(String(buffer: body)))?["checks"]
+    }
+  }
+
+  struct Trust: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Ends every registration whose death is held back on a credential.",
+      discussion: """
+        A provider that calls more than half of the tokens dead is not believed at once: a registration then ends \
+        only if the provider says the same again an hour later. Who knows that they are dead, as after moving in \
+        with old tokens, need not wait. What has been registered again meanwhile stays. Works while the service runs.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Argument(help: "The credential as /readyz and routes list name it, as in fcm:default.") var name: String
+
+    func run() async throws {
+      let (route, held, ended, stayed) = try await Store.with(options) { store in
+        let held = HeldByRoute(try await store.book.held())
+        let route = try held.find(name)
+        var (ended, stayed) = (0, 0)
+        for id in Set(held[route].map(\.routeID)) {
+          let end = try await store.book.endHeld(on: id)
+          ended += end.ended
+          stayed += end.stayed
+        }
+        return (route, held[route], ended, stayed)
+      }
+      options.show(
+        [
+          "route": .string(route), "held": .array(held.map(\.json)), "ended": .integer(Int64(ended)),
+          "stayed": .integer(Int64(stayed)),
+        ],
+        """
+        \(held.map { "\(route) \($0.line)" }.joined(separator: "\n"))
+        \(ended) registrations have ended\(stayed > 0 ? ", \(stayed) were registered again or gone already" : "")
+        """)
+    }
+  }
+}
+
+/// What is held back, by the credential.
+private struct HeldByRoute {
+  private let held: [String: [RegistrationBook.Held]]
+
+  init(_ held: [RegistrationBook.Held]) {
+    self.held = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }
+  }
+
+  /// The credentials on which anything is.
+  var names: [String] { held.keys.sorted() }
+
+  subscript(name: String) -> [RegistrationBook.Held] {
+    (held[name] ?? []).sorted {
+      ($0.target, $0.kind.rawValue, $0.reason) < ($1.target, $1.kind.rawValue, $1.reason)
+    }
+  }
+
+  /// The credential that the operator means; the provider need not be named if there is but one.
+  func find(_ name: String) throws -> String {
+    let found = names.filter { $0 == name || $0.hasSuffix(":\(name)") }
+    if let route = found.first, found.count == 1 { return route }
+    let those = found.isEmpty ? names : found
+    throw CommandError(
+      found.isEmpty
+        ? "nothing is held back on \(name)\(those.isEmpty ? ", nor on any other" : "; it is on: \(list(those))")"
+        : "\(name) is any of: \(list(those))")
+  }
+
+  private func list(_ names: [String]) -> String {
+    names.map { "\($0) (\(self[$0].map(\.count).reduce(0, +)))" }.joined(separator: ", ")
+  }
+}
+
+/// A credential in the list.
+private struct RouteReport {
+  let name: String
+  /// What `/readyz` says of it; nil if nobody has told.
+  let check: JSON?
+  let held: [RegistrationBook.Held]
+
+  private var provider: String { String(name.prefix { $0 != ":" }) }
+  private var count: Int { held.map(\.count).reduce(0, +) }
+
+  var json: JSON {
+    [
+      "name": .string(name), "provider": .string(provider), "state": check?["status"] ?? .null,
+      "reason": check?["reason"] ?? .null, "held": .integer(Int64(count)),
+      "held_deaths": .array(held.map(\.json)),
+    ]
+  }
+
+  var line: String {
+    let reason = (check?["reason"]?.string).map { " (\($0))" } ?? ""
+    let first = "\(name)  \(check?["status"]?.string ?? "not known")\(reason)  \(count) held"
+    return ([first] + held.map { "  \($0.line)" }).joined(separator: "\n")
+  }
+}
+
+extension RegistrationBook.Held {
+  fileprivate var json: JSON {
+    [
+      "target": .string(target), "kind": .string("\(kind)"), "reason": .string(reason),
+      "since": timestamp(since), "count": .integer(Int64(count)),
+    ]
+  }
+
+  fileprivate var line: String {
+    "\(target): \(count) of kind \(kind), \(reason), since \(since.formatted(.iso8601))"
+  }
+}

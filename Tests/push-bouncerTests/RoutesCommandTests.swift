@@ -1,0 +1,70 @@
+import Foundation
+import ProviderSimulator
+import Sealing
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+extension Chaos {
+  /// Deaths that are held back, as the operator meets them.
+  @Suite struct RoutesCommandTests {
+    @Test func `What is held back outlives a kill, and ends at the operator's word`() async throws {
+      try await Stage.test { stage in
+        var phones: [VirtualPhone] = []
+        // However slow this machine is, every answer is waited for.
+        try await stage.serve("--delivery.deadline", "60s") { running, server in
+          for _ in 0..<60 {
+            phones.append(Stage.phone(.fcm))
+            try await stage.register(phones[phones.count - 1], at: server)
+          }
+          for phone in phones { stage.simulator.setToken(phone.token, TokenRule(status: 404)) }
+          #expect(try await server.mark(phones).deleted.count == 20)
+          try await check(running, held: 40)
+          #expect(running.logged.contains("push-bouncer routes trust fcm:default"))
+          running.send(SIGKILL)
+          #expect(await running.status() == SIGKILL)
+        }
+        let doctor = try await stage.place.run(
+          "doctor", "--json", "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint",
+          stage.simulator.apnsEndpoint, "--fcm.endpoint", stage.simulator.fcmEndpoint)
+        #expect(doctor.output.contains("routes trust fcm:default"))
+        try await stage.serve("--delivery.deadline", "60s") { running, server in
+          try await check(running, held: 40)
+          let wrong = try await stage.place.run("routes", "trust", "apns:simulator")
+          #expect(wrong.status == 1)
+          #expect(wrong.errors.contains("fcm:default (40)"))
+          let list = try await stage.place.run(
+            "routes", "list", "--json", "--admin.port", "\(running.port(of: "admin") ?? 0)")
+          guard case .array(let routes)? = try list.json["routes"] else {
+            Issue.record("\(list.output)")
+            return
+          }
+          #expect(routes.map { $0["name"]?.string } == ["apns:simulator", "fcm:default"])
+          #expect(routes.map { $0["held"]?.integer } == [0, 40])
+          #expect(routes.map { $0["state"]?.string } == ["unknown", "failing"])
+
+          let trusted = try await stage.place.run("routes", "trust", "fcm:default", "--json")
+          #expect(try trusted.json["ended"]?.integer == 40)
+          #expect(try trusted.json["stayed"]?.integer == 0)
+          try await check(running, held: nil)
+          // Their server is told.
+          #expect(try await server.mark(phones).deleted.count == 60)
+          #expect(try await stage.place.run("routes", "trust", "default").status == 1)
+        }
+      }
+    }
+
+    /// Waits until `/readyz` and `/metrics` tell that so many are held back, and the route's state with it.
+    private func check(_ running: Running, held: Int64?) async throws {
+      try await eventually("\(held ?? 0) held", within: .seconds(60)) {
+        let check = try await running.call("admin", path: "/readyz").json["checks"]?["fcm:default"]
+        let metrics = try await running.call("admin", path: "/metrics").text
+        let gauge = metrics.split(separator: "\n").first { $0.hasPrefix("push_bouncer_held_deaths{") }
+        return check?["held_deaths"]?.integer == held
+          && (check?["status"]?.string == "failing") == (held != nil)
+          && gauge?.split(separator: " ").last.flatMap { Int64($0) } == held
+      }
+    }
+  }
+}
