@@ -69,7 +69,7 @@ let package = Package(
         .embedInCode("0009_nextcloud_login_flows.sql"),
         .embedInCode("0010_nextcloud_devices.sql"), .embedInCode("0011_outbox_shares.sql"),
         .embedInCode("0012_held_deaths.sql"),
-        .embedInCode("0016_realm_release.sql"),
+        .embedInCode("0013_realm_release.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(
@@ -82,7 +82,7 @@ let package = Package(
         .embedInCode("0009_nextcloud_login_flows.sql"),
         .embedInCode("0010_nextcloud_devices.sql"), .embedInCode("0011_outbox_shares.sql"),
         .embedInCode("0012_held_deaths.sql"),
-        .embedInCode("0016_realm_release.sql"),
+        .embedInCode("0013_realm_release.sql"),
       ],
       swiftSettings: swiftSettings),
     .target(

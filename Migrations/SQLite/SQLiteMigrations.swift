@@ -21,6 +21,6 @@ public enum SQLiteMigrations {
     Migration(10, "nextcloud_devices", PackageResources._010_nextcloud_devices_sql),
     Migration(11, "outbox_shares", PackageResources._011_outbox_shares_sql),
     Migration(12, "held_deaths", PackageResources._012_held_deaths_sql),
-    Migration(16, "realm_release", PackageResources._016_realm_release_sql),
+    Migration(13, "realm_release", PackageResources._013_realm_release_sql),
   ]
 }
