@@ -1,3 +1,4 @@
+public import Foundation
 internal import HTTPTypes
 public import Hummingbird
 public import Registrations
@@ -26,12 +27,12 @@ public struct Backend: Sendable {
   public init(
     accounts: Accounts, devices: Devices, loginFlows: NextcloudLoginFlows, token: String?,
     notify: @escaping @Sendable (User, Message) async throws -> [PartResult],
-    realmsChanged: @escaping @Sendable () -> Void
+    realmsChanged: @escaping @Sendable () -> Void, now: @escaping @Sendable () -> Date
   ) {
     self.accounts = accounts
     self.devices = devices
     self.loginFlows = loginFlows
-    self.token = token.map { BearerToken($0, name: "backend.token") }
+    self.token = token.map { BearerToken($0, name: "backend.token", now: now) }
     self.notify = notify
     self.realmsChanged = realmsChanged
   }
@@ -55,7 +56,7 @@ public struct Backend: Sendable {
     func handle(
       _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
     ) async throws -> Response {
-      try token.check(request)
+      try token.check(request, from: context.clientAddress)
       return try await next(request, context)
     }
   }

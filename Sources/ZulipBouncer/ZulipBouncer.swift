@@ -72,7 +72,10 @@ public struct ZulipBouncer: Sendable {
   let registrations: RateLimiter<Int64>
   let pace: NotificationPace
   let perAddress: RateLimiter<ClientAddress>
+  let signIns: SignInGuard
+  /// Calls to the hosts of servers that have lost their key: of each, and of all that are known or are not.
   let challenges: RateLimiter<String>
+  let allChallenges: RateLimiter<Bool>
 
   /// A bouncer by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {
@@ -86,7 +89,9 @@ public struct ZulipBouncer: Sendable {
     registrations = RateLimiter(configuration.rateLimitOfRegistrations, now: dependencies.now)
     pace = NotificationPace(configuration.notificationsPerServer, now: dependencies.now)
     perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
-    challenges = RateLimiter(RateLimit(calls: 30, seconds: 86_400), now: dependencies.now)
+    signIns = SignInGuard(now: dependencies.now)
+    challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: dependencies.now)
+    allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: dependencies.now)
   }
 
   /// Adds the routes.

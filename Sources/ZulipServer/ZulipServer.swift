@@ -63,12 +63,14 @@ public struct ZulipServer: Sendable {
   let configuration: Configuration
   let dependencies: Dependencies
   let perUser: RateLimiter<Int64>
+  let signIns: SignInGuard
 
   /// A server by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {
     self.configuration = configuration
     self.dependencies = dependencies
     perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
+    signIns = SignInGuard(now: dependencies.now)
   }
 
   /// Adds the routes.

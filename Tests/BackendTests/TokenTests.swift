@@ -54,6 +54,28 @@ import Wire
     }
   }
 
+  @Test("cannot be guessed at for long, and who has it is let in all the same")
+  func guessing() async throws {
+    try await Host.test { host in
+      for number in 0...20 {
+        let answer = try await host.call(
+          .put, "realms/x", authorization: "Bearer \(number)", from: "192.0.2.1")
+        #expect(answer.status == 401)
+      }
+      for authorization in ["Bearer 21", "Bearer \(Host.token)"] {
+        let answer = try await host.call(.put, "realms/x", authorization: authorization, from: "192.0.2.1")
+        #expect(answer.status == 429)
+        #expect(answer.headers[.retryAfter] == "2.0")
+      }
+      #expect(try await host.call(.put, "realms/x").status == 400)
+      // Without one at all nothing was guessed.
+      for _ in 0..<30 {
+        #expect(try await host.call(.put, "realms/x", authorization: nil, from: "192.0.2.2").status == 401)
+      }
+      #expect(try await host.call(.put, "realms/x", from: "192.0.2.2").status == 400)
+    }
+  }
+
   @Test("opens nothing that is not there")
   func unknownPath() async throws {
     try await Host.test { host in

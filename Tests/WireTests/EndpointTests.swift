@@ -225,6 +225,5 @@ import Testing
     memory.set(70, for: 7, now: 11)
     memory.set(71, for: 7, now: 22)
     #expect(memory.value(of: 7) == 71)
-    #expect(memory.value(of: 1) == nil)
   }
 }

@@ -72,6 +72,32 @@ struct AuthenticationTests {
     }
   }
 
+  @Test("with wrong keys are held up, and neither those with the right one nor a server that repeats its own")
+  func guessing() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      func call(_ key: String, from address: String) async throws -> Answer {
+        try await bouncer.call(
+          "server/analytics/status", .get,
+          authorization: "Basic " + Base64.encode("\(server.id):\(key)".utf8),
+          from: address)
+      }
+      for number in 0...20 { #expect(try await call("\(number)", from: "192.0.2.1").status == 401) }
+      for key in ["21", server.key] {
+        let answer = try await call(key, from: "192.0.2.1")
+        #expect(answer.status == 429 && answer.code == "RATE_LIMIT_HIT")
+        #expect(answer.headers[.retryAfter] == "2.0")
+      }
+      // Nobody locks a server out, from however many addresses.
+      for number in 0..<120 { _ = try await call("x", from: "198.51.100.\(number)") }
+      #expect(try await call(server.key, from: "192.0.2.2").status == 200)
+      for _ in 0..<50 { #expect(try await call("rotated", from: "192.0.2.3").status == 401) }
+      #expect(try await call(server.key, from: "192.0.2.3").status == 200)
+      bouncer.clock.advance(2)
+      #expect(try await call(server.key, from: "192.0.2.1").status == 200)
+    }
+  }
+
   @Test("may spell their id as Python reads it")
   func leniency() async throws {
     try await Bouncer.test { bouncer in

@@ -91,8 +91,7 @@ public struct NextcloudServer: Sendable {
   let perAddress: RateLimiter<ClientAddress>
   /// Of apps that ask whether they were let in, as each does every second.
   let polls: RateLimiter<ClientAddress>
-  /// Of people who try to sign in.
-  let signIns: RateLimiter<ClientAddress>
+  let signIns: SignInGuard
 
   /// A server by its parts.
   public init(configuration: Configuration, dependencies: Dependencies) {
@@ -101,7 +100,7 @@ public struct NextcloudServer: Sendable {
     perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
     perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
     polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: dependencies.now)
-    signIns = RateLimiter(RateLimit(calls: 20, seconds: 60), now: dependencies.now)
+    signIns = SignInGuard(now: dependencies.now)
   }
 
   /// Adds the routes.

@@ -23,8 +23,8 @@ public struct OperatorRoutes: Sendable {
       let (status, document) = await readiness.report()
       return Self.json(status == .unavailable ? .serviceUnavailable : .ok, document)
     }
-    router.endpoint("/metrics", .get) { request, _ in
-      try token?.check(request)
+    router.endpoint("/metrics", .get) { request, context in
+      try token?.check(request, from: context.clientAddress)
       return Response(
         status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
         body: ResponseBody(byteBuffer: ByteBuffer(string: await metrics.text())))

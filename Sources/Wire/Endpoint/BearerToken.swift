@@ -1,5 +1,5 @@
 internal import Crypto
-internal import Foundation
+public import Foundation
 internal import HTTPTypes
 public import Hummingbird
 
@@ -7,22 +7,32 @@ public import Hummingbird
 public struct BearerToken: Sendable {
   private let hash: SHA256Digest
   private let name: String
+  private let signIns: SignInGuard
 
   /// - Parameter name: the key of the configuration that holds it, for who comes without.
-  public init(_ token: String, name: String) {
+  public init(_ token: String, name: String, now: @escaping @Sendable () -> Date = { Date() }) {
     hash = Self.hash(token[...])
     self.name = name
+    signIns = SignInGuard(now: now)
   }
 
-  /// Refuses with 401 a request that does not show the token.
-  public func check(_ request: Request) throws(APIError) {
-    let shown = request.headers[.authorization].flatMap { $0.dropping(prefix: "bearer ") }
-    // Hashes are of one length, and comparing them takes the same time wherever they differ.
-    guard let shown, Self.hash(shown) == hash else {
-      throw APIError(
-        .unauthorized, code: "UNAUTHORIZED", "Not logged in: \(name) wanted as a bearer token",
-        headers: [.wwwAuthenticate: "Bearer"])
+  /// Refuses with 401 a request that does not show the token, and with 429 one from where many others were shown.
+  public func check(_ request: Request, from address: ClientAddress) throws(APIError) {
+    guard let shown = request.headers[.authorization].flatMap({ $0.dropping(prefix: "bearer ") }) else {
+      throw refusal
     }
+    let attempt = SignInGuard.Attempt(from: address, account: name, secret: String(shown))
+    try signIns.admit(attempt)
+    // Hashes are of one length, and comparing them takes the same time wherever they differ.
+    let isRight = Self.hash(shown) == hash
+    signIns.note(attempt, isRight: isRight)
+    if !isRight { throw refusal }
+  }
+
+  private var refusal: APIError {
+    APIError(
+      .unauthorized, code: "UNAUTHORIZED", "Not logged in: \(name) wanted as a bearer token",
+      headers: [.wwwAuthenticate: "Bearer"])
   }
 
   private static func hash(_ text: Substring) -> SHA256Digest { SHA256.hash(data: Data(text.utf8)) }

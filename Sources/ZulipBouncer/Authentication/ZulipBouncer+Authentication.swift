@@ -27,7 +27,7 @@ extension ZulipBouncer {
     limit: RateLimiter<Int64>?, _ handler: @escaping ServerHandler
   ) -> Router<WireContext>.Handler {
     { request, context in
-      let server = try await authenticate(request)
+      let server = try await authenticate(request, from: context.clientAddress)
       let standing = try limit?.check(server.id) ?? [:]
       dependencies.requestTimes.note(server: server.id)
       var response = try await handler(server, request, context)
@@ -36,12 +36,16 @@ extension ZulipBouncer {
     }
   }
 
-  private func authenticate(_ request: Request) async throws -> RemoteServer {
+  private func authenticate(_ request: Request, from address: ClientAddress) async throws -> RemoteServer {
     let credentials = try BasicCredentials(of: request)
     let role = credentials.user
     guard !role.contains("@") else { throw APIError("Must validate with valid Zulip server API key") }
     guard let uuid = UUID(pythonText: role) else { throw APIError.unknownServer(role) }
-    switch try await dependencies.servers.authenticate(uuid: uuid, key: credentials.password) {
+    let attempt = SignInGuard.Attempt(from: address, account: uuid.uuidString, secret: credentials.password)
+    try signIns.admit(attempt)
+    let result = try await dependencies.servers.authenticate(uuid: uuid, key: credentials.password)
+    signIns.note(attempt, isRight: result.isRight)
+    switch result {
     case .authenticated(let server): return server
     case .unknown: throw APIError.unknownServer(role)
     case .wrongKey: throw APIError.unauthorized(APIError.wrongKeyText(role))
@@ -67,6 +71,15 @@ extension ZulipBouncer {
         guard response.status.kind == .serverError else { throw error }
         throw APIError.rateLimited(retryAfter: response.headers[.retryAfter] ?? "5")
       }
+    }
+  }
+}
+
+extension RemoteServers.Authentication {
+  fileprivate var isRight: Bool {
+    switch self {
+    case .authenticated, .deactivated: true
+    case .unknown, .wrongKey: false
     }
   }
 }

@@ -9,7 +9,7 @@ extension ZulipServer {
   /// For calls of a signed-in user: so many per user (`spec/zulip.md` A.6, A.7).
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     { request, context in
-      let user = try await authenticate(request)
+      let user = try await authenticate(request, from: context.clientAddress)
       let standing = try perUser.check(user.id)
       var response = try await handler(user, request, context)
       response.headers.append(contentsOf: standing)
@@ -17,7 +17,7 @@ extension ZulipServer {
     }
   }
 
-  private func authenticate(_ request: Request) async throws -> User {
+  private func authenticate(_ request: Request, from address: ClientAddress) async throws -> User {
     guard request.headers[.authorization] != nil else {
       throw APIError.unauthorized("Not logged in: API authentication or user session required")
     }
@@ -25,9 +25,15 @@ extension ZulipServer {
     let key = credentials.password.strippingWhitespace()
     guard Accounts.isAPIKey(key) else { throw APIError.unauthorized("Malformed API key") }
     let email = credentials.user.strippingWhitespace()
+    let attempt = SignInGuard.Attempt(from: address, account: email, secret: key)
+    try signIns.admit(attempt)
     switch try await dependencies.accounts.authenticate(email: email, apiKey: key) {
-    case .authenticated(let user): return user
-    case .invalid: throw APIError.unauthorized("Invalid API key")
+    case .authenticated(let user):
+      signIns.note(attempt, isRight: true)
+      return user
+    case .invalid:
+      signIns.note(attempt, isRight: false)
+      throw APIError.unauthorized("Invalid API key")
     }
   }
 }

@@ -94,7 +94,7 @@ struct BouncerService {
       accounts: builtIn.accounts, devices: builtIn.devices, loginFlows: store.nextcloudLoginFlows,
       token: configuration.backendToken,
       notify: Backend.ways(builtIn, nextcloud),
-      realmsChanged: { builtIn.realms?.request() })
+      realmsChanged: { builtIn.realms?.request() }, now: now)
 
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },

@@ -72,9 +72,10 @@ struct Host: Sendable {
           .init(name, try asked.notify(user, payload).map { Self.sent })
         }
       },
-      realmsChanged: { asked.changeRealms() })
+      realmsChanged: { asked.changeRealms() }, now: now)
     let router = Router(context: WireContext.self)
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(
+      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     backend.addRoutes(to: router)
     var logger = Logger(label: "test")
     logger.logLevel = .critical
@@ -90,9 +91,10 @@ struct Host: Sendable {
   /// Calls a path below `/backend/v1/`.
   func call(
     _ method: HTTPRequest.Method, _ path: String, authorization: String? = "Bearer \(Self.token)",
-    body: [UInt8] = []
+    from address: String? = nil, body: [UInt8] = []
   ) async throws -> Answer {
     var headers: HTTPFields = [:]
+    headers[.xForwardedFor] = address
     headers[.authorization] = authorization
     let response = try await client.executeRequest(
       uri: "/backend/v1/\(path)", method: method, headers: headers, body: ByteBuffer(bytes: body))

@@ -96,7 +96,8 @@ struct Instance: Sendable {
         accounts: accounts, loginFlows: loginFlows, keys: keys, registrations: registrations,
         notifications: notifications, sender: sender, now: now))
     let router = Router(context: WireContext.self)
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(
+      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     server.addRoutes(to: router)
     let realm = try await accounts.put(
       realm: UUID(), name: "Cloud", url: "https://cloud.example.org", requiresE2EE: nil

@@ -119,7 +119,8 @@ final class Bouncer: Sendable {
     let parts = try await Parts(providers: configuration, configure)
     defer { withExtendedLifetime(parts.test) {} }
     let router = Router(context: WireContext.self)
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(
+      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     parts.bouncer.addRoutes(to: router)
     var logger = Logger(label: "test")
     logger.logLevel = .critical
@@ -157,10 +158,11 @@ extension Bouncer {
   /// Calls an endpoint below `/api/v1/remotes/`.
   func call(
     _ endpoint: String, _ method: HTTPRequest.Method = .post, authorization: String? = nil,
-    type: String? = nil,
+    type: String? = nil, from address: String? = nil,
     body: [UInt8] = []
   ) async throws -> Answer {
     var headers: HTTPFields = [:]
+    headers[.xForwardedFor] = address
     headers[.authorization] = authorization
     headers[.contentType] = type
     let response = try await client.executeRequest(

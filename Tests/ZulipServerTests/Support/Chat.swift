@@ -115,7 +115,8 @@ final class Chat: Sendable {
         unregistrar: isThere ? unregistrar : nil, notifier: notifier,
         now: now))
     let router = Router(context: WireContext.self)
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(
+      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     server.addRoutes(to: router)
     // Long polls and the registrar run beside each other: a real listener.
     let application = Application(router: router, logger: logger)

@@ -9,68 +9,103 @@ extension NextcloudServer {
 
   /// For calls of a signed-in user: so many per user. Who is not signed in is told so before anything else.
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
-    answering { request, call in
-      guard let login = try await login(request) else {
-        try count(call.context.clientAddress.source, by: perAddress)
+    answering { request, context in
+      guard let login = try await signIn(request, from: context.clientAddress) else {
         throw OCSAnswer.notLoggedIn
       }
       try Self.checkForgery(request)
-      let standing = try count(login.user.id, by: perUser)
-      var answer = try await handler(login, call)
-      answer.headers.append(contentsOf: standing)
-      return answer
+      return (login, try perUser.check(login.user.id))
+    } with: { (login: NextcloudLogin, call) in
+      try await handler(login, call)
     }
   }
 
-  /// For calls of anybody: those of who is not signed in so many per address. Credentials that are wrong, or
-  /// not valid any more, are never taken for none: an app has to hear that it was signed out.
+  /// For calls of anybody. Credentials that are wrong, or not valid any more, are never taken for none: an app
+  /// has to hear that it was signed out.
   func open(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
-    answering { request, call in
-      try Self.checkForgery(request)
-      let login = try await login(request)
-      if let login {
-        try count(login.user.id, by: perUser)
-      } else {
-        try count(call.context.clientAddress.source, by: perAddress)
-      }
+    answering { request, context in
+      let login = try await signIn(request, from: context.clientAddress)
       guard login != nil || request.headers[.authorization] == nil else { throw OCSAnswer.notLoggedIn }
-      return try await handler(login, call)
+      try Self.checkForgery(request)
+      if let login { try perUser.check(login.user.id) }
+      return (login, [:])
+    } with: { (login: NextcloudLogin?, call) in
+      try await handler(login, call)
     }
   }
 
-  private func answering(
-    _ body: @escaping @Sendable (Request, OCSRequest) async throws -> OCSAnswer
+  /// Answers a request that is let in, of which nothing else is looked at before.
+  ///
+  /// - Parameter admit: lets it in, and says who calls and how they stand with their limit.
+  private func answering<Caller: Sendable>(
+    _ admit: @escaping @Sendable (Request, WireContext) async throws -> (Caller, HTTPFields),
+    with handler: @escaping @Sendable (Caller, OCSRequest) async throws -> OCSAnswer
   ) -> Router<WireContext>.Handler {
     { request, context in
+      let (caller, standing): (Caller, HTTPFields)
+      do {
+        (caller, standing) = try await admit(request, context)
+      } catch {
+        return try Self.response(
+          to: error, OCSFormat(ofRefused: request), OCSVersion(path: request.uri.path) ?? .v2)
+      }
       let call = try await OCSRequest(request, context, limit: configuration.maximumBodyBytes)
       do {
-        return try await body(request, call).response(call.format, call.version)
-      } catch let answer as OCSAnswer {
+        var answer = try await handler(caller, call)
+        answer.headers.append(contentsOf: standing)
         return answer.response(call.format, call.version)
-      } catch let error as APIError where error.status != .serviceUnavailable {
-        return OCSAnswer(error.status, data: ["message": .string(error.message)], message: error.message)
-          .response(call.format, call.version)
-      } catch is ForgedRequest {
-        return ForgedRequest.response
+      } catch {
+        return try Self.response(to: error, call.format, call.version)
       }
+    }
+  }
+
+  private static func response(
+    to error: any Error, _ format: OCSFormat, _ version: OCSVersion
+  ) throws -> Response {
+    switch error {
+    case let answer as OCSAnswer:
+      return answer.response(format, version)
+    case let error as APIError where error.status != .serviceUnavailable:
+      var answer = OCSAnswer(
+        error.status, data: ["message": .string(error.message)], message: error.message)
+      answer.headers = error.headers
+      return answer.response(format, version)
+    case is ForgedRequest:
+      return ForgedRequest.response
+    default:
+      throw error
     }
   }
 
   /// Who has signed in: with `username:app-password` (or an email, or an API key) as Basic credentials, or
-  /// with an app password as a bearer token, as Nextcloud has it.
-  private func login(_ request: Request) async throws -> NextcloudLogin? {
-    let accounts = dependencies.accounts
+  /// with an app password as a bearer token, as Nextcloud has it. Calls without either are limited per address.
+  private func signIn(_ request: Request, from address: ClientAddress) async throws -> NextcloudLogin? {
+    let (account, secret): (String?, String)
     if let token = Self.bearer(request) {
-      return try await accounts.login(appPassword: token).map(NextcloudLogin.init)
+      (account, secret) = (nil, token)
+    } else if let credentials = try? BasicCredentials(of: request) {
+      (account, secret) = (credentials.user, credentials.password)
+    } else {
+      try perAddress.check(address.source)
+      return nil
     }
-    guard let credentials = try? BasicCredentials(of: request) else { return nil }
-    if Accounts.isAPIKey(credentials.password) {
-      return try await accounts.authenticate(login: credentials.user, apiKey: credentials.password).map {
+    let attempt = SignInGuard.Attempt(from: address, account: account, secret: secret)
+    try signIns.admit(attempt)
+    let login = try await login(account, secret)
+    signIns.note(attempt, isRight: login != nil)
+    return login
+  }
+
+  private func login(_ account: String?, _ secret: String) async throws -> NextcloudLogin? {
+    let accounts = dependencies.accounts
+    if let account, Accounts.isAPIKey(secret) {
+      return try await accounts.authenticate(login: account, apiKey: secret).map {
         NextcloudLogin(user: $0, appPassword: nil)
       }
     }
-    guard let found = try await accounts.login(appPassword: credentials.password),
-      found.user.answers(to: credentials.user)
+    guard let found = try await accounts.login(appPassword: secret),
+      account.map(found.user.answers) ?? true
     else { return nil }
     return NextcloudLogin(found)
   }
@@ -83,17 +118,6 @@ extension NextcloudServer {
   private static func checkForgery(_ request: Request) throws {
     guard request.headers[.ocsAPIRequest]?.isEmpty == false || bearer(request) != nil else {
       throw ForgedRequest()
-    }
-  }
-
-  @discardableResult
-  private func count<Key>(_ key: Key, by limiter: RateLimiter<Key>) throws(OCSAnswer) -> HTTPFields {
-    do {
-      return try limiter.check(key)
-    } catch {
-      var answer = OCSAnswer(error.status, message: error.message)
-      answer.headers = error.headers
-      throw answer
     }
   }
 }

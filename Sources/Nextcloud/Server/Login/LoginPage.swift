@@ -23,7 +23,7 @@ enum LoginPage: Sendable {
   /// Why the user is asked again.
   enum Fault: String, Sendable {
     case wrongKey = "There is no such account, or this is not its key."
-    case tooManyTries = "There were too many tries. Wait for a minute, then try again."
+    case tooManyTries = "There were too many tries. Wait for some minutes, then try again."
     case tooLate = "That took too long. Sign in again."
   }
 

@@ -70,14 +70,16 @@ extension NextcloudServer {
     return try await page(context) { flow in
       let proof = field("proof")
       if !proof.isEmpty { return try await grant(flow, proof: proof, token: Self.token(context)) }
-      let login = field("login")
-      if signIns.count(context.clientAddress.source).retryAfter != nil {
+      let (login, key) = (field("login").strippingWhitespace(), field("key").strippingWhitespace())
+      let attempt = SignInGuard.Attempt(from: context.clientAddress, account: login, secret: key)
+      do {
+        try signIns.admit(attempt)
+      } catch {
         return .signIn(client: flow.client, login: login, fault: .tooManyTries)
       }
-      guard
-        let user = try await dependencies.accounts.authenticate(
-          login: login.strippingWhitespace(), apiKey: field("key").strippingWhitespace())
-      else { return .signIn(client: flow.client, login: login, fault: .wrongKey) }
+      let user = try await dependencies.accounts.authenticate(login: login, apiKey: key)
+      signIns.note(attempt, isRight: user != nil)
+      guard let user else { return .signIn(client: flow.client, login: login, fault: .wrongKey) }
       return .grant(
         client: flow.client, account: user.username,
         proof: dependencies.loginFlows.proof(of: user.id, for: flow))

@@ -1,3 +1,5 @@
+internal import HTTPTypes
+internal import Hummingbird
 internal import Wire
 
 /// How an OCS answer is written: as the parameter `format` says, else the first known type of the `Accept`
@@ -12,6 +14,16 @@ enum OCSFormat: String, Sendable, CaseIterable {
     }
     self =
       (accept ?? "").utf8.split(separator: UInt8(ascii: ",")).lazy.compactMap(Self.init(type:)).first ?? .xml
+  }
+
+  /// Bytes of a query and of an `Accept` header that are looked at for a request that is refused.
+  private static let maximumOfRefused = 512
+
+  /// The format of an answer to who is not let in, for which little is looked at.
+  init(ofRefused request: Request) {
+    let query = (request.uri.query).flatMap { $0.utf8.count <= Self.maximumOfRefused ? $0 : nil }
+    let accept = request.headers[.accept].flatMap { $0.utf8.count <= Self.maximumOfRefused ? $0 : nil }
+    self.init(parameter: OCSRequest.parameter("format", ofQuery: query), accept: accept)
   }
 
   /// The format of a media type; nil for one that is none.
