@@ -169,7 +169,7 @@ struct SealedRows {
         readable.insert("notification \(index) \(entry.notification)")
       }
       if let key = try? await keys.key(of: user.id) {
-        let publicKey = try await keys.publicKey(of: user.id)
+        let publicKey = try await keys.publicKey(of: user.id, making: false)
         readable.insert("key \(index) \(publicKey == key.publicKey.pem)")
       }
       let realm = try #require(try await accounts.find(realm: Self.uuid(index)))

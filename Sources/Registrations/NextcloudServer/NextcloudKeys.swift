@@ -40,10 +40,12 @@ public final class NextcloudKeys: Sendable {
   }
 
   /// The public half, in PEM with a newline at its end, as apps and proxies are told it.
-  public func publicKey(of user: Int64) async throws -> String {
+  ///
+  /// - Parameter making: whether the pair is made if there is none; else there is nil then.
+  public func publicKey(of user: Int64, making: Bool) async throws -> String? {
     let statement = Statement("SELECT public_key FROM nextcloud_keys WHERE user_id = $1", .integer(user))
     if let row = try await database.read({ try $0.query(statement).first }) { return try row.text(0) }
-    return try await key(of: user).publicKey.pem
+    return making ? try await key(of: user).publicKey.pem : nil
   }
 
   private func make(for user: Int64) async throws -> RSAPrivateKey {

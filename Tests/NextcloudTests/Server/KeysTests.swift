@@ -22,7 +22,7 @@ import Wire
         return try await group.reduce(into: Set<RSAPublicKey>()) { $0.insert($1) }
       }
       #expect(keys.count == 1)
-      #expect(try await instance.keys.publicKey(of: app.user.id) == keys.first?.pem)
+      #expect(try await instance.keys.publicKey(of: app.user.id, making: true) == keys.first?.pem)
     }
   }
 
@@ -42,12 +42,12 @@ import Wire
   @Test func `a key that does not open is an error and is not replaced`() async throws {
     try await Instance.test { instance in
       let app = try await instance.user()
-      let pem = try await instance.keys.publicKey(of: app.user.id)
+      let pem = try await instance.keys.publicKey(of: app.user.id, making: true)
       let wrong = NextcloudKeys(
         database: instance.database, storageKey: StorageKey(bytes: [UInt8](repeating: 6, count: 32)),
         now: { Date() })
       await #expect(throws: DatabaseError.self) { try await wrong.key(of: app.user.id) }
-      #expect(try await instance.keys.publicKey(of: app.user.id) == pem)
+      #expect(try await instance.keys.publicKey(of: app.user.id, making: true) == pem)
     }
   }
 

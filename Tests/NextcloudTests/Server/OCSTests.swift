@@ -166,9 +166,15 @@ import Wire
     }
   }
 
-  @Test func `anybody may know a user's key, which is made when it is first asked for`() async throws {
+  @Test func `anybody may know a user's key, which is made when the user first needs it`() async throws {
     try await Instance.test { instance in
       let app = try await instance.user()
+      let another = try await instance.user("bob", id: 11)
+      for _ in 0..<2 {
+        #expect(try await instance.call(.get, "identityproof/key/alice").status == 404)
+        #expect(try await another.call(.get, "identityproof/key/alice").status == 404)
+      }
+      #expect(try await app.call(.get, "identityproof/key/alice").status == 200)
       let answer = try await instance.call(.get, "identityproof/key/alice")
       #expect(answer.status == 200)
       let pem = try #require(answer.data?["public"]?.string)
@@ -182,9 +188,10 @@ import Wire
       }
       let (dotted, _, _) = try await instance.accounts.put(
         .init(email: "x@example.org", username: "x@y.z"), userID: 20, realm: instance.realm.uuid)
+      let pemOfDotted = try await instance.keys.key(of: dotted.id).publicKey.pem
       #expect(
         try await instance.call(.get, "identityproof/key/x%40y.z").data?["public"]?.string
-          == instance.keys.publicKey(of: dotted.id))
+          == pemOfDotted)
     }
   }
 
@@ -272,6 +279,7 @@ import Wire
     ) { instance in
       let app = try await instance.user()
       let bob = try await instance.user("bob", id: 11)
+      _ = try await instance.keys.key(of: app.user.id)
       for _ in 0..<2 { #expect(try await app.call(.delete, SignedIn.push).status == 200) }
       let answer = try await app.call(.delete, SignedIn.push)
       #expect(answer.status == 429)
@@ -287,6 +295,37 @@ import Wire
       instance.clock.advance(60)
       #expect(try await app.call(.delete, SignedIn.push).status == 200)
       #expect(try await instance.call(.get, "identityproof/key/alice").status == 200)
+    }
+  }
+
+  @Test func `who tries app passwords is held up before anything of the call is read`() async throws {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      func call(_ authorization: String, from address: String, form: [(String, String)]? = nil) async throws
+        -> Instance.Answer
+      {
+        var headers: HTTPFields = [.authorization: authorization]
+        headers[.xForwardedFor] = address
+        return try await instance.call(.post, SignedIn.push, form: form, headers: headers)
+      }
+      for number in 0...20 {
+        let secret = number % 2 == 0 ? "Bearer \(number)" : SignedIn.basic("alice", "\(number)")
+        let answer = try await call(secret, from: "192.0.2.1")
+        #expect((answer.status, answer.meta?["statuscode"]?.integer) == (401, 997))
+      }
+      // Larger than what is read of any: it is not.
+      let large = [("a", String(repeating: "x", count: 2 << 20))]
+      let right = SignedIn.basic("alice", app.password)
+      for authorization in [right, "Bearer \(app.password)", "Bearer x"] {
+        let answer = try await call(authorization, from: "192.0.2.1", form: large)
+        #expect(answer.status == 429)
+        #expect(answer.meta?["statuscode"]?.integer == 429)
+        #expect(answer.headers[.retryAfter] == "2.0")
+      }
+      #expect(try await call(right, from: "192.0.2.2").status == 400)
+      #expect(try await call(right, from: "192.0.2.2", form: large).status == 413)
+      instance.clock.advance(2)
+      #expect(try await call(right, from: "192.0.2.1").status == 400)
     }
   }
 }
