@@ -11,6 +11,10 @@ extension NextcloudProxy {
     public var apps: NextcloudApps
     /// `nextcloud.rate_limit.per_address`
     public var rateLimitPerAddress: RateLimit?
+    /// `nextcloud.new_devices_per_address`
+    public var newDevicesPerAddress: RateLimit?
+    /// Notifications of a device that are sent at once, the rest at that pace. What FCM takes for one in a minute.
+    public var notificationsPerDevice: RateLimit?
     /// `nextcloud.deadline`
     public var deadline: Duration
     /// `http.max_body_bytes`
@@ -24,6 +28,8 @@ extension NextcloudProxy {
     public init() {
       apps = NextcloudApps()
       rateLimitPerAddress = RateLimit(calls: 6000, seconds: 60)
+      newDevicesPerAddress = RateLimit(calls: 1000, seconds: 3600)
+      notificationsPerDevice = RateLimit(calls: 240, seconds: 60)
       deadline = .seconds(3)
       maximumBodyBytes = 1 << 20
       maximumNotificationsBytes = 16 << 20

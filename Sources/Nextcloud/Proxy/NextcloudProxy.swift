@@ -11,6 +11,8 @@ public struct NextcloudProxy: Sendable {
   let dependencies: Dependencies
   let unknownApps: UnknownApps
   let sent: SentNotifications
+  let newDevices: RateLimiter<ClientAddress>
+  let pace: CellRate<Int64>
   private let devicesPerAddress: RateLimiter<ClientAddress>
   private let notificationsPerAddress: RateLimiter<ClientAddress>
 
@@ -21,6 +23,8 @@ public struct NextcloudProxy: Sendable {
     let now = dependencies.now
     unknownApps = UnknownApps(now: now)
     sent = SentNotifications(now: now)
+    newDevices = RateLimiter(configuration.newDevicesPerAddress, now: now)
+    pace = CellRate(configuration.notificationsPerDevice, windows: 1, now: now)
     devicesPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
     notificationsPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
   }

@@ -157,6 +157,7 @@ extension Configuration {
       defaultApp: reader.optionalText("nextcloud.default_app"),
       deadline: try reader.duration("nextcloud.deadline"),
       rateLimitPerAddress: try reader.rate("nextcloud.rate_limit.per_address"),
+      newDevicesPerAddress: try reader.rate("nextcloud.new_devices_per_address"),
       subscriptionServer: try requiredAddress("nextcloud.subscription_server", reader),
       subscriptionKey: reader.optionalText("nextcloud.subscription_key"))
   }

@@ -182,6 +182,8 @@ public struct Configuration: Sendable {
     public var deadline: Duration
     /// Calls of the push proxy per client address, on each of its endpoints; nil is no limit.
     public var rateLimitPerAddress: RateLimit?
+    /// Devices that the push proxy did not know before, per client address; nil is no limit.
+    public var newDevicesPerAddress: RateLimit?
     /// The push proxy that gets the subscription key.
     public var subscriptionServer: String
     /// The key that it gets.

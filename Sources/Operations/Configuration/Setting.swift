@@ -80,7 +80,9 @@ struct Setting: Sendable {
     Setting(
       "http.rate_limit.per_address", "100/60s", "calls without credentials, per client address; 0 is off"),
     Setting("operator.email", "", "where texts name a contact"),
-    Setting("admin.host", "127.0.0.1", "address of the operator's listener; never a public one"),
+    Setting(
+      "admin.host", "127.0.0.1",
+      "address of the operator's listener; never a public one, and other than loopback only with admin.token"),
     Setting("admin.port", "8081", "its port"),
     Setting("admin.token", "", "where set, /metrics wants it as a bearer token", secrecy: .whole),
     Setting(
@@ -123,7 +125,10 @@ struct Setting: Sendable {
       "days after which the push proxy forgets a device that nobody renews or sends to; 2 at least"),
     Setting(
       "retention.notifications_days", "90", "days for which Nextcloud's apps can fetch a notification"),
-    Setting("backend.token", "", "switches on the backend API and is its bearer token", secrecy: .whole),
+    Setting(
+      "backend.token", "",
+      "switches on the backend API and is its bearer token, of 16 random characters at least", secrecy: .whole
+    ),
     Setting(
       "server.bouncer", "local",
       "the built-in chat-server side registers with: local, a bouncer's URL, or off"),
@@ -146,6 +151,9 @@ struct Setting: Sendable {
     Setting("nextcloud.deadline", "3s", "how long the push proxy lets a server wait for the providers"),
     Setting(
       "nextcloud.rate_limit.per_address", "6000/60s", "calls of the push proxy, per client address; 0 is off"),
+    Setting(
+      "nextcloud.new_devices_per_address", "1000/1h",
+      "devices that the push proxy did not know before, per client address; 0 is off"),
     Setting(
       "nextcloud.subscription_server", "https://push-notifications.nextcloud.com",
       "the push proxy that gets the subscription key"),

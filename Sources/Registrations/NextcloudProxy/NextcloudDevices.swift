@@ -21,7 +21,11 @@ public final class NextcloudDevices: Sendable {
 
   /// Registers a device, or renews its registration; everything about it is then as told now. Others with
   /// the same identifier stay beside it, as ``DevicePlacement`` has it.
-  public func register(_ registration: NextcloudDevice.Registration) async throws {
+  ///
+  /// - Parameter admit: stands before a row that was not there; what it throws keeps that out.
+  public func register(
+    _ registration: NextcloudDevice.Registration, admit: @escaping @Sendable () throws -> Void = {}
+  ) async throws {
     let place = SealedColumn.nextcloudToken.place(
       .bytes(registration.identifier), .bytes(registration.userKey))
     let told: [Value] = [
@@ -35,6 +39,7 @@ public final class NextcloudDevices: Sendable {
     try await database.write { connection in
       let rows = try connection.query(Statement(sameIdentifier, told[0])).map(DevicePlacement.Row.init)
       let placement = DevicePlacement(of: registration, among: rows)
+      if placement.row == nil { try admit() }
       for id in placement.removed {
         try connection.run(Statement("DELETE FROM nextcloud_devices WHERE id = $1", .integer(id)))
       }

@@ -128,6 +128,7 @@ extension NextcloudProxy.Configuration {
     self.init()
     self.apps = apps
     rateLimitPerAddress = configuration.nextcloud.rateLimitPerAddress
+    newDevicesPerAddress = configuration.nextcloud.newDevicesPerAddress
     maximumBodyBytes = configuration.http.maxBodyBytes
     maximumNotificationsBytes = max(configuration.http.maxBodyBytes, 16 << 20)
     deadline = configuration.nextcloud.deadline

@@ -314,6 +314,58 @@ struct ProxyDevicesTests {
     }
   }
 
+  @Test("is refused where its address has brought too many new ones, and renewed all the same")
+  func newDevices() async throws {
+    try await ProxyBench.test({ $0.configuration.newDevicesPerAddress = RateLimit(calls: 3, seconds: 3600) })
+    {
+      bench throws in
+      var phones = (0..<5).map { _ in ProxyPhone() }
+      func register(_ phone: ProxyPhone, from address: String = "2001:db8::1") async throws
+        -> ProxyBench.Answer
+      {
+        try await bench.call(.post, "/devices", address: address, body: Form.encode(phone.fields))
+      }
+      for phone in phones.prefix(3) { #expect(try await register(phone).status == 200) }
+      for (phone, address) in [(phones[3], "2001:db8::2"), (phones[4], "2001:db8::3")] {
+        let answer = try await register(phone, from: address)
+        #expect(answer.status == 429 && answer.message != nil)
+        #expect(answer.headers[.retryAfter].flatMap(Int.init).map { (1...3600).contains($0) } == true)
+      }
+      // With the same token, another token, and another key.
+      for phone in phones.prefix(3) { #expect(try await register(phone).status == 200) }
+      phones = phones.map { phone in
+        var phone = phone
+        phone.token = phone.app.token
+        return phone
+      }
+      for phone in phones.prefix(3) { #expect(try await register(phone).status == 200) }
+      phones[0].user = ProxyPhone.users[1]
+      #expect(try await register(phones[0]).status == 200)
+      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 3)
+      #expect(try await register(phones[3], from: "2001:db8:0:1::1").status == 200)
+      bench.clock.advance(3601)
+      #expect(try await register(phones[4]).status == 200)
+    }
+  }
+
+  @Test("gets so many notifications at once, and the rest one after the other as far as there is room")
+  func pace() async throws {
+    try await ProxyBench.test({
+      $0.configuration.notificationsPerDevice = RateLimit(calls: 5, seconds: 3600)
+      $0.isSending = false
+    }) { bench in
+      let (loud, quiet) = (ProxyPhone(), ProxyPhone())
+      for phone in [loud, quiet] { #expect(try await phone.register(at: bench).status == 200) }
+      let first = try await bench.notify((0..<150).map { _ in loud.entry() })
+      // Five are sent, a hundred wait.
+      #expect(first.status == 200 && first.failed == 45 && first.unknown == [])
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 100)
+      let second = try await bench.notify((0..<6).map { _ in loud.entry() } + [quiet.entry()])
+      #expect(second.status == 200 && second.failed == 6)
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 100)
+    }
+  }
+
   @Test("waits while the store is away, and nobody is told anything about it")
   func storeAway() async throws {
     try await ProxyBench.test { bench in

@@ -32,7 +32,13 @@ extension NextcloudProxy {
     try await dependencies.devices.register(
       .init(
         identifier: signed.identifier, userKey: signed.userKey.der, token: token,
-        tokenHash: Array(SHA512.hash(data: Array(token.utf8))), destination: destination))
+        tokenHash: Array(SHA512.hash(data: Array(token.utf8))), destination: destination)
+    ) {
+      guard let seconds = newDevices.count(context.clientAddress.source).retryAfter else { return }
+      throw ProxyError(
+        .tooManyRequests, "Too many new devices from this address. Try again later.",
+        retryAfter: Int(seconds.rounded(.up)))
+    }
     return Self.done
   }
 

@@ -78,9 +78,10 @@ extension NextcloudProxy {
     let fresh = zip(accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }
     guard !fresh.isEmpty else { return ([], accepted.count) }
     let now = dependencies.now()
-    let deliveries = fresh.map { notification, _ in
-      Delivery(push: Push(notification, at: now), registration: notification.device.reference)
-    }
+    let deliveries = paced(
+      fresh.map { notification, _ in
+        Delivery(push: Push(notification, at: now), registration: notification.device.reference)
+      })
     let results = try await dependencies.deliverer.deliver(
       deliveries, within: max(.zero, deadline - .now))
     var ended: [NotificationEntry] = []
@@ -97,6 +98,17 @@ extension NextcloudProxy {
     sent.add(done)
     await note(unconfigured)
     return (ended, accepted.count - fresh.count + done.count)
+  }
+
+  /// Gives what is beyond a device's pace its time. Anybody may register a device, and sends it pushes under the
+  /// operator's credential then; where as much waits as a device may have in the outbox, the rest is refused there.
+  private func paced(_ deliveries: [Delivery]) -> [Delivery] {
+    deliveries.map { delivery in
+      guard let time = pace.book(1, of: delivery.registration.id).time(of: 0) else { return delivery }
+      var delivery = delivery
+      delivery.notBefore = time
+      return delivery
+    }
   }
 
   /// Writes down which devices are in use; what could not be written shows at the next notification.
