@@ -82,6 +82,8 @@ import Wire
     ("nextcloud.enabled", "2"), ("server.rate_limit.per_user", "x"), ("server.bouncer", "elsewhere"),
     ("server.bouncer", "\"\""), ("server.url", "chat.example"), ("server.url", "\"\""),
     ("server.name", "\"\""),
+    ("http.trusted_proxies", "proxy.example.org"), ("http.trusted_proxies", "10.0.0.0/33"),
+    ("http.trusted_proxies", "[10.0.0.1, '']"), ("nextcloud.new_devices_per_address", "1000"),
     ("http.host", "\"\""), ("keys.directory", "\"\""),
   ])
   func aValueOfTheWrongTypeIsNamedWithItsFile(_ key: String, _ value: String) throws {
@@ -127,6 +129,40 @@ import Wire
         ])
     }
     #expect(try load().0.bouncer.allowedHostnames == [])
+  }
+
+  @Test func proxiesAreTrustedByAddressAndByRange() throws {
+    let yaml = "http.trusted_proxies: [10.0.0.0/8, '2001:db8::/32', 192.0.2.1]"
+    let networks = try load(yaml: yaml).0.http.trustedProxies
+    for (address, isTrusted) in [
+      ("10.9.9.9", true), ("::ffff:10.9.9.9", true), ("192.0.2.1", true), ("192.0.2.2", false),
+      ("2001:db8::1", true), ("2001:db9::1", false),
+    ] {
+      let address = try #require(ClientAddress(address))
+      #expect(networks.contains { $0.contains(address) } == isTrusted, "\(address)")
+    }
+    #expect(try load().0.http.trustedProxies == [])
+  }
+
+  @Test(
+    arguments: [
+      ([:], nil), (["backend.token": "0123456789abcdef"], nil),
+      (["backend.token": "0123456789abcde"], "backend.token"),
+      (["backend.token": String(repeating: "secret", count: 1)], "backend.token"),
+      (["backend.token": String(repeating: "ab", count: 20)], "backend.token"),
+      (["admin.host": "0.0.0.0"], "admin.host"), (["admin.host": "::"], "admin.host"),
+      (["admin.host": "192.0.2.1"], "admin.host"), (["admin.host": "admin.example.org"], "admin.host"),
+      (["admin.host": "::1"], nil), (["admin.host": "127.0.0.2"], nil), (["admin.host": "localhost"], nil),
+      (["admin.host": "::1", "admin.token": "hunter2"], nil),
+      (["admin.host": "0.0.0.0", "admin.token": "hunter2"], "admin.token"),
+      (["admin.host": "0.0.0.0", "admin.token": "0123456789abcdef"], nil),
+    ] as [([String: String], String?)])
+  func whatStrangersCouldUseIsWeak(_ overrides: [String: String], _ key: String?) throws {
+    let weaknesses = try load(overrides: overrides).0.weaknesses
+    #expect(weaknesses.map(\.key) == (key.map { [$0] } ?? []))
+    for value in overrides.values where value.utf8.count > 5 && key?.hasSuffix("token") == true {
+      #expect(!weaknesses.contains { $0.problem.contains(value) || $0.advice.contains(value) })
+    }
   }
 
   @Test func anUnknownVariableIsAWarningOnly() throws {

@@ -94,6 +94,17 @@ import Testing
     }
   }
 
+  @Test func weakTokensAreFaults() async throws {
+    try await withKeyFolder { folder in
+      let findings = try await doctor(folder, ["backend.token": "hunter2", "admin.host": "0.0.0.0"]).examine()
+        .filter { $0.check == "strength" }
+      #expect(findings.count == 2 && findings.allSatisfy { !$0.isGood && $0.advice != nil })
+      #expect(findings.contains { $0.detail.hasPrefix("backend.token ") && !$0.detail.contains("hunter2") })
+      #expect(findings.contains { $0.detail.hasPrefix("admin.host ") })
+      #expect(try await doctor(folder).examine().contains { $0.check == "strength" && $0.isGood })
+    }
+  }
+
   @Test func exposedBrokenAndRetiredKeysAreFaults() async throws {
     try await withKeyFolder { folder in
       _ = try BouncerKeyFiles(directory: folder.path).retire(try folder.writeBouncerKey())

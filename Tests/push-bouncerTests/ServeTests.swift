@@ -191,6 +191,42 @@ import Wire
     }
   }
 
+  @Test func aWeakTokenAndAnOpenDoorRefuseTheStart() async throws {
+    try await Workplace.test { place in
+      for (key, value) in [("backend.token", "hunter2"), ("admin.host", "0.0.0.0")] {
+        let result = try await place.run("serve", "--http.port", "0", "--admin.port", "0", "--\(key)", value)
+        #expect(result.status == 1)
+        #expect(result.errors.contains(key))
+        #expect(!result.errors.contains("hunter2"))
+      }
+      try await place.serve("--admin.host", "0.0.0.0", "--admin.token", "0123456789abcdef") { running in
+        #expect(running.port(of: "admin") != nil)
+      }
+    }
+  }
+
+  @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/net/if_inet6"), "wants IPv6"))
+  func aProxyIsTrustedByItsRangeOnAListenerForBothFamilies() async throws {
+    try await Workplace.test { place in
+      try await place.serve(
+        "--http.host", "::", "--http.trusted_proxies", "127.0.0.0/8", "--http.rate_limit.per_address", "2/1h"
+      ) { running throws in
+        func call(from address: String) async throws -> Int {
+          try await running.call(
+            "public", path: "/api/v1/remotes/server/register/transfer", method: "POST",
+            headers: [("X-Forwarded-For", address)]
+          ).status
+        }
+        for address in ["2001:db8::1", "192.0.2.1", "::ffff:192.0.2.2"] {
+          for _ in 0..<2 { #expect(try await call(from: address) == 400) }
+        }
+        for address in ["2001:db8::2", "::ffff:192.0.2.1", "192.0.2.2"] {
+          #expect(try await call(from: address) == 429)
+        }
+      }
+    }
+  }
+
   @Test func nothingSecretIsEverLogged() async throws {
     try await Workplace.test { place in
       let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
@@ -199,7 +235,8 @@ import Wire
       let id = try #require(server["org_id"]?.string)
       let phone = VirtualPhone(.fcm, appID: nil)
       try await place.serve(
-        "--log.level", "trace", "--admin.token", "admin-hunter2", "--backend.token", "backend-hunter2",
+        "--log.level", "trace", "--admin.token", "admin-hunter2", "--backend.token",
+        "backend-hunter2-hunter2",
         "--providers.proxy", "http://me:proxy-hunter2@127.0.0.1:9"
       ) { running in
         try await running.register(phone, of: server, bouncerKey: key)

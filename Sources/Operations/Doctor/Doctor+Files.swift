@@ -33,6 +33,12 @@ extension Doctor {
       advice: "chmod 600 \(exposed.joined(separator: " "))")
   }
 
+  func strengthFindings() -> [Finding] {
+    let weaknesses = configuration.weaknesses
+    guard !weaknesses.isEmpty else { return [.good("strength", "no token is weak, and none is missing")] }
+    return weaknesses.map { .bad("strength", "\($0.key) \($0.problem)", advice: $0.advice) }
+  }
+
   /// The database is looked at only if it is there, and not migrated: a service of another version may run on it.
   func databaseFinding() async -> Finding {
     let url = configuration.database.url

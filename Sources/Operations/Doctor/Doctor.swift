@@ -37,6 +37,7 @@ public struct Doctor: Sendable {
     var findings = [Finding.good("configuration", "can be read")]
     findings += keyFindings(snapshot)
     findings.append(permissionFinding())
+    findings += strengthFindings()
     findings.append(await databaseFinding())
     findings += await heldFindings()
     if let tls = configuration.http.tls { findings.append(tlsFinding(tls)) }

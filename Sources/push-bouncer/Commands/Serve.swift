@@ -40,6 +40,10 @@ struct Serve: AsyncParsableCommand {
       metadata: Dictionary(
         configuration.effective.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first }))
 
+    if let weakness = configuration.weaknesses.first {
+      throw ConfigurationError(
+        source: "the configuration", key: weakness.key, "\(weakness.problem); \(weakness.advice)")
+    }
     let descriptors = DescriptorLimit.raised()
     try descriptors.check()
     NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
