@@ -8,11 +8,13 @@ struct RawConnection {
   private let channel: any Channel
   private let received: Received
 
-  init(port: Int) async throws {
+  /// - Parameter source: the address of this machine that it comes from.
+  init(port: Int, from source: String? = nil) async throws {
     let received = Received()
-    channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+    var bootstrap = ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
       .channelInitializer { $0.pipeline.addHandler(received) }
-      .connect(host: "127.0.0.1", port: port).get()
+    if let source { bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: source, port: 0)) }
+    channel = try await bootstrap.connect(host: "127.0.0.1", port: port).get()
     self.received = received
   }
 
