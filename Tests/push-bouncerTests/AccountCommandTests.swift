@@ -117,6 +117,8 @@ import Wire
               path: "/ocs/v2.php/\(path)?format=json", headers: [("OCS-APIRequest", "true")], user: user)
           }
           let segment = try #require(username.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+          // Made for the user, then known to anybody.
+          #expect(try await call("identityproof/key/\(segment)", user: (username, key)).status == 200)
           let proof = try await call("identityproof/key/\(segment)")
           #expect(proof.status == 200, "\(username)")
           #expect(proof.json["ocs"]?["data"]?["public"]?.string?.contains("PUBLIC KEY") == true)
