@@ -61,11 +61,7 @@ struct Workshop: Sendable {
     configuration.httpVersion = .http1Only
     configuration.timeout.connect = .seconds(5)
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
-    if let caFile {
-      var tls = TLSConfiguration.makeClientConfiguration()
-      tls.additionalTrustRoots = [.file(caFile)]
-      configuration.tlsConfiguration = tls
-    }
+    configuration.tlsConfiguration = .outgoing(caFile: caFile)
     if let proxy {
       let authorization = proxy.userInfo.map {
         HTTPClient.Authorization.basic(credentials: Data($0.utf8).base64EncodedString())

@@ -202,6 +202,19 @@ struct ChallengeTests {
     }
   }
 
+  @Test(
+    "is not believed without forward secrecy", arguments: [("RSA+AESGCM", false), ("ECDHE+AESGCM", true)])
+  func ciphers(_ ciphers: String, isFine: Bool) async throws {
+    try await OthersHost.run(ciphers: ciphers) { host in
+      let verifier = HostVerifier(caFile: host.caFile, allowPrivateAddresses: true, timeout: .seconds(60))
+      let (hostname, token) = (try Hostname(host.name), try AccessToken(parameter: "abc"))
+      await #expect(throws: isFine ? HostVerifier.Failure.status(404) : .tls) {
+        try await verifier.verificationSecret(at: hostname, accessToken: token)
+      }
+      #expect(host.seen.count == (isFine ? 1 : 0))
+    }
+  }
+
   @Test("is not waited for longer than the time there is, not even byte by byte")
   func slow() async throws {
     try await OthersHost.run { host in

@@ -63,7 +63,8 @@ struct Setting: Sendable {
     Setting("http.host", "127.0.0.1", "address of the public listener"),
     Setting("http.port", "8080", "its port; 0 picks a free one and logs it"),
     Setting(
-      "http.tls.certificate_file", "", "PEM certificate chain: with it and its key the listener speaks TLS"),
+      "http.tls.certificate_file", "",
+      "PEM certificate chain: with it and its key TLS is spoken; taken up when renewed"),
     Setting("http.tls.key_file", "", "PEM key of that certificate"),
     Setting(
       "http.trusted_proxies", "",

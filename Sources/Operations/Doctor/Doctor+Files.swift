@@ -96,12 +96,12 @@ extension Doctor {
 
   func tlsFinding(_ tls: Configuration.TLS) -> Finding {
     do {
-      _ = try tls.serverConfiguration()
+      _ = try tls.serverContext()
       let end = try tls.end()
       let left = end.timeIntervalSince(now()) / 86_400
       let detail =
         "the certificate \(left < 0 ? "ended" : "ends") on \(end.formatted(.iso8601.year().month().day()))"
-      return left < 14 ? .bad("tls", detail, advice: "renew it and restart") : .good("tls", detail)
+      return left < 14 ? .bad("tls", detail, advice: "renew it") : .good("tls", detail)
     } catch {
       return .bad("tls", "\(error)", advice: "mend that key of the configuration")
     }

@@ -15,6 +15,7 @@ public final class Readiness: Sendable {
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let doubts: @Sendable () -> [Doubt]
   private let clockDoubt: @Sendable () -> ClockDoubt?
+  private let certificate: ServerCertificate?
   private let isDraining = Mutex(false)
 
   /// - Parameters:
@@ -22,11 +23,12 @@ public final class Readiness: Sendable {
   ///   - routeStates: how each route to the providers fares.
   ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
   ///   - clockDoubt: why the clock is doubted; nil if it is not.
+  ///   - certificate: the public listener's, if it speaks TLS.
   public init(
     database: any Database, keyFolder: KeyFolder, outboxDepth: @escaping @Sendable () -> Int,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
-    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }
+    clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil
   ) {
     self.database = DatabaseCheck(database)
     self.keyFolder = keyFolder
@@ -34,6 +36,7 @@ public final class Readiness: Sendable {
     self.routeStates = routeStates
     self.doubts = doubts
     self.clockDoubt = clockDoubt
+    self.certificate = certificate
   }
 
   /// The shutdown has begun: not ready any more.
@@ -71,6 +74,7 @@ public final class Readiness: Sendable {
       ("outbox", (.ready, ["status": "ok", "depth": .integer(Int64(outboxDepth()))])),
       ("clock", clockCheck()),
     ]
+    if let certificate { checks.append(("certificate", Self.check(certificate))) }
     if draining.0 != .ready { checks.append(("service", draining)) }
     checks += credentialChecks()
     let status = checks.map(\.check.0).max() ?? .ready
@@ -92,6 +96,12 @@ public final class Readiness: Sendable {
         "status": "failing", "reason": .string("\(doubt)"), "since": .string(doubt.since.formatted(.iso8601)),
       ]
     )
+  }
+
+  /// One that cannot be taken up leaves the one before in use.
+  private static func check(_ certificate: ServerCertificate) -> (Status, JSON) {
+    guard let problem = certificate.problem else { return (.ready, ["status": "ok"]) }
+    return (.degraded, ["status": "failing", "reason": .string(problem)])
   }
 
   private func keysCheck() -> (Status, JSON) {

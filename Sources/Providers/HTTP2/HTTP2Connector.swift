@@ -21,10 +21,8 @@ struct HTTP2Connector: Sendable {
 
   /// The TLS settings of all connections: the system's trust roots and those in the file, HTTP/2 only.
   static func tls(caFile: String?) throws -> NIOSSLContext {
-    var configuration = TLSConfiguration.makeClientConfiguration()
+    var configuration = TLSConfiguration.outgoing(caFile: caFile)
     configuration.applicationProtocols = ["h2"]
-    configuration.minimumTLSVersion = .tlsv12
-    if let caFile { configuration.additionalTrustRoots = [.file(caFile)] }
     return try NIOSSLContext(configuration: configuration)
   }
 

@@ -4,6 +4,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import NIOSSL
+internal import Providers
 internal import Registrations
 internal import Wire
 
@@ -39,9 +40,7 @@ struct HostVerifier: Sendable {
   ///   - caFile: a trust root besides the system's.
   ///   - timeout: how long it may take in all.
   init(caFile: String?, allowPrivateAddresses: Bool, timeout: Duration = .seconds(5)) {
-    var tls = TLSConfiguration.makeClientConfiguration()
-    if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
-    var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
+    var configuration = HTTPClient.Configuration(tlsConfiguration: .outgoing(caFile: caFile))
     configuration.timeout.connect = TimeAmount(timeout)
     client = OutgoingClient(configuration: configuration) { address in
       allowPrivateAddresses || IPAddress(address)?.isPublic == true

@@ -25,6 +25,8 @@ struct BouncerService {
   /// What answers strangers, and on which paths.
   let endpoints: Endpoints
   let keyFolder: KeyFolder
+  /// The public listener's, if it speaks TLS.
+  let certificate: ServerCertificate?
   let logger: Logger
 
   /// Puts the parts together. Nothing listens yet.
@@ -47,6 +49,7 @@ struct BouncerService {
       directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
       logger: logger)
     let keys = keyFolder.load()
+    let certificate = try configuration.http.tls.map { try ServerCertificate($0, logger: logger) }
     let storageKey = try KeyFolder.storageKey(in: configuration.keys.directory)
     let store = try await Store.open(
       configuration, storageKey: storageKey, now: now, mayExpire: mayExpire,
@@ -99,7 +102,7 @@ struct BouncerService {
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
       routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() },
-      clockDoubt: { time.doubt })
+      clockDoubt: { time.doubt }, certificate: certificate)
     metrics.gauges("push_bouncer_clock_trusted") { [.init(time.mayExpire() ? 1 : 0)] }
     metrics.watch(deliverer, outbox, now: now)
     metrics.gauges("push_bouncer_sealed_values_not_opened") {
@@ -147,6 +150,7 @@ struct BouncerService {
         Repeating { await builtIn.run(logger: logger) },
         Repeating { await nextcloud?.run() },
         keyFolder.watcher { snapshot, _ in providers.use(snapshot.credentials) },
+        Repeating { await certificate?.run() },
         Repeating {
           await Housekeeping(
             registrations: registrations, legacy: store.legacy, nextcloud: store.nextcloudDevices,
@@ -165,8 +169,9 @@ struct BouncerService {
             logger: logger),
           limit: .seconds(1)),
         Bounded(
-          listener: try publicListener(
-            configuration, endpoints, socket: sockets.public, port: publicPort, descriptors: descriptors,
+          listener: publicListener(
+            configuration, endpoints, certificate, socket: sockets.public, port: publicPort,
+            descriptors: descriptors,
             logger: logger),
           limit: max(drainLimit, configuration.delivery.deadline + .seconds(3))),
         Repeating {
@@ -181,7 +186,7 @@ struct BouncerService {
         },
       ],
       publicPort: publicPort, adminPort: adminPort, endpoints: endpoints, keyFolder: keyFolder,
-      logger: logger)
+      certificate: certificate, logger: logger)
   }
 
   /// What has been taken waits for the database and the providers as long as it may, and has a moment to be
@@ -192,14 +197,14 @@ struct BouncerService {
   private static let adminConnections = 32
 
   private static func publicListener(
-    _ configuration: Configuration, _ endpoints: Endpoints, socket: CInt?, port: Port,
-    descriptors: DescriptorLimit, logger: Logger
-  ) throws -> some ServiceLifecycle.Service {
+    _ configuration: Configuration, _ endpoints: Endpoints, _ certificate: ServerCertificate?, socket: CInt?,
+    port: Port, descriptors: DescriptorLimit, logger: Logger
+  ) -> some ServiceLifecycle.Service {
     let http = configuration.http
     return Listener(
       responder: endpoints.responder,
       address: .init(host: http.host, port: http.port, keys: "http.host and http.port", passed: socket),
-      tls: try http.tls?.serverConfiguration(),
+      certificate: certificate,
       limits: .init(
         total: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
         proxies: http.trustedProxies),

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOSSL
 import Operations
+import Providers
 
 extension HTTPClient.Configuration {
   /// For calls to the outside, under the same trust and through the same proxy as pushes.
@@ -11,11 +12,9 @@ extension HTTPClient.Configuration {
     _ providers: Configuration.Providers, trusting roots: [NIOSSLCertificate] = []
   ) -> Self {
     var settings = HTTPClient.Configuration()
-    if providers.caFile != nil || !roots.isEmpty {
-      var tls = TLSConfiguration.makeClientConfiguration()
-      tls.additionalTrustRoots = (providers.caFile.map { [.file($0)] } ?? []) + [.certificates(roots)]
-      settings.tlsConfiguration = tls
-    }
+    var tls = TLSConfiguration.outgoing(caFile: providers.caFile)
+    if !roots.isEmpty { tls.additionalTrustRoots.append(.certificates(roots)) }
+    settings.tlsConfiguration = tls
     if let proxy = providers.proxy, let host = proxy.host() {
       let user = proxy.user().map {
         HTTPClient.Authorization.basic(username: $0, password: proxy.password() ?? "")

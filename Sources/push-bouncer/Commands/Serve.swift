@@ -63,20 +63,21 @@ struct Serve: AsyncParsableCommand {
       configuration: .init(
         services: service.services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
     try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask { await Self.obeySignals(keyFolder: service.keyFolder) }
+      tasks.addTask { await Self.obeySignals(service) }
       try await group.run()
       tasks.cancelAll()
     }
     logger.notice("stopped")
   }
 
-  /// SIGHUP reads the keys again; the second SIGTERM or SIGINT ends the process at once. Not a part of
+  /// SIGHUP reads the keys and the certificate again; the second SIGTERM or SIGINT ends the process at once. Not a part of
   /// the service group, which would end it with the first.
-  private static func obeySignals(keyFolder: KeyFolder) async {
+  private static func obeySignals(_ service: BouncerService) async {
     var isStopping = false
     for await signal in await UnixSignalsSequence(trapping: .sighup, .sigterm, .sigint) {
       if signal == .sighup {
-        keyFolder.reload()
+        service.keyFolder.reload()
+        service.certificate?.reload()
       } else if isStopping {
         _exit(1)
       } else {

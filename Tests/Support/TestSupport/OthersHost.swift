@@ -1,4 +1,5 @@
 import Crypto
+import CryptoExtras
 import Foundation
 public import HTTPTypes
 public import Hummingbird
@@ -50,16 +51,26 @@ public final class OthersHost: Sendable {
   }
 
   /// Runs a test beside it.
-  public static func run(_ test: @escaping @Sendable (OthersHost) async throws -> Void) async throws {
-    let (certificate, key) = try selfSigned()
+  ///
+  /// - Parameter ciphers: those that it knows, of TLS 1.2; nil for any.
+  public static func run(
+    ciphers: String? = nil, _ test: @escaping @Sendable (OthersHost) async throws -> Void
+  ) async throws {
+    // Only an RSA key serves the old ones.
+    let (certificate, key) = try selfSigned(isRSA: ciphers != nil)
     let caFile = FileManager.default.temporaryDirectory.appending(path: "ca-\(UUID().uuidString).pem")
     try certificate.serializeAsPEM().pemString.write(to: caFile, atomically: true, encoding: .utf8)
     defer { try? FileManager.default.removeItem(at: caFile) }
-    let tls = TLSConfiguration.makeServerConfiguration(
+    var tls = TLSConfiguration.makeServerConfiguration(
       certificateChain: [
         .certificate(try NIOSSLCertificate(bytes: Array(certificate.serializeAsPEM().derBytes), format: .der))
       ],
-      privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(key.pemRepresentation.utf8), format: .pem)))
+      privateKey: .privateKey(
+        try NIOSSLPrivateKey(bytes: Array(key.serializeAsPEM().pemString.utf8), format: .pem)))
+    if let ciphers {
+      tls.cipherSuites = ciphers
+      tls.maximumTLSVersion = .tlsv12
+    }
     let calls = Calls()
     let router = Router()
     router.get("/**") { request, _ in
@@ -75,21 +86,24 @@ public final class OthersHost: Sendable {
   }
 
   /// A certificate for `localhost` that vouches for itself, and its key, both in PEM.
-  public static func selfSignedPEM() throws -> (certificate: String, key: String) {
-    let (certificate, key) = try selfSigned()
-    return (try certificate.serializeAsPEM().pemString, key.pemRepresentation)
+  ///
+  /// - Parameter isRSA: whether the key could decrypt as well as sign, as TLS without forward secrecy wants it.
+  public static func selfSignedPEM(isRSA: Bool = false) throws -> (certificate: String, key: String) {
+    let (certificate, key) = try selfSigned(isRSA: isRSA)
+    return (try certificate.serializeAsPEM().pemString, try key.serializeAsPEM().pemString)
   }
 
-  private static func selfSigned() throws -> (Certificate, P256.Signing.PrivateKey) {
-    let key = P256.Signing.PrivateKey()
+  private static func selfSigned(isRSA: Bool) throws -> (Certificate, Certificate.PrivateKey) {
+    let key: Certificate.PrivateKey =
+      isRSA ? .init(try _RSA.Signing.PrivateKey(keySize: .bits2048)) : .init(P256.Signing.PrivateKey())
     let name = try DistinguishedName { CommonName("localhost") }
     let certificate = try Certificate(
-      version: .v3, serialNumber: .init(), publicKey: .init(key.publicKey), notValidBefore: Date() - 3600,
-      notValidAfter: Date() + 3600, issuer: name, subject: name, signatureAlgorithm: .ecdsaWithSHA256,
+      version: .v3, serialNumber: .init(), publicKey: key.publicKey, notValidBefore: Date() - 3600,
+      notValidAfter: Date() + 3600, issuer: name, subject: name,
       extensions: try Certificate.Extensions {
         Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
         SubjectAlternativeNames([.dnsName("localhost")])
-      }, issuerPrivateKey: .init(key))
+      }, issuerPrivateKey: key)
     return (certificate, key)
   }
 }

@@ -1,12 +1,11 @@
 import Foundation
 import Hummingbird
 import HummingbirdCore
-import HummingbirdTLS
 import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import NIOSSL
+import Operations
 import ServiceLifecycle
 import Wire
 
@@ -19,7 +18,7 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   let responder: Responder
   let address: ListenerAddress
   /// nil for HTTP in clear.
-  var tls: TLSConfiguration?
+  var certificate: ServerCertificate?
   let limits: OpenConnections.Limits
   let logger: Logger
   /// Called once it listens.
@@ -36,8 +35,8 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
         additionalChannelHandlers: [
           RequestDeadline(timeout: .seconds(30), connections), ExpectContinue(),
         ]))
-    if let tls {
-      try await serve(TLSChannel(http, tlsConfiguration: tls), connections)
+    if let certificate {
+      try await serve(CertifiedChannel(base: http, certificate: certificate), connections)
     } else {
       try await serve(http, connections)
     }

@@ -1,22 +1,24 @@
 internal import Foundation
-public import NIOSSL
+internal import NIOSSL
+internal import Providers
 
 extension Configuration.TLS {
   /// The certificate and its key as a server uses them.
   ///
   /// - Throws: ``ConfigurationError`` that names the key to mend.
-  public func serverConfiguration() throws(ConfigurationError) -> TLSConfiguration {
+  func serverContext() throws(ConfigurationError) -> NIOSSLContext {
     let chain = try certificates()
     guard let key = try? NIOSSLPrivateKey(file: keyFile, format: .pem) else {
       throw ConfigurationError(source: keyFile, key: "http.tls.key_file", "wants a key in PEM there")
     }
-    let configuration = TLSConfiguration.makeServerConfiguration(
+    var configuration = TLSConfiguration.makeServerConfiguration(
       certificateChain: chain.map(NIOSSLCertificateSource.certificate), privateKey: .privateKey(key))
-    guard (try? NIOSSLContext(configuration: configuration)) != nil else {
+    configuration.requireForwardSecrecy()
+    guard let context = try? NIOSSLContext(configuration: configuration) else {
       throw ConfigurationError(
         source: keyFile, key: "http.tls.key_file", "is not the key of \(certificateFile)")
     }
-    return configuration
+    return context
   }
 
   /// When the certificate ends.

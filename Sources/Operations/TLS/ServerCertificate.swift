@@ -1,0 +1,75 @@
+internal import Foundation
+public import Logging
+public import NIOSSL
+internal import Synchronization
+
+/// The certificate of the public listener. It is taken up again when its files change, for the connections that come
+/// from then on; those that are open go on with what they began with. A pair that cannot be used, as one of which only
+/// the first file has been replaced, leaves in force what was there.
+public final class ServerCertificate: Sendable {
+  private struct State {
+    var signature: [FileAttributes?]
+    var context: NIOSSLContext
+    var problem: String?
+  }
+
+  /// How often the files are looked at.
+  private static let interval = Duration.seconds(2)
+
+  private let files: Configuration.TLS
+  private let logger: Logger
+  private let state: Mutex<State>
+  /// One reload at a time, so that an older one never overwrites a newer.
+  private let reloading = Mutex(())
+
+  /// - Throws: ``ConfigurationError`` that names the key to mend.
+  public init(_ files: Configuration.TLS, logger: Logger) throws(ConfigurationError) {
+    self.files = files
+    self.logger = logger
+    let signature = Self.signature(of: files)
+    state = Mutex(State(signature: signature, context: try files.serverContext()))
+  }
+
+  /// What the next connection begins with.
+  public var context: NIOSSLContext { state.withLock { $0.context } }
+
+  /// What is wrong with the files as they are now.
+  public var problem: String? { state.withLock { $0.problem } }
+
+  /// Takes up what has changed.
+  public func reload() {
+    reloading.withLock { _ in
+      let signature = Self.signature(of: files)
+      let before = state.withLock { $0 }
+      // What is broken is tried again even so: not every reason for it is in the files.
+      guard signature != before.signature || before.problem != nil else { return }
+      do {
+        let context = try files.serverContext()
+        state.withLock { $0 = State(signature: signature, context: context) }
+        logger.notice("certificate taken up", metadata: ["file": "\(files.certificateFile)"])
+      } catch {
+        let problem = "\(error)"
+        state.withLock { state in
+          state.signature = signature
+          state.problem = problem
+        }
+        guard problem != before.problem else { return }
+        logger.error(
+          "certificate cannot be used, the one before stays in use",
+          metadata: [
+            "problem": "\(problem)",
+            "advice": "put a certificate and its key there; they are taken up by themselves",
+          ])
+      }
+    }
+  }
+
+  private static func signature(of files: Configuration.TLS) -> [FileAttributes?] {
+    [files.certificateFile, files.keyFile].map { FileAttributes(of: URL(fileURLWithPath: $0)) }
+  }
+
+  /// Looks at the files every two seconds, until its task is cancelled.
+  public func run() async {
+    while (try? await Task.sleep(for: Self.interval)) != nil { reload() }
+  }
+}
