@@ -68,6 +68,18 @@ import Testing
     }
   }
 
+  @Test func `A clock that is doubted makes no hour`() async throws {
+    try await Self.test { bench, devices async throws in
+      bench.clock.isTrusted = false
+      bench.advance(3700)
+      #expect(try await Self.outcomes(devices, bench) == [.refused(Self.reason)])
+      #expect(try await Self.heldCount(bench) == 80)
+      #expect(try await bench.book.living(devices.map(\.registration)).count == 80)
+      bench.clock.isTrusted = true
+      #expect(try await Self.outcomes(devices, bench) == [.ended(Self.reason)])
+    }
+  }
+
   @Test func `Single deaths of held ones are no more believed than many, before the hour is over`()
     async throws
   {

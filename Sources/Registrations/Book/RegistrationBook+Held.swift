@@ -34,7 +34,7 @@ extension RegistrationBook {
     held: Set<RegistrationReference>, ended: Set<RegistrationReference>
   ) {
     guard !deaths.isEmpty else { return ([], []) }
-    let (now, latest) = (now(), now() - Self.heldInterval)
+    let (now, latest) = (now(), believedSince)
     return try await database.write { connection in
       var held: Set<RegistrationReference> = []
       var confirmed: [Failure] = []

@@ -23,12 +23,22 @@ public struct RegistrationBook: Sendable {
 
   let database: any Database
   let now: @Sendable () -> Date
+  private let mayExpire: @Sendable () -> Bool
 
   /// The book of the registrations in `database`.
-  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+  ///
+  /// - Parameter mayExpire: whether an hour may be called over now: not while the clock is doubted.
+  public init(
+    database: any Database, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool = { true }
+  ) {
     self.database = database
     self.now = now
+    self.mayExpire = mayExpire
   }
+
+  /// What was held back by then is believed when the provider says it again.
+  var believedSince: Date { mayExpire() ? now() - Self.heldInterval : .distantPast }
 
   /// Ends registrations that a provider has declared dead. One that has been registered again
   /// meanwhile stays, and so does one whose death is held back: until the provider has said so long enough.
@@ -43,7 +53,8 @@ public struct RegistrationBook: Sendable {
     let now = now()
     // Read before and not along with it: on PostgreSQL transactions that read what others write have to be repeated.
     let held = try await held(of: dead.map(\.registration))
-    let believed = dead.filter { (held[$0.registration] ?? .distantPast) <= now - Self.heldInterval }
+    let latest = believedSince
+    let believed = dead.filter { (held[$0.registration] ?? .distantPast) <= latest }
     return try await database.write { connection in
       let dead = try believed.filter {
         try held[$0.registration] == nil || connection.releaseHeld($0.registration)

@@ -67,7 +67,7 @@ struct Store {
   var nextcloudDevices: NextcloudDevices {
     NextcloudDevices(database: database, storageKey: storageKey, now: now)
   }
-  var book: RegistrationBook { RegistrationBook(database: database, now: now) }
+  var book: RegistrationBook { RegistrationBook(database: database, now: now, mayExpire: mayExpire) }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.
   func devices() async throws -> Devices {

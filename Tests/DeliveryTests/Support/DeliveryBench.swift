@@ -21,6 +21,13 @@ final class DeliveryBench: Sendable {
     private let shift = Mutex<TimeInterval>(0)
     var now: Date { Date() + shift.withLock { $0 } }
     func advance(_ seconds: TimeInterval) { shift.withLock { $0 += seconds } }
+
+    private let trusted = Mutex(true)
+    /// Whether the service believes it.
+    var isTrusted: Bool {
+      get { trusted.withLock { $0 } }
+      set { trusted.withLock { $0 = newValue } }
+    }
   }
 
   struct Device: Sendable {
@@ -67,8 +74,10 @@ final class DeliveryBench: Sendable {
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     realm = try await Self.realm(in: database, storageKey, now)
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
-    book = RegistrationBook(database: database, now: now)
-    outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
+    book = RegistrationBook(database: database, now: now, mayExpire: { [clock] in clock.isTrusted })
+    outbox = Outbox(
+      database: database, storageKey: storageKey, maxAge: 86_400, now: now,
+      mayExpire: { [clock] in clock.isTrusted })
     deliverer = Deliverer(
       providers: providers, registrations: book, outbox: outbox, deadline: deadline, now: now,
       logger: logger)
