@@ -211,7 +211,7 @@ struct Client: Sendable {
     _ device: String, _ what: String, sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: (Device.State) async throws -> Bool
   ) async throws {
-    let end = ContinuousClock.now + .seconds(20)
+    let end = ContinuousClock.now + .seconds(60)
     while ContinuousClock.now < end {
       let devices = try await chat.devices.snapshot(user: user.id).devices
       if let found = devices.first(where: { "\($0.id)" == device }), try await condition(found.state) {
