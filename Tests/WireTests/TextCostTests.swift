@@ -97,11 +97,12 @@ import Testing
 
   @Test func `Finding members costs twice as much in twice as many`() throws {
     func seconds(_ count: Int) throws -> Double {
-      let text = "{" + (0..<count).map { "\"member\($0)\":true" }.joined(separator: ",") + "}"
+      let text =
+        "{" + (0..<count).map { "\"the_member_that_is_sought_\($0)\":true" }.joined(separator: ",") + "}"
       return try cpuSeconds {
         let field = Field(try JSON.parse(text), path: "request")
-        try field.forbidMembers(except: Set((0..<count).map { Name("member\($0)") }))
-        #expect(try field["member\(count / 2)"].bool())
+        try field.forbidMembers(except: Set((0..<count).map { Name("the_member_that_is_sought_\($0)") }))
+        #expect(try field["the_member_that_is_sought_\(count / 2)"].bool())
       }
     }
     _ = try seconds(1000)

@@ -18,7 +18,8 @@ import Wire
 
   @Test func `Authentication methods of a realm, however many`() throws {
     try expectLinear { count in
-      let methods = (0..<count).map { "\"method\($0)\":true" }.joined(separator: ",")
+      let methods = (0..<count).map { "\"the_method_of_authentication_no_\($0)\":true" }.joined(
+        separator: ",")
       let realm = """
         [{"id":1,"host":"h","url":"u","date_created":1.5,"deactivated":false,\
         "authentication_methods":{\(methods)},"uuid":"aa9c4b3e-5b6c-4d0f-8a7b-0123456789ab",\
@@ -35,7 +36,7 @@ import Wire
 
   @Test func `Members of aps, however many`() throws {
     try expectLinear { count in
-      let aps = (0..<count).map { "\"member\($0)\":1" }.joined(separator: ",")
+      let aps = (0..<count).map { "\"the_member_of_the_payload_number_\($0)\":1" }.joined(separator: ",")
       let body = """
         {"realm_uuid":"r","push_requests":[{"token_id":"AAAAAAAAAAA=",\
         "http_headers":{"apns_priority":10,"apns_push_type":"alert"},\

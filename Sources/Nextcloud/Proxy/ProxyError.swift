@@ -62,7 +62,7 @@ struct ProxyError: Error {
       // Its text names tables and constraints, never values.
       logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
       self = .tryAgainLater
-    case is Outbox.Full, is CancellationError:
+    case is Outbox.Full, is BodyBudget.Exceeded, is CancellationError:
       self = .tryAgainLater
     default:
       // The type names the fault; the text could hold a value.

@@ -29,6 +29,7 @@ extension Configuration {
       maxConnections: try reader.optionalCount("http.max_connections"),
       maxConnectionsPerAddress: try reader.count("http.max_connections_per_address", atLeast: 1),
       maxBodyBytes: try reader.size("http.max_body_bytes"),
+      maxBytesInFlight: try reader.size("http.max_bytes_in_flight"),
       rateLimitPerAddress: try reader.rate("http.rate_limit.per_address"))
     operatorEmail = reader.optionalText("operator.email")
     admin = Admin(

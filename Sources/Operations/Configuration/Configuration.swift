@@ -32,6 +32,8 @@ public struct Configuration: Sendable {
     public var maxConnectionsPerAddress: Int
     /// Larger bodies are refused.
     public var maxBodyBytes: Int
+    /// As many bytes of bodies are read or held at a time.
+    public var maxBytesInFlight: Int
     /// Calls without credentials per client address; nil is no limit.
     public var rateLimitPerAddress: RateLimit?
   }

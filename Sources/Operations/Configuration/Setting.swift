@@ -79,6 +79,9 @@ struct Setting: Sendable {
       "http.max_connections_per_address", "256", "of them from one address; an IPv6 /64 is one"),
     Setting("http.max_body_bytes", "1 MiB", "larger bodies are refused with 413; server/analytics: 16 MiB"),
     Setting(
+      "http.max_bytes_in_flight", "64 MiB",
+      "bodies read or held at a time, a quarter from one address; more are answered 503"),
+    Setting(
       "http.rate_limit.per_address", "100/60s", "calls without credentials, per client address; 0 is off"),
     Setting("operator.email", "", "where texts name a contact"),
     Setting(

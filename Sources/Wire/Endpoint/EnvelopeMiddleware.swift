@@ -1,9 +1,6 @@
 public import HTTPTypes
 public import Hummingbird
-public import Logging
-import NIOCore
-import NIOHTTP1
-import SQL
+import Logging
 
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
 /// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
@@ -12,10 +9,14 @@ public struct EnvelopeMiddleware: RouterMiddleware {
   public typealias Context = WireContext
 
   private let trustedProxies: [ClientAddress.Network]
+  private let bodies: BodyBudget?
 
-  /// `trustedProxies`: whose `X-Forwarded-For` is believed.
-  public init(trustedProxies: [ClientAddress.Network] = []) {
+  /// - Parameters:
+  ///   - trustedProxies: whose `X-Forwarded-For` is believed.
+  ///   - bodies: what the bodies of requests have in common.
+  public init(trustedProxies: [ClientAddress.Network] = [], bodies: BodyBudget? = nil) {
     self.trustedProxies = trustedProxies
+    self.bodies = bodies
   }
 
   /// Answers a request through the rest of the chain, which may throw.
@@ -27,40 +28,28 @@ public struct EnvelopeMiddleware: RouterMiddleware {
     context.logger[metadataKey: "request_id"] = .string(context.requestID)
     context.clientAddress = Self.client(
       peer: context.clientAddress, forwardedFor: request.headers[.xForwardedFor], trusted: trustedProxies)
+    var request = request
+    let charge = meter(&request, context)
+    defer { charge?.release() }
     var response: Response
     do {
       response = try await next(request, context)
     } catch {
-      response = Self.response(to: error, logger: context.logger)
+      response = APIError(error, logger: context.logger).response
     }
     response.headers[.xRequestID] = context.requestID
     return response
   }
 
-  /// The answer to a request that came to this end. What is a fault of ours is logged.
-  public static func response(to error: any Error, logger: Logger) -> Response {
-    switch error {
-    case let error as APIError:
-      return error.response
-    case is NIOTooManyBytesError:
-      return APIError(.contentTooLarge, code: "PAYLOAD_TOO_LARGE", "Payload too large").response
-    case let error as HTTPError where error.status == .notFound:
-      return APIError(.notFound, "Not found").response
-    case is HTTPParserError:
-      return APIError(.badRequest, "Malformed request").response
-    case let error as DatabaseError:
-      // Its text names tables and constraints, never values.
-      logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
-      return error.isTransient ? APIError.tryAgainLater.response : APIError.internalError.response
-    case is CancellationError:
-      return APIError.unavailable("Shutting down", retryAfter: 5).response
-    case let error as any HTTPResponseError:
-      return APIError(error.status, error.status.reasonPhrase).response
-    default:
-      // The type names the fault; the text could hold a value.
-      logger.error("request failed", metadata: ["error": "\(type(of: error))"])
-      return APIError.internalError.response
-    }
+  /// Has the body of a request counted while it is read and held.
+  private func meter(_ request: inout Request, _ context: WireContext) -> BodyCharge? {
+    guard let bodies, request.head.mayHaveBody else { return nil }
+    let charge = BodyCharge(bodies, source: context.clientAddress.source, channel: context.channel)
+    request.body = RequestBody(
+      asyncSequence: MeteredBody(
+        body: request.body, charge: charge, declared: request.head.contentLength ?? 0,
+        channel: request.head.hasBodyToBeAskedFor ? context.channel : nil))
+    return charge
   }
 
   /// The caller's own id, if it is one: 1 to 128 letters, digits, `.`, `_` or `-`.

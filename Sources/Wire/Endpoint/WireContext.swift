@@ -10,12 +10,15 @@ public struct WireContext: RequestContext {
   public internal(set) var requestID: String
   /// The client's address: the peer's, or what a trusted proxy says of it.
   public internal(set) var clientAddress: ClientAddress
+  /// The connection it came on; nil for a call that this program makes to itself.
+  let channel: (any Channel)?
 
   /// The context of a request from `source`.
   public init(source: ApplicationRequestContextSource) {
     coreContext = .init(source: source)
     requestID = ""
     clientAddress = ClientAddress(source.channel.remoteAddress)
+    channel = source.channel
   }
 
   /// The context of a call that this program makes to itself.
@@ -23,6 +26,7 @@ public struct WireContext: RequestContext {
     coreContext = .init(source: InProcess(logger: logger))
     requestID = ""
     clientAddress = .loopback
+    channel = nil
   }
 
   private struct InProcess: RequestContextSource {

@@ -18,7 +18,7 @@ public struct Field: Sendable {
   ///
   /// - Parameter depth: with it, what is nested deeper is `null` instead of an error.
   public static func body(of request: Request, limit: Int, cutBelow depth: Int? = nil) async throws -> Field {
-    let buffer = try await request.body.collect(upTo: limit)
+    let buffer = try await request.wholeBody(upTo: limit)
     do {
       let body = Field(try JSON.parse(buffer, cutBelow: depth), path: "request")
       _ = try body.members()

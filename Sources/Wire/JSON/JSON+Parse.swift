@@ -9,10 +9,16 @@ extension JSON {
     case syntax(at: Int)
     /// Arrays and objects nested deeper than allowed.
     case depth
+    /// More values than a document of its length has in earnest.
+    case tooManyValues
   }
 
   /// How deep arrays and objects may be nested.
   public static let maximumDepth = 64
+
+  /// As many values a document of so many bytes may have. Each takes up to a hundred bytes of memory, however
+  /// short it is.
+  static func maximumValues(in bytes: Int) -> Int { 10_000 + bytes / 32 }
 
   /// Reads one JSON document in UTF-8.
   public static func parse(_ bytes: some Collection<UInt8>) throws(ParseError) -> JSON {
@@ -37,240 +43,8 @@ extension JSON {
     buffer: UnsafeBufferPointer<UInt8>, cutBelow depth: Int? = nil
   ) -> Result<JSON, ParseError> {
     Result { () throws(ParseError) in
-      var parser = Parser(bytes: buffer, cutBelow: depth)
+      var parser = JSONParser(bytes: buffer, cutBelow: depth)
       return try parser.document()
     }
-  }
-}
-
-/// A recursive descent over bytes that stay where they are.
-private struct Parser {
-  let bytes: UnsafeBufferPointer<UInt8>
-  let cutBelow: Int?
-  var index = 0
-  var depth = 0
-
-  init(bytes: UnsafeBufferPointer<UInt8>, cutBelow: Int?) {
-    self.bytes = bytes
-    self.cutBelow = cutBelow
-  }
-
-  mutating func document() throws(JSON.ParseError) -> JSON {
-    skipSpace()
-    let value = try value()
-    skipSpace()
-    guard index == bytes.count else { throw failure }
-    return value
-  }
-
-  private var failure: JSON.ParseError { .syntax(at: index) }
-
-  private var current: UInt8? { index < bytes.count ? bytes[index] : nil }
-
-  private mutating func skipSpace() {
-    while let byte = current, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { index += 1 }
-  }
-
-  private mutating func expect(_ text: StaticString, _ value: JSON) throws(JSON.ParseError) -> JSON {
-    let count = text.utf8CodeUnitCount
-    guard bytes.count - index >= count else { throw failure }
-    for offset in 0..<count where bytes[index + offset] != text.utf8Start[offset] { throw failure }
-    index += count
-    return value
-  }
-
-  private mutating func value() throws(JSON.ParseError) -> JSON {
-    switch current {
-    case UInt8(ascii: "{"): return try isCut ? passOver() : object()
-    case UInt8(ascii: "["): return try isCut ? passOver() : array()
-    case UInt8(ascii: "\""): return .string(try string())
-    case UInt8(ascii: "t"): return try expect("true", .bool(true))
-    case UInt8(ascii: "f"): return try expect("false", .bool(false))
-    case UInt8(ascii: "n"): return try expect("null", .null)
-    default: return try number()
-    }
-  }
-
-  private var isCut: Bool { depth == cutBelow }
-
-  /// Leaves an array or object behind, however deep it is, without a call for each level.
-  private mutating func passOver() throws(JSON.ParseError) -> JSON {
-    var closing: [UInt8] = []
-    repeat {
-      switch current {
-      case nil: throw failure
-      case UInt8(ascii: "\""):
-        _ = try string()
-        continue
-      case UInt8(ascii: "{"): closing.append(UInt8(ascii: "}"))
-      case UInt8(ascii: "["): closing.append(UInt8(ascii: "]"))
-      case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        guard closing.popLast() == current else { throw failure }
-      default: break
-      }
-      index += 1
-    } while !closing.isEmpty
-    return .null
-  }
-
-  private mutating func enter() throws(JSON.ParseError) {
-    depth += 1
-    guard depth <= cutBelow ?? JSON.maximumDepth else { throw .depth }
-    index += 1
-    skipSpace()
-  }
-
-  private mutating func object() throws(JSON.ParseError) -> JSON {
-    try enter()
-    var members: [JSON.Object.Member] = []
-    if current != UInt8(ascii: "}") {
-      while true {
-        guard current == UInt8(ascii: "\"") else { throw failure }
-        let name = try string()
-        skipSpace()
-        guard current == UInt8(ascii: ":") else { throw failure }
-        index += 1
-        skipSpace()
-        members.append(JSON.Object.Member(Name(name), try value()))
-        skipSpace()
-        guard current == UInt8(ascii: ",") else { break }
-        index += 1
-        skipSpace()
-      }
-    }
-    guard current == UInt8(ascii: "}") else { throw failure }
-    index += 1
-    depth -= 1
-    return .object(JSON.Object(members))
-  }
-
-  private mutating func array() throws(JSON.ParseError) -> JSON {
-    try enter()
-    var elements: [JSON] = []
-    if current != UInt8(ascii: "]") {
-      while true {
-        elements.append(try value())
-        skipSpace()
-        guard current == UInt8(ascii: ",") else { break }
-        index += 1
-        skipSpace()
-      }
-    }
-    guard current == UInt8(ascii: "]") else { throw failure }
-    index += 1
-    depth -= 1
-    return .array(elements)
-  }
-
-  private mutating func digits() throws(JSON.ParseError) {
-    guard let first = current, isDigit(first) else { throw failure }
-    while let byte = current, isDigit(byte) { index += 1 }
-  }
-
-  private func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
-
-  private mutating func number() throws(JSON.ParseError) -> JSON {
-    let start = index
-    if current == UInt8(ascii: "-") { index += 1 }
-    if current == UInt8(ascii: "0") { index += 1 } else { try digits() }
-    var isInteger = true
-    if current == UInt8(ascii: ".") {
-      isInteger = false
-      index += 1
-      try digits()
-    }
-    if current == UInt8(ascii: "e") || current == UInt8(ascii: "E") {
-      isInteger = false
-      index += 1
-      if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { index += 1 }
-      try digits()
-    }
-    let text = String(decoding: bytes[start..<index], as: UTF8.self)
-    if isInteger, let value = Int64(text) { return .integer(value) }
-    return .number(text)
-  }
-
-  private mutating func string() throws(JSON.ParseError) -> String {
-    index += 1
-    let start = index
-    // The common string has no escape: it is taken over in one piece.
-    while let byte = current {
-      if byte == UInt8(ascii: "\"") {
-        let text = try text(bytes[start..<index])
-        index += 1
-        return text
-      }
-      if byte == UInt8(ascii: "\\") { return try escapedString(from: start) }
-      guard byte >= 0x20 else { throw failure }
-      index += 1
-    }
-    throw failure
-  }
-
-  private func text(_ bytes: some Collection<UInt8>) throws(JSON.ParseError) -> String {
-    guard let text = String(validating: bytes, as: UTF8.self) else { throw .encoding }
-    return text
-  }
-
-  private mutating func escapedString(from start: Int) throws(JSON.ParseError) -> String {
-    var unescaped: [UInt8] = []
-    unescaped.reserveCapacity(2 * (index - start) + 64)
-    var start = start
-    while let byte = current {
-      switch byte {
-      case UInt8(ascii: "\""):
-        unescaped += bytes[start..<index]
-        index += 1
-        return try text(unescaped)
-      case UInt8(ascii: "\\"):
-        unescaped += bytes[start..<index]
-        index += 1
-        try escape(into: &unescaped)
-        start = index
-      case 0..<0x20: throw failure
-      default: index += 1
-      }
-    }
-    throw failure
-  }
-
-  private mutating func escape(into unescaped: inout [UInt8]) throws(JSON.ParseError) {
-    guard let byte = current else { throw failure }
-    index += 1
-    switch byte {
-    case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): unescaped.append(byte)
-    case UInt8(ascii: "b"): unescaped.append(0x08)
-    case UInt8(ascii: "f"): unescaped.append(0x0C)
-    case UInt8(ascii: "n"): unescaped.append(0x0A)
-    case UInt8(ascii: "r"): unescaped.append(0x0D)
-    case UInt8(ascii: "t"): unescaped.append(0x09)
-    case UInt8(ascii: "u"): unescaped.append(contentsOf: Array(String(try unicodeScalar()).utf8))
-    default: throw failure
-    }
-  }
-
-  /// `XXXX`, or `XXXX\uXXXX` for a surrogate pair; half a pair is no text.
-  private mutating func unicodeScalar() throws(JSON.ParseError) -> Unicode.Scalar {
-    let high = try fourHexDigits()
-    var code = high
-    if (0xD800..<0xDC00).contains(high) {
-      _ = try expect("\\u", .null)
-      let low = try fourHexDigits()
-      guard (0xDC00..<0xE000).contains(low) else { throw failure }
-      code = 0x10000 + (high - 0xD800) << 10 + (low - 0xDC00)
-    }
-    guard let scalar = Unicode.Scalar(code) else { throw failure }
-    return scalar
-  }
-
-  private mutating func fourHexDigits() throws(JSON.ParseError) -> UInt32 {
-    guard bytes.count - index >= 4 else { throw failure }
-    var code: UInt32 = 0
-    for _ in 0..<4 {
-      guard let digit = Form.hexDigit(bytes[index]) else { throw failure }
-      code = code << 4 | UInt32(digit)
-      index += 1
-    }
-    return code
   }
 }

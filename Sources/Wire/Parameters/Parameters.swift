@@ -22,7 +22,7 @@ public struct Parameters: Sendable {
 
   /// Reads the form, if the body is one, and the query string.
   public static func read(from request: Request, limit: Int) async throws -> Parameters {
-    let body = try await request.body.collect(upTo: limit)
+    let body = try await request.wholeBody(upTo: limit)
     let type = request.headers[.contentType] ?? "application/x-www-form-urlencoded"
     let isForm = type.dropping(prefix: "application/x-www-form-urlencoded") != nil
     guard let form = isForm ? Form.parse(body.readableBytesView) : [],
@@ -80,6 +80,29 @@ public struct Parameters: Sendable {
     guard let text = optional(name) else { return nil }
     do {
       return Field(try JSON.parse(text), path: name)
+    } catch {
+      throw APIError("\(name) is not valid JSON")
+    }
+  }
+
+  /// A parameter whose value is a JSON array and that must be there, read an element at a time.
+  public mutating func list<Element>(
+    _ name: String, _ read: (Field) throws(APIError) -> Element
+  ) throws(APIError) -> [Element] {
+    guard let list = try optionalList(name, read) else { throw .missing(name) }
+    return list
+  }
+
+  /// A parameter whose value is a JSON array, if it was sent, read an element at a time.
+  public mutating func optionalList<Element>(
+    _ name: String, _ read: (Field) throws(APIError) -> Element
+  ) throws(APIError) -> [Element]? {
+    guard let text = optional(name) else { return nil }
+    do {
+      guard let list = try JSON.List(text) else { throw APIError("\(name) is not a list") }
+      return try list.map { value, index in try read(Field(value, path: "\(name)[\(index)]")) }
+    } catch let error as APIError {
+      throw error
     } catch {
       throw APIError("\(name) is not valid JSON")
     }

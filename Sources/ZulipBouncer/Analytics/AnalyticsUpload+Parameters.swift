@@ -7,14 +7,14 @@ extension AnalyticsUpload {
 
   /// Reads an upload, each of whose parameters is a JSON document.
   init(_ parameters: inout Parameters) throws(APIError) {
-    let realmCounts = try parameters.json("realm_counts").map { field throws(APIError) in
+    let realmCounts = try parameters.list("realm_counts") { field throws(APIError) in
       try Count(field, realmID: try field["realm"].integer())
     }
-    let installationCounts = try parameters.json("installation_counts").map { field throws(APIError) in
+    let installationCounts = try parameters.list("installation_counts") { field throws(APIError) in
       try Count(field, realmID: nil)
     }
-    let auditEvents = try parameters.optionalJSON("realmauditlog_rows")?.map(AuditEvent.init)
-    let realms = try parameters.optionalJSON("realms")?.map(RealmDescription.init)
+    let auditEvents = try parameters.optionalList("realmauditlog_rows", AuditEvent.init)
+    let realms = try parameters.optionalList("realms", RealmDescription.init)
     let version = try parameters.optionalJSON("version")?.string()
     let mergeBase = try parameters.optionalJSON("merge_base")?.string()
     let apiFeatureLevel = try parameters.optionalInteger("api_feature_level")

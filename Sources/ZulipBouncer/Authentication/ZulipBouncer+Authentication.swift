@@ -67,9 +67,9 @@ extension ZulipBouncer {
       do {
         return try await handler(request, context)
       } catch {
-        let response = EnvelopeMiddleware.response(to: error, logger: context.logger)
-        guard response.status.kind == .serverError else { throw error }
-        throw APIError.rateLimited(retryAfter: response.headers[.retryAfter] ?? "5")
+        let refusal = APIError(error, logger: context.logger)
+        guard refusal.status.kind == .serverError else { throw refusal }
+        throw APIError.rateLimited(retryAfter: refusal.headers[.retryAfter] ?? "5")
       }
     }
   }

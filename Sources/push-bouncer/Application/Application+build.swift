@@ -117,7 +117,10 @@ struct BouncerService {
       [.init(Double(try await builtIn.devices.legacyTokens.jobCount()))]
     }
     let adminPort = Port()
-    let endpoints = Endpoints(trustedProxies: configuration.http.trustedProxies) { router in
+    let bodies = BodyBudget(
+      limit: configuration.http.maxBytesInFlight, largest: configuration.http.largestBodyBytes)
+    metrics.gauges("push_bouncer_http_body_bytes") { [.init(Double(bodies.bytes))] }
+    let endpoints = Endpoints(trustedProxies: configuration.http.trustedProxies, bodies: bodies) { router in
       bouncer.addRoutes(to: router)
       builtIn.server.addRoutes(to: router)
       backend.addRoutes(to: router)
@@ -241,6 +244,9 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
+  /// Of `server/analytics`, and of the push proxy's `/notifications`.
+  fileprivate var largestBodyBytes: Int { max(maxBodyBytes, 16 << 20) }
+
   /// What the outside calls this service: as it was configured, or where it listens.
   fileprivate func publicAddress(listeningOn port: Port) -> @Sendable () -> String {
     let (publicURL, origin) = (publicURL, "\(tls == nil ? "http" : "https")://\(host)")
@@ -272,7 +278,7 @@ extension ZulipBouncer.Configuration {
     notificationsPerServer = configuration.bouncer.notificationsPerServer
     rateLimitPerAddress = http.rateLimitPerAddress
     maximumBodyBytes = http.maxBodyBytes
-    maximumAnalyticsBytes = max(http.maxBodyBytes, 16 << 20)
+    maximumAnalyticsBytes = http.largestBodyBytes
     operatorEmail = configuration.operatorEmail
   }
 }

@@ -11,10 +11,11 @@ struct Endpoints: Sendable {
   /// Each path with its methods.
   let routes: [(path: String, method: HTTPRequest.Method)]
 
-  init(trustedProxies: [ClientAddress.Network], addRoutes: (Router<WireContext>) -> Void) {
+  init(trustedProxies: [ClientAddress.Network], bodies: BodyBudget, addRoutes: (Router<WireContext>) -> Void)
+  {
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver())
-    router.add(middleware: EnvelopeMiddleware(trustedProxies: trustedProxies))
+    router.add(middleware: EnvelopeMiddleware(trustedProxies: trustedProxies, bodies: bodies))
     router.add(middleware: DatabaseLimit())
     // What the admins of Nextcloud look for to see that the proxy is there.
     router.get("/") { _, _ in

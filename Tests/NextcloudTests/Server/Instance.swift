@@ -63,7 +63,7 @@ struct Instance: Sendable {
   /// Runs a test.
   static func test(
     allowsLocalProxies: Bool = false, perUser: RateLimit? = nil, perAddress: RateLimit? = nil,
-    defaultProxy: String = "https://push.default.example.org/",
+    defaultProxy: String = "https://push.default.example.org/", bodies: BodyBudget? = nil,
     settings change: (inout NextcloudSender.Configuration) -> Void = { _ in },
     _ test: @escaping @Sendable (Instance) async throws -> Void
   ) async throws {
@@ -97,7 +97,8 @@ struct Instance: Sendable {
         notifications: notifications, sender: sender, now: now))
     let router = Router(context: WireContext.self)
     router.add(
-      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
+      middleware: EnvelopeMiddleware(
+        trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self), bodies: bodies))
     server.addRoutes(to: router)
     let realm = try await accounts.put(
       realm: UUID(), name: "Cloud", url: "https://cloud.example.org", requiresE2EE: nil

@@ -328,4 +328,29 @@ import Wire
       #expect(try await call(right, from: "192.0.2.1").status == 400)
     }
   }
+
+  @Test func `a body that is refused is refused in the envelope`() async throws {
+    try await Instance.test(bodies: BodyBudget(limit: 2 << 20, largest: 1 << 20)) { instance in
+      let app = try await instance.user()
+      let headers: HTTPFields = [.authorization: SignedIn.basic("alice", app.password)]
+      let tooLong = [("a", String(repeating: "x", count: 1 << 20))]
+      for (version, status) in [("v2", 413), ("v1", 200)] {
+        let answer = try await instance.call(
+          .post, SignedIn.push, form: tooLong, headers: headers, base: "/ocs/\(version).php")
+        #expect((answer.status, answer.meta?["statuscode"]?.integer) == (status, 413))
+        #expect(answer.meta?["status"]?.string == "failure")
+      }
+    }
+    // No room for any.
+    try await Instance.test(bodies: BodyBudget(limit: 0, largest: 0)) { instance in
+      let app = try await instance.user()
+      let headers: HTTPFields = [.authorization: SignedIn.basic("alice", app.password)]
+      for version in ["v2", "v1"] {
+        let answer = try await instance.call(
+          .post, SignedIn.push, form: [("a", "b")], headers: headers, base: "/ocs/\(version).php")
+        #expect((answer.status, answer.meta?["statuscode"]?.integer) == (503, 503))
+        #expect(answer.headers[.retryAfter] == "5")
+      }
+    }
+  }
 }

@@ -31,19 +31,17 @@ actor Crowd {
   private let held: Int
   private var sockets: [CInt] = []
   private var count = 0
-  /// Whether all have come.
-  private(set) var isDone = false
+  private var isToEnd = false
 
   /// - Parameter held: how many of their own they keep open at most.
   init(port: Int, habit: Habit, held: Int) {
     (self.port, self.habit, self.held) = (port, habit, held)
   }
 
-  /// Opens so many connections, and more for as long.
+  /// Opens so many connections, and more until it is to end and the time is over.
   func come(_ total: Int, for duration: Duration) async throws {
-    defer { isDone = true }
     let end = ContinuousClock.now + duration
-    while count < total || ContinuousClock.now < end {
+    while count < total || !isToEnd || ContinuousClock.now < end {
       let group = 100
       for _ in 0..<group { try open() }
       try await Task.sleep(for: .milliseconds(5))
@@ -84,6 +82,9 @@ actor Crowd {
   private func send(_ bytes: [UInt8], _ descriptor: CInt) {
     if !bytes.isEmpty { _ = Foundation.send(descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL)) }
   }
+
+  /// No more have to come.
+  func end() { isToEnd = true }
 
   func leave() {
     for descriptor in sockets { close(descriptor) }

@@ -22,6 +22,9 @@ struct RawConnection {
     try await channel.writeAndFlush(ByteBuffer(string: text))
   }
 
+  /// Sends it as fast as the other end takes it, and waits for nothing.
+  func begin(_ bytes: ByteBuffer) { channel.writeAndFlush(bytes, promise: nil) }
+
   /// What has come so far.
   var text: String {
     get async throws { try await channel.eventLoop.submit { [received] in received.text }.get() }
@@ -32,6 +35,8 @@ struct RawConnection {
     try await channel.closeFuture.get()
     return try await text
   }
+
+  var isOpen: Bool { channel.isActive }
 
   func close() async { try? await channel.close() }
 

@@ -16,7 +16,7 @@ struct DeviceParameters {
   ]
 
   init(_ request: Request, limit: Int) async throws {
-    let body = try await request.body.collect(upTo: limit)
+    let body = try await request.wholeBody(upTo: limit)
     let fields = try Self.fields(body, type: request.headers[.contentType] ?? "")
     guard let query = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? [] else {
       throw ProxyError("There are too many parameters.")

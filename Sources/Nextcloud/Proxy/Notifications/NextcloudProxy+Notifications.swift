@@ -16,7 +16,7 @@ extension NextcloudProxy {
 
   /// `POST /notifications`.
   func notify(_ request: Request, _ context: WireContext) async throws -> Response {
-    let body = try await request.body.collect(upTo: configuration.maximumNotificationsBytes)
+    let body = try await request.wholeBody(upTo: configuration.maximumNotificationsBytes)
     let deadline = ContinuousClock.now + configuration.deadline
     let (entries, batch) = try await read(body, type: request.headers[.contentType] ?? "")
     let (ended, sent) = try await send(batch.accepted, by: deadline)

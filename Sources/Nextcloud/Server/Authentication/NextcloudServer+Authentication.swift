@@ -42,39 +42,21 @@ extension NextcloudServer {
     with handler: @escaping @Sendable (Caller, OCSRequest) async throws -> OCSAnswer
   ) -> Router<WireContext>.Handler {
     { request, context in
-      let (caller, standing): (Caller, HTTPFields)
+      var call: OCSRequest?
       do {
-        (caller, standing) = try await admit(request, context)
-      } catch {
-        return try Self.response(
-          to: error, OCSFormat(ofRefused: request), OCSVersion(path: request.uri.path) ?? .v2)
-      }
-      let call = try await OCSRequest(request, context, limit: configuration.maximumBodyBytes)
-      do {
-        var answer = try await handler(caller, call)
+        let (caller, standing) = try await admit(request, context)
+        let admitted = try await OCSRequest(request, context, limit: configuration.maximumBodyBytes)
+        call = admitted
+        var answer = try await handler(caller, admitted)
         answer.headers.append(contentsOf: standing)
-        return answer.response(call.format, call.version)
+        return answer.response(admitted.format, admitted.version)
+      } catch is ForgedRequest {
+        return ForgedRequest.response
       } catch {
-        return try Self.response(to: error, call.format, call.version)
+        return (error as? OCSAnswer ?? OCSAnswer(APIError(error, logger: context.logger))).response(
+          call?.format ?? OCSFormat(ofRefused: request),
+          call?.version ?? OCSVersion(path: request.uri.path) ?? .v2)
       }
-    }
-  }
-
-  private static func response(
-    to error: any Error, _ format: OCSFormat, _ version: OCSVersion
-  ) throws -> Response {
-    switch error {
-    case let answer as OCSAnswer:
-      return answer.response(format, version)
-    case let error as APIError where error.status != .serviceUnavailable:
-      var answer = OCSAnswer(
-        error.status, data: ["message": .string(error.message)], message: error.message)
-      answer.headers = error.headers
-      return answer.response(format, version)
-    case is ForgedRequest:
-      return ForgedRequest.response
-    default:
-      throw error
     }
   }
 

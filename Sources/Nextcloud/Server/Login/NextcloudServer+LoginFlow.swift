@@ -118,7 +118,7 @@ extension NextcloudServer {
 
   /// The fields of a form or of a JSON object; empty for one that is not there or is no text that can be kept.
   private static func fields(of request: Request) async throws -> (String) -> String {
-    let body = try await request.body.collect(upTo: maximumLoginBytes)
+    let body = try await request.wholeBody(upTo: maximumLoginBytes)
     let object = body.readableBytesView.first == UInt8(ascii: "{") ? try? JSON.parse(body) : nil
     let fields = object == nil ? Form.parse(body.readableBytesView) ?? [] : []
     return { name in

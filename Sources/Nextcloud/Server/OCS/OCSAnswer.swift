@@ -25,6 +25,12 @@ struct OCSAnswer: Error, Sendable {
     self.data = data
   }
 
+  /// A refusal in this envelope.
+  init(_ error: APIError) {
+    self.init(error.status, data: ["message": .string(error.message)], message: error.message)
+    headers = error.headers
+  }
+
   /// 400, with the name that programs go by.
   static func bad(_ name: String) -> OCSAnswer { OCSAnswer(.badRequest, data: ["message": .string(name)]) }
 
@@ -43,7 +49,7 @@ struct OCSAnswer: Error, Sendable {
   }
 
   /// The answer in a format, as a version of the protocol puts it: in `v1.php` success is 100, and HTTP's
-  /// status is 200 but for those who are not logged in.
+  /// status is 200 but for those who are not logged in and for what is no fault of theirs.
   func response(_ format: OCSFormat, _ version: OCSVersion) -> Response {
     guard status != .notModified else { return Response(status: status, headers: headers) }
     let isSuccess = status.kind == .successful
@@ -66,8 +72,9 @@ struct OCSAnswer: Error, Sendable {
       case .json: JSON.object(["ocs": envelope]).php(hexTags: true)
       case .xml: OCSXML.document(envelope)
       }
+    let tellsStatus = version == .v2 || status == .unauthorized || status.kind == .serverError
     return Response(
-      status: version == .v2 || status == .unauthorized ? status : .ok, headers: all,
+      status: tellsStatus ? status : .ok, headers: all,
       body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
   }
 }

@@ -19,7 +19,7 @@ struct OCSRequest: Sendable {
   /// Reads a request.
   init(_ request: Request, _ context: WireContext, limit: Int) async throws {
     let query = Self.fields(ofQuery: request.uri.query)
-    let body = try await request.body.collect(upTo: limit)
+    let body = try await request.wholeBody(upTo: limit)
     self.context = context
     headers = request.headers
     fields = query + Self.fields(of: body, type: headers[.contentType] ?? "")

@@ -33,7 +33,7 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
       responder: { try await answer($0, $1, $2) },
       configuration: .init(
         additionalChannelHandlers: [
-          RequestDeadline(timeout: .seconds(30), connections), ExpectContinue(),
+          RequestDeadline(timeout: .seconds(30), connections), BodyGate(),
         ]))
     if let certificate {
       try await serve(CertifiedChannel(base: http, certificate: certificate), connections)
@@ -47,6 +47,10 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
+      // A connection reads some parts ahead of who answers: of so many bytes at most.
+      .childChannelOption(
+        .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
+      )
       .bind(descriptor) { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandler(OpenConnections.Door(connections))

@@ -1,0 +1,149 @@
+import HTTPTypes
+import NIOCore
+import NIOEmbedded
+import NIOHTTPTypes
+import NIOPosix
+import Testing
+
+@testable import Wire
+@testable import push_bouncer
+
+@Suite struct BodyGateTests {
+  private let path = "/api/v1/remotes/server/register"
+
+  @Test func whoAsksFirstIsToldToGoOnAndThenAnswered() async throws {
+    try await Workplace.test { place in
+      try await place.serve { running in
+        let port = try #require(running.port(of: "public"))
+        let socket = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(
+          host: "127.0.0.1", port: port
+        ) { channel in
+          channel.eventLoop.makeCompletedFuture {
+            try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+          }
+        }
+        try await socket.executeThenClose { inbound, outbound in
+          var answers = inbound.makeAsyncIterator()
+          var text = ""
+          func receive(until end: String) async throws -> String {
+            while !text.contains(end) {
+              guard let part = try await answers.next() else { throw ChannelError.eof }
+              text += String(buffer: part)
+            }
+            defer { text = "" }
+            return text
+          }
+          let head = "POST \(path) HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
+          for expectation in ["100-continue", "100-Continue"] {
+            try await outbound.write(ByteBuffer(string: head + "Expect: \(expectation)\r\n\r\n"))
+            // Nothing of the body is there yet, and nothing of it is on the way.
+            #expect(try await receive(until: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+            try await outbound.write(ByteBuffer(string: "a=b"))
+            #expect(try await receive(until: "}\n").hasPrefix("HTTP/1.1 400 Bad Request\r\n"))
+          }
+          try await outbound.write(ByteBuffer(string: head + "\r\na=b"))
+          #expect(try await receive(until: "}\n").hasPrefix("HTTP/1.1 400 Bad Request\r\n"))
+        }
+      }
+    }
+  }
+
+  private static func head(_ fields: HTTPFields) -> HTTPRequestPart {
+    .head(HTTPRequest(method: .post, scheme: "http", authority: "a", path: "/", headerFields: fields))
+  }
+
+  private static let asking = head([.contentLength: "3", .expect: "100-continue"])
+  private let answer = HTTPResponsePart.head(HTTPResponse(status: .ok))
+
+  /// Counts how often more is to be read.
+  private final class Reads: ChannelOutboundHandler {
+    typealias OutboundIn = Never
+    var count = 0
+    func read(context: ChannelHandlerContext) { count += 1 }
+  }
+
+  private struct Connection {
+    let channel = EmbeddedChannel()
+    let reads = Reads()
+
+    init() throws {
+      try channel.pipeline.syncOperations.addHandlers([reads, BodyGate()])
+    }
+
+    /// How often the socket was to be read while this was done.
+    func reads(_ body: () throws -> Void) rethrows -> Int {
+      let before = reads.count
+      try body()
+      return reads.count - before
+    }
+  }
+
+  @Test func whoAsksIsToldToGoOnWhenTheBodyIsWanted() throws {
+    let channel = try Connection().channel
+    try channel.writeInbound(Self.asking)
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == nil)
+    channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .continue)))
+    try channel.writeInbound(HTTPRequestPart.end(nil))
+    try channel.writeOutbound(answer)
+    try channel.writeOutbound(HTTPResponsePart.end(nil))
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == answer)
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
+  }
+
+  @Test func inTheMiddleOfAnotherAnswerNothingIsSaid() throws {
+    let channel = try Connection().channel
+    try channel.writeInbound(Self.head([:]))
+    try channel.writeInbound(HTTPRequestPart.end(nil))
+    try channel.writeOutbound(answer)
+    try channel.writeInbound(Self.asking)
+    channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
+    try channel.writeOutbound(HTTPResponsePart.end(nil))
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == answer)
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
+    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == nil)
+  }
+
+  @Test func whoIsRefusedUnheardSendsNothingMore() throws {
+    let channel = try Connection().channel
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    try channel.writeInbound(Self.asking)
+    try channel.writeOutbound(HTTPResponsePart.head(HTTPResponse(status: .contentTooLarge)))
+    guard case .head(let answer)? = try channel.readOutbound(as: HTTPResponsePart.self) else {
+      return #expect(Bool(false))
+    }
+    #expect(answer.status == .contentTooLarge && answer.headerFields[.connection] == "close")
+    try channel.writeOutbound(HTTPResponsePart.end(nil))
+    channel.embeddedEventLoop.run()
+    #expect(!channel.isActive)
+  }
+
+  @Test(arguments: [[.contentLength: "1000000"], [.transferEncoding: "chunked"]] as [HTTPFields])
+  func aLongBodyIsNotReadUntilItIsWanted(_ fields: HTTPFields) throws {
+    let connection = try Connection()
+    let channel = connection.channel
+    #expect(connection.reads { channel.read() } == 1)
+    try channel.writeInbound(Self.head(fields))
+    #expect(connection.reads { channel.read() } == 0)
+    #expect(connection.reads { channel.triggerUserOutboundEvent(BodyWanted(), promise: nil) } == 1)
+    #expect(connection.reads { channel.read() } == 1)
+    try channel.writeInbound(HTTPRequestPart.end(nil))
+    try channel.writeOutbound(answer)
+    try channel.writeOutbound(HTTPResponsePart.end(nil))
+    #expect(connection.reads { channel.read() } == 1)
+  }
+
+  @Test func whatIsLeftOfARefusedBodyIsRead() throws {
+    let connection = try Connection()
+    try connection.channel.writeInbound(Self.head([.contentLength: "1000000"]))
+    connection.channel.read()
+    try connection.channel.writeOutbound(answer)
+    #expect(try connection.reads { try connection.channel.writeOutbound(HTTPResponsePart.end(nil)) } == 1)
+  }
+
+  @Test func aShortBodyNeedsNoAsking() throws {
+    let connection = try Connection()
+    try connection.channel.writeInbound(Self.head([.contentLength: "16384"]))
+    #expect(connection.reads { connection.channel.read() } == 1)
+  }
+}
