@@ -11,14 +11,14 @@ import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(1))) struct DoctorTests {
   private func doctor(
-    _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil
+    _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil, descriptors: Int = 1024
   ) throws -> Doctor {
     let overrides = [
       "keys.directory": folder.path, "database.url": "sqlite:\(folder.path)/test.sqlite",
     ].merging(more) { $1 }
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: overrides, workingDirectory: folder.path)
-    return Doctor(configuration, providerTime: { theirTime })
+    return Doctor(configuration, descriptors: .init(descriptors), providerTime: { theirTime })
   }
 
   /// Runs a test with a simulator whose credentials are in the folder.
@@ -49,6 +49,28 @@ import Testing
 
   private func exists(_ name: String, in folder: TestFolder) -> Bool {
     FileManager.default.fileExists(atPath: folder.url.appending(path: name).path)
+  }
+
+  @Test(
+    arguments: [
+      (1024, nil, nil, ""), (1023, nil, "only 1023 descriptors", "1024"), (100, nil, "0 connections", "1024"),
+      (1024, 768, nil, ""), (1024, 769, "only 768 of 769", "1026"), (65_536, 40_000, nil, ""),
+      (4096, 40_000, "only 3072 of 40000", "53334"), (500, 300, "only 500 descriptors", "1024"),
+    ] as [(Int, Int?, String?, String)])
+  func tooFewDescriptorsAreNamed(_ limit: Int, _ wanted: Int?, _ fault: String?, _ advised: String)
+    async throws
+  {
+    try await withKeyFolder { folder in
+      let more = wanted.map { ["http.max_connections": "\($0)"] } ?? [:]
+      let finding = try doctor(folder, more, descriptors: limit).descriptorFinding()
+      #expect(finding.isGood == (fault == nil))
+      if let fault {
+        #expect(finding.detail.contains(fault), "\(finding)")
+        #expect(finding.advice?.hasPrefix("allow \(advised):") == true, "\(finding)")
+        // As many are enough.
+        #expect(try doctor(folder, more, descriptors: try #require(Int(advised))).descriptorFinding().isGood)
+      }
+    }
   }
 
   @Test func aServiceInOrderHasNoFaultAndLookingChangesNothing() async throws {

@@ -15,7 +15,8 @@ import Wire
       connections = OpenConnections(
         .init(
           total: total, perSource: perSource,
-          proxies: proxy.flatMap { ClientAddress.Network($0) }.map { [$0] } ?? []))
+          proxies: proxy.flatMap { ClientAddress.Network($0) }.map { [$0] } ?? []),
+        ConnectionMetrics(listener: "test"))
       channel = EmbeddedChannel(handler: OpenConnections.Counting(connections))
     }
 

@@ -52,8 +52,9 @@ extension Chaos {
             """)
           #expect(quiet.count > 20 && beset.count > 20 && strangers.calls > 50)
           #expect(friends.lost == [])
-          // Here strangers and friends are this process, and all share two cores: under a second nothing is told.
-          #expect(Self.p99(beset) <= max(Self.p99(quiet) * 3, .seconds(1)))
+          // Here strangers and friends are this process, and share its cores with whatever else the machine does: the
+          // figures above tell more than this limit, which nothing reaches unless somebody waits for somebody else.
+          #expect(Self.p99(beset) <= max(Self.p99(quiet) * 3, .seconds(5)))
           await stage.expectArrival(of: friends.marks)
           await eventually("Nextcloud's pushes", within: .seconds(60)) { friends.unread.isEmpty }
           #expect(stage.arrived().values.allSatisfy { $0 == 1 })
@@ -244,8 +245,17 @@ private final class Strangers: Sendable {
           "POST /notifications HTTP/1.1\r\nHost: x\r\nContent-Length: 16000000\r\n\r\n"
             + String(repeating: "a", count: 1 << 16))
       },
+      { await self.hold(Self.longBody, connections: 2) },
     ]
   }
+
+  /// All but the end of a body: more than can be held of a few such.
+  private static let longBody: ByteBuffer = {
+    var bytes = ByteBuffer(
+      string: "POST /notifications HTTP/1.1\r\nHost: x\r\nContent-Length: 4000001\r\n\r\n")
+    bytes.writeRepeatingByte(UInt8(ascii: "a"), count: 4_000_000)
+    return bytes
+  }()
 
   private static let hostile = HostileText.marks.text(bytes: 1 << 16)
 
@@ -281,12 +291,14 @@ private final class Strangers: Sendable {
   }
 
   /// Opens a connection and keeps it, up to more than there may be.
-  private func hold(_ text: String) async {
+  private func hold(_ text: String) async { await hold(ByteBuffer(string: text), connections: 10) }
+
+  private func hold(_ bytes: ByteBuffer, connections: Int) async {
     guard state.withLock({ $0.held.count }) < 600, let port = running.port(of: "public") else { return }
-    for _ in 0..<10 {
+    for _ in 0..<connections {
       let source = "127.1.0.\(Int.random(in: 1...20))"
       guard let connection = try? await RawConnection(port: port, from: source) else { return }
-      try? await connection.send(text)
+      connection.begin(bytes)
       state.withLock { $0.held.append(connection) }
     }
   }

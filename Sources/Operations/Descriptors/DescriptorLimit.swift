@@ -48,6 +48,24 @@ public struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
     min(wanted ?? Self.standardConnections, possibleConnections)
   }
 
+  /// What is wrong with the limit for as many connections; nil if nothing is.
+  public func shortage(_ wanted: Int?) -> String? {
+    if let wanted, wanted > possibleConnections {
+      return """
+        http.max_connections: only \(possibleConnections) of \(wanted) are possible with \(self) descriptors \
+        (ulimit -n)
+        """
+    }
+    guard descriptors < Self.recommended else { return nil }
+    return "only \(self) descriptors (ulimit -n), which are \(max(0, connections(wanted))) connections"
+  }
+
+  /// The least limit that leaves room for as many connections, and for a busy service.
+  public static func needed(for connections: Int?) -> Int {
+    let wanted = connections ?? 0
+    return max(recommended, wanted + 128, (4 * wanted + 2) / 3)
+  }
+
   /// Event loops that may run: each has three descriptors.
   public var eventLoops: Int { max(2, descriptors / 64) }
 

@@ -39,6 +39,19 @@ extension Doctor {
     return weaknesses.map { .bad("strength", "\($0.key) \($0.problem)", advice: $0.advice) }
   }
 
+  func descriptorFinding() -> Finding {
+    let wanted = configuration.http.maxConnections
+    guard let shortage = descriptors.shortage(wanted) else {
+      return .good(
+        "descriptors", "\(descriptors) descriptors: room for \(descriptors.connections(wanted)) connections")
+    }
+    return .bad(
+      "descriptors", shortage,
+      advice: """
+        allow \(DescriptorLimit.needed(for: wanted)): ulimit -n, or LimitNOFILE= where systemd starts the service
+        """)
+  }
+
   /// The database is looked at only if it is there, and not migrated: a service of another version may run on it.
   func databaseFinding() async -> Finding {
     let url = configuration.database.url

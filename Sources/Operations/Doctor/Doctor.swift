@@ -6,17 +6,22 @@ internal import Providers
 public struct Doctor: Sendable {
   let configuration: Configuration
   let now: @Sendable () -> Date
+  let descriptors: DescriptorLimit
   let providerTime: @Sendable () async -> Date?
 
   /// A doctor for the service with this configuration.
   ///
-  /// - Parameter providerTime: asks FCM for the time; nil if it does not tell.
+  /// - Parameters:
+  ///   - descriptors: this process's limit, which is the service's where both are started alike.
+  ///   - providerTime: asks FCM for the time; nil if it does not tell.
   public init(
     _ configuration: Configuration, now: @escaping @Sendable () -> Date = { Date() },
+    descriptors: DescriptorLimit = .raised(),
     providerTime: @escaping @Sendable () async -> Date?
   ) {
     self.configuration = configuration
     self.now = now
+    self.descriptors = descriptors
     self.providerTime = providerTime
   }
 
@@ -38,6 +43,7 @@ public struct Doctor: Sendable {
     findings += keyFindings(snapshot)
     findings.append(permissionFinding())
     findings += strengthFindings()
+    findings.append(descriptorFinding())
     findings.append(await databaseFinding())
     findings += await heldFindings()
     if let tls = configuration.http.tls { findings.append(tlsFinding(tls)) }

@@ -211,7 +211,7 @@ struct BouncerService {
       limits: .init(
         total: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
         proxies: http.trustedProxies),
-      logger: logger
+      metrics: ConnectionMetrics(listener: "public"), logger: logger
     ) { channel in
       port.announce("public", scheme: http.tls == nil ? "http" : "https", channel, logger: logger)
     }
@@ -230,7 +230,8 @@ struct BouncerService {
     return Listener(
       responder: PlainPaths(router.buildResponder()),
       address: .init(host: admin.host, port: admin.port, keys: "admin.host and admin.port", passed: socket),
-      limits: .init(total: adminConnections, perSource: adminConnections), logger: logger
+      limits: .init(total: adminConnections, perSource: adminConnections),
+      metrics: ConnectionMetrics(listener: "admin"), logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }
   }
 }

@@ -47,12 +47,8 @@ struct Serve: AsyncParsableCommand {
     let descriptors = DescriptorLimit.raised()
     try descriptors.check()
     NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
-    if let wanted = configuration.http.maxConnections, wanted > descriptors.possibleConnections {
-      logger.warning(
-        """
-        http.max_connections: only \(descriptors.possibleConnections) of \(wanted) are possible with \
-        \(descriptors) descriptors (ulimit -n)
-        """)
+    if let shortage = descriptors.shortage(configuration.http.maxConnections) {
+      logger.warning("\(shortage)")
     }
     // A limit on the size of files is a full disk like any other: an error, and no end of the process.
     signal(SIGXFSZ, SIG_IGN)

@@ -20,6 +20,7 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   /// nil for HTTP in clear.
   var certificate: ServerCertificate?
   let limits: OpenConnections.Limits
+  let metrics: ConnectionMetrics
   let logger: Logger
   /// Called once it listens.
   let onRunning: @Sendable (any Channel) -> Void
@@ -28,7 +29,7 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   private let date = HTTPDate()
 
   func run() async throws {
-    let connections = OpenConnections(limits)
+    let connections = OpenConnections(limits, metrics)
     let http = HTTP1Channel(
       responder: { try await answer($0, $1, $2) },
       configuration: .init(

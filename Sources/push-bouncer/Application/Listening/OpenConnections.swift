@@ -35,10 +35,12 @@ final class OpenConnections: Sendable {
   private static let modestShare = 8
 
   private let limits: Limits
+  private let metrics: ConnectionMetrics
   private let state = Mutex(State())
 
-  init(_ limits: Limits) {
+  init(_ limits: Limits, _ metrics: ConnectionMetrics) {
     self.limits = limits
+    self.metrics = metrics
   }
 
   /// Whether a connection is on its way that would be lost if the listener's channel were closed now.
@@ -61,7 +63,9 @@ final class OpenConnections: Sendable {
       state.arrivals += 1
       let connection = OpenConnection(channel, source: mayStay ? source : nil, number: state.arrivals)
       state.all[ObjectIdentifier(channel)] = connection
+      metrics.note(open: state.all.count)
       guard mayStay else {
+        metrics.note(isFull ? .full : .share)
         connection.phase = .leaving
         state.leaving += 1
         return (false, nil)
@@ -95,6 +99,7 @@ final class OpenConnections: Sendable {
   private func forget(_ channel: any Channel) {
     state.withLock { state in
       guard let connection = state.all.removeValue(forKey: ObjectIdentifier(channel)) else { return }
+      metrics.note(open: state.all.count)
       switch connection.phase {
       case .coming: state.coming -= 1
       case .open: break
@@ -145,6 +150,9 @@ final class OpenConnections: Sendable {
     }
   }
 
+  /// A connection is closed on which no request came whole in time.
+  func noteTimeout() { metrics.note(.timeout) }
+
   /// A connection is to make room for another.
   private struct Displaced {}
 
@@ -189,6 +197,7 @@ final class OpenConnections: Sendable {
       if let connection = connections.connection(of: context.channel), connection.isAnswering {
         connections.keep(connection)
       } else {
+        connections.metrics.note(.displaced)
         context.close(promise: nil)
       }
     }

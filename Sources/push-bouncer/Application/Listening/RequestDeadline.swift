@@ -103,7 +103,11 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   private func start(_ context: ChannelHandlerContext) {
     stop()
     let channel = context.channel
-    timer = context.eventLoop.scheduleTask(in: timeout) { channel.close(promise: nil) }
+    let connections = isEnding ? nil : connections
+    timer = context.eventLoop.scheduleTask(in: timeout) {
+      connections?.noteTimeout()
+      channel.close(promise: nil)
+    }
   }
 
   private func stop() {

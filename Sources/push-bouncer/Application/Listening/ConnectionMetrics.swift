@@ -1,0 +1,33 @@
+import Metrics
+
+/// What there is to see of a listener's connections.
+struct ConnectionMetrics: Sendable {
+  /// Why a connection was closed that its other end had not given up.
+  enum Reason: String, CaseIterable, Sendable {
+    /// Its source has as many as it may.
+    case share
+    /// There is no room, and nobody who would have to make some.
+    case full
+    /// It made room for another.
+    case displaced
+    /// No request came whole in time.
+    case timeout
+  }
+
+  private let open: Gauge
+  private let closed: [Reason: Counter]
+
+  /// - Parameter listener: its name.
+  init(listener: String) {
+    open = Gauge(label: "push_bouncer_http_connections", dimensions: [("listener", listener)])
+    closed = Dictionary(
+      uniqueKeysWithValues: Reason.allCases.map { reason in
+        let dimensions = [("listener", listener), ("reason", reason.rawValue)]
+        return (reason, Counter(label: "push_bouncer_http_connections_closed_total", dimensions: dimensions))
+      })
+  }
+
+  func note(open count: Int) { open.record(count) }
+
+  func note(_ reason: Reason) { closed[reason]?.increment() }
+}
