@@ -1,7 +1,7 @@
 """An app that shares no code with us, at the built-in chat-server side: PyNaCl and the standard library only.
 
 Starts `simulate` and `serve` of the given executable in a temporary folder, registers an iPhone and an Android phone
-as a client would (spec/zulip.md C, D), has the backend API send, and opens what reaches the simulator: it must be what
+as a client would (Documentation/Protocols/Zulip.md), has the backend API send, and opens what reaches the simulator: it must be what
 was sent. Prints a line per check; exits 1 at the first that fails.
 """
 

@@ -1,6 +1,6 @@
 /// The key pairs with which this bouncer opens registrations, by public key exactly as spelled in
-/// base64 (`spec/zulip.md` D.6). A retired key opens as an active one does; the difference is only
-/// in what the operator hands out.
+/// base64 (`Documentation/Protocols/Zulip.md` 5.4). A retired key opens as an active one does; the difference
+/// is only in what the operator hands out.
 public struct BouncerKeyring: Sendable {
   /// One pair with its place in life.
   public struct Entry: Sendable {

@@ -1,8 +1,8 @@
 internal import CSodium
 
 /// The key under which a chat server seals notifications for one device: a first byte that names
-/// the cryptosystem, then the key (`spec/zulip.md` D.4). There is one cryptosystem so far, 0x31:
-/// libsodium's SecretBox.
+/// the cryptosystem, then the key (`Documentation/Protocols/Zulip.md` 5.5). There is one cryptosystem so far,
+/// 0x31: libsodium's SecretBox.
 public struct PushKey: Sendable {
   /// The first byte of a SecretBox key.
   public static let secretBoxType: UInt8 = 0x31

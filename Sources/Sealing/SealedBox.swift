@@ -1,7 +1,7 @@
 internal import CSodium
 
 /// libsodium's `crypto_box_seal`: anyone who knows the public key can seal, only the holder of the
-/// private key can open (`spec/zulip.md` D.3). Adds 48 bytes.
+/// private key can open (`Documentation/Protocols/Zulip.md` 5.3). Adds 48 bytes.
 public enum SealedBox {
   /// Bytes that sealing adds: an ephemeral public key and the MAC.
   public static let overhead = 48

@@ -1,7 +1,7 @@
 internal import CSodium
 
 /// libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305) with a random nonce in front:
-/// `nonce (24) || MAC (16) || ciphertext` (`spec/zulip.md` D.5).
+/// `nonce (24) || MAC (16) || ciphertext` (`Documentation/Protocols/Zulip.md` 5.6).
 public enum SecretBox {
   /// Bytes in a key.
   public static let keyBytes = 32

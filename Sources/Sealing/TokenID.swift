@@ -1,8 +1,8 @@
 internal import Crypto
 
 /// What stands for a push token on the wire: the first 8 bytes of the SHA-256 of the token's
-/// UTF-8 text *as spelled* (`spec/zulip.md` D.1). An APNs token in upper case and the same in
-/// lower case have different ids.
+/// UTF-8 text *as spelled* (`Documentation/Protocols/Zulip.md` 5.1). An APNs token in upper case and the same
+/// in lower case have different ids.
 public struct TokenID: Sendable, Hashable {
   /// As a database keeps it: the 8 bytes as a big-endian signed integer.
   public let storage: Int64

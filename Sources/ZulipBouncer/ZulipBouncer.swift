@@ -8,7 +8,7 @@ public import Sealing
 public import Wire
 
 /// The push notification service as Zulip's servers know it: `/api/v1/remotes/...`
-/// (`spec/zulip.md` A and B).
+/// (`Documentation/Protocols/Zulip.md` 2 to 7).
 public struct ZulipBouncer: Sendable {
   /// What it works with.
   public struct Dependencies: Sendable {

@@ -4,8 +4,8 @@ public import Hummingbird
 public import Registrations
 public import Wire
 
-/// The server endpoints that Zulip's apps register their devices with (`spec/zulip.md` A.6 and C), for
-/// chats that have no push code of their own.
+/// The server endpoints that Zulip's apps register their devices with
+/// (`Documentation/Protocols/Zulip.md` 10), for chats that have no push code of their own.
 public struct ZulipServer: Sendable {
   /// The version whose behaviour this is.
   public static let version = "12.0"

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Registrations
 
-/// `spec/zulip.md` C.4, branch by branch, as a state machine.
+/// `Documentation/Protocols/Zulip.md` 10.4, branch by branch, as a state machine.
 @Suite struct DeviceTests {
   private static let now = Date(timeIntervalSince1970: 1_790_000_000.9)
   private static let first = TokenID(token: "first")

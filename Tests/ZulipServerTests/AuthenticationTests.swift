@@ -6,7 +6,7 @@ import Wire
 
 @testable import ZulipServer
 
-/// `spec/zulip.md` A.6.
+/// `Documentation/Protocols/Zulip.md` 10.1.
 @Suite struct AuthenticationTests {
   @Test func `Who signs in wrongly is told so as Zulip tells it`() async throws {
     try await Chat.test { chat in

@@ -8,7 +8,7 @@ import Wire
 
 @testable import ZulipServer
 
-/// `POST register`, `GET events`, `DELETE events` (`spec/zulip.md` C.3).
+/// `POST register`, `GET events`, `DELETE events` (`Documentation/Protocols/Zulip.md` 10.3).
 @Suite struct EventsTests {
   private func open(_ client: Client, _ form: (String, String)...) async throws -> (
     queue: String, last: String, JSON

@@ -9,7 +9,8 @@ import Wire
 
 @testable import ZulipServer
 
-/// What old apps register, and how they give way to new ones (`spec/zulip.md` C.6-C.8, F.1).
+/// What old apps register, and how they give way to new ones (`Documentation/Protocols/Zulip.md` 8.2, 10.6
+/// and 10.8).
 @Suite struct LegacyTests {
   private static let gone = #"{"result":"error","msg":"Token does not exist","code":"BAD_REQUEST"}"#
 
@@ -317,7 +318,7 @@ import Wire
       #expect(calls.map { $0["token"] } == ["c0ffee", "fcm-a"])
       #expect(calls.map { $0["token_kind"] } == [1, 2])
       #expect(calls.first?["base_payload"]?["realm_name"] == "Zulip Dev")
-      // By its exact spelling (C.6).
+      // By its exact spelling (10.8).
       let unknown = try await client.call(.post, "mobile_push/test_notification", ("token", "C0FFEE"))
       #expect(unknown.code == "INVALID_PUSH_DEVICE_TOKEN" && unknown.message == "Device not recognized")
       chat.wire.answer(

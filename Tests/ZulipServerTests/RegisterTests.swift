@@ -8,7 +8,8 @@ import Wire
 
 @testable import ZulipServer
 
-/// `POST mobile_push/register`, and what the bouncer makes of it (`spec/zulip.md` C.4).
+/// `POST mobile_push/register`, and what the bouncer makes of it (`Documentation/Protocols/Zulip.md` 10.4 and
+/// 10.5).
 @Suite struct RegisterTests {
   private static let valid = "MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEFt"
 

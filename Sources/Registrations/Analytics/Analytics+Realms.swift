@@ -12,7 +12,7 @@ extension Analytics {
     case locallyDeletedRestored = 20004
   }
 
-  /// Makes the realms of a server those of the list (`spec/zulip.md` B.6, "Realms sync"): new ones are
+  /// Makes the realms of a server those of the list (`Documentation/Protocols/Zulip.md` 4.3): new ones are
   /// taken in, known ones updated, the others marked as deleted. Each change leaves an audit row.
   ///
   /// - Returns: the realms that were another server's.

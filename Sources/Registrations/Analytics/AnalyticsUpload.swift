@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What a server reports of itself in one call (`spec/zulip.md` B.6).
+/// What a server reports of itself in one call (`Documentation/Protocols/Zulip.md` 4.2).
 public struct AnalyticsUpload: Sendable {
   /// A figure about a realm, or about the whole server.
   public struct Count: Sendable {

@@ -1,4 +1,4 @@
-/// What chat servers count, by Zulip's names (`spec/zulip.md` B.6).
+/// What chat servers count, by Zulip's names (`Documentation/Protocols/Zulip.md` 4.2).
 enum CountProperty {
   /// Kept.
   static let stored: Set<String> = [
@@ -16,5 +16,5 @@ enum CountProperty {
 }
 
 /// The kinds of events that servers report: users created, activated, deactivated, reactivated, their
-/// roles, and the realm's own deactivation and reactivation (`spec/zulip.md` B.6).
+/// roles, and the realm's own deactivation and reactivation (`Documentation/Protocols/Zulip.md` 4.2).
 let reportedEventTypes: Set<Int64> = [101, 102, 103, 104, 105, 201, 202, 229]

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Sealing
 
 extension Device {
-  /// Takes what the client sent, in the order of `spec/zulip.md` C.4.
+  /// Takes what the client sent, in the order of `Documentation/Protocols/Zulip.md` 10.4.
   ///
   /// - Returns: what changed. With ``Fields/pendingTokenID`` among it the token goes to the bouncer.
   mutating func register(_ registration: DeviceRegistration, now: Date) throws(DeviceError) -> Fields {

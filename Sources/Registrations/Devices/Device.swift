@@ -1,8 +1,9 @@
 public import Foundation
 public import Sealing
 
-/// A client of a user that wants notifications (`spec/zulip.md` C.1 to C.4). A pure state machine: what
-/// it is told changes it, and says which of its ``Fields`` its user's clients have to hear of.
+/// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). A pure
+/// state machine: what it is told changes it, and says which of its ``Fields`` its user's clients have to
+/// hear of.
 public struct Device: Sendable {
   /// What a user's clients see of a device.
   public struct State: Sendable, Hashable {

@@ -88,7 +88,8 @@ public final class Devices: Sendable {
   }
 
   /// Ends all that a user's apps have registered: their key has changed, so they are no longer signed in
-  /// (`spec/zulip.md` C.7). For the transaction in which that happens; ``changed(user:)`` comes after it.
+  /// (`Documentation/Protocols/Zulip.md` 10.8). For the transaction in which that happens; ``changed(user:)``
+  /// comes after it.
   public func signOut(user: Int64, on connection: any Connection) throws {
     guard try connection.lock(user: user) else { return }
     for device in try removeAll(of: user, on: connection) {

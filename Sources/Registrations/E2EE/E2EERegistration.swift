@@ -1,7 +1,7 @@
 public import Foundation
 public import Sealing
 
-/// A device that gets end-to-end encrypted notifications (`spec/zulip.md` B: RemotePushDevice). There
+/// A device that gets end-to-end encrypted notifications (`Documentation/Protocols/Zulip.md` 1.3). There
 /// is one per token and realm, shared by all accounts of the realm on that device.
 public struct E2EERegistration: Sendable {
   /// Its row.

@@ -99,7 +99,7 @@ extension RegistrationImport {
   /// Nothing says which number has become which UUID. So a device's registrations by number go only where
   /// it has at least as many by UUID with the same server, of realms that may be the same: else one of
   /// the numbers may be a user of its own. What is left over then, the server sorts out with its next
-  /// notification, which names both (`spec/zulip.md` B.11).
+  /// notification, which names both (`Documentation/Protocols/Zulip.md` 7.5).
   ///
   /// - Returns: how many were removed.
   public func foldUserIDs(in ids: ClosedRange<Int64>, on connection: any Connection) throws -> Int {

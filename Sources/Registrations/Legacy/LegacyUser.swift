@@ -2,7 +2,7 @@ public import Foundation
 public import Sealing
 
 /// A user as its chat server names it in legacy calls: old servers by a number, newer ones by a UUID,
-/// those in between by both (`spec/zulip.md` B.8, F.5).
+/// those in between by both (`Documentation/Protocols/Zulip.md` 7.1).
 public struct LegacyUser: Sendable, Hashable {
   /// Its number at its server.
   public let id: Int64?
@@ -17,7 +17,7 @@ public struct LegacyUser: Sendable, Hashable {
   }
 }
 
-/// A device of an old app, which gets notifications in clear (`spec/zulip.md` B: RemotePushDeviceToken).
+/// A device of an old app, which gets notifications in clear (`Documentation/Protocols/Zulip.md` 1.3).
 /// There is one per token and user.
 public struct LegacyRegistration: Sendable, Hashable {
   /// Its row.

@@ -15,7 +15,7 @@ public struct LegacyToken: Sendable, Hashable {
   }
 
   /// Whether a client that names this id means the same device: clients spell an APNs token in either
-  /// case, and the id is one of the spelling (`spec/zulip.md` F.1, F.4).
+  /// case, and the id is one of the spelling (`Documentation/Protocols/Zulip.md` 8.2).
   public func isMeant(by id: TokenID) -> Bool {
     let text = token.text
     let spellings = token.kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A realm as its server describes it (`spec/zulip.md` B.6).
+/// A realm as its server describes it (`Documentation/Protocols/Zulip.md` 4.3).
 public struct RealmDescription: Sendable, Hashable {
   /// Its id at its server.
   public var realmID: Int64

@@ -1,7 +1,7 @@
 public import Foundation
 internal import SQL
 
-/// A chat server that uses this bouncer (`spec/zulip.md` B: RemoteZulipServer).
+/// A chat server that uses this bouncer (`Documentation/Protocols/Zulip.md` 1.3).
 public struct RemoteServer: Sendable, Hashable {
   /// Its row.
   public let id: Int64

@@ -1,7 +1,8 @@
 public import HTTPTypes
 public import Hummingbird
 
-/// A refusal in Zulip's envelope: `{"result":"error","msg",...,"code"}` (`spec/zulip.md` A.1).
+/// A refusal in Zulip's envelope: `{"result":"error","msg",...,"code"}`
+/// (`Documentation/Protocols/Zulip.md` 2.2).
 public struct APIError: Error, HTTPResponseError, Sendable {
   /// HTTP's status.
   public let status: HTTPResponse.Status

@@ -3,7 +3,7 @@ public import Hummingbird
 import NIOCore
 
 /// The answers that Zulip's clients and servers know: `{"result", "msg", ...}`, compact, with a
-/// newline at the end (`spec/zulip.md` A.1).
+/// newline at the end (`Documentation/Protocols/Zulip.md` 2.2).
 public enum Envelope {
   private static let headers: HTTPFields = [
     .contentType: "application/json",

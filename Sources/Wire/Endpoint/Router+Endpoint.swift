@@ -9,7 +9,7 @@ extension Router where Context == WireContext {
 
 extension RouterMethods where Context == WireContext {
   /// Serves a path with one method. Any other method is told so before anything else is looked at,
-  /// and `OPTIONS` tells which there are (`spec/zulip.md` A.1).
+  /// and `OPTIONS` tells which there are (`Documentation/Protocols/Zulip.md` 2.2).
   public func endpoint(
     _ path: RouterPath, _ method: HTTPRequest.Method, use handler: @escaping Router<WireContext>.Handler
   ) {

@@ -1,4 +1,5 @@
-/// The bundle id of an iOS app, as Zulip's wire names it: `^[.a-zA-Z0-9-]+$` (`spec/zulip.md` A.4).
+/// The bundle id of an iOS app, as Zulip's wire names it: `^[.a-zA-Z0-9-]+$`
+/// (`Documentation/Protocols/Zulip.md` 2.5).
 public enum AppID {
   /// Whether a text can be one.
   public static func isValid(_ text: String) -> Bool {

@@ -6,7 +6,8 @@ internal import Registrations
 internal import Wire
 
 extension ZulipBouncer {
-  /// `GET server/analytics/status`: how far a server's reports have come (`spec/zulip.md` B.5).
+  /// `GET server/analytics/status`: how far a server's reports have come
+  /// (`Documentation/Protocols/Zulip.md` 4.1).
   func analyticsStatus(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -19,7 +20,8 @@ extension ZulipBouncer {
     ])
   }
 
-  /// `POST server/analytics`: a server reports of itself and its realms (`spec/zulip.md` B.6).
+  /// `POST server/analytics`: a server reports of itself and its realms
+  /// (`Documentation/Protocols/Zulip.md` 4.2).
   func uploadAnalytics(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {

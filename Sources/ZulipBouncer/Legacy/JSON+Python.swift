@@ -1,7 +1,8 @@
 import Wire
 
 extension JSON {
-  /// As Python's `str` writes it, which is how values reach old apps through FCM (`spec/zulip.md` E.3).
+  /// As Python's `str` writes it, which is how values reach old apps through FCM
+  /// (`Documentation/Protocols/Zulip.md` 7.7).
   var pythonText: String {
     if case .string(let text) = self { text } else { pythonRepresentation }
   }

@@ -5,7 +5,7 @@ import Registrations
 import Sealing
 import Wire
 
-/// A notification in clear, as a chat server hands it over (`spec/zulip.md` B.11, E.1-E.3).
+/// A notification in clear, as a chat server hands it over (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
 struct LegacyNotification {
   /// A removal tells of so many messages at most: the newest.
   private static let maximumRemovals = 200

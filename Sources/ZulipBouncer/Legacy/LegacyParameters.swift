@@ -4,7 +4,7 @@ import Sealing
 import Wire
 
 /// What the legacy calls that are forms have in common: a user, perhaps of a realm, and mostly a token
-/// (`spec/zulip.md` B.8-B.10).
+/// (`Documentation/Protocols/Zulip.md` 7.1 to 7.4).
 struct LegacyParameters {
   private(set) var form: Parameters
   private var userID: Int64?

@@ -10,7 +10,7 @@ internal import Wire
 extension ZulipBouncer {
   /// `POST push/notify`: sends a notification in clear to all devices of a user that have not moved on to
   /// end-to-end encryption, and tells which of those that the server believes in are not there
-  /// (`spec/zulip.md` B.11, F.3).
+  /// (`Documentation/Protocols/Zulip.md` 7.5 and 8.1).
   func notifyLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -117,7 +117,7 @@ private struct LegacyCall {
 }
 
 extension LegacyNotification {
-  /// A test for a device (`spec/zulip.md` E.4).
+  /// A test for a device (`Documentation/Protocols/Zulip.md` 7.6).
   ///
   /// - Parameter base: what the server says of itself.
   fileprivate static func test(_ base: JSON.Object, now: Date) -> LegacyNotification {

@@ -7,7 +7,7 @@ internal import Sealing
 internal import Wire
 
 extension ZulipBouncer {
-  /// `POST push/register`: keeps an old app's token (`spec/zulip.md` B.8).
+  /// `POST push/register`: keeps an old app's token (`Documentation/Protocols/Zulip.md` 7.2).
   func registerLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -24,7 +24,7 @@ extension ZulipBouncer {
     return parameters.form.success()
   }
 
-  /// `POST push/unregister`: forgets a token of a user (B.9).
+  /// `POST push/unregister`: forgets a token of a user (7.3).
   func unregisterLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -39,7 +39,7 @@ extension ZulipBouncer {
     return parameters.form.success()
   }
 
-  /// `POST push/unregister/all`: forgets all tokens of a user (B.10).
+  /// `POST push/unregister/all`: forgets all tokens of a user (7.4).
   func unregisterAllLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {

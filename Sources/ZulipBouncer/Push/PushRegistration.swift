@@ -2,7 +2,7 @@ internal import Foundation
 internal import Sealing
 internal import Wire
 
-/// What a phone seals for its bouncer (`spec/zulip.md` D.2).
+/// What a phone seals for its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
 struct PushRegistration {
   /// A registration is refused when it is older than this.
   static let maximumAge: TimeInterval = 86_400

@@ -6,8 +6,9 @@ internal import Sealing
 internal import Wire
 
 extension ZulipBouncer {
-  /// `POST push/e2ee/register`: opens what a phone has sealed and keeps its token (`spec/zulip.md`
-  /// B.13). One that was there before lives again, with all that is new (`spec/decisions.md` 1).
+  /// `POST push/e2ee/register`: opens what a phone has sealed and keeps its token
+  /// (`Documentation/Protocols/Zulip.md` 6.1). One that was there before lives again, with all that is new
+  /// (`spec/decisions.md` 1).
   func registerE2EE(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {

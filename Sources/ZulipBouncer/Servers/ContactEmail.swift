@@ -2,7 +2,7 @@ internal import Foundation
 internal import Registrations
 internal import Wire
 
-/// An address to write to, as Django's validator takes it (`spec/zulip.md` B.1).
+/// An address to write to, as Django's validator takes it (`Documentation/Protocols/Zulip.md` 3.2).
 struct ContactEmail {
   let text: String
   /// What stands after the `@`, in lower case and ASCII.

@@ -8,7 +8,8 @@ extension ZulipBouncer {
   /// The page that a server's administrators are sent to.
   static let infoPath = "/api/v1/remotes/about"
 
-  /// `POST server/billing`: there is nothing to bill here, and a page that says so (`spec/zulip.md` B.7).
+  /// `POST server/billing`: there is nothing to bill here, and a page that says so
+  /// (`Documentation/Protocols/Zulip.md` 4.5).
   func billing(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let user = try parameters.json("user")

@@ -6,7 +6,8 @@ internal import Registrations
 internal import Wire
 
 extension ZulipBouncer {
-  /// `POST server/register`: a server comes in, or changes what is known of it (`spec/zulip.md` B.1).
+  /// `POST server/register`: a server comes in, or changes what is known of it
+  /// (`Documentation/Protocols/Zulip.md` 3.2).
   func register(_ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let id = try parameters.text("zulip_org_id", .stripped(length: 36))
@@ -42,7 +43,7 @@ extension ZulipBouncer {
     }
   }
 
-  /// `POST server/deactivate`: a server takes its leave (`spec/zulip.md` B.4).
+  /// `POST server/deactivate`: a server takes its leave (`Documentation/Protocols/Zulip.md` 3.5).
   func deactivate(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response
   {
     let parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)

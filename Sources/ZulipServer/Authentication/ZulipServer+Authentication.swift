@@ -6,7 +6,7 @@ internal import Wire
 extension ZulipServer {
   typealias UserHandler = @Sendable (User, Request, WireContext) async throws -> Response
 
-  /// For calls of a signed-in user: so many per user (`spec/zulip.md` A.6, A.7).
+  /// For calls of a signed-in user: so many per user (`Documentation/Protocols/Zulip.md` 10.1 and 2.7).
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     { request, context in
       let user = try await authenticate(request, from: context.clientAddress)

@@ -4,8 +4,8 @@ internal import Registrations
 internal import Sealing
 internal import Wire
 
-/// A bouncer as a chat server calls it (`spec/zulip.md` 0.5 and B): the same calls and answers whether it
-/// is this program's own or another one.
+/// A bouncer as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9): the same calls and answers
+/// whether it is this program's own or another one.
 public struct BouncerClient: Sendable {
   /// A call: POST, with the server's credentials.
   public struct Call: Sendable {

@@ -1,6 +1,6 @@
 internal import Registrations
 
-/// Why a bouncer did not do what was asked, in the classes of `spec/zulip.md` 0.6.
+/// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
 public enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// No answer: it cannot be reached, or takes too long.
   case unreachable

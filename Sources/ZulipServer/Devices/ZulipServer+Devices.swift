@@ -5,14 +5,14 @@ internal import Sealing
 internal import Wire
 
 extension ZulipServer {
-  /// `POST register_client_device` (`spec/zulip.md` C.1).
+  /// `POST register_client_device` (`Documentation/Protocols/Zulip.md` 10.2).
   func addDevice(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     let parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let id = try await answering { try await dependencies.devices.add(user: user.id) }
     return parameters.success([.init("device_id", .integer(id))])
   }
 
-  /// `POST remove_client_device` (C.2).
+  /// `POST remove_client_device` (10.2).
   func removeDevice(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let id = try parameters.integer("device_id")
@@ -20,7 +20,7 @@ extension ZulipServer {
     return parameters.success()
   }
 
-  /// `POST mobile_push/register` (C.4): takes what the client sent and answers at once; the bouncer hears of
+  /// `POST mobile_push/register` (10.4): takes what the client sent and answers at once; the bouncer hears of
   /// a token in its own time.
   func registerDevice(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)

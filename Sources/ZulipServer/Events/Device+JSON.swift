@@ -4,7 +4,7 @@ internal import Sealing
 internal import Wire
 
 extension Device.State {
-  /// As clients know it (`spec/zulip.md` C.3): all of it, or only some parts.
+  /// As clients know it (`Documentation/Protocols/Zulip.md` 10.2): all of it, or only some parts.
   func members(_ fields: Device.Fields? = nil) -> [JSON.Object.Member] {
     let all: [(Device.Fields, JSON.Object.Member)] = [
       (.pushKeyID, .init("push_key_id", .optional(pushKeyID.map(Int64.init)))),

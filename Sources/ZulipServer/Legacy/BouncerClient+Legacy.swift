@@ -4,14 +4,14 @@ internal import Sealing
 internal import Wire
 
 extension BouncerClient {
-  /// Tells of a token of an old app (`spec/zulip.md` B.8).
+  /// Tells of a token of an old app (`Documentation/Protocols/Zulip.md` 7.2).
   func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws {
     var form = Self.form(user, realm) + Self.form(token.token)
     if let id = token.iosAppID { form.append(("ios_app_id", id)) }
     _ = try await post("push/register", "application/x-www-form-urlencoded", Form.encode(form))
   }
 
-  /// Tells that a token is no longer used (B.9); nil stands for all of the user's (B.10).
+  /// Tells that a token is no longer used (7.3); nil stands for all of the user's (7.4).
   func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws {
     let form = Self.form(user, realm) + (token.map(Self.form) ?? [])
     _ = try await post(
@@ -27,7 +27,7 @@ extension BouncerClient {
     var missing: Set<PushToken> = []
   }
 
-  /// Sends a notification in clear to all old apps of a user (B.11).
+  /// Sends a notification in clear to all old apps of a user (7.5).
   func notifyLegacy(
     _ user: User, _ message: LegacyMessage, tokens: [PushToken]
   ) async throws -> LegacyReceipt {
@@ -57,7 +57,7 @@ extension BouncerClient {
       missing: Set(absent("apple_devices", .apns) + absent("android_devices", .fcm)))
   }
 
-  /// Sends a test to one token (B.12).
+  /// Sends a test to one token (7.6).
   func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws {
     let body: JSON = [
       "user_uuid": .string(user.uuid.canonical), "user_id": .integer(user.userID),

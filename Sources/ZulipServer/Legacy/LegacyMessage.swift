@@ -1,7 +1,7 @@
 internal import Registrations
 public import Wire
 
-/// A notification as old apps read it, in clear (`spec/zulip.md` E.1, E.2).
+/// A notification as old apps read it, in clear (`Documentation/Protocols/Zulip.md` 7.5).
 public struct LegacyMessage: Sendable {
   /// For APNs: `aps` and, in `custom`, what stands beside it.
   let apns: JSON.Object

@@ -27,7 +27,7 @@ extension Notifier {
   func send(
     _ message: LegacyMessage, to tokens: [PushToken], of user: User
   ) async throws -> (result: LegacyResult, missing: Set<PushToken>) {
-    // Nobody is there: the bouncer need not be asked (`spec/zulip.md` C.8).
+    // Nobody is there: the bouncer need not be asked (`Documentation/Protocols/Zulip.md` 10.6).
     guard !tokens.isEmpty else { return (LegacyResult(), []) }
     guard let bouncer else { throw APIError.pushServiceNotConfigured }
     let receipt = try await bouncer.realms.providing {

@@ -6,7 +6,7 @@ internal import Registrations
 internal import Sealing
 internal import Wire
 
-/// What old apps register with (`spec/zulip.md` C.6, C.7).
+/// What old apps register with (`Documentation/Protocols/Zulip.md` 10.8).
 extension ZulipServer {
   /// `POST users/me/apns_device_token`
   func addAPNsToken(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {

@@ -36,8 +36,8 @@ public struct Notifier: Sendable {
 
   /// What a notification is to say: to devices that read it end-to-end encrypted, to old apps, or to both.
   public struct Message: Sendable {
-    /// What phones read once they have opened it (`spec/zulip.md` E.8); `realm_url`, `realm_name` and
-    /// `user_id` are filled in where they are missing.
+    /// What phones read once they have opened it (`Documentation/Protocols/Zulip.md` 6.5); `realm_url`,
+    /// `realm_name` and `user_id` are filled in where they are missing.
     public var encrypted: JSON.Object?
     /// What old apps are sent.
     public var legacy: LegacyMessage?
@@ -58,9 +58,9 @@ public struct Notifier: Sendable {
     public var legacy: Swift.Result<LegacyResult, any Error>?
   }
 
-  /// Sends to all devices of a user: to old apps first (`spec/zulip.md` C.8), and to each device once, also
-  /// to one that is changing from the one to the other at this moment. Where the realm wants end-to-end
-  /// encryption, old apps get nothing at all, and stay registered.
+  /// Sends to all devices of a user: to old apps first (`Documentation/Protocols/Zulip.md` 10.6), and to each
+  /// device once, also to one that is changing from the one to the other at this moment. Where the realm
+  /// wants end-to-end encryption, old apps get nothing at all, and stay registered.
   public func notify(_ user: User, _ message: Message) async throws -> Outcome {
     guard let legacy = message.legacy, !user.realm.requiresE2EE else {
       var outcome = Outcome(legacy: message.legacy.map { _ in .success(LegacyResult()) })
@@ -131,7 +131,8 @@ public struct Notifier: Sendable {
 }
 
 extension APIError {
-  /// What a client is told of a bouncer that does not do what it should (`spec/zulip.md` C.5).
+  /// What a client is told of a bouncer that does not do what it should
+  /// (`Documentation/Protocols/Zulip.md` 10.6).
   init(_ error: BouncerError) {
     switch error {
     case .unreachable:

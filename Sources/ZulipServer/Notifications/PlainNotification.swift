@@ -3,7 +3,7 @@ internal import Sealing
 internal import Wire
 
 /// A notification as its users' phones will read it, before it is sealed for each
-/// (`spec/zulip.md` D.5, E.5, E.8).
+/// (`Documentation/Protocols/Zulip.md` 5.6, 6.5 and 10.6).
 struct PlainNotification {
   /// A removal tells of so many messages at most: the newest.
   private static let maximumRemovals = 200

@@ -5,7 +5,8 @@ internal import Registrations
 internal import Wire
 
 extension ZulipServer {
-  /// `POST mobile_push/e2ee/test_notification` (`spec/zulip.md` C.5): to one device of the user, or to all.
+  /// `POST mobile_push/e2ee/test_notification` (`Documentation/Protocols/Zulip.md` 10.7): to one device of
+  /// the user, or to all.
   func sendTest(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let id = try parameters.optionalInteger("device_id")

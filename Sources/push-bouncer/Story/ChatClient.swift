@@ -6,7 +6,7 @@ import Sealing
 import Wire
 
 /// An app at a chat server, ours or a stock Zulip 12: the calls that it makes for its user so that
-/// notifications reach its phone (`spec/zulip.md` C).
+/// notifications reach its phone (`Documentation/Protocols/Zulip.md` 10).
 struct ChatClient {
   private let server: JSONService
 
@@ -54,7 +54,7 @@ struct ChatClient {
     _ = try await server.call(.POST, "mobile_push/register", .form(form))
   }
 
-  /// Hands over a token in clear, as old apps do (`spec/zulip.md` C.7).
+  /// Hands over a token in clear, as old apps do (`Documentation/Protocols/Zulip.md` 10.8).
   func registerLegacy(apns token: String, appID: String) async throws {
     _ = try await server.call(
       .POST, "users/me/apns_device_token", .form([("appid", appID), ("token", token)]))

@@ -4,7 +4,7 @@ import Sealing
 import Wire
 
 /// A chat server as the bouncer sees it: it makes the calls of a stock Zulip server, in the same
-/// encodings (`spec/zulip.md` 0.5 and B).
+/// encodings (`Documentation/Protocols/Zulip.md` 2 to 7).
 struct ChatServer {
   /// `zulip_org_id`
   let id: String

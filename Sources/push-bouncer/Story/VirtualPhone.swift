@@ -3,7 +3,7 @@ import Sealing
 import Wire
 
 /// A phone with an app of ours on it, as far as pushes go: it makes keys, seals its registration to
-/// the bouncer, and opens what arrives (`spec/zulip.md` D).
+/// the bouncer, and opens what arrives (`Documentation/Protocols/Zulip.md` 5).
 struct VirtualPhone {
   /// Whose push service it uses.
   let kind: PushToken.Kind

@@ -86,7 +86,7 @@ final class Bouncer: Sendable {
       var logger = Logger(label: "test")
       logger.logLevel = .critical
       let known = BouncerKeyring.Entry(pair: keyPair, state: .active)
-      // The key pair of the vectors in spec/zulip.md D.3.
+      // The key pair of the vectors in Documentation/Protocols/Zulip.md 12.
       let vector = BouncerKeyPair(privateKey: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").map {
         BouncerKeyring.Entry(pair: $0, state: .retired)
       }

@@ -80,7 +80,8 @@ extension MigrationWork {
     }
   }
 
-  /// The app of an APNs token, which becomes a header: `^[.a-zA-Z0-9-]+$` (`spec/zulip.md` A.4).
+  /// The app of an APNs token, which becomes a header: `^[.a-zA-Z0-9-]+$`
+  /// (`Documentation/Protocols/Zulip.md` 2.5).
   private static func appID(_ text: String?, _ kind: PushToken.Kind) throws(Refusal) -> String? {
     guard kind == .apns else { return nil }
     guard let text, !text.isEmpty else { throw .noAppID }

@@ -1,4 +1,4 @@
-/// A table of a Zulip bouncer (`spec/zulip.md` B, "Stored entities"), in the order in which they are
+/// A table of a Zulip bouncer (`Documentation/Protocols/Zulip.md` 1.3), in the order in which they are
 /// brought in: each after those that it refers to.
 public enum ZulipTable: String, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
   /// RemoteZulipServer.
