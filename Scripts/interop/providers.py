@@ -1,7 +1,7 @@
 """Pushes to a running provider simulator with aioapns and firebase-admin, as other servers push to Apple and Google.
 
 Checks that what the simulator accepts and refuses is what these libraries send and understand. Needs requirements.txt
-and `push-bouncer simulate --apns-port P --fcm-port Q --keys-out DIR` (spec/interface.md 8). Prints a line per check;
+and `push-bouncer simulate --apns-port P --fcm-port Q --keys-out DIR`. Prints a line per check;
 exits 1 if one fails.
 """
 

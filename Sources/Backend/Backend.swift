@@ -4,8 +4,7 @@ public import Hummingbird
 public import Registrations
 public import Wire
 
-/// What the host application calls: its realms and users, and notifications to them
-/// (`spec/interface.md` 6).
+/// What the host application calls: its realms and users, and notifications to them.
 ///
 /// Answers are bare JSON objects, errors are in Zulip's envelope.
 public struct Backend: Sendable {

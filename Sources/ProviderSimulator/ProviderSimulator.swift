@@ -4,7 +4,7 @@ public import Foundation
 public import ServiceLifecycle
 
 /// APNs and FCM as tests, the demo and benchmarks meet them: real TLS, HTTP/2 and signatures, strict where Apple and
-/// Google are strict, with faults on demand (`spec/interface.md` 8). Listens on 127.0.0.1 only and calls nobody.
+/// Google are strict, with faults on demand. Listens on 127.0.0.1 only and calls nobody.
 public final class ProviderSimulator: Service {
   /// The APNs port.
   public var apnsPort: Int { apns.port }

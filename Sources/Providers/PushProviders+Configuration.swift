@@ -23,7 +23,7 @@ extension PushProviders {
 
   /// A configuration that cannot work.
   public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The configuration key (`spec/interface.md` section 2).
+    /// The configuration key.
     public let key: String
     /// What to do.
     public let advice: String

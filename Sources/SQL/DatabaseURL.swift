@@ -1,7 +1,6 @@
 import Foundation
 
-/// Where the database is: `sqlite:path` or `postgres://user:password@host:port/name?sslmode=...`
-/// (`spec/interface.md` 2).
+/// Where the database is: `sqlite:path` or `postgres://user:password@host:port/name?sslmode=...`.
 public struct DatabaseURL: Sendable, Hashable {
   enum Target: Sendable, Hashable {
     /// A file, its path as written: relative to the working folder, or absolute.

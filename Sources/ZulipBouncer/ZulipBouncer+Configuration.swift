@@ -2,7 +2,7 @@ public import Registrations
 public import Wire
 
 extension ZulipBouncer {
-  /// What the operator decides (`spec/interface.md` 2).
+  /// What the operator decides.
   public struct Configuration: Sendable {
     /// Which strangers may register.
     public enum Registration: Sendable, Hashable {
@@ -47,7 +47,7 @@ extension ZulipBouncer {
     /// Where a domain's mail goes. Asked only with `verifyEmailDomain`.
     public var mailExchange: @Sendable (_ domain: String) async -> MailExchange
 
-    /// The defaults of `spec/interface.md`, with this service's own address.
+    /// The defaults, with this service's own address.
     public init(publicURL: @escaping @Sendable () -> String) {
       registration = .closed
       allowedHostnames = []

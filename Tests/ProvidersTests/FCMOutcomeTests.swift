@@ -4,7 +4,7 @@ import Testing
 
 @testable import Providers
 
-/// Every row of `spec/providers.md` section 2.
+/// Every row of `Documentation/Providers.md`, FCM.
 @Suite("What FCM's answers mean")
 struct FCMOutcomeTests {
   static let now = Date(timeIntervalSince1970: 1_800_000_000)

@@ -8,7 +8,7 @@ import Testing
 @testable import push_bouncer
 
 extension Chaos {
-  /// `spec/decisions.md` 22: `kill -9` at any moment loses nothing that was answered 200.
+  /// `Documentation/Decisions` 0001: `kill -9` at any moment loses nothing that was answered 200.
   @Suite struct KillTests {
     /// `CHAOS_KILLS` and `CHAOS_SEED` make it longer, or repeat a run's moments.
     static let kills = Int(ProcessInfo.processInfo.environment["CHAOS_KILLS"] ?? "") ?? 8

@@ -5,7 +5,7 @@ public import SQL
 public import Sealing
 import Synchronization
 
-/// What was promised and no provider has taken yet, durable and sealed (`spec/decisions.md` 22).
+/// What was promised and no provider has taken yet, durable and sealed (`Documentation/Decisions` 0001, 0002).
 ///
 /// An entry is sent under a lease: taking it moves its due time behind the end of the lease, so that
 /// whoever finds it due again may take it over. The lease outlives the longest wait for an answer. The entry is

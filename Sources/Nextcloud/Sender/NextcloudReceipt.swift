@@ -23,7 +23,7 @@ public struct NextcloudReceipt: Sendable, Hashable {
   /// Their proxies, by URL.
   public var proxies: [Proxy] = []
 
-  /// As the backend API tells it (`spec/interface.md` 6).
+  /// As the backend API tells it.
   public var json: JSON {
     [
       "devices": .integer(Int64(devices)),

@@ -64,7 +64,7 @@ extension NextcloudSender {
     }
   }
 
-  /// Does what an answer asks for (`spec/nextcloud.md` 4.7, `spec/decisions.md` 19).
+  /// Does what an answer asks for (`Documentation/Protocols/Nextcloud.md` 6.5).
   func settle(_ batch: [NextcloudPush], _ answer: ProxyAnswer) async throws -> NextcloudReceipt.Proxy {
     var part = NextcloudReceipt.Proxy(url: batch.first?.proxy ?? "", status: answer.status)
     switch answer {

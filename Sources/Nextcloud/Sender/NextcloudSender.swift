@@ -6,8 +6,8 @@ public import Sealing
 internal import Synchronization
 public import Wire
 
-/// Sends a Nextcloud user's notifications to the proxies of the user's phones (`spec/nextcloud.md` 4), and
-/// again to those that were away: durably, until they are too old (`spec/decisions.md` 19).
+/// Sends a Nextcloud user's notifications to the proxies of the user's phones, and again to those that were away:
+/// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022).
 public final class NextcloudSender: Sendable {
   /// How it is set up.
   public struct Configuration: Sendable {

@@ -3,7 +3,7 @@ internal import Wire
 extension JSON {
   /// The compact document as PHP's `json_encode` writes it, byte for byte: `/` escaped, and everything that
   /// is not ASCII as `\uXXXX`. What is signed and counted in bytes is written like this
-  /// (`spec/nextcloud.md` 1.2, 4.3).
+  /// (`Documentation/Protocols/Nextcloud.md` 2.2, 6.4).
   ///
   /// - Parameter hexTags: also `<` and `>` as escapes (`JSON_HEX_TAG`), as in OCS answers.
   func php(hexTags: Bool = false) -> [UInt8] {

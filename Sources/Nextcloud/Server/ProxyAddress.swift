@@ -1,7 +1,8 @@
 internal import Foundation
 internal import Registrations
 
-/// The rules for the proxy that a phone names (`spec/nextcloud.md` 3.5): an `https` URL of a public host.
+/// The rules for the proxy that a phone names: an `https` URL of a public host
+/// (`Documentation/Protocols/Nextcloud.md` 5.4).
 enum ProxyAddress {
   /// Bytes in a URL.
   static let maximumBytes = 256

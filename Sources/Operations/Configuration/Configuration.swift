@@ -4,7 +4,7 @@ public import Registrations
 public import SQL
 public import Wire
 
-/// The configuration as the service uses it (`spec/interface.md` 2).
+/// The configuration as the service uses it.
 public struct Configuration: Sendable {
   /// `http.tls`: with both files the public listener speaks TLS.
   public struct TLS: Sendable {

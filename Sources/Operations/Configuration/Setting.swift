@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// One key of the configuration (`spec/interface.md` 2): all that there is to say about it stands here.
+/// One key of the configuration: all that there is to say about it stands here.
 struct Setting: Sendable {
   /// `http.port`
   let key: String

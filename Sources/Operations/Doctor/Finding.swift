@@ -1,4 +1,4 @@
-/// One thing that `doctor` has looked at (`spec/interface.md` 9).
+/// One thing that `doctor` has looked at.
 public struct Finding: Sendable, Hashable {
   /// What was looked at: `database`, `apns:production`.
   public let check: String

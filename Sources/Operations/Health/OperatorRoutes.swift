@@ -3,7 +3,7 @@ public import Hummingbird
 internal import NIOCore
 public import Wire
 
-/// The operator's listener: is it alive, can it work, what has it done (`spec/interface.md` 5).
+/// The operator's listener: is it alive, can it work, what has it done.
 public struct OperatorRoutes: Sendable {
   private let readiness: Readiness
   private let metrics: PrometheusRegistry

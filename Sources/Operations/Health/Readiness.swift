@@ -7,7 +7,7 @@ internal import Sealing
 internal import Synchronization
 public import Wire
 
-/// Whether the service can do its work, told truly (`spec/interface.md` 5).
+/// Whether the service can do its work, told truly.
 public final class Readiness: Sendable {
   private let database: DatabaseCheck
   private let keyFolder: KeyFolder

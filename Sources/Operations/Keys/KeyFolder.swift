@@ -6,7 +6,7 @@ public import Sealing
 public import ServiceLifecycle
 internal import Synchronization
 
-/// The folder of keys and credentials (`spec/interface.md` 3), read when the service starts and again
+/// The folder of keys and credentials (`Keys/README.md`), read when the service starts and again
 /// whenever a file in it changes. A file that cannot be read leaves in force what it held before.
 public final class KeyFolder: Sendable {
   /// What the folder holds at a moment.

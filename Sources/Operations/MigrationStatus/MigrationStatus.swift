@@ -2,7 +2,7 @@ public import Foundation
 public import SQL
 
 /// How far the devices have come on their way from legacy to E2EE registrations, now and over time, and
-/// what is left to clean up after them (`spec/interface.md` 7, `spec/decisions.md` 13).
+/// what is left to clean up after them (`Documentation/Decisions` 0009).
 public struct MigrationStatus: Sendable {
   /// How long changes are kept by the day. Of each realm the last one before that stays, too.
   private static let keptDays: Int64 = 800

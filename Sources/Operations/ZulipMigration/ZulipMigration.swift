@@ -3,7 +3,7 @@ internal import Registrations
 public import SQL
 public import Sealing
 
-/// Brings servers, realms and registrations in from an existing Zulip bouncer (`spec/interface.md` 7).
+/// Brings servers, realms and registrations in from an existing Zulip bouncer.
 ///
 /// It goes through the source's tables in the order of their keys, a batch and a transaction at a time, and
 /// writes down in the same transaction how far it is. So it can be stopped and started again at any moment

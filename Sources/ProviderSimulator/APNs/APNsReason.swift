@@ -1,4 +1,5 @@
-/// Apple's reasons (Apple: "Handling notification responses from APNs"; `spec/providers.md` 1) with their status.
+/// Apple's reasons (Apple: "Handling notification responses from APNs"; `Documentation/Providers.md`)
+/// with their status.
 enum APNsReason: String {
   case badCollapseID = "BadCollapseId"
   case badDeviceToken = "BadDeviceToken"

@@ -1,7 +1,7 @@
 import Foundation
 import NIOCore
 
-/// The control calls under `/_control` (`spec/interface.md` 8).
+/// The control calls under `/_control`.
 struct ControlService: Sendable {
   let simulation: Simulation
   /// What a change of the faults or a reset entails outside: connections to close, tokens to forget.

@@ -21,7 +21,7 @@ enum JSONText {
 }
 
 extension Delivery {
-  /// Appends it as the control API shows it (`spec/interface.md` 8).
+  /// Appends it as the control API shows it.
   func write(to out: inout ByteBuffer) {
     let place = provider == .apns ? "topic" : "project"
     out.writeString(

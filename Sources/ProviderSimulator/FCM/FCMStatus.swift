@@ -1,4 +1,4 @@
-/// An error of Google's in the shape of `google.rpc.Status` (`spec/providers.md` 2).
+/// An error of Google's in the shape of `google.rpc.Status` (`Documentation/Providers.md`, FCM).
 struct FCMStatus: Error {
   var code: Int
   var status: String

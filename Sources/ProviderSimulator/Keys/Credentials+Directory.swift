@@ -57,7 +57,7 @@ extension Credentials {
     projectID = accountFile.project_id
   }
 
-  /// Writes them as a `Keys` folder (`spec/interface.md` 3 and 8) with `ca.pem` beside.
+  /// Writes them as a `Keys` folder (`Keys/README.md`) with `ca.pem` beside.
   ///
   /// A bouncer key pair is added only where there is none. Nothing that another wrote is touched, and a file that
   /// would not change is not written, so that a service watching the folder has nothing to reload.

@@ -34,7 +34,7 @@ struct Credentials: Sendable {
   }
 }
 
-/// `apns/simulator.json`, as `spec/interface.md` 3 has it.
+/// `apns/simulator.json`, as `Keys/README.md` has it.
 struct APNsKeyFile: Codable {
   var key_file: String
   var key_id: String

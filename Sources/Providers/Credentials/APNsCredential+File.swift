@@ -2,7 +2,7 @@ public import Foundation
 import JWTKit
 
 extension APNsCredential {
-  /// Reads `Keys/apns/NAME.json` (`spec/interface.md` section 3) and the key file it names.
+  /// Reads `Keys/apns/NAME.json` (`Keys/README.md`) and the key file it names.
   ///
   /// - Parameters:
   ///   - name: the file's stem.

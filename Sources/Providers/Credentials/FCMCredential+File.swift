@@ -2,7 +2,7 @@ public import Foundation
 import JWTKit
 
 extension FCMCredential {
-  /// Reads `Keys/fcm/NAME.json`: a Google service-account file, unchanged (`spec/interface.md` section 3).
+  /// Reads `Keys/fcm/NAME.json`: a Google service-account file, unchanged (`Keys/README.md`).
   ///
   /// - Parameters:
   ///   - name: the file's stem.

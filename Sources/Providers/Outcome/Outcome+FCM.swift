@@ -72,7 +72,7 @@ extension Outcome {
   /// when sending FCM messages at scale").
   private static let quotaPause: TimeInterval = 60
 
-  /// What FCM's answer means (`spec/providers.md` section 2).
+  /// What FCM's answer means (`Documentation/Providers.md`, FCM).
   ///
   /// Only `UNREGISTERED` in an `FcmError` kills a token; a bare 404 is a wrong project or path.
   init(_ answer: FCMAnswer, now: Date) {

@@ -3,7 +3,7 @@ public import Foundation
 /// What an answer of APNs or FCM, or the lack of one, means for a notification and its token.
 ///
 /// Nothing else in the program looks at a provider's status code. The rules stand in
-/// `spec/providers.md`; the mapping is a pure function per provider.
+/// `Documentation/Providers.md`; the mapping is a pure function per provider.
 public enum Outcome: Sendable, Hashable {
   /// The provider accepted it under this id (`apns-id`, or FCM's message name).
   case delivered(id: String)

@@ -3,7 +3,7 @@ public import SQL
 public import Sealing
 
 /// The realms and users of the built-in chat-server side. Keys and passwords are kept as keyed hashes
-/// only (`spec/decisions.md` 23).
+/// only (`Documentation/Decisions` 0015).
 public struct Accounts: Sendable {
   /// Letters and digits in an API key.
   public static let apiKeyLength = 32

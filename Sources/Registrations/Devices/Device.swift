@@ -71,7 +71,7 @@ public struct Device: Sendable {
   }
 
   /// A token that has been in use for so long is registered again when its client sends it
-  /// (`spec/decisions.md` 11).
+  /// (`Documentation/Decisions` 0010).
   static let refreshAge: TimeInterval = 30 * 86_400
 }
 

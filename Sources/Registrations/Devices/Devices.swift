@@ -24,7 +24,7 @@ public final class Devices: Sendable {
   ///
   /// - Parameters:
   ///   - localServer: the row of the remote server as whom this program registers with its own bouncer;
-  ///     what no device has any more then goes there too (`spec/decisions.md` 12). nil if it uses another's.
+  ///     what no device has any more then goes there too. nil if it uses another's.
   ///   - changed: called after a change of a user's devices, with the user's row.
   public init(
     database: any Database, storageKey: StorageKey, localServer: Int64?,

@@ -25,7 +25,7 @@ public final class E2EERegistrations: Sendable {
   }
 
   /// Registers a token with a realm, or renews the registration it has there: one that had expired
-  /// lives again (`spec/decisions.md` 1), and everything about it is as told now.
+  /// lives again (`Documentation/Decisions` 0008), and everything about it is as told now.
   ///
   /// - Parameter bouncerKey: the public key that the registration was sealed to, in base64; one of ours.
   public func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws {

@@ -44,7 +44,7 @@ extension RegistrationImport {
   }
 
   /// Takes registrations in, but for those of devices that have a live E2EE registration with the same
-  /// realm: they would get everything twice (`spec/decisions.md` 8).
+  /// realm: they would get everything twice (`Documentation/Decisions` 0009).
   ///
   /// Several spellings of one APNs token are one device: the spelling that comes
   /// first stays, with the latest time.

@@ -36,7 +36,7 @@ extension LegacyRegistrations {
 
   /// The user's registrations as a notification should find them: those without a realm get this one,
   /// those under both names of the user are folded, and those of devices that have an end-to-end encrypted
-  /// registration in the realm are removed (`spec/decisions.md` 8, `Documentation/Protocols/Zulip.md` 8.1).
+  /// registration in the realm are removed (`Documentation/Decisions` 0009, `Documentation/Protocols/Zulip.md` 8.1).
   /// One query, and a transaction only where something is to be put right.
   public func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
     let statement = Statement(

@@ -5,7 +5,7 @@ public import Sealing
 /// The tokens of users' old apps, and what the bouncer has yet to be told of them.
 ///
 /// What goes here and not yet there is written down in the transaction in which it goes, so that nothing
-/// is left behind at the bouncer, whatever happens (`spec/decisions.md` 13).
+/// is left behind at the bouncer, whatever happens (`Documentation/Decisions` 0009).
 public struct LegacyTokens: Sendable {
   /// How many tokens a user may have.
   public static let maximumPerUser = 500

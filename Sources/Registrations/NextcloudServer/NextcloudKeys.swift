@@ -3,8 +3,8 @@ public import SQL
 public import Sealing
 internal import Synchronization
 
-/// The key pairs that sign for users at push proxies (`spec/nextcloud.md` 1): RSA-2048, one per user, made
-/// when it is first needed and then for good. The private half is kept sealed.
+/// The key pairs that sign for users at push proxies (`Documentation/Protocols/Nextcloud.md` 2): RSA-2048, one per user,
+/// made when it is first needed and then for good. The private half is kept sealed.
 ///
 /// One that does not open is an error and is never replaced: every proxy that knows the old one would take
 /// all of the user's phones for somebody else's.

@@ -22,7 +22,7 @@ public struct NextcloudPush: Sendable, Hashable {
   public var proxy: String
   /// What it tells.
   public var kind: Kind
-  /// JSON as it goes over the wire (`spec/nextcloud.md` 4.2).
+  /// JSON as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).
   public var entry: String
   /// Where it is kept, if it is.
   public internal(set) var place: Place?

@@ -1,7 +1,7 @@
 public import Foundation
 public import SQL
 
-/// Pushes that no proxy has taken yet, durable until one has or their time is over (`spec/decisions.md` 19).
+/// Pushes that no proxy has taken yet, durable until one has or their time is over.
 ///
 /// One is sent under a lease: taking it moves its due time behind the end of the lease, so that whoever finds
 /// it due again may take it over.

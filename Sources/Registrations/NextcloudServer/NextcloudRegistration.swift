@@ -1,9 +1,9 @@
 public import Foundation
 
 /// A phone that gets a Nextcloud user's pushes, as it has registered with the server side
-/// (`spec/nextcloud.md` 3.3).
+/// (`Documentation/Protocols/Nextcloud.md` 5.3).
 public struct NextcloudRegistration: Sendable, Hashable {
-  /// What kind of app it is, which decides what it gets (`spec/nextcloud.md` 4.6).
+  /// What kind of app it is, which decides what it gets (`Documentation/Protocols/Nextcloud.md` 6.3).
   public enum AppKind: Int64, Sendable, Hashable, CaseIterable {
     /// Nextcloud Talk.
     case talk = 1

@@ -80,8 +80,7 @@ public struct NextcloudRegistrations: Sendable {
     return try await database.write { try $0.run(statement) > 0 }
   }
 
-  /// Forgets registrations as they were when a push was made for them: one that was renewed since stays
-  /// (`spec/decisions.md` 7).
+  /// Forgets registrations as they were when a push was made for them: one that was renewed since stays.
   ///
   /// - Returns: how many were there.
   public func forget(_ registrations: [(id: Int64, registeredAt: Date)]) async throws -> Int {

@@ -4,7 +4,7 @@ public import Sealing
 
 /// The chat servers that may use this bouncer.
 public struct RemoteServers: Sendable {
-  /// How long the previous key is accepted after a rotation (`spec/decisions.md` 5): stock
+  /// How long the previous key is accepted after a rotation (`Documentation/Decisions` 0011): stock
   /// `register_server --rotate-key` makes one more call with the old key before it saves the new.
   public static let previousKeyGrace: TimeInterval = 10 * 60
 

@@ -3,7 +3,7 @@ internal import CryptoExtras
 internal import Foundation
 
 /// An RSA key pair of 2048 to 4096 bits, as Nextcloud makes one for each user and each phone
-/// (`spec/nextcloud.md` 1).
+/// (`Documentation/Protocols/Nextcloud.md` 2).
 public struct RSAPrivateKey: Sendable {
   /// The public half.
   public let publicKey: RSAPublicKey

@@ -3,7 +3,8 @@ internal import CryptoExtras
 internal import Foundation
 
 /// The public half of an RSA key of 2048 to 4096 bits, as Nextcloud's servers and phones exchange it
-/// (`spec/nextcloud.md` 1). Two keys are equal if modulus and exponent are, however their PEM was laid out.
+/// (`Documentation/Protocols/Nextcloud.md` 2). Two keys are equal if modulus and exponent are, however their PEM
+/// was laid out.
 public struct RSAPublicKey: Sendable {
   /// A text or bytes that are no public key we work with.
   public struct Malformed: Error, Hashable {}
@@ -93,7 +94,7 @@ extension RSAPublicKey: Hashable {
 
 extension SHA512Digest {
   /// A digest that was computed elsewhere. The library has no initializer for it; the 64 bytes are all
-  /// that the type consists of (`spec/nextcloud.md` 8).
+  /// that the type consists of.
   init?(bytes: [UInt8]) {
     guard bytes.count == SHA512Digest.byteCount, MemoryLayout<SHA512Digest>.size == bytes.count else {
       return nil

@@ -43,7 +43,7 @@ extension ZulipBouncer {
     return parameters.success([.init("realms", .object(JSON.Object(realms)))])
   }
 
-  /// Everybody may push, for ever: there are no plans here (`spec/decisions.md` 15).
+  /// Everybody may push, for ever: there are no plans here (`Documentation/Decisions` 0021).
   static var pushStatus: JSON { ["can_push": true, "expected_end_timestamp": nil] }
 }
 

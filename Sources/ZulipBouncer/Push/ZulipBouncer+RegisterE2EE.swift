@@ -8,7 +8,7 @@ internal import Wire
 extension ZulipBouncer {
   /// `POST push/e2ee/register`: opens what a phone has sealed and keeps its token
   /// (`Documentation/Protocols/Zulip.md` 6.1). One that was there before lives again, with all that is new
-  /// (`spec/decisions.md` 1).
+  /// (`Documentation/Decisions` 0008).
   func registerE2EE(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {

@@ -4,7 +4,7 @@ public import Logging
 public import Registrations
 
 /// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
-/// (`spec/decisions.md` 10).
+/// (`Documentation/Decisions` 0010).
 public final class Registrar: Sendable {
   /// After so long without the bouncer's word a registration has expired.
   static let maximumAge: TimeInterval = 86_400

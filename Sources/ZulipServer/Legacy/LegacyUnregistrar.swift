@@ -4,7 +4,7 @@ public import Logging
 public import Registrations
 
 /// Tells the bouncer of tokens that are no longer used: durably, and again and again until it knows
-/// (`spec/decisions.md` 13).
+/// (`Documentation/Decisions` 0009).
 public final class LegacyUnregistrar: Sendable {
   /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
   private static let lease: TimeInterval = 20

@@ -3,7 +3,8 @@ import Foundation
 import Sealing
 import Wire
 
-/// What Nextcloud's servers, phones and push proxies sign and encrypt for each other (`spec/nextcloud.md` 1.2).
+/// What Nextcloud's servers, phones and push proxies sign and encrypt for each other
+/// (`Documentation/Protocols/Nextcloud.md` 2).
 extension Vectors {
   func makeNextcloud() -> JSON {
     let user = RSAPrivateKey.generate()

@@ -3,7 +3,7 @@ import NIOHTTP1
 import Wire
 
 /// A chat without push code of its own, as the built-in chat-server side sees it: what it calls at the
-/// backend API (`spec/interface.md` 6).
+/// backend API.
 struct HostApplication {
   /// Its realm's UUID.
   let realm: String

@@ -8,7 +8,7 @@ import Wire
 
 @testable import Nextcloud
 
-/// `spec/nextcloud.md` 3.3, C3; `spec/decisions.md` 23.
+/// `Documentation/Protocols/Nextcloud.md` 5.3, `Documentation/Decisions` 0015.
 @Suite struct KeysTests {
   @Test func `fifty first uses on two nodes make one key pair`() async throws {
     try await Instance.test { instance in

@@ -7,7 +7,7 @@ import Wire
 
 @testable import Nextcloud
 
-/// `spec/nextcloud.md` 3.1, 3.2, 3.7.
+/// `Documentation/Protocols/Nextcloud.md` 5.1, 5.2.
 @Suite struct OCSTests {
   private static let test = "apps/notifications/api/v3/test/self"
 

@@ -6,7 +6,7 @@ import Wire
 
 @testable import Nextcloud
 
-/// `spec/nextcloud.md` 4.2, 4.3.
+/// `Documentation/Protocols/Nextcloud.md` 6.2, 6.4.
 @Suite struct PlaintextTests {
   private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
@@ -140,7 +140,7 @@ import Wire
   }
 }
 
-/// `spec/nextcloud.md` 1.2, 4.1, 4.2, 12.
+/// `Documentation/Protocols/Nextcloud.md` 2, 3.4, 6.1, 8.
 @Suite struct EntryTests {
   @Test func `identifiers, preimages and signatures are those of the vectors`() throws {
     let vectors = try Vectors.load()

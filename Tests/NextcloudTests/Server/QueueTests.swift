@@ -9,7 +9,7 @@ import Wire
 
 @testable import Nextcloud
 
-/// What a proxy could not take is brought again: `spec/decisions.md` 19, 22.
+/// What a proxy could not take is brought again: `Documentation/Decisions` 0022.
 @Suite struct QueueTests {
   /// Runs a test beside a proxy, with an app registered there.
   private func withPhone(

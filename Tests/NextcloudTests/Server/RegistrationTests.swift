@@ -8,7 +8,7 @@ import Wire
 
 @testable import Nextcloud
 
-/// `spec/nextcloud.md` 3.3 to 3.6.
+/// `Documentation/Protocols/Nextcloud.md` 5.2 to 5.4.
 @Suite struct PushRegistrationTests {
   private static let hash = String(repeating: "0123456789abcdef", count: 8)
 
@@ -266,7 +266,7 @@ import Wire
   }
 }
 
-/// `spec/nextcloud.md` 3.5.
+/// `Documentation/Protocols/Nextcloud.md` 5.4.
 @Suite struct ProxyAddressTests {
   @Test(
     arguments: [

@@ -19,7 +19,7 @@ func phone(
     registeredAt: Date(timeIntervalSince1970: 1))
 }
 
-/// `spec/nextcloud.md` 4.6, `spec/interface.md` 6.
+/// `Documentation/Protocols/Nextcloud.md` 6.3.
 @Suite struct SelectionTests {
   private typealias Kind = NextcloudRegistration.AppKind
 

@@ -15,7 +15,7 @@ extension NextcloudMessage {
   }
 }
 
-/// `spec/nextcloud.md` 4, `spec/decisions.md` 19.
+/// `Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022.
 @Suite struct SenderTests {
   /// Runs a test beside a proxy that phones may name.
   private func withProxy(

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The vectors of `spec/nextcloud.md` 12: two users' keys, three devices, seven notifications. All keys
+/// The vectors in `vectors.json`: two users' keys, three devices, seven notifications. All keys
 /// are synthetic.
 struct Vectors: Decodable {
   struct Device: Decodable {

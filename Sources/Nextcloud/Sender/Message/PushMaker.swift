@@ -3,7 +3,7 @@ internal import Sealing
 internal import Wire
 
 /// Makes the pushes of a message: for whom, what each says, encrypted for the phone and signed for the user
-/// (`spec/nextcloud.md` 4.2, 4.3, 4.6).
+/// (`Documentation/Protocols/Nextcloud.md` 6.2 to 6.4).
 struct PushMaker: Sendable {
   let padding: RSAPadding
   let userKey: RSAPrivateKey
@@ -102,7 +102,7 @@ struct PushMaker: Sendable {
     return NextcloudPush(for: phone, kind: kind, entry: entry)
   }
 
-  /// An entry as it goes over the wire (`spec/nextcloud.md` 4.2).
+  /// An entry as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).
   static func entry(
     for phone: NextcloudRegistration.Description, ciphertext: [UInt8], signature: [UInt8],
     urgency: PushUrgency

@@ -1,7 +1,8 @@
 internal import Registrations
 internal import Wire
 
-/// What a phone finds in a push (`spec/nextcloud.md` 4.3), as PHP writes it: within what RSA can encrypt.
+/// What a phone finds in a push (`Documentation/Protocols/Nextcloud.md` 6.4), as PHP writes it: within what RSA can
+/// encrypt.
 enum PushPlaintext {
   /// Bytes of the JSON that a subject is cut to fit into, before the two that stand for the mark of the cut.
   private static let budget = 200

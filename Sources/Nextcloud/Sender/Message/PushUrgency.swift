@@ -1,4 +1,4 @@
-/// How a push is to be treated on its way (`spec/nextcloud.md` 4.2).
+/// How a push is to be treated on its way (`Documentation/Protocols/Nextcloud.md` 6.2).
 struct PushUrgency: Sendable, Hashable {
   /// `high` or `normal`.
   let priority: String

@@ -1,7 +1,7 @@
 internal import NIOCore
 internal import Wire
 
-/// What a proxy says to a request, and what it means (`spec/nextcloud.md` 4.7, `spec/decisions.md` 19).
+/// What a proxy says to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
 enum ProxyAnswer: Sendable, Hashable {
   /// It has taken the entries, but for `failed` of them, and does not know some phones. HTTP's status does
   /// not matter then. `failed` is nil where it is no number.

@@ -5,7 +5,7 @@ internal import NIOHTTP1
 internal import Registrations
 internal import Wire
 
-/// Posts pushes to proxies as Nextcloud's servers do (`spec/nextcloud.md` 4.1, 4.4).
+/// Posts pushes to proxies as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1).
 struct ProxyClient: Sendable {
   /// Larger answers are not read.
   private static let maximumBytes = 1 << 20

@@ -4,8 +4,8 @@ internal import Registrations
 internal import Sealing
 internal import Wire
 
-/// What a phone is to push proxies (`spec/nextcloud.md` 1.2): the hash of a text that only the server knows,
-/// and the user's signature over that text.
+/// What a phone is to push proxies: the hash of a text that only the server knows, and the user's signature over
+/// that text (`Documentation/Protocols/Nextcloud.md` 2.2).
 struct DeviceIdentity: Sendable {
   /// PHP's `json_encode([cloudId, tokenId])`.
   let preimage: [UInt8]

@@ -5,7 +5,7 @@ internal import Wire
 
 extension NextcloudServer {
   /// `POST v2/push`: a phone that is to get the user's pushes by way of the proxy it names
-  /// (`spec/nextcloud.md` 3.3).
+  /// (`Documentation/Protocols/Nextcloud.md` 5.3).
   func register(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
@@ -20,7 +20,7 @@ extension NextcloudServer {
     return OCSAnswer(wasThere ? .accepted : .ok)
   }
 
-  /// `POST v3/push`, the draft of 2017, which knew but one proxy (`spec/nextcloud.md` 3.6).
+  /// `POST v3/push`, the draft of 2017, which knew but one proxy.
   func registerAsDrafted(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])

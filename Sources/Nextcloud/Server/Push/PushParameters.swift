@@ -1,6 +1,7 @@
 internal import Registrations
 
-/// What a phone sends to register, in the order in which it is checked (`spec/nextcloud.md` 3.3).
+/// What a phone sends to register, in the order in which it is checked
+/// (`Documentation/Protocols/Nextcloud.md` 5.3).
 enum PushParameters {
   /// SHA-512 in lower-case hex; nothing around it.
   static func pushTokenHash(_ text: String) throws(OCSAnswer) -> String {

@@ -8,7 +8,7 @@ import Wire
 
 /// A user's account in an app: what its server signs for it, and how the app tells the proxy.
 struct ProxyPhone: Sendable {
-  /// The apps, each with its own way to speak (`spec/nextcloud.md` 5.0).
+  /// The apps, each with its own way to speak (`Documentation/Protocols/Nextcloud.md` 7).
   enum App: String, CaseIterable {
     case talkAndroid = "Mozilla/5.0 (Android) Nextcloud-Talk v21.0.0"
     case talkIOS = "Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0 (Strict VoIP)"
