@@ -23,8 +23,8 @@ final class SecretBytes: Sendable {
 }
 
 extension [UInt8] {
-  /// Overwrites the bytes in a way that the compiler does not leave out.
-  mutating func wipe() {
+  /// Overwrites the bytes in a way that the compiler does not leave out; copies that somebody else has stay.
+  public mutating func wipe() {
     withUnsafeMutableBytes { sodium_memzero($0.baseAddress, $0.count) }
   }
 }

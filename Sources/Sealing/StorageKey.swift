@@ -19,36 +19,89 @@ public final class StorageKey: Sendable {
   /// Bytes in a key.
   public static let keyBytes = 32
 
-  private let sealingKey: SealingKey
+  private struct Ring {
+    /// The key that seals, which is one of ``keys``.
+    var present: SealingKey
+    /// The keys that open.
+    var keys: [SealingKey]
+  }
+
+  private let ring: Mutex<Ring>
+  /// For as long as there is a database: what was hashed is known nowhere, so that it could not be hashed anew.
   private let hashingKey: SymmetricKey
   private let unopened = Mutex<[String: Int]>([:])
 
-  /// A new random key, in base64, as `Keys/storage.key` holds it.
-  public static func generate() -> String {
-    var bytes = Sodium.randomBytes(keyBytes)
-    defer { bytes.wipe() }
-    return Base64.encode(bytes)
-  }
-
-  /// Reads `Keys/storage.key`: 32 bytes in base64, white space around it ignored.
-  public convenience init?(base64: String) {
-    let text = base64.trimmingCharacters(in: .whitespacesAndNewlines)
-    guard var bytes = Base64.decodeStrictly(text) else { return nil }
-    defer { bytes.wipe() }
-    guard bytes.count == Self.keyBytes else { return nil }
-    self.init(bytes: bytes)
+  /// The keys of a file. The first seals, unless the database says otherwise.
+  public convenience init(_ file: StorageKeyFile) {
+    self.init(file.sealingKeys, hashing: file.hashingKey)
   }
 
   /// The key of these 32 bytes.
-  public init(bytes: [UInt8]) {
+  public convenience init(bytes: [UInt8]) {
     precondition(bytes.count == Self.keyBytes)
     let root = SymmetricKey(data: bytes)
-    sealingKey = SealingKey(root)
-    hashingKey = root.derived("hashing")
+    self.init([SealingKey(root)], hashing: root.derived("hashing"))
   }
 
-  /// A value that tells this key from any other and gives nothing of it away: the database keeps
-  /// it to know the key it was sealed with.
+  /// A new random key.
+  public static func generate() -> StorageKey { StorageKey(StorageKeyFile.generate()) }
+
+  private init(_ keys: [SealingKey], hashing: SymmetricKey) {
+    ring = Mutex(Ring(present: keys[0], keys: keys))
+    hashingKey = hashing
+  }
+
+  /// Takes the keys of a file that has changed: what is there no longer opens nothing from now on.
+  ///
+  /// - Returns: whether it did; not if the key is missing that seals, or it is another database's file.
+  public func take(_ file: StorageKeyFile) -> Bool {
+    guard file.hashingKey == hashingKey else { return false }
+    let keys = file.sealingKeys
+    return ring.withLock { ring in
+      guard let present = keys.first(where: { $0.id == ring.present.id }) else { return false }
+      ring = Ring(present: present, keys: keys)
+      return true
+    }
+  }
+
+  /// Takes the keys of a file where the key has changed without this process, which nobody has waited for: what the key
+  /// sealed that is gone still opens.
+  ///
+  /// - Returns: whether it did; not if the key of this id is missing, which seals from now on.
+  public func catchUp(_ file: StorageKeyFile, sealingWith id: [UInt8]) -> Bool {
+    guard file.hashingKey == hashingKey else { return false }
+    let keys = file.sealingKeys
+    guard let present = keys.first(where: { $0.id == id }) else { return false }
+    ring.withLock {
+      $0 = Ring(present: present, keys: keys + $0.keys.filter { !keys.map(\.id).contains($0.id) })
+    }
+    return true
+  }
+
+  /// Seals with the key of this id from now on.
+  ///
+  /// - Returns: whether it is there.
+  public func seal(withKey id: [UInt8]) -> Bool {
+    ring.withLock { ring in
+      guard let key = ring.keys.first(where: { $0.id == id }) else { return false }
+      ring.present = key
+      return true
+    }
+  }
+
+  /// The ids of the keys that open.
+  public var ids: [[UInt8]] { ring.withLock { $0.keys.map(\.id) } }
+
+  /// The id of the key that seals.
+  public var presentID: [UInt8] { ring.withLock { $0.present.id } }
+
+  /// Whether a value was sealed under the key that seals now, at whichever place.
+  public func isPresent(_ sealed: [UInt8]) -> Bool {
+    sealed.starts(with: ring.withLock { $0.present.header })
+  }
+
+  /// A value that tells this key, and those that come after it, from any other and gives nothing of it away: the
+  /// database keeps it to know whose secrets it holds.
   public var fingerprint: [UInt8] { hash("fingerprint", for: Purpose("storage_key")) }
 
   /// The keyed hash (HMAC-SHA256, 32 bytes) of a text: equal texts have equal hashes under the
@@ -72,7 +125,7 @@ public final class StorageKey: Sendable {
 
   /// Seals bytes for a place.
   public func seal(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
-    sealingKey.seal(plaintext, at: place)
+    ring.withLock { $0.present }.seal(plaintext, at: place)
   }
 
   /// Seals text for a place.
@@ -82,8 +135,12 @@ public final class StorageKey: Sendable {
 
   /// Opens what was sealed for the same place; nil if it was not, or was altered, which is counted.
   public func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
-    if let opened = sealingKey.open(sealed, at: place) ?? sealingKey.openUnbound(sealed, at: place) {
-      return opened
+    let keys = ring.withLock { $0.keys }
+    for key in keys {
+      if let opened = key.open(sealed, at: place) { return opened }
+    }
+    for key in keys {
+      if let opened = key.openUnbound(sealed, at: place) { return opened }
     }
     unopened.withLock { $0[place.column, default: 0] += 1 }
     return nil
@@ -99,6 +156,6 @@ public final class StorageKey: Sendable {
 
   /// Makes a value as they were before they were bound to their rows: for tests.
   func sealUnbound(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
-    sealingKey.sealUnbound(plaintext, at: place)
+    ring.withLock { $0.present }.sealUnbound(plaintext, at: place)
   }
 }

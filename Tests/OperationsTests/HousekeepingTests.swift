@@ -87,6 +87,8 @@ import Testing
         database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
       notifications: notifications, loginFlows: NextcloudLoginFlows(accounts: accounts),
       status: MigrationStatus(database: database, now: { clock.now }),
+      resealing: Resealing(database: database, storageKey: key),
+      holders: StorageKeyHolders(database),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
       now: { clock.now }, mayExpire: { clock.isTrusted },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)

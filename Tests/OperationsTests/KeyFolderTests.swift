@@ -170,7 +170,8 @@ import Testing
   @Test func filesThatOthersCanReadAreAWarning() async throws {
     try await withKeyFolder { folder in
       try folder.writeAPNs("main")
-      try folder.write("storage.key", "\(StorageKey.generate())\n", mode: 0o640)
+      try folder.write(
+        "storage.key", String(decoding: StorageKeyFile.generate().utf8, as: UTF8.self), mode: 0o640)
       try folder.write("apns/AuthKey_main.p8", P256.Signing.PrivateKey().pemRepresentation, mode: 0o644)
       let (_, lines, _) = open(folder)
       let warnings = lines.all.filter { $0.hasPrefix("warning") }

@@ -13,13 +13,13 @@ extension Chaos {
     .enabled(
       if: PostgreSQLServer.isAvailable, "without TEST_POSTGRESQL_URL there is no PostgreSQL to start"))
   struct NodesTests {
-    private static let quiet = ["--delivery.deadline", "1s", "--log.level", "notice"]
+    static let quiet = ["--delivery.deadline", "1s", "--log.level", "notice"]
 
     /// Runs nodes until `body` returns; each comes back when it has ended, as a supervisor sees to it.
     ///
-    /// - Parameter databases: where each has the database, if not where the stage says.
-    private func nodes(
-      _ count: Int, of stage: Stage, databases: [String] = [],
+    /// - Parameter arguments: what each is started with besides.
+    func nodes(
+      _ count: Int, of stage: Stage, arguments: [[String]] = [],
       _ body: @escaping (RoundRobin, Supervisor) async throws -> Void
     ) async throws {
       let robin = RoundRobin()
@@ -29,7 +29,7 @@ extension Chaos {
           group.addTask {
             while !supervisor.isOver {
               try await stage.serve(
-                Self.quiet + (databases.isEmpty ? [] : ["--database.url", databases[number]])
+                Self.quiet + (arguments.isEmpty ? [] : arguments[number])
               ) { running, server in
                 supervisor.started(number, running)
                 robin.add(number, server)
@@ -126,7 +126,7 @@ extension Chaos {
       try await PostgreSQLServer.test("listen_addresses='\(addresses)'", "port=\(port)") { _ in
         let urls = networks.map { "postgres://postgres@\($0.address):\(port)/postgres?sslmode=disable" }
         try await Stage.test(database: urls[1]) { stage in
-          try await nodes(2, of: stage, databases: urls) { robin, supervisor in
+          try await nodes(2, of: stage, arguments: urls.map { ["--database.url", $0] }) { robin, supervisor in
             let ledger = Ledger()
             let cutOff = try #require(supervisor.running(0))
             try await load(stage, robin, ledger, until: .seconds(120)) {
@@ -218,8 +218,10 @@ extension Chaos {
 
     /// Registers and notifies while `trouble` lasts and no longer than `limit`. Refusals are counted,
     /// nothing is expected of them.
-    private func load(
-      _ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger, until limit: Duration,
+    ///
+    /// - Parameter pause: between two calls of one of six callers.
+    func load(
+      _ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger, until limit: Duration, pause: Duration = .zero,
       _ trouble: @escaping @Sendable () async throws -> Void
     ) async throws {
       let end = ContinuousClock.now + limit
@@ -237,6 +239,7 @@ extension Chaos {
                 } else {
                   ledger.add(try await robin.call { try await $0.mark(phones) })
                 }
+                if pause > .zero { try await Task.sleep(for: pause) }
               } catch {
                 ledger.addRefusal()
                 try? await Task.sleep(for: .milliseconds(20))
@@ -253,7 +256,7 @@ extension Chaos {
     }
 
     /// Everything promised arrives, and every phone is still known.
-    private func settle(_ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger) async throws {
+    func settle(_ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger) async throws {
       let promised = ledger.now
       #expect(promised.phones.count > 5 && promised.marks.count > 50)
       for start in stride(from: 0, to: promised.phones.count, by: 50) {

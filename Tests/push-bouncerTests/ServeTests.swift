@@ -151,7 +151,7 @@ import Wire
     try await Workplace.test { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let good = try place.text(of: "Keys/storage.key")
-      try place.write("Keys/storage.key", "\(StorageKey.generate())\n")
+      try place.write("Keys/storage.key", String(decoding: StorageKeyFile.generate().utf8, as: UTF8.self))
       for arguments in [["serve", "--http.port", "0", "--admin.port", "0"], ["server", "list"]] {
         let result = try await place.run(arguments)
         #expect(result.status == 1)

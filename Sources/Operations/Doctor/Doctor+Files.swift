@@ -89,6 +89,11 @@ extension Doctor {
           "database", "\(url) was sealed with another storage.key",
           advice: "put that file back: look at keys.directory and database.url")
       }
+      guard key.ids.count == 1 else {
+        return .bad(
+          "database", "storage.key holds a new key beside the old one: its change is not at its end",
+          advice: "run keys rotate-storage, unless it is running; it goes on where it was")
+      }
       let isOlder = version < Schema.version
       return version > Schema.version
         ? .bad("database", "\(url) belongs to a newer push-bouncer", advice: "use that one")

@@ -62,8 +62,13 @@ struct KeyFile {
   /// What it holds; nil for one that only another file needs.
   func read() throws -> Content? {
     guard name.hasSuffix(".json") else { return nil }
-    guard signature.attributes.size <= Self.maximumBytes else { throw CocoaError(.fileReadTooLarge) }
-    let data = try Data(contentsOf: url)
+    return try PrivateFile.withContents(of: url.path, atMost: Self.maximumBytes) { bytes in
+      guard let start = bytes.baseAddress else { return nil }
+      return try content(Data(bytesNoCopy: start, count: bytes.count, deallocator: .none))
+    }
+  }
+
+  private func content(_ data: Data) throws -> Content {
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {
     case "apns":

@@ -43,7 +43,8 @@ extension KeyFolder {
 
     Made at the first start. It seals the secrets in the database, which cannot be read without it: back
     it up, and keep the copy apart from the database's. A service whose `storage.key` is not the one that
-    its database was sealed with does not start.
+    its database was sealed with does not start. `push-bouncer keys rotate-storage` puts a new key in its
+    place; the line `hashing` stays: it is what chat servers' keys and the like are compared by.
 
     ## nextcloud-store.json
 

@@ -190,24 +190,42 @@ extension KeyFolder {
   /// The key that secrets are sealed under in the database; made where there is none.
   public static func storageKey(in directory: String) throws -> StorageKey {
     try makeFolder(directory)
-    let path = "\(directory)/storage.key"
+    let path = storageKeyURL(in: directory).path
     if !FileManager.default.fileExists(atPath: path) {
       // Of two processes that come here at once, one makes it and both read it.
-      try PrivateFile.write(Array("\(StorageKey.generate())\n".utf8), to: path, replacing: false)
+      try write(StorageKeyFile.generate(), to: path, replacing: false)
     }
-    return try readStorageKey(path)
+    return StorageKey(try storageKeyFile(in: directory))
   }
 
   /// The key that secrets are sealed under in the database, if there is one already.
   public static func existingStorageKey(in directory: String) throws -> StorageKey? {
-    let path = "\(directory)/storage.key"
-    return FileManager.default.fileExists(atPath: path) ? try readStorageKey(path) : nil
+    let isThere = FileManager.default.fileExists(atPath: storageKeyURL(in: directory).path)
+    return isThere ? StorageKey(try storageKeyFile(in: directory)) : nil
   }
 
-  private static func readStorageKey(_ path: String) throws -> StorageKey {
-    guard let key = StorageKey(base64: try String(contentsOfFile: path, encoding: .utf8)) else {
-      throw InvalidStorageKey(path: path)
+  /// What `storage.key` says.
+  static func storageKeyFile(in directory: String) throws -> StorageKeyFile {
+    let path = storageKeyURL(in: directory).path
+    let file = try PrivateFile.withContents(of: path, atMost: StorageKeyFile.maximumBytes) {
+      StorageKeyFile(utf8: UnsafeRawBufferPointer($0))
     }
-    return key
+    guard let file else { throw InvalidStorageKey(path: path) }
+    return file
+  }
+
+  /// Puts it in the place of what `storage.key` says.
+  static func write(_ file: StorageKeyFile, in directory: String) throws {
+    try write(file, to: storageKeyURL(in: directory).resolvingSymlinksInPath().path, replacing: true)
+  }
+
+  private static func write(_ file: StorageKeyFile, to path: String, replacing: Bool) throws {
+    var text = file.utf8
+    defer { text.wipe() }
+    try PrivateFile.write(text, to: path, replacing: replacing)
+  }
+
+  static func storageKeyURL(in directory: String) -> URL {
+    URL(fileURLWithPath: directory).appendingPathComponent("storage.key")
   }
 }

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Sealing
 
 /// Files that nobody but the service's user may read.
 enum PrivateFile {
@@ -28,6 +29,14 @@ enum PrivateFile {
       }
     }
     if replacing {
+      // Who owns what is there goes on owning it: root may have called where the service has another name.
+      if let before = try? FileManager.default.attributesOfItem(atPath: path),
+        let owner = before[.ownerAccountID] as? NSNumber,
+        let group = before[.groupOwnerAccountID] as? NSNumber,
+        chown(temporary, owner.uint32Value, group.uint32Value) != 0
+      {
+        throw Failure(path: path, number: errno)
+      }
       guard rename(temporary, path) == 0 else { throw Failure(path: path, number: errno) }
     } else if link(temporary, path) != 0 {
       guard errno == EEXIST else { throw Failure(path: path, number: errno) }
@@ -35,6 +44,31 @@ enum PrivateFile {
     }
     syncFolder(of: path)
     return true
+  }
+
+  /// Gives what a file holds, which is wiped afterwards: `body` keeps no copy of it.
+  static func withContents<Result>(
+    of path: String, atMost limit: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Result
+  ) throws -> Result {
+    // Nobody waits for a pipe that stands there.
+    let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard file >= 0 else { throw Failure(path: path, number: errno) }
+    defer { close(file) }
+    var bytes = [UInt8](repeating: 0, count: limit + 1)
+    defer { bytes.wipe() }
+    var count = 0
+    while count < bytes.count {
+      let read = bytes.withUnsafeMutableBytes {
+        Foundation.read(file, $0.baseAddress! + count, $0.count - count)
+      }  // limit + 1 > 0
+      guard read >= 0 else { throw Failure(path: path, number: errno) }
+      guard read > 0 else { break }
+      count += read
+    }
+    guard count <= limit else { throw Failure(path: path, number: EFBIG) }
+    return try bytes.withUnsafeMutableBytes {
+      try body(UnsafeMutableRawBufferPointer(rebasing: $0[..<count]))
+    }
   }
 
   /// Makes the new name in the folder last, too.

@@ -9,11 +9,14 @@ internal import Sealing
 /// (`retention.nextcloud_days`), old notifications of Nextcloud's (`retention.notifications_days`), apps that
 /// nobody has let in, old events, and legacy registrations of devices that have moved on, what is held back
 /// against registrations that are gone, and the registrations are counted, for the metrics and for `migrate status`.
+/// What earlier versions have sealed is sealed anew.
 public struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
   /// Stretches of legacy registrations that are swept at a time: a hundred thousand rows.
   private static let stretches = 50
+  /// After which a process that shows no sign of life is no more.
+  private static let silence = Duration.seconds(600)
   /// Seconds between two entries in the history of the migration, each of which reads every registration.
   private static let historyInterval: TimeInterval = 3600
 
@@ -25,6 +28,8 @@ public struct Housekeeping: Sendable {
   private let notifications: NextcloudNotifications
   private let loginFlows: NextcloudLoginFlows
   private let status: MigrationStatus
+  private let resealing: Resealing
+  private let holders: StorageKeyHolders
   private let lease: MaintenanceLease
   private let retention: TimeInterval
   private let nextcloudRetention: TimeInterval
@@ -41,7 +46,8 @@ public struct Housekeeping: Sendable {
     registrations: E2EERegistrations, legacy: LegacyRegistrations, nextcloud: NextcloudDevices,
     book: RegistrationBook, devices: Devices, notifications: NextcloudNotifications,
     loginFlows: NextcloudLoginFlows,
-    status: MigrationStatus, lease: MaintenanceLease,
+    status: MigrationStatus, resealing: Resealing, holders: StorageKeyHolders,
+    lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
@@ -54,6 +60,8 @@ public struct Housekeeping: Sendable {
     self.notifications = notifications
     self.loginFlows = loginFlows
     self.status = status
+    self.resealing = resealing
+    self.holders = holders
     self.lease = lease
     retention = TimeInterval(configuration.retention.expiredDays) * 86_400
     nextcloudRetention = TimeInterval(configuration.retention.nextcloudDays) * 86_400
@@ -84,11 +92,14 @@ public struct Housekeeping: Sendable {
       if mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
       if mayExpire() { try await forgetHeld(&round) }
+      try await sealAnew(&round)
+      _ = try await holders.living(within: Self.silence, &round.holders)
       if mayExpire(), now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
         try await status.record()
         round.recordedAt = now()
       }
     }
+    reportUnopened(&round)
     for count in try await registrations.counts() {
       gauge("e2ee", count.kind, "live").record(count.live)
       gauge("e2ee", count.kind, "expired").record(count.expired)
@@ -106,6 +117,38 @@ public struct Housekeeping: Sendable {
     var lastHeld: RegistrationReference.Row?
     /// When the history of the migration was written last.
     var recordedAt = Date.distantPast
+    /// How far the sealed values have been looked through.
+    var resealing: Resealing.Pass?
+    /// The processes that use the database.
+    var holders: StorageKeyHolders.Sightings = [:]
+    /// Columns of which the operator has been told that values do not open.
+    var unopened: Set<String> = []
+  }
+
+  private func sealAnew(_ round: inout Round) async throws {
+    guard try await !resealing.isComplete else { return }
+    var pass = round.resealing ?? resealing.pass()
+    for _ in 0..<Self.stretches where !pass.isAtEnd && !Task.isCancelled { try await resealing.step(&pass) }
+    round.resealing = pass.isAtEnd ? nil : pass
+    // Else something changed meanwhile, and it begins anew the next time.
+    guard pass.isAtEnd, try await resealing.finish(pass) else { return }
+    if pass.count.resealed > 0 {
+      logger.info(
+        "secrets sealed anew: each is bound to its row", metadata: ["count": "\(pass.count.resealed)"])
+    }
+    if pass.count.unreadable > 0 {
+      logger.error("sealed values do not open", metadata: ["count": "\(pass.count.unreadable)"])
+    }
+  }
+
+  private func reportUnopened(_ round: inout Round) {
+    let columns = resealing.unopened
+    for (column, count) in columns where !round.unopened.contains(column) {
+      logger.error(
+        "values do not open: moved from other rows, damaged, or sealed with another storage.key",
+        metadata: ["column": "\(column)", "count": "\(count)"])
+    }
+    round.unopened.formUnion(columns.keys)
   }
 
   private func removeSuperseded(_ round: inout Round) async throws {

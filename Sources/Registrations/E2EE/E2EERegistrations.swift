@@ -71,7 +71,7 @@ public final class E2EERegistrations: Sendable {
     let tokenID = TokenID(storage: try row.int64(1))
     guard let kind = PushToken.Kind(storage: try row.int64(2)),
       let text = storageKey.openText(try row.bytes(3), at: Self.place(realm: realm, tokenID)),
-      let token = try? PushToken(text, kind: kind)
+      let token = try? PushToken(text, kind: kind), token.id == tokenID
     else { return nil }
     return E2EERegistration(
       id: try row.int64(0), tokenID: tokenID, token: token,

@@ -53,7 +53,7 @@ struct BouncerService {
     let storageKey = try KeyFolder.storageKey(in: configuration.keys.directory)
     let store = try await Store.open(
       configuration, storageKey: storageKey, now: now, mayExpire: mayExpire,
-      observer: DatabaseMetrics().observe)
+      observer: DatabaseMetrics().observe, logger: logger)
 
     let record = ClockRecord(database: store.database)
     // Before anything asks whether it may expire.
@@ -129,6 +129,7 @@ struct BouncerService {
     return BouncerService(
       services: [
         Closing { await store.database.close() },
+        Repeating { await store.follower.run() },
         Closing {
           // What has no answer by then stays in the outbox, under a lease that outlives any.
           await providers.shutdown(within: .seconds(3))
@@ -161,6 +162,8 @@ struct BouncerService {
             devices: builtIn.devices,
             notifications: store.nextcloudNotifications, loginFlows: store.nextcloudLoginFlows,
             status: MigrationStatus(database: store.database, now: now),
+            resealing: Resealing(database: store.database, storageKey: storageKey),
+            holders: StorageKeyHolders(store.database),
             lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
             now: now, mayExpire: mayExpire,
             logger: logger

@@ -9,7 +9,7 @@ import Wire
 struct Keys: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Makes, lists and retires the key pairs that phones seal their registrations to.",
-    subcommands: [Generate.self, List.self, Retire.self, Remove.self, Import.self])
+    subcommands: [Generate.self, List.self, Retire.self, Remove.self, Import.self, RotateStorage.self])
 }
 
 /// A key with what it was used for.

@@ -87,7 +87,7 @@ extension Migrate {
       let hasKey = FileManager.default.fileExists(atPath: "\(configuration.keys.directory)/storage.key")
       let isThere = url.sqlitePath.map { FileManager.default.fileExists(atPath: $0) } ?? true
       guard hasKey, isThere else {
-        guard let key = StorageKey(base64: StorageKey.generate()) else { throw ExitCode.failure }
+        let key = StorageKey.generate()
         return try await ZulipMigration.rehearse(target: nil, storageKey: key, body)
       }
       let key = try KeyFolder.storageKey(in: configuration.keys.directory)

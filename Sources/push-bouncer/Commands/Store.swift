@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Migrations
 import Operations
 import Registrations
@@ -12,17 +13,24 @@ struct Store {
   let now: @Sendable () -> Date
   /// Whether anything may be called over now: not while the clock is doubted.
   let mayExpire: @Sendable () -> Bool
+  /// Keeps the key as the folder and the database have it, for as long as it runs.
+  let follower: StorageKeyFollower
 
   /// Opens and migrates the database, and checks that it was sealed with this key.
   static func open(
     _ configuration: Configuration, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
-    mayExpire: @escaping @Sendable () -> Bool = { true }, observer: DatabaseObserver? = nil
+    mayExpire: @escaping @Sendable () -> Bool = { true }, observer: DatabaseObserver? = nil,
+    logger: Logger? = nil
   ) async throws -> Store {
     let database = PatientDatabase(
       try await openDatabase(url: configuration.database.url, observer: observer))
     try await Schema.migrate(database)
     try await StorageSeal.verify(storageKey, of: database)
-    let store = Store(database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
+    let follower = StorageKeyFollower(
+      directory: configuration.keys.directory, database: database, storageKey: storageKey, logger: logger)
+    try await follower.begin()
+    let store = Store(
+      database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, follower: follower)
     try await store.servers.canonicalizeHostnames()
     return store
   }
@@ -41,13 +49,21 @@ struct Store {
     let store = try await open(
       configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory))
     do {
-      let result = try await body(store)
+      let result = try await following(store, body)
       await store.database.close()
       return result
     } catch {
       await store.database.close()
       throw error
     }
+  }
+
+  private static func following<Result>(
+    _ store: Store, _ body: (Store) async throws -> Result
+  ) async throws -> Result {
+    // Ends with the scope, and is waited for.
+    async let _ = store.follower.run()
+    return try await body(store)
   }
 
   var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }

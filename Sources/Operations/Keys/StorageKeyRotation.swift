@@ -1,0 +1,164 @@
+public import Registrations
+public import SQL
+public import Sealing
+
+/// Puts a new key in the place of the one in `storage.key`, while services run.
+///
+/// The new key stands beside the old one in the file until everything is sealed under it. First every process that uses
+/// the database must have it, then the database says that it seals, then what is there is sealed anew, and only when
+/// nothing is left does the old one go. Killed at any moment it goes on where it was: the file and the database say where.
+/// The key of the hashes stays.
+public struct StorageKeyRotation: Sendable {
+  /// What the operator may have to do something about.
+  public enum Failure: Error, CustomStringConvertible {
+    /// Another rotation goes on.
+    case underWay
+    /// The file in the folder is not the one of this database.
+    case foreignFile
+
+    /// A sentence for the operator.
+    public var description: String {
+      switch self {
+      case .underWay: "another keys rotate-storage is under way"
+      case .foreignFile: "storage.key is not the one that this database was sealed with"
+      }
+    }
+  }
+
+  /// How long things take.
+  public struct Patience: Sendable {
+    /// After which a process that shows no sign of life is no more.
+    public var silence = Duration.seconds(120)
+    /// For which writes may be under way that were sealed before.
+    public var writes = Duration.seconds(90)
+
+    /// The usual.
+    public init() {}
+  }
+
+  private static let interval = Duration.milliseconds(500)
+
+  private let directory: String
+  private let database: any Database
+  private let storageKey: StorageKey
+  private let lease: MaintenanceLease
+  private let patience: Patience
+  private let report: @Sendable (String) -> Void
+
+  /// - Parameters:
+  ///   - lease: lets one rotation at a time.
+  ///   - report: gets what is done, in sentences.
+  public init(
+    directory: String, database: any Database, storageKey: StorageKey, lease: MaintenanceLease,
+    patience: Patience = Patience(), report: @escaping @Sendable (String) -> Void
+  ) {
+    self.directory = directory
+    self.database = database
+    self.storageKey = storageKey
+    self.lease = lease
+    self.patience = patience
+    self.report = report
+  }
+
+  /// Does what is left to do.
+  ///
+  /// - Returns: what was sealed anew.
+  public func run() async throws -> Resealing.Count {
+    try await begin()
+    var file = try KeyFolder.storageKeyFile(in: directory)
+    if file.ids.count == 1 {
+      file = file.addingKey()
+      try KeyFolder.write(file, in: directory)
+      report("a new key stands beside the old one in storage.key")
+    } else {
+      report("going on with the new key that is in storage.key already")
+    }
+    guard storageKey.take(file), try await StorageSeal.follow(database, storageKey), let new = file.ids.last
+    else { throw Failure.foreignFile }
+    while storageKey.presentID != new {
+      try await everybody("has the new key") { $0.ids.contains(new) }
+      // Not if somebody has come meanwhile who does not have it.
+      if try await StorageKeyHolders(database).change(from: storageKey.presentID, to: new) {
+        report("the new key seals from now on")
+      }
+      guard try await StorageSeal.follow(database, storageKey) else { throw Failure.underWay }
+    }
+    try await everybody("seals with the new key") { $0.presentID == new }
+    let total = try await reseal()
+    try await goOn()
+    guard let rest = file.keepingKey(new), try KeyFolder.storageKeyFile(in: directory).ids == file.ids else {
+      throw Failure.underWay
+    }
+    try KeyFolder.write(rest, in: directory)
+    _ = storageKey.take(rest)
+    return total
+  }
+
+  /// One that was killed has its lease for a while.
+  private func begin() async throws {
+    let start = ContinuousClock.now
+    while try await !lease.claim(for: 30) {
+      guard ContinuousClock.now - start < .seconds(45) else { throw Failure.underWay }
+      try await Task.sleep(for: Self.interval)
+    }
+  }
+
+  private func goOn() async throws {
+    guard try await lease.claim(for: 30) else { throw Failure.underWay }
+  }
+
+  /// Until nothing is left, and nothing comes after that was sealed before.
+  private func reseal() async throws -> Resealing.Count {
+    let resealing = Resealing(database: database, storageKey: storageKey)
+    var total = Resealing.Count()
+    var isQuiet = false
+    while true {
+      var pass = resealing.pass()
+      while !pass.isAtEnd {
+        try await goOn()
+        try await resealing.step(&pass)
+      }
+      total.resealed += pass.count.resealed
+      total.unreadable = pass.count.unreadable
+      guard pass.count.resealed + pass.count.missed == 0 else {
+        report("\(total.resealed) values sealed anew")
+        isQuiet = false
+        continue
+      }
+      if isQuiet, try await resealing.finish(pass) { return total }
+      report("waiting for what was under way")
+      try await wait(patience.writes)
+      isQuiet = true
+    }
+  }
+
+  private func wait(_ duration: Duration) async throws {
+    let end = ContinuousClock.now + duration
+    repeat {
+      try await goOn()
+      try await Task.sleep(for: min(Self.interval, max(.zero, end - .now)))
+    } while .now < end
+  }
+
+  /// Waits until a condition holds for every process that uses the database. One is no more when it has shown no sign
+  /// of life for long enough; should it come back nevertheless, it makes up for that itself.
+  private func everybody(_ what: String, _ condition: (StorageKeyHolders.Holder) -> Bool) async throws {
+    let holders = StorageKeyHolders(database)
+    var sightings: StorageKeyHolders.Sightings = [:]
+    var told = 0
+    while true {
+      try await goOn()
+      let waiting = try await holders.living(within: patience.silence, &sightings).count { !condition($0) }
+      guard waiting > 0 else { return }
+      if waiting != told {
+        report(
+          """
+          waiting until every process \(what): \(waiting) to go. On a machine with a Keys folder of its own, \
+          copy storage.key there
+          """)
+        told = waiting
+      }
+      try await Task.sleep(for: Self.interval)
+    }
+  }
+}

@@ -1,0 +1,222 @@
+import Foundation
+import Registrations
+import SQL
+import Sealing
+import Synchronization
+import TestDatabase
+import Testing
+
+@testable import Operations
+
+@Suite("A new storage.key") struct StorageKeyRotationTests {
+  @Test("takes the old one's place while other processes register and read, and loses none of it")
+  func whileInUse() async throws {
+    try await Stage.run { stage in
+      let old = try stage.text()
+      let key = try await stage.key()
+      try await stage.register(0..<600, key)
+      let follower = StorageKeyFollower(
+        directory: stage.folder.path, database: stage.database, storageKey: key)
+      try await follower.begin()
+      let (count, isOver) = (Shared(600), Shared(false))
+      let following = Task { await follower.run() }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask {
+          while !isOver.value {
+            let next = count.value
+            try await stage.register(next..<next + 1, key)
+            count.value = next + 1
+            #expect(try await stage.found(next - 50..<next + 1, key) == 51)
+          }
+        }
+        defer { isOver.value = true }
+        let resealed = try await stage.rotation(writes: .seconds(5)).run()
+        #expect(resealed.resealed >= 600)
+        #expect(resealed.unreadable == 0)
+        // The process goes on with the new key alone, as soon as it has looked.
+        let end = ContinuousClock.now + .seconds(60)
+        while key.ids.count > 1, .now < end { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(key.ids.count == 1)
+        isOver.value = true
+        try await group.waitForAll()
+      }
+      following.cancel()
+      await following.value
+      try await stage.expectChanged(from: old, 0..<count.value)
+      #expect(try await StorageKeyHolders(stage.database).all().isEmpty)
+      // And once more.
+      let second = try stage.text()
+      stage.ahead.withLock { $0 += 60 }
+      _ = try await stage.rotation().run()
+      try await stage.expectChanged(from: second, 0..<count.value)
+    }
+  }
+
+  @Test("may be stopped at any moment, and goes on where it was")
+  func stopped() async throws {
+    try await Stage.run { stage in
+      let old = try stage.text()
+      try await stage.register(0..<50, try await stage.key())
+      var sentences = 0
+      for moment in 0... {
+        let told = Shared(0)
+        let task = Task {
+          try await stage.rotation { _ in
+            told.value += 1
+            if told.value > moment { withUnsafeCurrentTask { $0?.cancel() } }
+          }.run()
+        }
+        let result = await task.result
+        // One that was killed has its lease for a while.
+        stage.ahead.withLock { $0 += 60 }
+        sentences = told.value
+        if case .success = result { break }
+        #expect(moment < 20)
+        guard moment < 20 else { return }
+        let key = try await stage.key()
+        #expect(try await stage.found(0..<50 + moment, key) == 50 + moment)
+        try await stage.register(50 + moment..<51 + moment, key)
+      }
+      #expect(sentences > 0)
+      let names = 50..<51
+      #expect(try await stage.found(names, try await stage.key()) == 1)
+      try await stage.expectChanged(from: old, 0..<50)
+    }
+  }
+
+  @Test("waits for a process that does not have it yet, and not for one that is no more")
+  func holders() async throws {
+    try await Stage.run { stage in
+      let old = try stage.text()
+      try await stage.register(0..<5, try await stage.key())
+      let holders = StorageKeyHolders(stage.database)
+      let elsewhere = StorageKey(try #require(StorageKeyFile(old)))
+      let process = UUID()
+      try await holders.announce(process, elsewhere)
+      let task = Task { try await stage.rotation().run() }
+      func until(_ condition: () async throws -> Bool) async throws {
+        let end = ContinuousClock.now + .seconds(60)
+        while try await !condition(), .now < end { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(try await condition())
+      }
+      try await until { try stage.text() != old }
+      let both = try #require(StorageKeyFile(try stage.text()))
+      // However long it takes: the database goes on with the old key.
+      for _ in 0..<3 {
+        try await Task.sleep(for: .milliseconds(600))
+        #expect(try await StorageSeal.follow(stage.database, elsewhere))
+        #expect(elsewhere.presentID == both.ids[0])
+      }
+      // Somebody has copied the file.
+      #expect(elsewhere.take(both))
+      try await holders.announce(process, elsewhere)
+      try await until {
+        try await StorageSeal.follow(stage.database, elsewhere) && elsewhere.presentID == both.ids[1]
+      }
+      try await stage.register(5..<6, elsewhere)
+      try await holders.announce(process, elsewhere)
+      _ = try await task.value
+      try await stage.expectChanged(from: old, 0..<6)
+
+      // It has been killed since.
+      let second = try stage.text()
+      stage.ahead.withLock { $0 += 60 }
+      _ = try await stage.rotation(silence: .seconds(2)).run()
+      #expect(try await holders.all().isEmpty)
+      try await stage.expectChanged(from: second, 0..<6)
+    }
+  }
+
+  @Test("is not taken from a file of another database, nor from one without the key in use")
+  func foreign() async throws {
+    try await Stage.run { stage in
+      let key = try await stage.key()
+      try await stage.register(0..<5, key)
+      let own = try stage.text()
+      let follower = StorageKeyFollower(
+        directory: stage.folder.path, database: stage.database, storageKey: key)
+      var state = StorageKeyFollower.State()
+      await follower.step(&state)
+      #expect(state.problem == nil)
+      let path = stage.folder.appending(path: "storage.key").path
+      for text in [StorageKeyFile.generate().utf8, Array("broken".utf8)] {
+        try PrivateFile.write(text, to: path, replacing: true)
+        await follower.step(&state)
+        #expect(state.problem != nil)
+        #expect(try await stage.found(0..<5, key) == 5)
+      }
+      try PrivateFile.write(Array(own.utf8), to: path, replacing: true)
+      await follower.step(&state)
+      #expect(state.problem == nil)
+    }
+  }
+
+  @Test("does not come while somebody begins who lacks it, and who begins takes it from the file")
+  func beginning() async throws {
+    try await Stage.run { stage in
+      let holders = StorageKeyHolders(stage.database)
+      let old = try #require(StorageKeyFile(try stage.text()))
+      let both = old.addingKey()
+      let (first, second) = (StorageKey(old), StorageKey(old))
+      let process = UUID()
+      #expect(try await holders.join(process, first))
+      #expect(try await !holders.change(from: both.ids[0], to: both.ids[1]))
+      #expect(first.take(both))
+      try await holders.announce(process, first)
+      // Another rotation was quicker.
+      #expect(try await !holders.change(from: both.ids[1], to: both.ids[0]))
+      #expect(try await holders.change(from: both.ids[0], to: both.ids[1]))
+      #expect(try await !holders.join(UUID(), second))
+      let follower = StorageKeyFollower(
+        directory: stage.folder.path, database: stage.database, storageKey: second)
+      await #expect(throws: StorageSeal.WrongKey.self) { try await follower.begin() }
+      #expect(try await holders.all().count == 1)
+      try KeyFolder.write(both, in: stage.folder.path)
+      try await follower.begin()
+      #expect(second.presentID == both.ids[1])
+      #expect(try await holders.all().count == 2)
+    }
+  }
+
+  @Test("is taken up by a process that was away while it came, which seals anew what only it can open")
+  func away() async throws {
+    try await Stage.run { stage in
+      let old = try stage.text()
+      let key = try await stage.key()
+      try await stage.register(0..<5, key)
+      let follower = StorageKeyFollower(
+        directory: stage.folder.path, database: stage.database, storageKey: key, writes: .zero)
+      try await follower.begin()
+      var state = StorageKeyFollower.State()
+      await follower.step(&state)
+      // Nothing is heard of it any more.
+      _ = try await stage.rotation(silence: .zero).run()
+      try await stage.register(5..<7, key)
+      #expect(try await stage.found(0..<7, try await stage.key()) == 5)
+      await follower.step(&state)
+      #expect(state.problem == nil)
+      #expect(try await stage.found(0..<7, key) == 7)
+      #expect(try await stage.found(0..<7, try await stage.key()) == 7)
+      // Until nothing more comes, and then it forgets the old key.
+      while key.ids.count > 1, state.looks < 10 { await follower.step(&state) }
+      #expect(key.ids.count == 1)
+      try await stage.expectChanged(from: old, 0..<7)
+    }
+  }
+
+  @Test("waits for nobody whose row was removed because it had said nothing for long")
+  func silent() async throws {
+    try await Stage.run { stage in
+      let holders = StorageKeyHolders(stage.database)
+      let (dead, living) = (UUID(), UUID())
+      let key = try await stage.key()
+      for process in [dead, living] { try await holders.announce(process, key) }
+      var sightings: StorageKeyHolders.Sightings = [:]
+      #expect(try await holders.living(within: .seconds(600), &sightings).count == 2)
+      try await holders.announce(living, key)
+      sightings = sightings.mapValues { $0 - .seconds(600) }
+      #expect(try await holders.living(within: .seconds(600), &sightings).count == 1)
+      #expect(try await holders.all().count == 1)
+    }
+  }
+}
