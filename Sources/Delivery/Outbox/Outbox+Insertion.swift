@@ -5,7 +5,7 @@ extension Outbox {
   /// An entry on its way into the table.
   struct Insertion: Sendable {
     let statement: Statement
-    let share: Share
+    let share: OutboxDepth.Share
     let registration: RegistrationReference.Row
   }
 }
