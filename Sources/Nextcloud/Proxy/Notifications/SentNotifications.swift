@@ -7,25 +7,24 @@ internal import Synchronization
 final class SentNotifications: Sendable {
   /// A notification for a device: the row, and 16 bytes of a signature that was verified.
   struct Key: Hashable {
-    private let device: Int64
-    private let signature: SIMD2<UInt64>
-
-    init(_ notification: NotificationBatch.Accepted) {
-      device = notification.device.id
-      signature = notification.entry.signature.withUnsafeBytes {
-        $0.loadUnaligned(as: SIMD2<UInt64>.self)  // 256 bytes at least
-      }
-    }
+    let device: Int64
+    let signature: SIMD2<UInt64>
   }
 
   /// How long a notification is remembered, in seconds.
   private static let memory: TimeInterval = 300
-  /// Notifications remembered at a time; beyond it those are forgotten whose time is up, then all.
+  /// Notifications remembered at a time; beyond it the older half of them is forgotten.
   private static let maximum = 100_000
 
-  private let now: @Sendable () -> Date
   /// Until when each is remembered.
-  private let ends = Mutex<[Key: Date]>([:])
+  private struct Ends {
+    /// Those that came last, at most half of all.
+    var young: [Key: Date] = [:]
+    var old: [Key: Date] = [:]
+  }
+
+  private let now: @Sendable () -> Date
+  private let ends = Mutex(Ends())
 
   init(now: @escaping @Sendable () -> Date) {
     self.now = now
@@ -36,19 +35,29 @@ final class SentNotifications: Sendable {
     let now = now()
     var seen: Set<Key> = []
     return ends.withLock { ends in
-      keys.map { key in !seen.insert(key).inserted || ends[key].map { now < $0 } == true }
+      keys.map { key in
+        !seen.insert(key).inserted || (ends.young[key] ?? ends.old[key]).map { now < $0 } == true
+      }
     }
   }
 
   /// Remembers what has been sent or durably queued.
   func add(_ keys: [Key]) {
-    let now = now()
+    let end = now() + Self.memory
     ends.withLock { ends in
-      if ends.count + keys.count > Self.maximum {
-        ends = ends.filter { now < $0.value }
-        if ends.count + keys.count > Self.maximum { ends.removeAll() }
+      for key in keys {
+        if ends.young.count == Self.maximum / 2 { ends = Ends(old: ends.young) }
+        ends.young[key] = end
       }
-      for key in keys { ends[key] = now + Self.memory }
+    }
+  }
+}
+
+extension SentNotifications.Key {
+  init(_ notification: NotificationBatch.Accepted) {
+    device = notification.device.id
+    signature = notification.entry.signature.withUnsafeBytes {
+      $0.loadUnaligned(as: SIMD2<UInt64>.self)  // 256 bytes at least
     }
   }
 }

@@ -22,8 +22,11 @@ final class ProxyBench: Sendable {
   /// The time of day, shifted.
   final class Clock: Sendable {
     private let shift = Mutex<TimeInterval>(0)
-    var now: Date { Date() + shift.withLock { $0 } }
+    private let stopped = Mutex<Date?>(nil)
+    var now: Date { (stopped.withLock { $0 } ?? Date()) + shift.withLock { $0 } }
     func advance(_ seconds: TimeInterval) { shift.withLock { $0 += seconds } }
+    /// From now on time passes by ``advance(_:)`` only.
+    func stop() { stopped.withLock { $0 = Date() } }
     private let trusted = Mutex(true)
     var isTrusted: Bool {
       get { trusted.withLock { $0 } }

@@ -1,0 +1,56 @@
+import Foundation
+import ProviderSimulator
+import Testing
+
+@testable import Nextcloud
+
+/// Anybody may register a device with a token of their own making, and send it whatever they like under the
+/// operator's credential: one device gets no more than its share of it.
+@Suite("A device that is sent two thousand notifications in one go")
+struct DevicePaceTests {
+  @Test("has 240 of them tried at once and a hundred one after the other", arguments: [true, false])
+  func flood(isTokenGood: Bool) async throws {
+    try await ProxyBench.test { bench in
+      let phone = ProxyPhone()
+      #expect(try await phone.register(at: bench).status == 200)
+      if !isTokenGood {
+        bench.simulator.setToken(phone.token, TokenRule(status: 400, reason: "INVALID_ARGUMENT"))
+      }
+      bench.clock.stop()
+      let answer = try await bench.notify((0..<2000).map { _ in phone.entry() })
+      // Those that the provider refuses have failed, too.
+      #expect(answer.status == 200 && answer.unknown == [])
+      #expect(answer.failed == (isTokenGood ? 1660 : 1900))
+      func tried() -> Int { bench.simulator.deliveries(includingRefused: true).count }
+      #expect(tried() == 240)
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 100)
+
+      // One more is due every quarter of a second at most, and nothing before.
+      bench.clock.advance(10)
+      try await bench.eventually { tried() > 240 }
+      #expect(tried() <= 280)
+      try await bench.eventually {
+        bench.clock.advance(1)
+        return try await bench.number("SELECT COUNT(*) FROM outbox") == 0
+      }
+      #expect(tried() == 340)
+    }
+  }
+}
+
+@Suite("Notifications that were sent")
+struct SentNotificationsTests {
+  @Test("are forgotten the oldest first where there are too many to remember")
+  func bounded() {
+    let time = Date()
+    let sent = SentNotifications(now: { time })
+    func keys(_ range: Range<UInt64>) -> [SentNotifications.Key] {
+      range.map { .init(device: 1, signature: SIMD2($0, 0)) }
+    }
+    sent.add(keys(0..<100_000))
+    #expect(sent.areRepeated(keys(0..<100_000)).allSatisfy { $0 })
+    sent.add(keys(100_000..<100_001))
+    #expect(sent.areRepeated(keys(50_000..<100_001)).allSatisfy { $0 })
+    #expect(sent.areRepeated(keys(0..<50_000)).allSatisfy { !$0 })
+  }
+}
