@@ -401,7 +401,7 @@ let package = Package(
       name: "OperationsTests",
       dependencies: [
         "Operations", "ProviderSimulator", "Providers", "Registrations", "Sealing", "SQL",
-        "Migrations", "TestDatabase", "Wire",
+        "Migrations", "TestDatabase", "TestSupport", "Wire",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "CryptoExtras", package: "swift-crypto"),

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Wire
 internal import Yams
 
 /// The raw values that win, each with where it comes from.
@@ -14,6 +15,8 @@ struct ConfigurationSource {
 
   private(set) var values: [String: Raw] = [:]
   private(set) var warnings: [String] = []
+
+  private static let maximumBytes = 2 << 20
 
   static let file = "push-bouncer.yaml"
 
@@ -47,13 +50,24 @@ struct ConfigurationSource {
   }
 
   private mutating func read(_ file: String) throws(ConfigurationError) {
+    guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+      throw ConfigurationError(source: file, "cannot be read")
+    }
+    guard text.utf8.count <= Self.maximumBytes else {
+      throw ConfigurationError(source: file, "is larger than a configuration ever is")
+    }
+    // Names are compared by characters there.
+    guard text.isStorable else {
+      throw ConfigurationError(
+        source: file, "has text that nobody can read: combining marks without end, or NUL")
+    }
     let node: Node?
     do {
-      node = try Yams.compose(yaml: String(contentsOfFile: file, encoding: .utf8))
+      node = try Yams.compose(yaml: text)
     } catch let error as YamlError {
       throw ConfigurationError(source: file, "is no YAML\(Self.place(of: error))")
     } catch {
-      throw ConfigurationError(source: file, "cannot be read")
+      throw ConfigurationError(source: file, "is no YAML")
     }
     guard let node else { return }
     if case .sequence = node { throw Self.noMapping(file) }
@@ -109,7 +123,7 @@ struct ConfigurationSource {
   private mutating func set(_ key: String, _ text: String?, file: String) throws(ConfigurationError) {
     guard Setting.named(key) != nil else {
       throw ConfigurationError(
-        source: file, key: key.isEmpty ? nil : key,
+        source: file, key: key.isEmpty ? nil : String(key.unicodeScalars.prefix(100)),
         Self.isSection(key) ? "is a section, not a value" : "is no key of the configuration")
     }
     guard let text else { return }

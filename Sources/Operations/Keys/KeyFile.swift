@@ -25,6 +25,11 @@ struct KeyFile {
   let url: URL
   let signature: Signature
 
+  /// A file that is not what a key's is.
+  private struct NoFitJSON: Error, CustomStringConvertible {
+    var description: String { "is no JSON, or has text that nobody can read" }
+  }
+
   /// What a look into the folder finds.
   struct Listing {
     /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
@@ -69,6 +74,7 @@ struct KeyFile {
   }
 
   private func content(_ data: Data) throws -> Content {
+    guard let json = try? JSON.parse(data), json.isStorable else { throw NoFitJSON() }
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {
     case "apns":
@@ -78,6 +84,18 @@ struct KeyFile {
     default:
       let key = try BouncerKeyFiles.Key(data)
       return .bouncer(.init(pair: key.pair, state: key.state))
+    }
+  }
+}
+
+extension JSON {
+  /// Whether every name and every text in it can be kept: what reads a key's file further compares characters.
+  fileprivate var isStorable: Bool {
+    switch self {
+    case .string(let text): text.isStorable
+    case .array(let elements): elements.allSatisfy(\.isStorable)
+    case .object(let object): object.members.allSatisfy { $0.name.text.isStorable && $0.value.isStorable }
+    default: true
     }
   }
 }

@@ -42,7 +42,7 @@ extension APNsCredential {
         code: .unreadableKeyFile, credential: file.name, field: "key_file",
         advice: "put the .p8 file beside this one and let the service read it")
     }
-    guard (try? ES256PrivateKey(pem: key)) != nil else {
+    guard CredentialFile.canBePEM(key), (try? ES256PrivateKey(pem: key)) != nil else {
       throw file.invalidKey(
         "key_file", "is not an APNs signing key: take the .p8 file from Apple's developer site unchanged")
     }

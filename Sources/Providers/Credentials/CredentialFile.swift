@@ -39,6 +39,11 @@ struct CredentialFile {
     return value
   }
 
+  /// A key in PEM has letters, digits and few other signs, all of them ASCII, and a few thousand at most.
+  static func canBePEM(_ text: String) -> Bool {
+    text.utf8.count <= 1 << 16 && text.utf8.allSatisfy { $0 < 0x80 }
+  }
+
   func missing(_ field: String, _ advice: String) -> CredentialError {
     CredentialError(code: .missingField, credential: name, field: field, advice: advice)
   }

@@ -23,7 +23,7 @@ extension FCMCredential {
       throw file.invalid("token_uri", "is not a URL: Google's is https://oauth2.googleapis.com/token")
     }
     let key = try file.text("private_key", example: "-----BEGIN PRIVATE KEY-----...")
-    guard (try? Insecure.RSA.PrivateKey(pem: key)) != nil else {
+    guard CredentialFile.canBePEM(key), (try? Insecure.RSA.PrivateKey(pem: key)) != nil else {
       throw file.invalidKey(
         "private_key", "is not an RSA key: take the file from the Firebase console unchanged")
     }
