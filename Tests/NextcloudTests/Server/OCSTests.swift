@@ -40,6 +40,23 @@ import Wire
     }
   }
 
+  @Test func `a method that an endpoint does not have is named as clients of its kind read it`() async throws
+  {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      for (method, path): (HTTPRequest.Method, String) in [
+        (.put, SignedIn.push), (.delete, Self.test), (.post, "cloud/capabilities"), (.patch, "cloud/user"),
+      ] {
+        let answer = try await instance.call(method, path, headers: app.headers())
+        #expect(answer.status == 405)
+        #expect(
+          answer.body
+            == #"{"ocs":{"meta":{"status":"failure","statuscode":405,"message":"Method not allowed"},"data":[]}}"#
+        )
+      }
+    }
+  }
+
   @Test func `a call without the header may be a forgery`() async throws {
     try await Instance.test { instance in
       let app = try await instance.user()

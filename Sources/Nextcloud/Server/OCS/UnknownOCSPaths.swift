@@ -2,19 +2,21 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Wire
 
-/// Tells who calls an endpoint that is not there so in the envelope that its kind of client reads.
+/// Tells who calls an endpoint that is not there, or not by that method, so in the envelope that its kind of client
+/// reads.
 struct UnknownOCSPaths: RouterMiddleware {
   func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
+    guard let version = OCSVersion(path: request.uri.path) else { return try await next(request, context) }
     do {
-      return try await next(request, context)
+      let response = try await next(request, context)
+      guard response.status == .methodNotAllowed else { return response }
+      var answer = OCSAnswer(.methodNotAllowed, message: "Method not allowed")
+      answer.headers[.allow] = response.headers[.allow]
+      return answer.response(OCSFormat(ofRefused: request), version)
     } catch let error as HTTPError where error.status == .notFound {
-      guard let version = OCSVersion(path: request.uri.path) else { throw error }
-      let format = OCSFormat(
-        parameter: OCSRequest.parameter("format", ofQuery: request.uri.query),
-        accept: request.headers[.accept])
-      return OCSAnswer.unknownPath.response(format, version)
+      return OCSAnswer.unknownPath.response(OCSFormat(ofRefused: request), version)
     }
   }
 }
