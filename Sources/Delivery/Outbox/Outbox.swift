@@ -125,7 +125,8 @@ public final class Outbox: Sendable {
               try SealedPush.seal(delivery.push, for: delivery.registration.row, with: storageKey)),
             .integer(collapse),
             .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)),
-          share: OutboxDepth.Share(route: id, kind: delivery.registration.kind), registration: delivery.registration.row))
+          share: OutboxDepth.Share(route: id, kind: delivery.registration.kind),
+          registration: delivery.registration.row))
     }
     let shares = insertions.map(\.share)
     try depth.reserve(shares)

@@ -1,4 +1,4 @@
-internal import Foundation
+public import Foundation
 public import Logging
 public import NIOSSL
 internal import Synchronization
@@ -10,6 +10,7 @@ public final class ServerCertificate: Sendable {
   private struct State {
     var signature: [FileAttributes?]
     var context: NIOSSLContext
+    var end: Date
     var problem: String?
   }
 
@@ -27,11 +28,14 @@ public final class ServerCertificate: Sendable {
     self.files = files
     self.logger = logger
     let signature = Self.signature(of: files)
-    state = Mutex(State(signature: signature, context: try files.serverContext()))
+    state = Mutex(State(signature: signature, context: try files.serverContext(), end: try files.end()))
   }
 
   /// What the next connection begins with.
   public var context: NIOSSLContext { state.withLock { $0.context } }
+
+  /// When the one in use ends.
+  public var end: Date { state.withLock { $0.end } }
 
   /// What is wrong with the files as they are now.
   public var problem: String? { state.withLock { $0.problem } }
@@ -45,7 +49,8 @@ public final class ServerCertificate: Sendable {
       guard signature != before.signature || before.problem != nil else { return }
       do {
         let context = try files.serverContext()
-        state.withLock { $0 = State(signature: signature, context: context) }
+        let end = try files.end()
+        state.withLock { $0 = State(signature: signature, context: context, end: end) }
         logger.notice("certificate taken up", metadata: ["file": "\(files.certificateFile)"])
       } catch {
         let problem = "\(error)"

@@ -9,13 +9,19 @@ public struct EnvelopeMiddleware: RouterMiddleware {
   public typealias Context = WireContext
 
   private let trustedProxies: [ClientAddress.Network]
+  private let unnamedProxies: UnnamedProxies?
   private let bodies: BodyBudget?
 
   /// - Parameters:
   ///   - trustedProxies: whose `X-Forwarded-For` is believed.
+  ///   - unnamedProxies: who tells the operator of others that send one; nil where nobody should.
   ///   - bodies: what the bodies of requests have in common.
-  public init(trustedProxies: [ClientAddress.Network] = [], bodies: BodyBudget? = nil) {
+  public init(
+    trustedProxies: [ClientAddress.Network] = [], unnamedProxies: UnnamedProxies? = nil,
+    bodies: BodyBudget? = nil
+  ) {
     self.trustedProxies = trustedProxies
+    self.unnamedProxies = unnamedProxies
     self.bodies = bodies
   }
 
@@ -26,8 +32,11 @@ public struct EnvelopeMiddleware: RouterMiddleware {
     var context = context
     context.requestID = request.headers[.xRequestID].flatMap(Self.sane) ?? Self.newRequestID()
     context.logger[metadataKey: "request_id"] = .string(context.requestID)
-    context.clientAddress = Self.client(
-      peer: context.clientAddress, forwardedFor: request.headers[.xForwardedFor], trusted: trustedProxies)
+    let (peer, forwardedFor) = (context.clientAddress, request.headers[.xForwardedFor])
+    context.clientAddress = Self.client(peer: peer, forwardedFor: forwardedFor, trusted: trustedProxies)
+    if forwardedFor != nil, let unnamedProxies, !trustedProxies.contains(where: { $0.contains(peer) }) {
+      unnamedProxies.report(peer, to: context.logger)
+    }
     var request = request
     let charge = meter(&request, context)
     defer { charge?.release() }

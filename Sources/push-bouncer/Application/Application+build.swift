@@ -24,6 +24,8 @@ struct BouncerService {
   let adminPort: Port
   /// What answers strangers, and on which paths.
   let endpoints: Endpoints
+  /// What answers the operator.
+  let operatorEndpoints: Endpoints
   let keyFolder: KeyFolder
   /// The public listener's, if it speaks TLS.
   let certificate: ServerCertificate?
@@ -105,6 +107,11 @@ struct BouncerService {
       clockDoubt: { time.doubt }, certificate: certificate)
     metrics.gauges("push_bouncer_clock_trusted") { [.init(time.mayExpire() ? 1 : 0)] }
     metrics.watch(deliverer, outbox, now: now)
+    if let certificate {
+      metrics.gauges("push_bouncer_certificate_expires_seconds") {
+        [.init(certificate.end.timeIntervalSince1970)]
+      }
+    }
     metrics.gauges("push_bouncer_sealed_values_not_opened") {
       storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
     }
@@ -120,12 +127,16 @@ struct BouncerService {
     let bodies = BodyBudget(
       limit: configuration.http.maxBytesInFlight, largest: configuration.http.largestBodyBytes)
     metrics.gauges("push_bouncer_http_body_bytes") { [.init(Double(bodies.bytes))] }
-    let endpoints = Endpoints(trustedProxies: configuration.http.trustedProxies, bodies: bodies) { router in
+    let endpoints = Endpoints.forStrangers(
+      trustedProxies: configuration.http.trustedProxies, bodies: bodies
+    ) { router in
       bouncer.addRoutes(to: router)
       builtIn.server.addRoutes(to: router)
       backend.addRoutes(to: router)
       nextcloud?.addRoutes(to: router)
     }
+    let operatorEndpoints = Endpoints.forOperator(
+      OperatorRoutes(readiness: readiness, metrics: metrics, token: configuration.admin.token))
     return BouncerService(
       services: [
         Closing { await store.database.close() },
@@ -171,8 +182,7 @@ struct BouncerService {
         },
         Bounded(
           listener: adminListener(
-            configuration, socket: sockets.admin, readiness: readiness, metrics: metrics, port: adminPort,
-            logger: logger),
+            configuration, operatorEndpoints, socket: sockets.admin, port: adminPort, logger: logger),
           limit: .seconds(1)),
         Bounded(
           listener: publicListener(
@@ -191,8 +201,8 @@ struct BouncerService {
           builtIn.bell.close()
         },
       ],
-      publicPort: publicPort, adminPort: adminPort, endpoints: endpoints, keyFolder: keyFolder,
-      certificate: certificate, logger: logger)
+      publicPort: publicPort, adminPort: adminPort, endpoints: endpoints,
+      operatorEndpoints: operatorEndpoints, keyFolder: keyFolder, certificate: certificate, logger: logger)
   }
 
   /// What has been taken waits for the database and the providers as long as it may, and has a moment to be
@@ -221,17 +231,11 @@ struct BouncerService {
   }
 
   private static func adminListener(
-    _ configuration: Configuration, socket: CInt?, readiness: Readiness, metrics: PrometheusRegistry,
-    port: Port, logger: Logger
+    _ configuration: Configuration, _ endpoints: Endpoints, socket: CInt?, port: Port, logger: Logger
   ) -> some ServiceLifecycle.Service {
     let admin = configuration.admin
-    let router = Router(context: WireContext.self)
-    // Whoever watches asks all the time: that is not worth a line each.
-    router.add(middleware: RequestObserver(level: .debug))
-    router.add(middleware: EnvelopeMiddleware())
-    OperatorRoutes(readiness: readiness, metrics: metrics, token: admin.token).add(to: router)
     return Listener(
-      responder: PlainPaths(router.buildResponder()),
+      responder: endpoints.responder,
       address: .init(host: admin.host, port: admin.port, keys: "admin.host and admin.port", passed: socket),
       limits: .init(total: adminConnections, perSource: adminConnections),
       metrics: ConnectionMetrics(listener: "admin"), logger: logger

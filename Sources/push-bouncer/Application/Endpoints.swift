@@ -1,21 +1,31 @@
 import HTTPTypes
 import Hummingbird
+import Logging
 import NIOCore
 import Operations
 import SQL
 import Wire
 
-/// What strangers may call.
+/// What may be called at a listener.
 struct Endpoints: Sendable {
   let responder: PlainPaths<RouterResponder<WireContext>>
   /// Each path with its methods.
   let routes: [(path: String, method: HTTPRequest.Method)]
 
-  init(trustedProxies: [ClientAddress.Network], bodies: BodyBudget, addRoutes: (Router<WireContext>) -> Void)
-  {
+  private init(_ router: Router<WireContext>) {
+    responder = PlainPaths(router.buildResponder())
+    routes = router.routes.map { ("\($0.path)", $0.method) }
+  }
+
+  /// What strangers may call.
+  static func forStrangers(
+    trustedProxies: [ClientAddress.Network], bodies: BodyBudget, addRoutes: (Router<WireContext>) -> Void
+  ) -> Endpoints {
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver())
-    router.add(middleware: EnvelopeMiddleware(trustedProxies: trustedProxies, bodies: bodies))
+    router.add(
+      middleware: EnvelopeMiddleware(
+        trustedProxies: trustedProxies, unnamedProxies: UnnamedProxies(), bodies: bodies))
     router.add(middleware: DatabaseLimit())
     // What the admins of Nextcloud look for to see that the proxy is there.
     router.get("/") { _, _ in
@@ -24,8 +34,17 @@ struct Endpoints: Sendable {
         body: ResponseBody(byteBuffer: ByteBuffer(string: "404 page not found")))
     }
     addRoutes(router)
-    responder = PlainPaths(router.buildResponder())
-    routes = router.routes.map { ("\($0.path)", $0.method) }
+    return Endpoints(router)
+  }
+
+  /// What the operator may call.
+  static func forOperator(_ operatorRoutes: OperatorRoutes) -> Endpoints {
+    let router = Router(context: WireContext.self)
+    // Whoever watches asks all the time: that is not worth a line each.
+    router.add(middleware: RequestObserver(level: .debug))
+    router.add(middleware: EnvelopeMiddleware())
+    operatorRoutes.add(to: router)
+    return Endpoints(router)
   }
 }
 
