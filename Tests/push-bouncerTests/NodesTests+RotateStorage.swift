@@ -37,25 +37,26 @@ extension Chaos.NodesTests {
             let before = ledger.now.marks.count
             await eventually("promises", within: .seconds(60)) { ledger.now.marks.count > before + 20 }
           }
-          let rotation = ["keys", "rotate-storage", "--silence", "40", "--writes", "5", "--json"]
-          try await load(stage, robin, ledger, until: .seconds(600), pause: .milliseconds(200)) {
+          let rotation = ["keys", "rotate-storage", "--silence", "60", "--json"]
+          try await load(stage, robin, ledger, until: .seconds(1200), pause: .milliseconds(200)) {
             await eventually("promises", within: .seconds(60)) { ledger.now.marks.count > 50 }
-            try await stage.place.start(rotation) { running in
-              await eventually("a node that waits for its copy", within: .seconds(60)) {
+            // Of itself it would not end.
+            try await stage.place.start(rotation + ["--writes", "6000"]) { running in
+              await eventually("a node that waits for its copy", within: .seconds(120)) {
                 running.logged.contains("waiting until every process has the new key")
               }
               try await killOne(1)
               #expect(!running.logged.contains("seals from now on"))
               try copyKey()
-              await eventually("the new key", within: .seconds(120)) {
+              await eventually("the new key", within: .seconds(240)) {
                 running.logged.contains("seals from now on")
               }
               try await killOne(0)
               running.send(SIGKILL)
               #expect(await running.status() == SIGKILL)
             }
-            try await stage.place.start(rotation) { running in
-              await eventually("the end of it", within: .seconds(300)) { !running.process.isRunning }
+            try await stage.place.start(rotation + ["--writes", "5"]) { running in
+              await eventually("the end of it", within: .seconds(400)) { !running.process.isRunning }
               #expect(await running.status() == 0, "\(running.logged)")
               #expect(running.printed?["unreadable"]?.integer == 0)
             }

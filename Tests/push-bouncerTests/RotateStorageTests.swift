@@ -24,7 +24,7 @@ extension Chaos {
           }
           try await notify()
           try await stage.place.start(["keys", "rotate-storage"]) { rotation in
-            await eventually("two keys") { (try? ids()) == 2 }
+            await eventually("two keys", within: .seconds(120)) { (try? ids()) == 2 }
             rotation.send(SIGKILL)
             #expect(await rotation.status() == SIGKILL)
           }
@@ -41,7 +41,8 @@ extension Chaos {
               try await Task.sleep(for: .milliseconds(500))
             }
             #expect(await rotation.status() == 0, "\(rotation.logged)")
-            #expect(rotation.printed?["resealed"]?.integer ?? 0 >= 8)
+            // Housekeeping seals anew as well: how much was left to do nobody knows.
+            #expect(rotation.printed?["resealed"]?.integer != nil)
             #expect(rotation.printed?["unreadable"]?.integer == 0)
           }
           #expect(try ids() == 1)
