@@ -26,7 +26,8 @@ extension Chaos {
       let allowed = DescriptorLimit(one.descriptors).connections(nil)
       let room = DescriptorLimit.raised().descriptors
       // A machine that lets the tests have fewer can try only the smaller ones.
-      guard room > allowed + 1500 else { return }
+      let held = one.descriptors + 600
+      guard room > held + 500 else { return }
       try await Stage.test { stage in
         try await stage.serve(
           ["--log.level", "notice"], isSecure: one.habit == .halfOpen,
@@ -34,11 +35,13 @@ extension Chaos {
         ) { running, server in
           let phones = try await stage.phones(2, at: server)
           let port = try #require(running.port(of: "public"))
-          let crowd = Crowd(port: port, habit: one.habit, held: allowed + 1000)
+          let crowd = Crowd(port: port, habit: one.habit, held: held)
           async let coming: Void = crowd.come(10 * allowed, for: .seconds(Self.seconds))
           let marks = try await marks(running, server, phones)
           await crowd.end()
           try await coming
+          try await crowd.stay(one.descriptors + 500)
+          try await expectRoom(allowed, running, server, phones)
           await stage.expectArrival(of: Set(marks))
           #expect(running.process.isRunning)
           await crowd.leave()
@@ -53,6 +56,25 @@ extension Chaos {
           running.send(SIGTERM)
           #expect(await running.status() == 0)
         }
+      }
+    }
+
+    /// Where more stay than the process could hold, it holds no more than it should, and who comes has room: at the
+    /// operator's listener and, in the place of a stranger, at the other.
+    private func expectRoom(
+      _ allowed: Int, _ running: Running, _ server: ChatServer, _ phones: [VirtualPhone]
+    ) async throws {
+      let isNew = ("Connection", "close")
+      let metrics = try await running.call("admin", path: "/metrics", headers: [isNew]).text
+      let beginning = #"push_bouncer_http_connections{listener="public"} "#
+      let count = metrics.split(separator: "\n").first { $0.hasPrefix(beginning) }
+        .flatMap { Int($0.dropFirst(beginning.count)) }
+      // Some may be on their way out.
+      #expect(try #require(count) <= allowed + 40)
+      var newcomer = server
+      newcomer.bouncer.headers.append(isNew)
+      try await eventually("room", within: .seconds(60)) {
+        (try? await newcomer.mark(phones).sent) == Int64(phones.count)
       }
     }
 

@@ -13,7 +13,7 @@ struct ChatServer {
   /// The realm that the calls are about.
   let realm: String
   /// The bouncer, as it answers this server.
-  let bouncer: JSONService
+  var bouncer: JSONService
 
   /// - Parameter bouncer: the bouncer's address.
   init(bouncer: String, id: String, key: String, realm: String, client: HTTPClient) {

@@ -83,6 +83,15 @@ actor Crowd {
     if !bytes.isEmpty { _ = Foundation.send(descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL)) }
   }
 
+  /// Has so many of them there, none of whom leaves.
+  func stay(_ count: Int) async throws {
+    while sockets.count < count {
+      for _ in 0..<min(100, count - sockets.count) { try open() }
+      try await Task.sleep(for: .milliseconds(5))
+      go(on: 100)
+    }
+  }
+
   /// No more have to come.
   func end() { isToEnd = true }
 
