@@ -68,9 +68,10 @@ final class TestServer: Sendable {
   }
 
   static func start(
-    _ configuration: Configuration = .init(), react: @escaping @Sendable (Request) -> [Action]
+    _ configuration: Configuration = .init(), certificate: TestCertificate? = nil,
+    react: @escaping @Sendable (Request) -> [Action]
   ) async throws -> TestServer {
-    let tls = try TestCertificate.shared.get().context
+    let tls = try certificate?.context ?? TestCertificate.shared.get().context
     let log = SharedLog()
     let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)

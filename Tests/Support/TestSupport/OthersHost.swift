@@ -1,6 +1,6 @@
 import Crypto
 import CryptoExtras
-import Foundation
+public import Foundation
 public import HTTPTypes
 public import Hummingbird
 import HummingbirdTLS
@@ -52,12 +52,16 @@ public final class OthersHost: Sendable {
 
   /// Runs a test beside it.
   ///
-  /// - Parameter ciphers: those that it knows, of TLS 1.2; nil for any.
+  /// - Parameters:
+  ///   - ciphers: those that it knows, of TLS 1.2; nil for any.
+  ///   - name: whom its certificate is of.
+  ///   - end: until when.
   public static func run(
-    ciphers: String? = nil, _ test: @escaping @Sendable (OthersHost) async throws -> Void
+    ciphers: String? = nil, certified name: String = "localhost", until end: Date = Date() + 3600,
+    _ test: @escaping @Sendable (OthersHost) async throws -> Void
   ) async throws {
     // Only an RSA key serves the old ones.
-    let (certificate, key) = try selfSigned(isRSA: ciphers != nil)
+    let (certificate, key) = try selfSigned(isRSA: ciphers != nil, name, until: end)
     let caFile = FileManager.default.temporaryDirectory.appending(path: "ca-\(UUID().uuidString).pem")
     try certificate.serializeAsPEM().pemString.write(to: caFile, atomically: true, encoding: .utf8)
     defer { try? FileManager.default.removeItem(at: caFile) }
@@ -93,16 +97,18 @@ public final class OthersHost: Sendable {
     return (try certificate.serializeAsPEM().pemString, try key.serializeAsPEM().pemString)
   }
 
-  private static func selfSigned(isRSA: Bool) throws -> (Certificate, Certificate.PrivateKey) {
+  private static func selfSigned(
+    isRSA: Bool, _ host: String = "localhost", until end: Date = Date() + 3600
+  ) throws -> (Certificate, Certificate.PrivateKey) {
     let key: Certificate.PrivateKey =
       isRSA ? .init(try _RSA.Signing.PrivateKey(keySize: .bits2048)) : .init(P256.Signing.PrivateKey())
-    let name = try DistinguishedName { CommonName("localhost") }
+    let name = try DistinguishedName { CommonName(host) }
     let certificate = try Certificate(
       version: .v3, serialNumber: .init(), publicKey: key.publicKey, notValidBefore: Date() - 3600,
-      notValidAfter: Date() + 3600, issuer: name, subject: name,
+      notValidAfter: end, issuer: name, subject: name,
       extensions: try Certificate.Extensions {
         Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
-        SubjectAlternativeNames([.dnsName("localhost")])
+        SubjectAlternativeNames([.dnsName(host)])
       }, issuerPrivateKey: key)
     return (certificate, key)
   }

@@ -1,0 +1,60 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Operations
+import TestSupport
+import Testing
+import Wire
+
+@testable import push_bouncer
+
+/// Whoever stands between this service and another's push proxy learns nothing of what it sends.
+@Suite struct ProxyTrustTests {
+  /// Whether a call, made as those of notifications are, is answered; `caFile` is what is trusted.
+  private func isAnswered(_ host: OthersHost, trusting caFile: String) async throws -> Bool {
+    let client = OutgoingClient(configuration: .outgoing(try providers(caFile))) { _ in true }
+    var request = HTTPClientRequest(url: "https://\(host.name)/notifications")
+    request.headers.add(name: "X-Nextcloud-Subscription-Key", value: "secret")
+    let answer = try? await client.execute(request, limit: 1000, timeout: .seconds(30))
+    await client.shutdown()
+    return answer != nil
+  }
+
+  private func providers(_ caFile: String) throws -> Configuration.Providers {
+    try Configuration.load(
+      file: nil, environment: [:], overrides: ["providers.ca_file": caFile], workingDirectory: "/"
+    ).0.providers
+  }
+
+  @Test func `A push proxy that shows who it is, is called`() async throws {
+    try await OthersHost.run(ciphers: "ECDHE+AESGCM") { host in
+      let isAnswered = try await isAnswered(host, trusting: host.caFile)
+      #expect(isAnswered)
+      #expect(host.seen.count == 1)
+    }
+  }
+
+  @Test(arguments: ["RSA+AESGCM", "RSA+AES", "ECDHE+AES+SHA1"])
+  func `One that cannot keep what it is told is told nothing`(ciphers: String) async throws {
+    try await OthersHost.run(ciphers: ciphers) { host in
+      let isAnswered = try await isAnswered(host, trusting: host.caFile)
+      #expect(!isAnswered)
+      #expect(host.seen.isEmpty)
+    }
+  }
+
+  @Test(arguments: ["untrusted", "expired", "of another"])
+  func `One that cannot show who it is is told nothing`(certificate: String) async throws {
+    let name = certificate == "of another" ? "elsewhere.example.org" : "localhost"
+    let end = certificate == "expired" ? Date() - 60 : Date() + 3600
+    try await OthersHost.run(certified: name, until: end) { host in
+      try await OthersHost.run { other in
+        let trusted = certificate == "untrusted" ? other : host
+        let isAnswered = try await isAnswered(host, trusting: trusted.caFile)
+        #expect(!isAnswered)
+        #expect(host.seen.isEmpty)
+      }
+    }
+  }
+}
