@@ -140,7 +140,8 @@ import Wire
   }
 
   enum Passing: CaseIterable {
-    case unreachable, serverError, tooMany, webPage, strangeSuccess, missingRealm, credentials, plan
+    case unreachable, serverError, tooMany, webPage, strangeSuccess, missingRealm, refusedRealm, credentials,
+      plan
   }
 
   @Test(arguments: Passing.allCases)
@@ -157,7 +158,10 @@ import Wire
         case .strangeSuccess: return (200, "OK")
         case .missingRealm where call.endpoint == "server/analytics":
           return (200, #"{"result":"success","msg":""}"#)
-        case .missingRealm: return (403, #"{"result":"error","msg":"?","code":"MISSING_REMOTE_REALM"}"#)
+        case .refusedRealm where call.endpoint == "server/analytics":
+          return (400, #"{"result":"error","msg":"Duplicate registration detected.","code":"BAD_REQUEST"}"#)
+        case .missingRealm, .refusedRealm:
+          return (403, #"{"result":"error","msg":"?","code":"MISSING_REMOTE_REALM"}"#)
         case .credentials: return (401, #"{"result":"error","msg":"?","code":"UNAUTHORIZED"}"#)
         case .plan: return (400, #"{"result":"error","msg":"?","code":"PUSH_NOTIFICATIONS_DISALLOWED"}"#)
         }

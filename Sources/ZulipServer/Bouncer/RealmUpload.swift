@@ -31,12 +31,18 @@ public final class RealmUpload: Sendable {
     try await bouncer.upload(realms)
   }
 
-  /// Makes a call that may find the realm missing; it is then uploaded, and the call made again.
+  /// Makes a call that may find the realm missing; it is then uploaded, and the call made again. Where the upload is
+  /// refused the realm stays missing: that is for the operator to mend, and no answer to the call.
   func providing<Result>(_ call: () async throws -> Result) async throws -> Result {
     do {
       return try await call()
-    } catch let error as BouncerError where error.isMissingRealm {
-      try await upload()
+    } catch let missing as BouncerError where missing.isMissingRealm {
+      do {
+        try await upload()
+      } catch let refusal as BouncerError {
+        logger.warning("the bouncer does not take the realms", metadata: ["reason": "\(refusal)"])
+        throw missing
+      }
       return try await call()
     }
   }
