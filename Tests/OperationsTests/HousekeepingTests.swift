@@ -80,6 +80,7 @@ import Testing
       workingDirectory: folder.path)
     let notifications = NextcloudNotifications(database: database, storageKey: key, now: { clock.now })
     let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
+    let lines = Lines()
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy, nextcloud: nextcloud,
       book: RegistrationBook(database: database, now: { clock.now }),
@@ -91,7 +92,7 @@ import Testing
       holders: StorageKeyHolders(database),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
       now: { clock.now }, mayExpire: { clock.isTrusted },
-      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, metrics: registry)
+      logger: lines.logger(), metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
 
@@ -135,6 +136,18 @@ import Testing
       try await housekeeping.work(&round)
       #expect(try await nextcloud.lookup([[1]]).count == count)
     }
+
+    // What does not open is told once, however often somebody looks.
+    _ = try await database.execute(
+      Statement("UPDATE e2ee_registrations SET token = $1", .bytes([UInt8](repeating: 1, count: 80))))
+    for _ in 0..<3 {
+      #expect(try await registrations.lookup(realm: realm.id, tokenIDs: tokens.map(\.id)).found.isEmpty)
+      try await housekeeping.work(&round)
+    }
+    #expect(key.failures == ["e2ee_registrations.token": 3])
+    let told = lines.all.filter { $0.contains("do not open") }
+    #expect(told.count == 1)
+    #expect(told.first?.contains("e2ee_registrations.token") == true)
     await database.close()
   }
 }

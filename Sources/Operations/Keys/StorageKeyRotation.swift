@@ -97,7 +97,10 @@ public struct StorageKeyRotation: Sendable {
   /// One that was killed has its lease for a while.
   private func begin() async throws {
     let start = ContinuousClock.now
+    var isFirst = true
     while try await !lease.claim(for: 30) {
+      if isFirst { report("waiting for the end of another one, or for half a minute after it was killed") }
+      isFirst = false
       guard ContinuousClock.now - start < .seconds(45) else { throw Failure.underWay }
       try await Task.sleep(for: Self.interval)
     }

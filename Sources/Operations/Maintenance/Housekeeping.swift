@@ -136,9 +136,6 @@ public struct Housekeeping: Sendable {
       logger.info(
         "secrets sealed anew: each is bound to its row", metadata: ["count": "\(pass.count.resealed)"])
     }
-    if pass.count.unreadable > 0 {
-      logger.error("sealed values do not open", metadata: ["count": "\(pass.count.unreadable)"])
-    }
   }
 
   private func reportUnopened(_ round: inout Round) {
