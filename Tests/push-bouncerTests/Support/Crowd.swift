@@ -83,12 +83,14 @@ actor Crowd {
     if !bytes.isEmpty { _ = Foundation.send(descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL)) }
   }
 
-  /// Has so many of them there, none of whom leaves.
+  /// Has so many of them come anew, none of whom leaves.
   func stay(_ count: Int) async throws {
+    leave()
     while sockets.count < count {
-      for _ in 0..<min(100, count - sockets.count) { try open() }
+      let group = min(25, count - sockets.count)
+      for _ in 0..<group { try open() }
       try await Task.sleep(for: .milliseconds(5))
-      go(on: 100)
+      go(on: group)
     }
   }
 
