@@ -1,12 +1,12 @@
-public import SQL
+package import SQL
 
 /// The migrations of a PostgreSQL database, compiled into the program: the same tables under the
 /// same numbers and names as in the folder beside this one.
 ///
 /// Text that is looked up or sorted by has the collation "C", which compares bytes as SQLite does.
-public enum PostgreSQLMigrations {
+package enum PostgreSQLMigrations {
   /// All migrations, in order.
-  public static let all = [
+  package static let all = [
     Migration(1, "bouncer", PackageResources._001_bouncer_sql),
     Migration(2, "outbox", PackageResources._002_outbox_sql),
     Migration(3, "server", PackageResources._003_server_sql),

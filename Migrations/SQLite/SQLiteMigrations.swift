@@ -1,4 +1,4 @@
-public import SQL
+package import SQL
 
 /// The migrations of an SQLite database, compiled into the program.
 ///
@@ -6,9 +6,9 @@ public import SQL
 /// `Package.swift`, and one line here. SwiftPM names the constant after the file, the first
 /// digit replaced by an underscore. Another engine has its own folder and target beside this
 /// one, with the same numbers and names.
-public enum SQLiteMigrations {
+package enum SQLiteMigrations {
   /// All migrations, in order.
-  public static let all = [
+  package static let all = [
     Migration(1, "bouncer", PackageResources._001_bouncer_sql),
     Migration(2, "outbox", PackageResources._002_outbox_sql),
     Migration(3, "server", PackageResources._003_server_sql),

@@ -1,14 +1,14 @@
 internal import PostgreSQLMigrations
-public import SQL
+package import SQL
 internal import SQLiteMigrations
 
 /// The tables that the program keeps everything in, for each engine in its own words.
-public enum Schema {
+package enum Schema {
   /// How many migrations there are: the number of the last one.
-  public static let version = migrations(for: .sqlite).count
+  package static let version = migrations(for: .sqlite).count
 
   /// All migrations of an engine, in order.
-  public static func migrations(for engine: DatabaseEngine) -> [Migration] {
+  package static func migrations(for engine: DatabaseEngine) -> [Migration] {
     switch engine {
     case .sqlite: SQLiteMigrations.all
     case .postgreSQL: PostgreSQLMigrations.all
@@ -16,7 +16,7 @@ public enum Schema {
   }
 
   /// Brings `database` up to date; see ``Migrator/migrate(_:_:now:)``.
-  public static func migrate(_ database: any Database) async throws {
+  package static func migrate(_ database: any Database) async throws {
     try await Migrator.migrate(database, migrations(for: database.engine))
   }
 }

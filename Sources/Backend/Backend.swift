@@ -1,13 +1,13 @@
-public import Foundation
+package import Foundation
 internal import HTTPTypes
-public import Hummingbird
-public import Registrations
-public import Wire
+package import Hummingbird
+package import Registrations
+package import Wire
 
 /// What the host application calls: its realms and users, and notifications to them.
 ///
 /// Answers are bare JSON objects, errors are in Zulip's envelope.
-public struct Backend: Sendable {
+package struct Backend: Sendable {
   /// Bytes in a body.
   static let maximumBodyBytes = 1 << 20
 
@@ -23,7 +23,7 @@ public struct Backend: Sendable {
   ///   - notify: sends the parts of a notification to all devices of a user, and tells what became of each;
   ///     it may refuse all of it with an ``Wire/APIError``, before anything is sent.
   ///   - realmsChanged: called after a realm was added or is not as it was.
-  public init(
+  package init(
     accounts: Accounts, devices: Devices, loginFlows: NextcloudLoginFlows, token: String?,
     notify: @escaping @Sendable (User, Message) async throws -> [PartResult],
     realmsChanged: @escaping @Sendable () -> Void, now: @escaping @Sendable () -> Date
@@ -37,7 +37,7 @@ public struct Backend: Sendable {
   }
 
   /// Adds the routes.
-  public func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Router<WireContext>) {
     guard let token else { return }
     let routes = router.group("/backend/v1/realms/{realm_uuid}").add(middleware: Guarded(token: token))
     routes.endpoint("", .put, use: putRealm)

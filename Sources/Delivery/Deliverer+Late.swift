@@ -101,10 +101,10 @@ extension Deliverer {
   }
 
   /// How many answers are still to come after whoever waited for them has gone on.
-  public var lateAnswerCount: Int { lateAnswers.count }
+  package var lateAnswerCount: Int { lateAnswers.count }
 
   /// Returns when none of those is left.
-  public func settled() async {
+  package func settled() async {
     await lateAnswers.none()
   }
 }

@@ -1,13 +1,13 @@
-public import Foundation
-public import Logging
-public import Providers
-public import Registrations
+package import Foundation
+package import Logging
+package import Providers
+package import Registrations
 import Sealing
 import Synchronization
 
 /// Sends deliveries through their providers and does what the outcomes ask for: ends registrations,
 /// tries again, and hands what is left to the outbox.
-public final class Deliverer: Sendable {
+package final class Deliverer: Sendable {
   let providers: PushProviders
   let registrations: RegistrationBook
   let outbox: Outbox
@@ -20,7 +20,7 @@ public final class Deliverer: Sendable {
   let heldDeaths: HeldDeaths
 
   /// - Parameter deadline: how long a batch may take, where its caller does not say.
-  public init(
+  package init(
     providers: PushProviders, registrations: RegistrationBook, outbox: Outbox, deadline: Duration,
     now: @escaping @Sendable () -> Date, logger: Logger
   ) {
@@ -40,7 +40,7 @@ public final class Deliverer: Sendable {
   ///
   /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be kept: nothing must be
   ///   promised then, and the whole may be sent again.
-  public func deliver(_ deliveries: [Delivery], within limit: Duration? = nil) async throws
+  package func deliver(_ deliveries: [Delivery], within limit: Duration? = nil) async throws
     -> [DeliveryResult]
   {
     let began = now()
@@ -82,7 +82,7 @@ public final class Deliverer: Sendable {
   }
 
   /// What the deletion guard doubts now, of the present credentials.
-  public func doubts() -> [Doubt] {
+  package func doubts() -> [Doubt] {
     let ways = providers.ways
     var doubts = records.withLock { $0.doubts(of: ways) }
     let routes = Set(ways.map(\.route))
@@ -97,16 +97,16 @@ public final class Deliverer: Sendable {
   }
 
   /// Where deaths are held back, by route and kind, for credentials that are gone too.
-  public var held: [Doubt] { heldDeaths.doubts }
+  package var held: [Doubt] { heldDeaths.doubts }
 
   /// Counts again and again what is held back, whichever node holds it, until the task is cancelled.
-  public func followHeldDeaths() async {
+  package func followHeldDeaths() async {
     await heldDeaths.run()
   }
 
   /// The state of each route: what the provider's side reports, and whether the deletion guard doubts it. Doubts
   /// about a kind whose devices anybody may register are not the route's: ``doubts()`` tells them.
-  public func routeStates() -> [Route: PushProviders.RouteState] {
+  package func routeStates() -> [Route: PushProviders.RouteState] {
     var states = providers.routeStates()
     for doubt in doubts() where doubt.kind != .nextcloud {
       switch states[doubt.route] {

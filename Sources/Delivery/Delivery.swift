@@ -1,26 +1,26 @@
-public import Foundation
-public import Providers
-public import Registrations
+package import Foundation
+package import Providers
+package import Registrations
 
 /// One notification on its way to one registration.
-public struct Delivery: Sendable {
+package struct Delivery: Sendable {
   /// What goes to the provider.
-  public var push: Push
+  package var push: Push
   /// The registration that it is for, as it was read along with the token: one that was made again
   /// meanwhile does not end.
-  public var registration: RegistrationReference
+  package var registration: RegistrationReference
   /// If this is yet to come, it goes from the outbox then.
-  public var notBefore: Date?
+  package var notBefore: Date?
 
   /// A delivery by its parts.
-  public init(push: Push, registration: RegistrationReference) {
+  package init(push: Push, registration: RegistrationReference) {
     self.push = push
     self.registration = registration
   }
 }
 
 /// What became of a delivery.
-public enum DeliveryResult: Sendable, Hashable {
+package enum DeliveryResult: Sendable, Hashable {
   /// The provider accepted it.
   case delivered
   /// The provider says that the token is no longer valid; the registration has ended.

@@ -1,8 +1,8 @@
-public import Foundation
+package import Foundation
 
 /// How long to wait before the next try: a random share of a bound that doubles with each try, so that what
 /// failed together does not come back together.
-public struct RetrySchedule: Sendable {
+package struct RetrySchedule: Sendable {
   /// The bound before the second try, in seconds.
   let first: TimeInterval
   /// The largest bound, in seconds.
@@ -11,14 +11,14 @@ public struct RetrySchedule: Sendable {
   var shares = 0.0...1.0
 
   /// Within a request, whose caller waits.
-  public static let inRequest = RetrySchedule(first: 0.1, longest: 1)
+  package static let inRequest = RetrySchedule(first: 0.1, longest: 1)
   /// From the outbox.
-  public static let outbox = RetrySchedule(first: 2, longest: 300)
+  package static let outbox = RetrySchedule(first: 2, longest: 300)
   /// From the outbox, where APNs is out of order. Apple asks for a quarter of an hour, which a chat message is
   /// not worth any more: it is what the pauses come to.
   static let outage = RetrySchedule(first: 15, longest: 900, shares: 1...1.2)
   /// Of a chat server's registrations with its bouncer, which go on for a day.
-  public static let registration = RetrySchedule(first: 2, longest: 900)
+  package static let registration = RetrySchedule(first: 2, longest: 900)
 
   /// Seconds to wait after so many tries, of which there has been one at least.
   ///
@@ -29,7 +29,7 @@ public struct RetrySchedule: Sendable {
   }
 
   /// When to try again: not before the provider allows it.
-  public func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
+  package func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
     let pause = pause(after: tries, random: random)
     return max(now + pause, (notBefore ?? now) + min(pause, first))
   }

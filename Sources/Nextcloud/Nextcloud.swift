@@ -1,3 +1,3 @@
 /// The push proxy as Nextcloud's servers and apps know it, and the server side that talks to one
 /// (`Documentation/Protocols/Nextcloud.md`).
-public enum Nextcloud {}
+package enum Nextcloud {}

@@ -1,25 +1,25 @@
 /// The control calls for tests in the same process.
 extension ProviderSimulator {
   /// What `waitForDeliveries` could not wait for.
-  public struct TimedOut: Error, CustomStringConvertible {
+  package struct TimedOut: Error, CustomStringConvertible {
     /// How many had arrived.
-    public let arrived: Int
+    package let arrived: Int
     /// How many were waited for.
-    public let wanted: Int
+    package let wanted: Int
 
     /// For a test's report.
-    public var description: String { "\(arrived) of \(wanted) notifications had arrived when time was up" }
+    package var description: String { "\(arrived) of \(wanted) notifications had arrived when time was up" }
   }
 
   /// Kept notifications after the one numbered `since`, oldest first.
-  public func deliveries(since: Int = 0, includingRefused: Bool = false) -> [Delivery] {
+  package func deliveries(since: Int = 0, includingRefused: Bool = false) -> [Delivery] {
     simulation.log.entries(after: since, refused: includingRefused, limit: .max).deliveries
   }
 
   /// Waits until `count` notifications have been accepted since the start or the last reset, and returns all of them.
   /// - Throws: `TimedOut`, or `CancellationError` if the task was cancelled.
   @discardableResult
-  public func waitForDeliveries(count: Int, timeout: Duration = .seconds(30)) async throws -> [Delivery] {
+  package func waitForDeliveries(count: Int, timeout: Duration = .seconds(30)) async throws -> [Delivery] {
     await simulation.log.wait(until: { $0.accepted >= count }, timeout: timeout)
     try Task.checkCancellation()
     let arrived = simulation.log.accepted
@@ -28,40 +28,40 @@ extension ProviderSimulator {
   }
 
   /// What happened since the start or the last reset.
-  public var counts: Counts { simulation.counts }
+  package var counts: Counts { simulation.counts }
 
   /// What is answered for one token from now on; nil: the ordinary answer.
-  public func setToken(_ token: String, _ rule: TokenRule?) {
+  package func setToken(_ token: String, _ rule: TokenRule?) {
     simulation.setRule(rule, for: token)
   }
 
   /// The faults in force.
-  public var faults: Faults { simulation.faults }
+  package var faults: Faults { simulation.faults }
 
   /// Replaces the faults. With an APNs outage, returns once its connections are closed.
-  public func setFaults(_ faults: Faults) async {
+  package func setFaults(_ faults: Faults) async {
     simulation.faults = faults
     if faults.apns.outage { await apns.closeConnections() }
   }
 
   /// Makes every OAuth access token issued so far worthless, as a key rotation at Google's does.
-  public func revokeAccessTokens() {
+  package func revokeAccessTokens() {
     accessTokens.revokeAll()
   }
 
   /// What the APNs key may push to. As with Apple, a connection serves the topics that the key had when it was opened.
-  public var topics: Set<String> {
+  package var topics: Set<String> {
     get { simulation.topics }
     set { simulation.topics = newValue }
   }
 
   /// Forgets notifications, counts, token rules, faults and changes of the topics. Sequence numbers go on.
-  public func reset() {
+  package func reset() {
     simulation.reset()
   }
 
   /// Closes every APNs connection, as a restart of Apple's front end would.
-  public func dropAPNsConnections() async {
+  package func dropAPNsConnections() async {
     await apns.closeConnections()
   }
 }

@@ -1,23 +1,23 @@
 import Crypto
 import CryptoExtras
-public import Foundation
-public import ServiceLifecycle
+package import Foundation
+package import ServiceLifecycle
 
 /// APNs and FCM as tests, the demo and benchmarks meet them: real TLS, HTTP/2 and signatures, strict where Apple and
 /// Google are strict, with faults on demand. Listens on 127.0.0.1 only and calls nobody.
-public final class ProviderSimulator: Service {
+package final class ProviderSimulator: Service {
   /// The APNs port.
-  public var apnsPort: Int { apns.port }
+  package var apnsPort: Int { apns.port }
   /// The port of FCM, its OAuth endpoint and the control calls, each in TLS and in clear.
-  public var fcmPort: Int { fcm.port }
+  package var fcmPort: Int { fcm.port }
   /// For `apns.endpoint`.
-  public var apnsEndpoint: String { "https://127.0.0.1:\(apnsPort)" }
+  package var apnsEndpoint: String { "https://127.0.0.1:\(apnsPort)" }
   /// For `fcm.endpoint`; in clear if the configuration says so.
-  public var fcmEndpoint: String {
+  package var fcmEndpoint: String {
     "\(simulation.configuration.clear ? "http" : "https")://127.0.0.1:\(fcmPort)"
   }
   /// Where the control calls are, always in clear.
-  public var controlURL: String { "http://127.0.0.1:\(fcmPort)/_control" }
+  package var controlURL: String { "http://127.0.0.1:\(fcmPort)/_control" }
 
   let simulation: Simulation
   let apns: Listener
@@ -27,7 +27,7 @@ public final class ProviderSimulator: Service {
   /// Binds both ports, and writes the `Keys` folder if the configuration names one.
   ///
   /// Throws what binding or writing throws; a folder with files that are not the simulator's is refused.
-  public static func start(_ configuration: Configuration = .init()) async throws -> ProviderSimulator {
+  package static func start(_ configuration: Configuration = .init()) async throws -> ProviderSimulator {
     let directory = configuration.keysDirectory.map { URL(filePath: $0, directoryHint: .isDirectory) }
     let credentials =
       try directory.flatMap(Credentials.init(directory:)) ?? Credentials(projectID: configuration.projectID)
@@ -69,13 +69,13 @@ public final class ProviderSimulator: Service {
   }
 
   /// Serves until graceful shutdown, then closes the ports.
-  public func run() async throws {
+  package func run() async throws {
     try? await gracefulShutdown()
     await stop()
   }
 
   /// Closes both ports and every connection.
-  public func stop() async {
+  package func stop() async {
     await apns.close()
     await fcm.close()
   }
@@ -83,7 +83,7 @@ public final class ProviderSimulator: Service {
   /// Writes the `Keys` folder that goes with this simulator: `apns/simulator.json` with its `.p8`, `fcm/default.json`,
   /// a bouncer key pair if there is none, and beside them `ca.pem` for `providers.ca_file` (and `ca-key.pem`, with
   /// which a later run stays trusted). Refuses a folder in whose places another's files stand.
-  public func writeKeys(to directory: URL) throws {
+  package func writeKeys(to directory: URL) throws {
     try simulation.credentials.write(
       to: directory, topics: simulation.configuration.topics,
       environment: simulation.configuration.environment,
@@ -91,22 +91,22 @@ public final class ProviderSimulator: Service {
   }
 
   /// What clients have to trust, in PEM.
-  public var certificateAuthorityPEM: String {
+  package var certificateAuthorityPEM: String {
     get throws { try simulation.credentials.authority.certificatePEM }
   }
 
   /// The `kid` that provider tokens need.
-  public var apnsKeyID: String { simulation.credentials.keyID }
+  package var apnsKeyID: String { simulation.credentials.keyID }
   /// The `iss` that provider tokens need.
-  public var apnsTeamID: String { simulation.credentials.teamID }
+  package var apnsTeamID: String { simulation.credentials.teamID }
   /// The private key of provider tokens, PKCS#8 PEM.
-  public var apnsPrivateKeyPEM: String { simulation.credentials.apnsKey.pemRepresentation }
+  package var apnsPrivateKeyPEM: String { simulation.credentials.apnsKey.pemRepresentation }
   /// The Firebase project; in a folder of an earlier run, that run's.
-  public var projectID: String { simulation.credentials.projectID }
+  package var projectID: String { simulation.credentials.projectID }
   /// The service account: the `iss` of its assertions.
-  public var serviceAccountEmail: String { simulation.credentials.clientEmail }
+  package var serviceAccountEmail: String { simulation.credentials.clientEmail }
   /// The service account's private key, PKCS#8 PEM.
-  public var serviceAccountPrivateKeyPEM: String {
+  package var serviceAccountPrivateKeyPEM: String {
     simulation.credentials.serviceAccountKey.pkcs8PEMRepresentation
   }
 }

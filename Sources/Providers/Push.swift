@@ -1,8 +1,8 @@
-public import Foundation
-public import NIOCore
+package import Foundation
+package import NIOCore
 
 /// One notification for one token, as its provider wants it.
-public enum Push: Sendable {
+package enum Push: Sendable {
   /// For Apple's service.
   case apns(APNsNotification)
   /// For Google's service.
@@ -10,31 +10,31 @@ public enum Push: Sendable {
 }
 
 /// A request to APNs: `POST /3/device/{token}`.
-public struct APNsNotification: Sendable {
+package struct APNsNotification: Sendable {
   /// `apns-push-type`.
-  public enum PushType: String, Sendable, CaseIterable {
+  package enum PushType: String, Sendable, CaseIterable {
     case alert, background, voip, complication, fileprovider, mdm, liveactivity
   }
 
   /// The device token in hex, as it was registered.
-  public var token: String
+  package var token: String
   /// `apns-topic`: the app's bundle id.
-  public var topic: String
+  package var topic: String
   /// The JSON body, at most 4096 bytes (5120 for VoIP).
-  public var payload: ByteBuffer
+  package var payload: ByteBuffer
   /// `apns-push-type`.
-  public var pushType: PushType
+  package var pushType: PushType
   /// `apns-priority`: 10, 5 or 1; nil leaves the header out (Apple takes that for 10).
-  public var priority: Int?
+  package var priority: Int?
   /// `apns-expiration`; nil leaves the header out, 1970 means now or never.
-  public var expiration: Date?
+  package var expiration: Date?
   /// `apns-collapse-id`, at most 64 bytes.
-  public var collapseID: String?
+  package var collapseID: String?
   /// `apns-id`: stays the same on every try.
-  public var id: UUID
+  package var id: UUID
 
   /// A notification; `id` is fresh unless given.
-  public init(
+  package init(
     token: String, topic: String, payload: ByteBuffer, pushType: PushType, priority: Int? = nil,
     expiration: Date? = nil, collapseID: String? = nil, id: UUID = UUID()
   ) {
@@ -50,29 +50,29 @@ public struct APNsNotification: Sendable {
 }
 
 /// A request to FCM HTTP v1: `POST /v1/projects/{project}/messages:send`.
-public struct FCMMessage: Sendable {
+package struct FCMMessage: Sendable {
   /// `android.priority`.
-  public enum Priority: String, Sendable, CaseIterable {
+  package enum Priority: String, Sendable, CaseIterable {
     case high, normal
   }
 
   /// The registration token.
-  public var token: String
+  package var token: String
   /// The Firebase project id; nil means the default project.
-  public var project: String?
+  package var project: String?
   /// `message.data`: at most 4096 bytes in all.
-  public var data: [String: String]
+  package var data: [String: String]
   /// `android.priority`.
-  public var priority: Priority?
+  package var priority: Priority?
   /// `android.ttl`, in whole seconds; nil leaves it to FCM (four weeks).
-  public var timeToLive: Int?
+  package var timeToLive: Int?
   /// `android.collapse_key`.
-  public var collapseKey: String?
+  package var collapseKey: String?
   /// `validate_only`: whether FCM only says what it would do, and sends nothing.
-  public var isOnlyValidated: Bool
+  package var isOnlyValidated: Bool
 
   /// A data message.
-  public init(
+  package init(
     token: String, project: String? = nil, data: [String: String], priority: Priority? = nil,
     timeToLive: Int? = nil, collapseKey: String? = nil, isOnlyValidated: Bool = false
   ) {

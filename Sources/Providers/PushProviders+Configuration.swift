@@ -1,19 +1,20 @@
-public import Foundation
+package import Foundation
 
 extension PushProviders {
   /// Where the providers are and how to trust them.
-  public struct Configuration: Sendable {
+  package struct Configuration: Sendable {
     /// Instead of Apple's hosts: a simulator's `https` URL.
-    public var apnsEndpoint: URL?
+    package var apnsEndpoint: URL?
     /// FCM's URL, Google's where nil; with `http` the simulator is spoken to over HTTP/1.1 in clear.
-    public var fcmEndpoint: URL?
+    package var fcmEndpoint: URL?
     /// PEM file with a trust root besides the system's.
-    public var caFile: String?
+    package var caFile: String?
     /// HTTP CONNECT proxy, `http://[user:password@]host:port`.
-    public var proxy: URL?
+    package var proxy: URL?
 
     /// Apple's and Google's own endpoints unless told otherwise.
-    public init(apnsEndpoint: URL? = nil, fcmEndpoint: URL? = nil, caFile: String? = nil, proxy: URL? = nil) {
+    package init(apnsEndpoint: URL? = nil, fcmEndpoint: URL? = nil, caFile: String? = nil, proxy: URL? = nil)
+    {
       self.apnsEndpoint = apnsEndpoint
       self.fcmEndpoint = fcmEndpoint
       self.caFile = caFile
@@ -22,13 +23,13 @@ extension PushProviders {
   }
 
   /// A configuration that cannot work.
-  public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
+  package struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The configuration key.
-    public let key: String
+    package let key: String
     /// What to do.
-    public let advice: String
+    package let advice: String
 
     /// For people.
-    public var description: String { "\(key): \(advice)" }
+    package var description: String { "\(key): \(advice)" }
   }
 }

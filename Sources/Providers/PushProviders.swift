@@ -1,12 +1,12 @@
 import AsyncHTTPClient
-public import Foundation
+package import Foundation
 import NIOCore
 import Synchronization
 
 /// APNs and FCM behind one door: a push in, an ``Outcome`` out.
-public final class PushProviders: Sendable {
+package final class PushProviders: Sendable {
   /// How a route fares, for `/readyz`.
-  public enum RouteState: Sendable, Hashable {
+  package enum RouteState: Sendable, Hashable {
     /// Not used yet.
     case unknown
     /// The last answer was about a notification, not about the route.
@@ -30,7 +30,7 @@ public final class PushProviders: Sendable {
   /// Prepares the clients; connects on first use.
   ///
   /// - Throws: ``ConfigurationError``.
-  public convenience init(configuration: Configuration) throws {
+  package convenience init(configuration: Configuration) throws {
     try self.init(configuration: configuration, now: { Date() })
   }
 
@@ -46,7 +46,7 @@ public final class PushProviders: Sendable {
   /// Takes these credentials from now on. Requests in flight end with the ones they began with;
   /// credentials that did not change keep their connections and tokens. An APNs key with a topic more keeps its
   /// token, but not its connections: they do not serve the topic.
-  public func use(_ credentials: Credentials) {
+  package func use(_ credentials: Credentials) {
     let left = state.withLock { state -> [any Transport] in
       guard !state.isShutDown else { return [] }
       let left = state.senders.use(credentials, workshop: workshop)
@@ -62,15 +62,15 @@ public final class PushProviders: Sendable {
   }
 
   /// The way that the push would take; nil where no credential serves its topic or project.
-  public func way(for push: Push) -> Way? {
+  package func way(for push: Push) -> Way? {
     state.withLock { $0.senders.way(for: push) }
   }
 
   /// How long an answer is waited for after whoever waited for it has gone on without.
-  public var answerPatience: Duration { .nanoseconds(workshop.pool.patience.nanoseconds) }
+  package var answerPatience: Duration { .nanoseconds(workshop.pool.patience.nanoseconds) }
 
   /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
-  public func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
+  package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
     switch await attempt(push, deadline: deadline) {
     case .ended(let outcome): return outcome
     case .underWay(let answer):
@@ -86,7 +86,7 @@ public final class PushProviders: Sendable {
   /// - Parameters:
   ///   - way: which ``way(for:)`` has told; by default what it tells now.
   ///   - isPatient: goes also over a route that answers later than the deadlines of most.
-  public func attempt(
+  package func attempt(
     _ push: Push, over way: Way? = nil, deadline: ContinuousClock.Instant, isPatient: Bool = false
   ) async -> Attempt<Outcome> {
     let started = NIODeadline.now()
@@ -124,16 +124,16 @@ public final class PushProviders: Sendable {
   }
 
   /// The ways of the present credentials, whether used yet or not.
-  public var ways: [Way] { state.withLock { $0.senders.ways } }
+  package var ways: [Way] { state.withLock { $0.senders.ways } }
 
   /// The state of every route of the present credentials.
-  public func routeStates() -> [Route: RouteState] {
+  package func routeStates() -> [Route: RouteState] {
     Dictionary(ways.map { ($0.route, $0.state) }) { $1 }
   }
 
   /// Closes all connections after the requests in flight have ended, which get that much time. Those that have
   /// not are `retry(abandoned)`: nobody knows what becomes of them.
-  public func shutdown(within limit: Duration = .seconds(60)) async {
+  package func shutdown(within limit: Duration = .seconds(60)) async {
     guard let transports = close() else { return }
     await Self.shutDown(transports, workshop, deadline: .now() + TimeAmount(limit))
   }

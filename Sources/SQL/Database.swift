@@ -9,7 +9,7 @@
 /// Every write that has returned is durable: it survives `kill -9` and power loss. A read that
 /// begins after a write has returned sees it. Cancelling a task does not withdraw what it has
 /// asked of the database. Errors are ``DatabaseError``, or what a body threw.
-public protocol Database: Sendable {
+package protocol Database: Sendable {
   /// Which engine runs it. Only what a migration is made of depends on it.
   var engine: DatabaseEngine { get }
 
@@ -40,7 +40,7 @@ public protocol Database: Sendable {
 }
 
 /// The engines that run a ``Database``.
-public enum DatabaseEngine: String, Sendable, CaseIterable {
+package enum DatabaseEngine: String, Sendable, CaseIterable {
   /// SQLite, from 3.40.
   case sqlite = "SQLite"
   /// PostgreSQL, from 15.
@@ -49,7 +49,7 @@ public enum DatabaseEngine: String, Sendable, CaseIterable {
 
 /// What a transaction or a snapshot can run. After a statement that has failed, a transaction runs
 /// nothing more.
-public protocol Connection {
+package protocol Connection {
   /// Runs a statement and returns its rows: those of a `SELECT` or of a `RETURNING`.
   func query(_ statement: Statement) throws -> [Row]
 

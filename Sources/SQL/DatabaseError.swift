@@ -1,34 +1,34 @@
 /// What went wrong in the database. Its text names tables, columns and constraints, never values.
-public struct DatabaseError: Error, Sendable, Hashable, CustomStringConvertible {
+package struct DatabaseError: Error, Sendable, Hashable, CustomStringConvertible {
   /// What kind of failure it is.
-  public let code: Code
+  package let code: Code
 
   /// What the engine said, for people.
-  public let message: String
+  package let message: String
 
   /// The violated constraint as the engine names it, which tells its table and columns: those
   /// themselves (`table.column, ...`) on SQLite for unique and not-null constraints, else the
   /// constraint's name (`table_column_key`).
-  public let constraint: String?
+  package let constraint: String?
 
   /// An error of the given kind.
-  public init(_ code: Code, _ message: String, constraint: String? = nil) {
+  package init(_ code: Code, _ message: String, constraint: String? = nil) {
     self.code = code
     self.message = message
     self.constraint = constraint
   }
 
   /// Whether the same call may succeed later although nobody changes the program or the data.
-  public var isTransient: Bool { code.isTransient }
+  package var isTransient: Bool { code.isTransient }
 
   /// The code and the message.
-  public var description: String { "\(code): \(message)" }
+  package var description: String { "\(code): \(message)" }
 }
 
 extension DatabaseError {
   /// The kind of a ``DatabaseError``. There may be more of them in time; `description` is a
   /// short word out of a small set, fit for a label.
-  public struct Code: Sendable, Hashable, CustomStringConvertible {
+  package struct Code: Sendable, Hashable, CustomStringConvertible {
     private enum Base: String {
       case uniqueViolation, foreignKeyViolation, checkViolation, notNullViolation
       case serializationFailure, busy, full, readOnly, io, corrupt, connectionLost, closed
@@ -41,44 +41,44 @@ extension DatabaseError {
     private init(_ base: Base) { self.base = base }
 
     /// A row with this key exists.
-    public static let uniqueViolation = Code(.uniqueViolation)
+    package static let uniqueViolation = Code(.uniqueViolation)
     /// The row that is referred to does not exist, or is still referred to.
-    public static let foreignKeyViolation = Code(.foreignKeyViolation)
+    package static let foreignKeyViolation = Code(.foreignKeyViolation)
     /// A value is outside what its column allows.
-    public static let checkViolation = Code(.checkViolation)
+    package static let checkViolation = Code(.checkViolation)
     /// A value is missing.
-    public static let notNullViolation = Code(.notNullViolation)
+    package static let notNullViolation = Code(.notNullViolation)
     /// A concurrent transaction got in the way: try again.
-    public static let serializationFailure = Code(.serializationFailure)
+    package static let serializationFailure = Code(.serializationFailure)
     /// Another process kept the database locked for too long.
-    public static let busy = Code(.busy)
+    package static let busy = Code(.busy)
     /// No room left on the disk, or in what the database may use of it.
-    public static let full = Code(.full)
+    package static let full = Code(.full)
     /// The database, or this access to it, can only be read.
-    public static let readOnly = Code(.readOnly)
+    package static let readOnly = Code(.readOnly)
     /// The disk or the file system failed, the file cannot be opened, or memory ran out.
-    public static let io = Code(.io)
+    package static let io = Code(.io)
     /// The file is damaged, or is no database.
-    public static let corrupt = Code(.corrupt)
+    package static let corrupt = Code(.corrupt)
     /// The connection to the server broke: what was under way may or may not have happened.
-    public static let connectionLost = Code(.connectionLost)
+    package static let connectionLost = Code(.connectionLost)
     /// The database has been closed, as in a shutdown.
-    public static let closed = Code(.closed)
+    package static let closed = Code(.closed)
     /// A newer version of this program has migrated the database.
-    public static let newerSchema = Code(.newerSchema)
+    package static let newerSchema = Code(.newerSchema)
     /// A migration that the database has applied is not the one that this program knows.
-    public static let changedMigration = Code(.changedMigration)
+    package static let changedMigration = Code(.changedMigration)
     /// A column is not of the type that was asked for: a mistake in this program.
-    public static let typeMismatch = Code(.typeMismatch)
+    package static let typeMismatch = Code(.typeMismatch)
     /// The arguments do not fit the statement: too many, too few, or text with U+0000.
-    public static let invalidArgument = Code(.invalidArgument)
+    package static let invalidArgument = Code(.invalidArgument)
     /// A database URL that cannot be understood.
-    public static let invalidURL = Code(.invalidURL)
+    package static let invalidURL = Code(.invalidURL)
     /// Anything else: most often a mistake in a statement.
-    public static let other = Code(.other)
+    package static let other = Code(.other)
 
     /// The code as a word.
-    public var description: String { base.rawValue }
+    package var description: String { base.rawValue }
 
     fileprivate var isTransient: Bool {
       switch base {

@@ -1,5 +1,5 @@
 /// What a ``DatabaseObserver`` is told the duration of.
-public enum DatabaseOperation: String, Sendable, CaseIterable {
+package enum DatabaseOperation: String, Sendable, CaseIterable {
   /// A call of ``Database/read(_:)``, from asking to answer.
   case read
   /// A call of ``Database/write(_:)`` or ``Database/execute(_:)``, from asking to durable.
@@ -10,4 +10,4 @@ public enum DatabaseOperation: String, Sendable, CaseIterable {
 
 /// Told how long each operation took, whether it failed or not. Called on the database's own
 /// threads as well as on callers', so it must be quick.
-public typealias DatabaseObserver = @Sendable (DatabaseOperation, Duration) -> Void
+package typealias DatabaseObserver = @Sendable (DatabaseOperation, Duration) -> Void

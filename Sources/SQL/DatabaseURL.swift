@@ -1,7 +1,7 @@
 import Foundation
 
 /// Where the database is: `sqlite:path` or `postgres://user:password@host:port/name?sslmode=...`.
-public struct DatabaseURL: Sendable, Hashable {
+package struct DatabaseURL: Sendable, Hashable {
   enum Target: Sendable, Hashable {
     /// A file, its path as written: relative to the working folder, or absolute.
     case sqlite(path: String)
@@ -12,12 +12,12 @@ public struct DatabaseURL: Sendable, Hashable {
   let target: Target
 
   /// The database in the SQLite file at `path`.
-  public init(sqlitePath path: String) {
+  package init(sqlitePath path: String) {
     target = .sqlite(path: path)
   }
 
   /// Reads a URL; throws ``DatabaseError/Code/invalidURL``, whose text does not repeat it.
-  public init(_ text: String) throws(DatabaseError) {
+  package init(_ text: String) throws(DatabaseError) {
     guard let colon = text.firstIndex(of: ":") else { throw Self.unknown }
     let rest = text[text.index(after: colon)...]
     switch text[..<colon].lowercased() {
@@ -28,7 +28,7 @@ public struct DatabaseURL: Sendable, Hashable {
   }
 
   /// The path of the SQLite file as written, or nil for another engine.
-  public var sqlitePath: String? {
+  package var sqlitePath: String? {
     guard case .sqlite(let path) = target else { return nil }
     return path
   }
@@ -60,7 +60,7 @@ public struct DatabaseURL: Sendable, Hashable {
 
 extension DatabaseURL: CustomStringConvertible, CustomReflectable {
   /// The URL without user, password and options.
-  public var description: String {
+  package var description: String {
     switch target {
     case .sqlite(let path):
       return "sqlite:\(path)"
@@ -76,13 +76,13 @@ extension DatabaseURL: CustomStringConvertible, CustomReflectable {
   }
 
   /// Nothing that a dump could show of a password.
-  public var customMirror: Mirror { Mirror(self, children: ["url": description]) }
+  package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
 }
 
 /// Opens the database at `url`; creates the file of an SQLite database that is not there.
 ///
 /// - Throws: ``DatabaseError``: why it could not be opened.
-public func openDatabase(
+package func openDatabase(
   url: DatabaseURL, observer: DatabaseObserver? = nil
 ) async throws -> any Database {
   switch url.target {

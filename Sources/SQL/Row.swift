@@ -1,10 +1,10 @@
 /// One row of a result, its columns by position.
-public struct Row: Sendable, Hashable {
+package struct Row: Sendable, Hashable {
   /// The columns in the order of the statement.
-  public let values: [Value]
+  package let values: [Value]
 
   /// A row of the given columns.
-  public init(values: [Value]) {
+  package init(values: [Value]) {
     self.values = values
   }
 }
@@ -13,25 +13,25 @@ public struct Row: Sendable, Hashable {
 // disagree, the error says which column, and the program goes on.
 extension Row {
   /// The integer in column `index`, from 0; throws ``DatabaseError/Code/typeMismatch``.
-  public func int64(_ index: Int) throws(DatabaseError) -> Int64 {
+  package func int64(_ index: Int) throws(DatabaseError) -> Int64 {
     guard case .integer(let value) = try value(index) else { throw mismatch(index, "an integer") }
     return value
   }
 
   /// The text in column `index`, from 0; throws ``DatabaseError/Code/typeMismatch``.
-  public func text(_ index: Int) throws(DatabaseError) -> String {
+  package func text(_ index: Int) throws(DatabaseError) -> String {
     guard case .text(let value) = try value(index) else { throw mismatch(index, "text") }
     return value
   }
 
   /// The bytes in column `index`, from 0; throws ``DatabaseError/Code/typeMismatch``.
-  public func bytes(_ index: Int) throws(DatabaseError) -> [UInt8] {
+  package func bytes(_ index: Int) throws(DatabaseError) -> [UInt8] {
     guard case .bytes(let value) = try value(index) else { throw mismatch(index, "bytes") }
     return value
   }
 
   /// The flag in column `index`, from 0: 0 or 1; throws ``DatabaseError/Code/typeMismatch``.
-  public func flag(_ index: Int) throws(DatabaseError) -> Bool {
+  package func flag(_ index: Int) throws(DatabaseError) -> Bool {
     switch try value(index) {
     case .integer(0): return false
     case .integer(1): return true
@@ -40,22 +40,22 @@ extension Row {
   }
 
   /// ``int64(_:)``, or nil for NULL.
-  public func optionalInt64(_ index: Int) throws(DatabaseError) -> Int64? {
+  package func optionalInt64(_ index: Int) throws(DatabaseError) -> Int64? {
     try value(index) == .null ? nil : try int64(index)
   }
 
   /// ``text(_:)``, or nil for NULL.
-  public func optionalText(_ index: Int) throws(DatabaseError) -> String? {
+  package func optionalText(_ index: Int) throws(DatabaseError) -> String? {
     try value(index) == .null ? nil : try text(index)
   }
 
   /// ``bytes(_:)``, or nil for NULL.
-  public func optionalBytes(_ index: Int) throws(DatabaseError) -> [UInt8]? {
+  package func optionalBytes(_ index: Int) throws(DatabaseError) -> [UInt8]? {
     try value(index) == .null ? nil : try bytes(index)
   }
 
   /// ``flag(_:)``, or nil for NULL.
-  public func optionalFlag(_ index: Int) throws(DatabaseError) -> Bool? {
+  package func optionalFlag(_ index: Int) throws(DatabaseError) -> Bool? {
     try value(index) == .null ? nil : try flag(index)
   }
 

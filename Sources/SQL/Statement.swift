@@ -2,21 +2,21 @@ import Synchronization
 
 /// SQL text with its arguments. The text is the key under which the prepared statement is kept,
 /// so it is never assembled from values.
-public struct Statement: Sendable {
+package struct Statement: Sendable {
   /// SQL with numbered parameters, `$1` being the first of ``arguments``. `$skip_locked` after a
   /// `SELECT` makes it leave rows that other transactions hold to them, where the engine has such.
-  public let sql: String
+  package let sql: String
 
   /// One value per parameter, in the order of their numbers.
-  public let arguments: [Value]
+  package let arguments: [Value]
 
   /// Pairs SQL text with its arguments.
-  public init(_ sql: String, _ arguments: Value...) {
+  package init(_ sql: String, _ arguments: Value...) {
     self.init(sql, arguments: arguments)
   }
 
   /// Pairs SQL text with a list of arguments.
-  public init(_ sql: String, arguments: [Value]) {
+  package init(_ sql: String, arguments: [Value]) {
     self.sql = sql
     self.arguments = arguments
   }
@@ -26,7 +26,7 @@ public struct Statement: Sendable {
 
 extension Statement {
   /// How many arguments a statement can have on every engine (SQLite's limit is the lower one).
-  public static let maximumArguments = 32_766
+  package static let maximumArguments = 32_766
 
   /// Pairs SQL text with its arguments and a list for `IN ($list)`:
   ///
@@ -38,7 +38,7 @@ extension Statement {
   /// list is therefore never true.)
   ///
   /// - Parameter list: up to ``maximumArguments`` values, less the other arguments.
-  public init(_ sql: String, _ arguments: Value..., list: [Value]) {
+  package init(_ sql: String, _ arguments: Value..., list: [Value]) {
     let filler = list.last ?? .null
     let room = Self.maximumArguments - arguments.count
     let count = max(list.count, min(Self.paddedCount(list.count), room))
@@ -47,7 +47,7 @@ extension Statement {
   }
 
   /// `$2, $3, $4` for three parameters from number 2.
-  public static func placeholders(_ count: Int, from first: Int = 1) -> String {
+  package static func placeholders(_ count: Int, from first: Int = 1) -> String {
     (first..<first + count).map { "$\($0)" }.joined(separator: ", ")
   }
 

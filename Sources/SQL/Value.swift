@@ -1,5 +1,5 @@
 /// One value of a row or one argument of a statement.
-public enum Value: Sendable, Hashable {
+package enum Value: Sendable, Hashable {
   /// SQL's NULL.
   case null
   /// A 64-bit signed integer.
@@ -10,16 +10,16 @@ public enum Value: Sendable, Hashable {
   case bytes([UInt8])
 
   /// An integer, or NULL.
-  public static func integer(_ value: Int64?) -> Value { value.map(Value.integer) ?? .null }
+  package static func integer(_ value: Int64?) -> Value { value.map(Value.integer) ?? .null }
 
   /// Text, or NULL.
-  public static func text(_ value: String?) -> Value { value.map(Value.text) ?? .null }
+  package static func text(_ value: String?) -> Value { value.map(Value.text) ?? .null }
 
   /// Bytes, or NULL.
-  public static func bytes(_ value: [UInt8]?) -> Value { value.map(Value.bytes) ?? .null }
+  package static func bytes(_ value: [UInt8]?) -> Value { value.map(Value.bytes) ?? .null }
 
   /// A flag, stored as 0 or 1.
-  public static func flag(_ value: Bool) -> Value { .integer(value ? 1 : 0) }
+  package static func flag(_ value: Bool) -> Value { .integer(value ? 1 : 0) }
 }
 
 extension Value {

@@ -1,14 +1,14 @@
 internal import Foundation
 
 /// Standard base64 (RFC 4648 section 4, padded), in the two readings the wires ask for.
-public enum Base64 {
+package enum Base64 {
   /// Padded standard base64.
-  public static func encode(_ bytes: some Collection<UInt8>) -> String {
+  package static func encode(_ bytes: some Collection<UInt8>) -> String {
     Data(bytes).base64EncodedString()
   }
 
   /// Only the canonical encoding of some bytes: alphabet, padding and unused bits all as they must be.
-  public static func decodeStrictly(_ text: String) -> [UInt8]? {
+  package static func decodeStrictly(_ text: String) -> [UInt8]? {
     guard let data = Data(base64Encoded: text), text.utf8.count == (data.count + 2) / 3 * 4 else {
       return nil
     }
@@ -19,7 +19,7 @@ public enum Base64 {
   }
 
   /// As Python's `b64decode` reads it: characters outside the alphabet (line breaks, say) are skipped.
-  public static func decodeLeniently(_ text: String) -> [UInt8]? {
+  package static func decodeLeniently(_ text: String) -> [UInt8]? {
     Data(base64Encoded: text, options: .ignoreUnknownCharacters).map { [UInt8]($0) }
   }
 }

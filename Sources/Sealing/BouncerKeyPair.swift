@@ -1,16 +1,16 @@
 internal import CSodium
 
 /// A bouncer's X25519 key pair: phones seal their registrations to its public key.
-public final class BouncerKeyPair: Sendable {
+package final class BouncerKeyPair: Sendable {
   /// Bytes of either key.
-  public static let keyBytes = 32
+  package static let keyBytes = 32
 
   /// The public key.
-  public let publicKey: [UInt8]
+  package let publicKey: [UInt8]
   private let privateKey: SecretBytes
 
   /// A new random pair.
-  public init() {
+  package init() {
     Sodium.ready
     var publicKey = [UInt8](repeating: 0, count: Self.keyBytes)
     var privateKey = [UInt8](repeating: 0, count: Self.keyBytes)
@@ -21,7 +21,7 @@ public final class BouncerKeyPair: Sendable {
   }
 
   /// The pair of a private key, in base64; nil if that is not 32 bytes.
-  public init?(privateKey base64: String) {
+  package init?(privateKey base64: String) {
     Sodium.ready
     guard var bytes = Base64.decodeStrictly(base64) else { return nil }
     defer { bytes.wipe() }
@@ -33,13 +33,13 @@ public final class BouncerKeyPair: Sendable {
   }
 
   /// The public key as apps and servers name it.
-  public var publicKeyBase64: String { Base64.encode(publicKey) }
+  package var publicKeyBase64: String { Base64.encode(publicKey) }
 
   /// The private key, for its file and nothing else.
-  public var privateKeyBase64: String { privateKey.withBytes { Base64.encode($0) } }
+  package var privateKeyBase64: String { privateKey.withBytes { Base64.encode($0) } }
 
   /// Opens a sealed box; nil if it was sealed to another key or altered.
-  public func open(_ sealed: [UInt8]) -> [UInt8]? {
+  package func open(_ sealed: [UInt8]) -> [UInt8]? {
     guard sealed.count >= SealedBox.overhead else { return nil }
     var plaintext = [UInt8](repeating: 0, count: sealed.count - SealedBox.overhead)
     let opened = privateKey.withBytes { privateKey in

@@ -7,12 +7,12 @@ internal import CSodium
 #endif
 
 /// This process's memory, in which keys and push tokens are.
-public enum ProcessMemory {
+package enum ProcessMemory {
   /// Keeps it from other processes of the same user and out of core dumps, of which a crash would leave one behind.
   /// Another process of the same user can no longer be attached to this one; root's still can.
   ///
   /// - Returns: whether the system has done it.
-  public static func hide() -> Bool {
+  package static func hide() -> Bool {
     #if canImport(Glibc)
       let core = __rlimit_resource_t(RLIMIT_CORE.rawValue)
     #else

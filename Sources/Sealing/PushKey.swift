@@ -3,27 +3,27 @@ internal import CSodium
 /// The key under which a chat server seals notifications for one device: a first byte that names
 /// the cryptosystem, then the key (`Documentation/Protocols/Zulip.md` 5.5). There is one cryptosystem so far,
 /// 0x31: libsodium's SecretBox.
-public struct PushKey: Sendable {
+package struct PushKey: Sendable {
   /// The first byte of a SecretBox key.
-  public static let secretBoxType: UInt8 = 0x31
+  package static let secretBoxType: UInt8 = 0x31
 
   private let secret: SecretBytes
 
   /// Reads the wire form: the canonical base64 of 33 bytes of which the first is 0x31.
-  public init?(base64: String) {
+  package init?(base64: String) {
     guard var bytes = Base64.decodeStrictly(base64) else { return nil }
     defer { bytes.wipe() }
     self.init(bytes: bytes)
   }
 
   /// Reads the 33 bytes.
-  public init?(bytes: [UInt8]) {
+  package init?(bytes: [UInt8]) {
     guard bytes.count == 1 + SecretBox.keyBytes, bytes[0] == Self.secretBoxType else { return nil }
     secret = SecretBytes(bytes)
   }
 
   /// A new random key.
-  public static func generate() -> PushKey {
+  package static func generate() -> PushKey {
     var bytes = [secretBoxType] + Sodium.randomBytes(SecretBox.keyBytes)
     defer { bytes.wipe() }
     guard let key = PushKey(bytes: bytes) else {
@@ -33,15 +33,15 @@ public struct PushKey: Sendable {
   }
 
   /// The wire form.
-  public var base64: String { secret.withBytes { Base64.encode($0) } }
+  package var base64: String { secret.withBytes { Base64.encode($0) } }
 
   /// Seals a notification: `nonce || MAC || ciphertext`.
-  public func seal(_ plaintext: [UInt8]) -> [UInt8] {
+  package func seal(_ plaintext: [UInt8]) -> [UInt8] {
     withKey { SecretBox.seal(plaintext, key: $0) }
   }
 
   /// Opens a notification; nil if it was sealed with another key or altered.
-  public func open(_ sealed: [UInt8]) -> [UInt8]? {
+  package func open(_ sealed: [UInt8]) -> [UInt8]? {
     withKey { SecretBox.open(sealed, key: $0) }
   }
 
@@ -61,7 +61,7 @@ public struct PushKey: Sendable {
 
 extension PushKey: Equatable {
   /// Takes the same time wherever they differ.
-  public static func == (left: PushKey, right: PushKey) -> Bool {
+  package static func == (left: PushKey, right: PushKey) -> Bool {
     left.secret.withBytes { left in
       right.secret.withBytes { right in
         left.count == right.count && sodium_memcmp(left.baseAddress, right.baseAddress, left.count) == 0

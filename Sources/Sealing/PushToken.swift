@@ -1,9 +1,9 @@
 internal import Crypto
 
 /// A device's address with its push provider: a credential of that device, so it is never logged.
-public struct PushToken: Sendable, Hashable {
+package struct PushToken: Sendable, Hashable {
   /// Whose token it is.
-  public enum Kind: String, Sendable, Hashable, CaseIterable {
+  package enum Kind: String, Sendable, Hashable, CaseIterable {
     /// Apple's, hexadecimal.
     case apns
     /// Google's, opaque text.
@@ -11,7 +11,7 @@ public struct PushToken: Sendable, Hashable {
   }
 
   /// Why a text is no token.
-  public enum Malformed: Error, Hashable {
+  package enum Malformed: Error, Hashable {
     /// Empty, or more than 4096 bytes.
     case length
     /// An APNs token that is not hexadecimal.
@@ -19,14 +19,14 @@ public struct PushToken: Sendable, Hashable {
   }
 
   /// Whose token it is.
-  public let kind: Kind
+  package let kind: Kind
 
   /// The token exactly as it was spelled.
-  public let text: String
+  package let text: String
 
   /// Reads a token of 1 to 4096 bytes; an APNs token must be pairs of hexadecimal digits, between
   /// which ASCII white space is tolerated (as Python's `bytes.fromhex` does).
-  public init(_ text: String, kind: Kind) throws(Malformed) {
+  package init(_ text: String, kind: Kind) throws(Malformed) {
     guard (1...4096).contains(text.utf8.count) else { throw .length }
     if kind == .apns, !Self.isHexadecimal(text.utf8) { throw .notHexadecimal }
     self.kind = kind
@@ -34,16 +34,16 @@ public struct PushToken: Sendable, Hashable {
   }
 
   /// The id under which chat servers know the token.
-  public var id: TokenID { TokenID(token: text) }
+  package var id: TokenID { TokenID(token: text) }
 
   /// The spelling under which two texts are the same token: lower case for APNs, exact for FCM.
-  public var canonical: String { kind == .apns ? text.lowercased() : text }
+  package var canonical: String { kind == .apns ? text.lowercased() : text }
 
   /// What a log may show: the first 8 hex digits of the token's SHA-256.
-  public var fingerprint: String { Self.fingerprint(of: text) }
+  package var fingerprint: String { Self.fingerprint(of: text) }
 
   /// What a log may show of a secret text: the first 8 hex digits of its SHA-256.
-  public static func fingerprint(of text: String) -> String {
+  package static func fingerprint(of text: String) -> String {
     SHA256.hash(data: Array(text.utf8)).prefix(4).map { byte in
       (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }.joined()

@@ -1,8 +1,8 @@
 /// Where in the database a sealed value stands: its column, and what of its row never changes. Both are authenticated
 /// along, so that a value which somebody has moved to another row opens there as little as one under another key.
-public struct SealedPlace: Sendable {
+package struct SealedPlace: Sendable {
   /// What it is told by in logs and metrics.
-  public let column: String
+  package let column: String
   /// What values of this column were sealed with before they were bound to their rows.
   let unboundData: [UInt8]
   /// The column's name, ended by a zero, and each part with its kind and length: no two places look alike.
@@ -11,7 +11,7 @@ public struct SealedPlace: Sendable {
   /// A place in a column, by the column's name; the row follows, part by part.
   ///
   /// - Parameter formerly: what the column was called before values were bound to their rows.
-  public init(column: String, formerly: String? = nil) {
+  package init(column: String, formerly: String? = nil) {
     self.column = column
     unboundData = Array((formerly ?? column).utf8)
     associatedData = Array(column.utf8)
@@ -19,17 +19,17 @@ public struct SealedPlace: Sendable {
   }
 
   /// The next part of the row's identity; nil stands for NULL.
-  public mutating func append(_ number: Int64?) {
+  package mutating func append(_ number: Int64?) {
     guard let number else { return associatedData.append(0) }
     associatedData.append(1)
     withUnsafeBytes(of: number.bigEndian) { associatedData.append(contentsOf: $0) }
   }
 
   /// The next part of the row's identity.
-  public mutating func append(text: String) { append(2, text.utf8) }
+  package mutating func append(text: String) { append(2, text.utf8) }
 
   /// The next part of the row's identity.
-  public mutating func append(bytes: [UInt8]) { append(3, bytes) }
+  package mutating func append(bytes: [UInt8]) { append(3, bytes) }
 
   private mutating func append(_ kind: UInt8, _ bytes: some Collection<UInt8>) {
     associatedData.append(kind)

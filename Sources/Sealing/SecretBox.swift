@@ -2,16 +2,16 @@ internal import CSodium
 
 /// libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305) with a random nonce in front:
 /// `nonce (24) || MAC (16) || ciphertext` (`Documentation/Protocols/Zulip.md` 5.6).
-public enum SecretBox {
+package enum SecretBox {
   /// Bytes in a key.
-  public static let keyBytes = 32
+  package static let keyBytes = 32
   /// Bytes that sealing adds: nonce and MAC.
-  public static let overhead = nonceBytes + macBytes
+  package static let overhead = nonceBytes + macBytes
   static let nonceBytes = 24
   static let macBytes = 16
 
   /// Seals under `key` (32 bytes) with a fresh random nonce.
-  public static func seal(_ plaintext: [UInt8], key: [UInt8]) -> [UInt8] {
+  package static func seal(_ plaintext: [UInt8], key: [UInt8]) -> [UInt8] {
     seal(plaintext, key: key, nonce: Sodium.randomBytes(nonceBytes))
   }
 
@@ -29,7 +29,7 @@ public enum SecretBox {
   }
 
   /// Opens what ``seal(_:key:)`` made; nil if it was made with another key or was altered.
-  public static func open(_ sealed: some Collection<UInt8>, key: [UInt8]) -> [UInt8]? {
+  package static func open(_ sealed: some Collection<UInt8>, key: [UInt8]) -> [UInt8]? {
     Sodium.ready
     precondition(key.count == keyBytes)
     guard sealed.count >= overhead else { return nil }

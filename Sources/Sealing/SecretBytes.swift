@@ -24,7 +24,7 @@ final class SecretBytes: Sendable {
 
 extension [UInt8] {
   /// Overwrites the bytes in a way that the compiler does not leave out; copies that somebody else has stay.
-  public mutating func wipe() {
+  package mutating func wipe() {
     withUnsafeMutableBytes { sodium_memzero($0.baseAddress, $0.count) }
   }
 }

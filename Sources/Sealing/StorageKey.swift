@@ -5,19 +5,19 @@ internal import Synchronization
 
 /// What secrets are kept with in the database: what must come back is sealed, what is only compared or looked up is
 /// hashed with a key.
-public final class StorageKey: Sendable {
+package final class StorageKey: Sendable {
   /// What a hash is for. One name per use: the name is part of the cryptography.
-  public struct Purpose: Sendable, Hashable {
+  package struct Purpose: Sendable, Hashable {
     let name: String
 
     /// A purpose by its name, that of its table and column if it has one.
-    public init(_ name: String) {
+    package init(_ name: String) {
       self.name = name
     }
   }
 
   /// Bytes in a key.
-  public static let keyBytes = 32
+  package static let keyBytes = 32
 
   private struct Ring {
     /// The key that seals, which is one of ``keys``.
@@ -32,19 +32,19 @@ public final class StorageKey: Sendable {
   private let unopened = Mutex<[String: Int]>([:])
 
   /// The keys of a file. The first seals, unless the database says otherwise.
-  public convenience init(_ file: StorageKeyFile) {
+  package convenience init(_ file: StorageKeyFile) {
     self.init(file.sealingKeys, hashing: file.hashingKey)
   }
 
   /// The key of these 32 bytes.
-  public convenience init(bytes: [UInt8]) {
+  package convenience init(bytes: [UInt8]) {
     precondition(bytes.count == Self.keyBytes)
     let root = SymmetricKey(data: bytes)
     self.init([SealingKey(root)], hashing: root.derived("hashing"))
   }
 
   /// A new random key.
-  public static func generate() -> StorageKey { StorageKey(StorageKeyFile.generate()) }
+  package static func generate() -> StorageKey { StorageKey(StorageKeyFile.generate()) }
 
   private init(_ keys: [SealingKey], hashing: SymmetricKey) {
     ring = Mutex(Ring(present: keys[0], keys: keys))
@@ -54,7 +54,7 @@ public final class StorageKey: Sendable {
   /// Takes the keys of a file that has changed: what is there no longer opens nothing from now on.
   ///
   /// - Returns: whether it did; not if the key is missing that seals, or it is another database's file.
-  public func take(_ file: StorageKeyFile) -> Bool {
+  package func take(_ file: StorageKeyFile) -> Bool {
     guard file.hashingKey == hashingKey else { return false }
     let keys = file.sealingKeys
     return ring.withLock { ring in
@@ -68,7 +68,7 @@ public final class StorageKey: Sendable {
   /// sealed that is gone still opens.
   ///
   /// - Returns: whether it did; not if the key of this id is missing, which seals from now on.
-  public func catchUp(_ file: StorageKeyFile, sealingWith id: [UInt8]) -> Bool {
+  package func catchUp(_ file: StorageKeyFile, sealingWith id: [UInt8]) -> Bool {
     guard file.hashingKey == hashingKey else { return false }
     let keys = file.sealingKeys
     guard let present = keys.first(where: { $0.id == id }) else { return false }
@@ -81,7 +81,7 @@ public final class StorageKey: Sendable {
   /// Seals with the key of this id from now on.
   ///
   /// - Returns: whether it is there.
-  public func seal(withKey id: [UInt8]) -> Bool {
+  package func seal(withKey id: [UInt8]) -> Bool {
     ring.withLock { ring in
       guard let key = ring.keys.first(where: { $0.id == id }) else { return false }
       ring.present = key
@@ -90,23 +90,23 @@ public final class StorageKey: Sendable {
   }
 
   /// The ids of the keys that open.
-  public var ids: [[UInt8]] { ring.withLock { $0.keys.map(\.id) } }
+  package var ids: [[UInt8]] { ring.withLock { $0.keys.map(\.id) } }
 
   /// The id of the key that seals.
-  public var presentID: [UInt8] { ring.withLock { $0.present.id } }
+  package var presentID: [UInt8] { ring.withLock { $0.present.id } }
 
   /// Whether a value was sealed under the key that seals now, at whichever place.
-  public func isPresent(_ sealed: [UInt8]) -> Bool {
+  package func isPresent(_ sealed: [UInt8]) -> Bool {
     sealed.starts(with: ring.withLock { $0.present.header })
   }
 
   /// A value that tells this key, and those that come after it, from any other and gives nothing of it away: the
   /// database keeps it to know whose secrets it holds.
-  public var fingerprint: [UInt8] { hash("fingerprint", for: Purpose("storage_key")) }
+  package var fingerprint: [UInt8] { hash("fingerprint", for: Purpose("storage_key")) }
 
   /// The keyed hash (HMAC-SHA256, 32 bytes) of a text: equal texts have equal hashes under the
   /// same purpose, and nothing can be guessed back without the key.
-  public func hash(_ text: String, for purpose: Purpose) -> [UInt8] {
+  package func hash(_ text: String, for purpose: Purpose) -> [UInt8] {
     var authentication = HMAC<SHA256>(key: hashingKey)
     var name = purpose.name
     var text = text
@@ -117,24 +117,24 @@ public final class StorageKey: Sendable {
   }
 
   /// Whether `hash` is the keyed hash of `text`, in a time that does not depend on where they differ.
-  public func matches(_ text: String, hash expected: [UInt8], for purpose: Purpose) -> Bool {
+  package func matches(_ text: String, hash expected: [UInt8], for purpose: Purpose) -> Bool {
     let actual = hash(text, for: purpose)
     guard actual.count == expected.count else { return false }
     return sodium_memcmp(actual, expected, actual.count) == 0
   }
 
   /// Seals bytes for a place.
-  public func seal(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
+  package func seal(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
     ring.withLock { $0.present }.seal(plaintext, at: place)
   }
 
   /// Seals text for a place.
-  public func seal(_ plaintext: String, at place: SealedPlace) -> [UInt8] {
+  package func seal(_ plaintext: String, at place: SealedPlace) -> [UInt8] {
     seal(Array(plaintext.utf8), at: place)
   }
 
   /// Opens what was sealed for the same place; nil if it was not, or was altered, which is counted.
-  public func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
+  package func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
     let keys = ring.withLock { $0.keys }
     for key in keys {
       if let opened = key.open(sealed, at: place) { return opened }
@@ -147,12 +147,12 @@ public final class StorageKey: Sendable {
   }
 
   /// Opens sealed text.
-  public func openText(_ sealed: [UInt8], at place: SealedPlace) -> String? {
+  package func openText(_ sealed: [UInt8], at place: SealedPlace) -> String? {
     open(sealed, at: place).flatMap { String(validating: $0, as: UTF8.self) }
   }
 
   /// How often a value of a column did not open, by the column's name.
-  public var failures: [String: Int] { unopened.withLock { $0 } }
+  package var failures: [String: Int] { unopened.withLock { $0 } }
 
   /// Makes a value as they were before they were bound to their rows: for tests.
   func sealUnbound(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {

@@ -7,16 +7,16 @@ internal import Foundation
 /// of the hashes, which stays: what was hashed is known nowhere, so that it could not be hashed anew.
 ///
 /// Its keys are only in memory that is wiped when it is given back.
-public struct StorageKeyFile: Sendable {
+package struct StorageKeyFile: Sendable {
   /// A larger file is none.
-  public static let maximumBytes = 4096
+  package static let maximumBytes = 4096
 
   private var keys: [SymmetricKey] = []
   /// nil if it follows from the only key.
   private var hashing: SymmetricKey?
 
   /// Reads a file's content, which the caller wipes.
-  public init?(utf8 content: UnsafeRawBufferPointer) {
+  package init?(utf8 content: UnsafeRawBufferPointer) {
     guard content.count <= Self.maximumBytes else { return nil }
     for line in content.split(whereSeparator: { $0 == 0x0A || $0 == 0x0D }) {
       let words = line.split(whereSeparator: { $0 == 0x20 || $0 == 0x09 })
@@ -32,7 +32,7 @@ public struct StorageKeyFile: Sendable {
   }
 
   /// Reads a file's text.
-  public init?(_ text: String) {
+  package init?(_ text: String) {
     var text = text
     guard let file = text.withUTF8({ StorageKeyFile(utf8: UnsafeRawBufferPointer($0)) }) else { return nil }
     self = file
@@ -41,10 +41,10 @@ public struct StorageKeyFile: Sendable {
   private init(key: SymmetricKey) { keys = [key] }
 
   /// A file with a new random key.
-  public static func generate() -> StorageKeyFile { StorageKeyFile(key: SymmetricKey(size: .bits256)) }
+  package static func generate() -> StorageKeyFile { StorageKeyFile(key: SymmetricKey(size: .bits256)) }
 
   /// As it is written; the caller wipes it.
-  public var utf8: [UInt8] {
+  package var utf8: [UInt8] {
     // Room for all of it from the beginning, so that no copy is left behind.
     var text: [UInt8] = []
     text.reserveCapacity(256)
@@ -57,10 +57,10 @@ public struct StorageKeyFile: Sendable {
   }
 
   /// What tells its keys from any other, in order; it gives nothing of them away.
-  public var ids: [[UInt8]] { sealingKeys.map(\.id) }
+  package var ids: [[UInt8]] { sealingKeys.map(\.id) }
 
   /// The same with a new key beside its only one.
-  public func addingKey() -> StorageKeyFile {
+  package func addingKey() -> StorageKeyFile {
     var file = self
     file.hashing = hashingKey
     repeat {
@@ -71,7 +71,7 @@ public struct StorageKeyFile: Sendable {
   }
 
   /// The same with only the key of this id; nil if there is none.
-  public func keepingKey(_ id: [UInt8]) -> StorageKeyFile? {
+  package func keepingKey(_ id: [UInt8]) -> StorageKeyFile? {
     guard let index = ids.firstIndex(of: id) else { return nil }
     var file = self
     file.keys = [keys[index]]

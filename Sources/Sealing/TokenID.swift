@@ -3,17 +3,17 @@ internal import Crypto
 /// What stands for a push token on the wire: the first 8 bytes of the SHA-256 of the token's
 /// UTF-8 text *as spelled* (`Documentation/Protocols/Zulip.md` 5.1). An APNs token in upper case and the same
 /// in lower case have different ids.
-public struct TokenID: Sendable, Hashable {
+package struct TokenID: Sendable, Hashable {
   /// As a database keeps it: the 8 bytes as a big-endian signed integer.
-  public let storage: Int64
+  package let storage: Int64
 
   /// The id from its stored form.
-  public init(storage: Int64) {
+  package init(storage: Int64) {
     self.storage = storage
   }
 
   /// The id of a token.
-  public init(token: String) {
+  package init(token: String) {
     var hash = SHA256()
     var token = token
     token.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
@@ -22,7 +22,7 @@ public struct TokenID: Sendable, Hashable {
   }
 
   /// The id from its wire form: standard base64 with padding, 12 characters for exactly 8 bytes.
-  public init?(base64: String) {
+  package init?(base64: String) {
     guard base64.utf8.count == 12, let bytes = Base64.decodeStrictly(base64), bytes.count == 8 else {
       return nil
     }
@@ -30,7 +30,7 @@ public struct TokenID: Sendable, Hashable {
   }
 
   /// The wire form: standard base64 with padding, 12 characters.
-  public var base64: String {
+  package var base64: String {
     withUnsafeBytes(of: storage.bigEndian) { Base64.encode($0) }
   }
 }

@@ -1,11 +1,11 @@
-public import Registrations
-public import Wire
+package import Registrations
+package import Wire
 
 extension ZulipBouncer {
   /// What the operator decides.
-  public struct Configuration: Sendable {
+  package struct Configuration: Sendable {
     /// Which strangers may register.
-    public enum Registration: Sendable, Hashable {
+    package enum Registration: Sendable, Hashable {
       /// Those whose hostname the operator allows.
       case closed
       /// All.
@@ -13,42 +13,42 @@ extension ZulipBouncer {
     }
 
     /// `bouncer.registration`
-    public var registration: Registration
+    package var registration: Registration
     /// `bouncer.allowed_hostnames`
-    public var allowedHostnames: [HostnamePattern]
+    package var allowedHostnames: [HostnamePattern]
     /// `bouncer.verify_hostnames`
-    public var verifyHostnames: Bool
+    package var verifyHostnames: Bool
     /// `bouncer.verify_email_domain`
-    public var verifyEmailDomain: Bool
+    package var verifyEmailDomain: Bool
     /// `bouncer.verify_ca_file`
-    public var verifyCAFile: String?
+    package var verifyCAFile: String?
     /// `bouncer.verify_allow_private_addresses`
-    public var verifyAllowPrivateAddresses: Bool
+    package var verifyAllowPrivateAddresses: Bool
     /// `bouncer.rate_limit.per_server`
-    public var rateLimitPerServer: RateLimit?
+    package var rateLimitPerServer: RateLimit?
     /// Registrations of devices per server, which it does not count: far away, for a refused one waits for
     /// its phone's next attempt.
-    public var rateLimitOfRegistrations: RateLimit?
+    package var rateLimitOfRegistrations: RateLimit?
     /// `bouncer.notifications_per_server`
-    public var notificationsPerServer: RateLimit?
+    package var notificationsPerServer: RateLimit?
     /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
-    public var patience: Duration
+    package var patience: Duration
     /// `http.rate_limit.per_address`
-    public var rateLimitPerAddress: RateLimit?
+    package var rateLimitPerAddress: RateLimit?
     /// `http.max_body_bytes`
-    public var maximumBodyBytes: Int
+    package var maximumBodyBytes: Int
     /// The same for `server/analytics`.
-    public var maximumAnalyticsBytes: Int
+    package var maximumAnalyticsBytes: Int
     /// `operator.email`
-    public var operatorEmail: String?
+    package var operatorEmail: String?
     /// `http.public_url`, without a slash at its end; asked for at each call, as the port may be
     /// known only when the service listens.
-    public var publicURL: @Sendable () -> String
+    package var publicURL: @Sendable () -> String
     /// Where a domain's mail goes. Asked only with `verifyEmailDomain`.
-    public var mailExchange: @Sendable (_ domain: String) async -> MailExchange
+    package var mailExchange: @Sendable (_ domain: String) async -> MailExchange
 
     /// The defaults, with this service's own address.
-    public init(publicURL: @escaping @Sendable () -> String) {
+    package init(publicURL: @escaping @Sendable () -> String) {
       registration = .closed
       allowedHostnames = []
       verifyHostnames = false

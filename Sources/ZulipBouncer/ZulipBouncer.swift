@@ -1,46 +1,46 @@
-public import Delivery
-public import Foundation
+package import Delivery
+package import Foundation
 internal import HTTPTypes
-public import Hummingbird
-public import Logging
-public import Registrations
-public import Sealing
-public import Wire
+package import Hummingbird
+package import Logging
+package import Registrations
+package import Sealing
+package import Wire
 
 /// The push notification service as Zulip's servers know it: `/api/v1/remotes/...`
 /// (`Documentation/Protocols/Zulip.md` 2 to 7).
-public struct ZulipBouncer: Sendable {
+package struct ZulipBouncer: Sendable {
   /// What it works with.
-  public struct Dependencies: Sendable {
+  package struct Dependencies: Sendable {
     /// The chat servers.
-    public var servers: RemoteServers
+    package var servers: RemoteServers
     /// Their realms.
-    public var realms: RemoteRealms
+    package var realms: RemoteRealms
     /// What they report.
-    public var analytics: Analytics
+    package var analytics: Analytics
     /// The devices.
-    public var registrations: E2EERegistrations
+    package var registrations: E2EERegistrations
     /// The devices of old apps.
-    public var legacy: LegacyRegistrations
+    package var legacy: LegacyRegistrations
     /// Which bouncer keys other nodes have.
-    public var bouncerKeys: BouncerKeys
+    package var bouncerKeys: BouncerKeys
     /// When servers and realms last called.
-    public var requestTimes: RequestTimes
+    package var requestTimes: RequestTimes
     /// Sends notifications.
-    public var deliverer: Deliverer
+    package var deliverer: Deliverer
     /// The key pairs that open registrations, as they are at the moment of the call.
-    public var keyring: @Sendable () -> BouncerKeyring
+    package var keyring: @Sendable () -> BouncerKeyring
     /// Signs what only this service must be able to have said.
-    public var storageKey: StorageKey
+    package var storageKey: StorageKey
     /// The service's clock.
-    public var now: @Sendable () -> Date
+    package var now: @Sendable () -> Date
     /// Whether anything may be called over now: not while the clock is doubted.
-    public var mayExpire: @Sendable () -> Bool
+    package var mayExpire: @Sendable () -> Bool
     /// For what concerns no single request.
-    public var logger: Logger
+    package var logger: Logger
 
     /// What it works with.
-    public init(
+    package init(
       servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: E2EERegistrations,
       legacy: LegacyRegistrations, bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
       keyring: @escaping @Sendable () -> BouncerKeyring,
@@ -78,7 +78,7 @@ public struct ZulipBouncer: Sendable {
   let allChallenges: RateLimiter<Bool>
 
   /// A bouncer by its parts.
-  public init(configuration: Configuration, dependencies: Dependencies) {
+  package init(configuration: Configuration, dependencies: Dependencies) {
     self.configuration = configuration
     self.dependencies = dependencies
     secrets = VerificationSecrets(storageKey: dependencies.storageKey, now: dependencies.now)
@@ -95,7 +95,7 @@ public struct ZulipBouncer: Sendable {
   }
 
   /// Adds the routes.
-  public func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Router<WireContext>) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/remotes/\(endpoint)") }
 
     router.endpoint(path("server/register"), .post, use: open(register))

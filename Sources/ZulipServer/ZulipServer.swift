@@ -1,52 +1,52 @@
-public import Foundation
+package import Foundation
 internal import HTTPTypes
-public import Hummingbird
-public import Registrations
-public import Wire
+package import Hummingbird
+package import Registrations
+package import Wire
 
 /// The server endpoints that Zulip's apps register their devices with
 /// (`Documentation/Protocols/Zulip.md` 10), for chats that have no push code of their own.
-public struct ZulipServer: Sendable {
+package struct ZulipServer: Sendable {
   /// The version whose behaviour this is.
-  public static let version = "12.0"
+  package static let version = "12.0"
   /// Its API feature level.
-  public static let featureLevel: Int64 = 483
+  package static let featureLevel: Int64 = 483
   /// How long a client waits for events before it hears that it is still connected.
   static let heartbeat = Duration.seconds(50)
 
   /// How it is set up.
-  public struct Configuration: Sendable {
+  package struct Configuration: Sendable {
     /// Calls per user; nil is no limit.
-    public var rateLimitPerUser: RateLimit?
+    package var rateLimitPerUser: RateLimit?
     /// Larger bodies are refused.
-    public var maximumBodyBytes: Int
+    package var maximumBodyBytes: Int
 
     /// A configuration by its parts.
-    public init(rateLimitPerUser: RateLimit?, maximumBodyBytes: Int) {
+    package init(rateLimitPerUser: RateLimit?, maximumBodyBytes: Int) {
       self.rateLimitPerUser = rateLimitPerUser
       self.maximumBodyBytes = maximumBodyBytes
     }
   }
 
   /// What it works with.
-  public struct Dependencies: Sendable {
+  package struct Dependencies: Sendable {
     /// Who signs in.
-    public var accounts: Accounts
+    package var accounts: Accounts
     /// Their devices.
-    public var devices: Devices
+    package var devices: Devices
     /// Wakes those who wait for events.
-    public var bell: EventBell
+    package var bell: EventBell
     /// Brings tokens to the bouncer; nil if there is none.
-    public var registrar: Registrar?
+    package var registrar: Registrar?
     /// Tells the bouncer of old tokens that are no longer used; nil if there is none.
-    public var unregistrar: LegacyUnregistrar?
+    package var unregistrar: LegacyUnregistrar?
     /// Sends notifications.
-    public var notifier: Notifier
+    package var notifier: Notifier
     /// The service's clock.
-    public var now: @Sendable () -> Date
+    package var now: @Sendable () -> Date
 
     /// What it works with.
-    public init(
+    package init(
       accounts: Accounts, devices: Devices, bell: EventBell, registrar: Registrar?,
       unregistrar: LegacyUnregistrar?, notifier: Notifier, now: @escaping @Sendable () -> Date
     ) {
@@ -66,7 +66,7 @@ public struct ZulipServer: Sendable {
   let signIns: SignInGuard
 
   /// A server by its parts.
-  public init(configuration: Configuration, dependencies: Dependencies) {
+  package init(configuration: Configuration, dependencies: Dependencies) {
     self.configuration = configuration
     self.dependencies = dependencies
     perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
@@ -74,7 +74,7 @@ public struct ZulipServer: Sendable {
   }
 
   /// Adds the routes.
-  public func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Router<WireContext>) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/\(endpoint)") }
 
     router.endpoint(path("register"), .post, use: authenticated(openQueue))

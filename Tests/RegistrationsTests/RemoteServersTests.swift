@@ -1,6 +1,6 @@
 import Foundation
 import Registrations
-public import SQL
+package import SQL
 import Sealing
 import Testing
 
@@ -291,5 +291,5 @@ struct StorageSealTests {
 
 extension Value: ExpressibleByIntegerLiteral {
   /// An integer.
-  public init(integerLiteral value: Int64) { self = .integer(value) }
+  package init(integerLiteral value: Int64) { self = .integer(value) }
 }

@@ -2,27 +2,27 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Registrations
 internal import SQL
-public import Wire
+package import Wire
 
 extension Backend {
   /// The parts of a notification, as the body has them: what phones are to read, what old apps are sent,
   /// and what Nextcloud's apps are.
-  public struct Message: Sendable {
+  package struct Message: Sendable {
     /// `zulip`
-    public var zulip: Field?
+    package var zulip: Field?
     /// `legacy`
-    public var legacy: Field?
+    package var legacy: Field?
     /// `nextcloud`
-    public var nextcloud: Field?
+    package var nextcloud: Field?
   }
 
   /// What became of a part.
-  public struct PartResult: Sendable {
+  package struct PartResult: Sendable {
     let name: String
     let outcome: Result<JSON, any Error>
 
     /// A part, by its name in the body, with its result or why it could not be sent.
-    public init(_ name: String, _ outcome: Result<JSON, any Error>) {
+    package init(_ name: String, _ outcome: Result<JSON, any Error>) {
       self.name = name
       self.outcome = outcome
     }

@@ -1,5 +1,5 @@
-public import Foundation
-public import Providers
+package import Foundation
+package import Providers
 
 /// Decides, per route and kind of registrations, whether an answer ends one.
 ///
@@ -7,9 +7,9 @@ public import Providers
 /// wrong topic or the wrong environment brings about as well, for every token at once. The guard
 /// believes such answers only on a route that has worked, and only while they are the exception. Nor does it believe
 /// that most of those who are asked for have died within minutes: a bad hour of the provider's must not end them all.
-public struct DeletionGuard: Sendable {
+package struct DeletionGuard: Sendable {
   /// What an answer means for the registration.
-  public enum Verdict: String, Sendable, Hashable {
+  package enum Verdict: String, Sendable, Hashable {
     /// It stays.
     case keep
     /// It ends, unless it was made again meanwhile.
@@ -38,12 +38,12 @@ public struct DeletionGuard: Sendable {
   private var suspects = 0
 
   /// A route that has not been used yet.
-  public init() {}
+  package init() {}
 
   /// Takes an answer into account and judges it.
   ///
   /// - Parameter registeredAt: when the registration was last made.
-  public mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
+  package mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
     switch outcome {
     case .delivered:
       hasDelivered = true

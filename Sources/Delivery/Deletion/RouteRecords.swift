@@ -1,20 +1,20 @@
-public import Foundation
-public import Providers
-public import Registrations
+package import Foundation
+package import Providers
+package import Registrations
 
 /// A kind of registrations on a route whose refused tokens are not believed: either the route itself is wrong for
 /// them, or the provider is.
-public struct Doubt: Sendable, Hashable {
+package struct Doubt: Sendable, Hashable {
   /// Which route.
-  public let route: Route
+  package let route: Route
   /// Whose registrations.
-  public let kind: RegistrationReference.Kind
+  package let kind: RegistrationReference.Kind
   /// What the provider says of their tokens.
-  public let reason: Reason
+  package let reason: Reason
   /// Since when.
-  public let since: Date
+  package let since: Date
   /// How many deaths are held back.
-  public var held = 0
+  package var held = 0
 }
 
 /// What the answers of each way have shown, of each kind of registrations by itself: what strangers register says

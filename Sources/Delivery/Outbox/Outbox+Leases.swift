@@ -41,7 +41,7 @@ extension Outbox {
   private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
 
   /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
-  public func bringForward() async throws {
+  package func bringForward() async throws {
     let now = now()
     // By the routes, which have an index.
     let statement = Statement(

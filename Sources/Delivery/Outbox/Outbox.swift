@@ -1,8 +1,8 @@
-public import Foundation
+package import Foundation
 import Providers
 import Registrations
-public import SQL
-public import Sealing
+package import SQL
+package import Sealing
 import Synchronization
 
 /// What was promised and no provider has taken yet, durable and sealed (`Documentation/Decisions` 0001, 0002).
@@ -10,22 +10,22 @@ import Synchronization
 /// An entry is sent under a lease: taking it moves its due time behind the end of the lease, so that
 /// whoever finds it due again may take it over. The lease outlives the longest wait for an answer. The entry is
 /// removed after the answer; a crash in between sends it a second time, with the same `apns-id`.
-public final class Outbox: Sendable {
+package final class Outbox: Sendable {
   /// How much is kept. Each kind of registrations has its own share: what comes of one takes no room from another.
-  public struct Limits: Sendable {
+  package struct Limits: Sendable {
     /// Entries of one route, of each kind.
-    public var perRoute = 1_000_000
+    package var perRoute = 1_000_000
     /// Entries of each kind.
-    public var perKind = 1_500_000
+    package var perKind = 1_500_000
     /// Entries of one registration.
-    public var perRegistration = 100
+    package var perRegistration = 100
 
     /// The defaults.
-    public init() {}
+    package init() {}
   }
 
   /// The outbox takes no more: what cannot be kept must not be promised.
-  public struct Full: Error, Hashable {}
+  package struct Full: Error, Hashable {}
 
   let database: any Database
   let storageKey: StorageKey
@@ -39,13 +39,13 @@ public final class Outbox: Sendable {
   let unsettled = Mutex<[(lease: Lease, fate: Fate, route: Route)]>([])
 
   /// How long a provider may ask us to wait, and a try may take then, in seconds; rounded up.
-  public static let longestPause: TimeInterval = 2 * 3600
+  package static let longestPause: TimeInterval = 2 * 3600
 
   /// - Parameters:
   ///   - maxAge: how long an entry is kept at most, in seconds.
   ///   - longestPause: no entry is due further ahead than this, in seconds.
   ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
-  public init(
+  package init(
     database: any Database, storageKey: StorageKey, maxAge: TimeInterval, limits: Limits = Limits(),
     longestPause: TimeInterval = longestPause, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }
@@ -61,17 +61,17 @@ public final class Outbox: Sendable {
   }
 
   /// How many entries there are.
-  public var count: Int { depth.total }
+  package var count: Int { depth.total }
 
   /// Since when the entry that came first has been there; nil where there is none. One that a newer
   /// notification has replaced counts from then.
-  public func oldest() async throws -> Date? {
+  package func oldest() async throws -> Date? {
     let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
     return try await database.read { try $0.query(statement).first?.int64(0) }.map(Date.init(milliseconds:))
   }
 
   /// Counts what is there, of a run before this one or of another node. Reads the index.
-  public func recount() async throws {
+  package func recount() async throws {
     depth.beginCount()
     let statement = Statement(
       """

@@ -1,12 +1,12 @@
-public import Foundation
-public import Logging
+package import Foundation
+package import Logging
 import Metrics
 import Providers
 import Registrations
 import Synchronization
 
 /// Sends what is in the outbox: each route by itself, in the order of due times, at its own pace.
-public final class OutboxSender: Sendable {
+package final class OutboxSender: Sendable {
   /// How often it looks for routes with something due.
   private static let interval = Duration.milliseconds(200)
   /// How long a route's entries wait for those that were taken with them. Answers that take longer settle
@@ -30,7 +30,7 @@ public final class OutboxSender: Sendable {
   private let expired = Counter(label: "push_bouncer_outbox_expired_total")
 
   /// Sends through `deliverer`, whose leftovers the outbox holds.
-  public init(outbox: Outbox, deliverer: Deliverer, now: @escaping @Sendable () -> Date, logger: Logger) {
+  package init(outbox: Outbox, deliverer: Deliverer, now: @escaping @Sendable () -> Date, logger: Logger) {
     self.outbox = outbox
     self.deliverer = deliverer
     self.now = now
@@ -38,7 +38,7 @@ public final class OutboxSender: Sendable {
   }
 
   /// Sends until the task is cancelled; what is under way then ends first.
-  public func run() async {
+  package func run() async {
     await withDiscardingTaskGroup { group in
       var ticks = 0
       while !Task.isCancelled {

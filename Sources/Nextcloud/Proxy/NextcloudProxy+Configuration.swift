@@ -1,31 +1,31 @@
-public import Delivery
-public import Foundation
-public import Logging
-public import Registrations
-public import Wire
+package import Delivery
+package import Foundation
+package import Logging
+package import Registrations
+package import Wire
 
 extension NextcloudProxy {
   /// What the operator decides.
-  public struct Configuration: Sendable {
+  package struct Configuration: Sendable {
     /// `nextcloud.apps_file`
-    public var apps: NextcloudApps
+    package var apps: NextcloudApps
     /// `nextcloud.rate_limit.per_address`
-    public var rateLimitPerAddress: RateLimit?
+    package var rateLimitPerAddress: RateLimit?
     /// `nextcloud.new_devices_per_address`
-    public var newDevicesPerAddress: RateLimit?
+    package var newDevicesPerAddress: RateLimit?
     /// Notifications of a device that are sent at once, the rest at that pace. What FCM takes for one in a minute.
-    public var notificationsPerDevice: RateLimit?
+    package var notificationsPerDevice: RateLimit?
     /// `nextcloud.deadline`
-    public var deadline: Duration
+    package var deadline: Duration
     /// `http.max_body_bytes`
-    public var maximumBodyBytes: Int
+    package var maximumBodyBytes: Int
     /// The same for `/notifications`.
-    public var maximumNotificationsBytes: Int
+    package var maximumNotificationsBytes: Int
     /// How many notifications one request may have.
-    public var maximumNotifications: Int
+    package var maximumNotifications: Int
 
     /// The defaults.
-    public init() {
+    package init() {
       apps = NextcloudApps()
       rateLimitPerAddress = RateLimit(calls: 6000, seconds: 60)
       newDevicesPerAddress = RateLimit(calls: 1000, seconds: 3600)
@@ -38,24 +38,24 @@ extension NextcloudProxy {
   }
 
   /// What it works with.
-  public struct Dependencies: Sendable {
+  package struct Dependencies: Sendable {
     /// The devices.
-    public var devices: NextcloudDevices
+    package var devices: NextcloudDevices
     /// What deliveries find out about them.
-    public var book: RegistrationBook
+    package var book: RegistrationBook
     /// Sends notifications.
-    public var deliverer: Deliverer
+    package var deliverer: Deliverer
     /// Which store was last served.
-    public var memory: StoreMemory
+    package var memory: StoreMemory
     /// The service's clock.
-    public var now: @Sendable () -> Date
+    package var now: @Sendable () -> Date
     /// Whether anything may be called over now: not while the clock is doubted.
-    public var mayExpire: @Sendable () -> Bool
+    package var mayExpire: @Sendable () -> Bool
     /// For what concerns no single request.
-    public var logger: Logger
+    package var logger: Logger
 
     /// What it works with.
-    public init(
+    package init(
       devices: NextcloudDevices, book: RegistrationBook, deliverer: Deliverer, memory: StoreMemory,
       now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool = { true },
       logger: Logger

@@ -1,12 +1,12 @@
 internal import Delivery
 internal import HTTPTypes
-public import Hummingbird
+package import Hummingbird
 internal import Logging
 internal import Registrations
-public import Wire
+package import Wire
 
 /// The push proxy as Nextcloud's servers and apps know it: `/devices` and `/notifications`.
-public struct NextcloudProxy: Sendable {
+package struct NextcloudProxy: Sendable {
   let configuration: Configuration
   let dependencies: Dependencies
   let unknownApps: UnknownApps
@@ -17,7 +17,7 @@ public struct NextcloudProxy: Sendable {
   private let notificationsPerAddress: RateLimiter<ClientAddress>
 
   /// A proxy by its parts.
-  public init(configuration: Configuration, dependencies: Dependencies) {
+  package init(configuration: Configuration, dependencies: Dependencies) {
     self.configuration = configuration
     self.dependencies = dependencies
     let now = dependencies.now
@@ -30,7 +30,7 @@ public struct NextcloudProxy: Sendable {
   }
 
   /// Adds the routes.
-  public func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Router<WireContext>) {
     router.endpoint(
       "/devices",
       [

@@ -1,30 +1,30 @@
-public import Wire
+package import Wire
 
 /// What became of a message to a user's phones.
-public struct NextcloudReceipt: Sendable, Hashable {
+package struct NextcloudReceipt: Sendable, Hashable {
   /// What became of a proxy's part of it: each push is one of `sent`, `failed` and `queued`.
-  public struct Proxy: Sendable, Hashable {
+  package struct Proxy: Sendable, Hashable {
     /// The proxy.
-    public var url: String
+    package var url: String
     /// HTTP's status of its answer; nil if there was none yet.
-    public var status: Int?
+    package var status: Int?
     /// Pushes that it has taken.
-    public var sent = 0
+    package var sent = 0
     /// Pushes that it will not take.
-    public var failed = 0
+    package var failed = 0
     /// Phones that it does not know; their registrations are gone.
-    public var unknown = 0
+    package var unknown = 0
     /// Pushes that it gets later, until it has taken them or their time is over.
-    public var queued = 0
+    package var queued = 0
   }
 
   /// Phones that the message is for.
-  public var devices = 0
+  package var devices = 0
   /// Their proxies, by URL.
-  public var proxies: [Proxy] = []
+  package var proxies: [Proxy] = []
 
   /// As the backend API tells it.
-  public var json: JSON {
+  package var json: JSON {
     [
       "devices": .integer(Int64(devices)),
       "proxies": .array(

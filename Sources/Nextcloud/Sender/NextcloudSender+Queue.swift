@@ -13,7 +13,7 @@ extension NextcloudSender {
 
   /// Brings what is queued to its proxies until the task is cancelled; what is under way is then given back.
   /// Proxies do not wait for each other.
-  public func run() async {
+  package func run() async {
     var sweptAt = Date.distantPast
     await withDiscardingTaskGroup { group in
       while !Task.isCancelled {

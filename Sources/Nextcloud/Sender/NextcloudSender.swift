@@ -1,36 +1,36 @@
 internal import Delivery
-public import Foundation
-public import Logging
-public import Registrations
-public import Sealing
+package import Foundation
+package import Logging
+package import Registrations
+package import Sealing
 internal import Synchronization
-public import Wire
+package import Wire
 
 /// Sends a Nextcloud user's notifications to the proxies of the user's phones, and again to those that were away:
 /// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022).
-public final class NextcloudSender: Sendable {
+package final class NextcloudSender: Sendable {
   /// How it is set up.
-  public struct Configuration: Sendable {
+  package struct Configuration: Sendable {
     /// `nextcloud.padding`
-    public var padding: RSAPadding
+    package var padding: RSAPadding
     /// `nextcloud.default_proxy`: may have any address. Asked for at each call, as this service's own may be
     /// known only when it listens.
-    public var defaultProxy: @Sendable () -> String
+    package var defaultProxy: @Sendable () -> String
     /// `nextcloud.allow_local_proxies`: so may all the others.
-    public var allowsLocalProxies: Bool
+    package var allowsLocalProxies: Bool
     /// `nextcloud.subscription_server`
-    public var subscriptionServer: String
+    package var subscriptionServer: String
     /// `nextcloud.subscription_key`, which goes to that server alone.
-    public var subscriptionKey: String?
+    package var subscriptionKey: String?
     /// `delivery.deadline`: what a proxy has not answered by then is queued.
-    public var deadline: Duration
+    package var deadline: Duration
     /// `delivery.max_age` in seconds: what no proxy has taken by then is given up.
-    public var maximumAge: TimeInterval
+    package var maximumAge: TimeInterval
     /// How long a proxy may take to answer, as long as Nextcloud waits.
-    public var timeout = Duration.seconds(30)
+    package var timeout = Duration.seconds(30)
 
     /// A configuration by its parts.
-    public init(
+    package init(
       padding: RSAPadding, defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
       subscriptionServer: String,
       subscriptionKey: String?, deadline: Duration, maximumAge: TimeInterval
@@ -46,22 +46,22 @@ public final class NextcloudSender: Sendable {
   }
 
   /// What it works with.
-  public struct Dependencies: Sendable {
+  package struct Dependencies: Sendable {
     /// Users' key pairs.
-    public var keys: NextcloudKeys
+    package var keys: NextcloudKeys
     /// Their phones.
-    public var registrations: NextcloudRegistrations
+    package var registrations: NextcloudRegistrations
     /// What they have been sent.
-    public var notifications: NextcloudNotifications
+    package var notifications: NextcloudNotifications
     /// What no proxy has taken yet.
-    public var pushes: NextcloudPushes
+    package var pushes: NextcloudPushes
     /// The way to the proxies.
-    public var client: OutgoingClient
+    package var client: OutgoingClient
     /// The service's clock.
-    public var now: @Sendable () -> Date
+    package var now: @Sendable () -> Date
 
     /// What it works with.
-    public init(
+    package init(
       keys: NextcloudKeys, registrations: NextcloudRegistrations, notifications: NextcloudNotifications,
       pushes: NextcloudPushes, client: OutgoingClient, now: @escaping @Sendable () -> Date
     ) {
@@ -85,7 +85,7 @@ public final class NextcloudSender: Sendable {
   let busy = Mutex<Set<String>>([])
 
   /// A sender by its parts.
-  public init(configuration: Configuration, dependencies: Dependencies, logger: Logger) {
+  package init(configuration: Configuration, dependencies: Dependencies, logger: Logger) {
     self.configuration = configuration
     self.dependencies = dependencies
     proxies = ProxyClient(client: dependencies.client, configuration: configuration)
@@ -100,7 +100,7 @@ public final class NextcloudSender: Sendable {
   ///
   /// - Parameter appPassword: of the phone that has asked for it, and is not told.
   /// - Throws: the database's error if something could be neither sent nor queued: nothing is promised then.
-  public func notify(
+  package func notify(
     _ user: User, _ message: NextcloudMessage, except appPassword: Int64? = nil
   ) async throws -> NextcloudReceipt {
     // Kept before anybody is told of it, and forgotten after everybody was: whatever ends this in between,

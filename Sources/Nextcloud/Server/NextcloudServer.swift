@@ -1,37 +1,37 @@
-public import Foundation
+package import Foundation
 internal import HTTPTypes
-public import Hummingbird
-public import Registrations
-public import Wire
+package import Hummingbird
+package import Registrations
+package import Wire
 
 /// The server endpoints that Nextcloud's apps register with for push notifications.
-public struct NextcloudServer: Sendable {
+package struct NextcloudServer: Sendable {
   /// The version of Nextcloud whose behaviour this is.
-  public static let version = "35.0.0"
+  package static let version = "35.0.0"
 
   /// How it is set up.
-  public struct Configuration: Sendable {
+  package struct Configuration: Sendable {
     /// What people know it by.
-    public var name: String
+    package var name: String
     /// `nextcloud.url`: the instance's address, which cloud ids are made of.
-    public var url: String
+    package var url: String
     /// Where apps and browsers find it, without a slash at its end. Asked for at each call, as it may be known
     /// only when this service listens.
-    public var address: @Sendable () -> String
+    package var address: @Sendable () -> String
     /// `nextcloud.default_proxy`: of phones that name none; never checked. Asked for at each call, as this
     /// service's own address may be known only when it listens.
-    public var defaultProxy: @Sendable () -> String
+    package var defaultProxy: @Sendable () -> String
     /// `nextcloud.allow_local_proxies`: phones may name any `http` or `https` URL.
-    public var allowsLocalProxies: Bool
+    package var allowsLocalProxies: Bool
     /// `server.rate_limit.per_user`; nil is no limit.
-    public var rateLimitPerUser: RateLimit?
+    package var rateLimitPerUser: RateLimit?
     /// `http.rate_limit.per_address`: calls of who is not signed in; nil is no limit.
-    public var rateLimitPerAddress: RateLimit?
+    package var rateLimitPerAddress: RateLimit?
     /// Larger bodies are refused.
-    public var maximumBodyBytes: Int
+    package var maximumBodyBytes: Int
 
     /// A configuration by its parts.
-    public init(
+    package init(
       name: String, url: String, address: @escaping @Sendable () -> String,
       defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
       rateLimitPerUser: RateLimit?,
@@ -49,26 +49,26 @@ public struct NextcloudServer: Sendable {
   }
 
   /// What it works with.
-  public struct Dependencies: Sendable {
+  package struct Dependencies: Sendable {
     /// Who signs in.
-    public var accounts: Accounts
+    package var accounts: Accounts
     /// Apps that wait to be let in.
-    public var loginFlows: NextcloudLoginFlows
+    package var loginFlows: NextcloudLoginFlows
     /// Users' key pairs.
-    public var keys: NextcloudKeys
+    package var keys: NextcloudKeys
     /// Their phones.
-    public var registrations: NextcloudRegistrations
+    package var registrations: NextcloudRegistrations
     /// What they have been told.
-    public var notifications: NextcloudNotifications
+    package var notifications: NextcloudNotifications
     /// Tells them.
-    public var sender: NextcloudSender
+    package var sender: NextcloudSender
     /// What kind of app has a `User-Agent`; nil for one that is not of the operator's own builds.
-    public var brand: @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind?
+    package var brand: @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind?
     /// The service's clock.
-    public var now: @Sendable () -> Date
+    package var now: @Sendable () -> Date
 
     /// What it works with.
-    public init(
+    package init(
       accounts: Accounts, loginFlows: NextcloudLoginFlows, keys: NextcloudKeys,
       registrations: NextcloudRegistrations, notifications: NextcloudNotifications, sender: NextcloudSender,
       brand: @escaping @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind? = { _ in nil },
@@ -94,7 +94,7 @@ public struct NextcloudServer: Sendable {
   let signIns: SignInGuard
 
   /// A server by its parts.
-  public init(configuration: Configuration, dependencies: Dependencies) {
+  package init(configuration: Configuration, dependencies: Dependencies) {
     self.configuration = configuration
     self.dependencies = dependencies
     perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
@@ -104,7 +104,7 @@ public struct NextcloudServer: Sendable {
   }
 
   /// Adds the routes.
-  public func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Router<WireContext>) {
     router.add(middleware: UnknownOCSPaths())
     router.endpoint("/status.php", .get, use: status)
     addLoginRoutes(to: router)

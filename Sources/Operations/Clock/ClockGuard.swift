@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 
 /// Whether the time of day can be believed. A pure state machine, told what the clocks show and what the database
 /// has heard last.
@@ -125,9 +125,9 @@ struct ClockGuard: Sendable {
 }
 
 /// Why the clock is doubted, and since when.
-public struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
+package struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
   /// What speaks against the clock; times are in seconds.
-  public enum Reason: Sendable, Hashable {
+  package enum Reason: Sendable, Hashable {
     /// It has gone so much further than the monotonic clock since the last look; back, if that is negative.
     case jumped(by: TimeInterval)
     /// It stands so long before the newest time in the database.
@@ -137,12 +137,12 @@ public struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// What speaks against the clock.
-  public internal(set) var reason: Reason
+  package internal(set) var reason: Reason
   /// Since when, by the service's time.
-  public let since: Date
+  package let since: Date
 
   /// For people: `it was put ahead by 25 h`.
-  public var description: String {
+  package var description: String {
     switch reason {
     case .jumped(let seconds): "it was put \(seconds > 0 ? "ahead" : "back") by \(Self.text(abs(seconds)))"
     case .behind(let seconds): "it stands \(Self.text(seconds)) before the newest time in the database"

@@ -1,19 +1,19 @@
-public import Foundation
+package import Foundation
 internal import Registrations
-public import SQL
+package import SQL
 
 /// The newest time in the database. Nodes whose clock is trusted write it once a minute, so that one that starts with
 /// a wrong clock can tell; a command writes it when the operator vouches for a clock.
-public struct ClockRecord: Sendable {
+package struct ClockRecord: Sendable {
   private let database: any Database
 
   /// The record in `database`.
-  public init(database: any Database) {
+  package init(database: any Database) {
     self.database = database
   }
 
   /// The newest time; nil if none was written yet.
-  public func newest() async throws -> Date? {
+  package func newest() async throws -> Date? {
     let statement = Statement("SELECT value FROM metadata WHERE name = 'clock'")
     let bytes = try await database.read { try $0.query(statement).first?.bytes(0) }
     return bytes.map { Date(milliseconds: $0.reduce(Int64(0)) { $0 << 8 | Int64($1) }) }
@@ -23,7 +23,7 @@ public struct ClockRecord: Sendable {
   ///
   /// - Returns: the time as it is kept, in whole milliseconds.
   @discardableResult
-  public func write(_ time: Date) async throws -> Date {
+  package func write(_ time: Date) async throws -> Date {
     let bytes = withUnsafeBytes(of: time.milliseconds.bigEndian) { Array($0) }
     _ = try await database.execute(
       Statement(

@@ -1,9 +1,9 @@
-public import Foundation
-public import Logging
+package import Foundation
+package import Logging
 
 /// Looks after the clock: hears what the database knows of the time, writes it there, tells the operator of a clock
 /// that is doubted, and makes due what a wrong clock has put off too far.
-public struct ClockWatch: Sendable {
+package struct ClockWatch: Sendable {
   private static let interval = Duration.seconds(1)
   /// Rounds between two questions to the database, and between two looks at what waits.
   private static let (hearing, mending) = (5, 60)
@@ -16,7 +16,7 @@ public struct ClockWatch: Sendable {
   private let logger: Logger
 
   /// - Parameter queues: make due what is further ahead than the longest pause there is, each in its own queue.
-  public init(
+  package init(
     _ time: ServiceTime, record: ClockRecord, queues: [@Sendable () async throws -> Void], logger: Logger
   ) {
     self.time = time
@@ -26,7 +26,7 @@ public struct ClockWatch: Sendable {
   }
 
   /// Watches until its task is cancelled.
-  public func run() async {
+  package func run() async {
     var (round, told) = (0, nil as ClockDoubt?)
     while !Task.isCancelled {
       let before = told
@@ -44,7 +44,7 @@ public struct ClockWatch: Sendable {
   }
 
   /// Hears the newest time in the database, and writes it if this clock is trusted.
-  public func hear() async throws {
+  package func hear() async throws {
     let newest = try await record.newest()
     time.hear(newest)
     let now = time.now()

@@ -1,9 +1,9 @@
-public import Foundation
+package import Foundation
 internal import Synchronization
 
 /// What the service takes for now, and whether anything may be called over by it. Everything that has to do with time
 /// asks here, so that a clock which jumps is noticed by whoever looks at it first.
-public final class ServiceTime: Sendable {
+package final class ServiceTime: Sendable {
   private let wall: @Sendable () -> Date
   private let monotonic: @Sendable () -> Duration
   private let state: Mutex<ClockGuard>
@@ -11,7 +11,7 @@ public final class ServiceTime: Sendable {
   /// - Parameters:
   ///   - wall: the time of day.
   ///   - monotonic: what has passed since some moment, also while the machine slept.
-  public init(
+  package init(
     wall: @escaping @Sendable () -> Date = { Date() },
     monotonic: @escaping @Sendable () -> Duration = { [start = ContinuousClock.now] in .now - start }
   ) {
@@ -21,7 +21,7 @@ public final class ServiceTime: Sendable {
   }
 
   /// The time. While the clock is doubted it does not stand before the newest time that is known.
-  public func now() -> Date {
+  package func now() -> Date {
     let wall = wall()
     return state.withLock { state in
       guard state.isSuspicious(wall) else { return wall }
@@ -32,7 +32,7 @@ public final class ServiceTime: Sendable {
   }
 
   /// Whether anything may be called over now: not while the clock is doubted.
-  public func mayExpire() -> Bool {
+  package func mayExpire() -> Bool {
     state.withLock { state in
       state.look(reading())
       return state.mayExpire
@@ -40,7 +40,7 @@ public final class ServiceTime: Sendable {
   }
 
   /// Why the clock is doubted; nil if it is not.
-  public var doubt: ClockDoubt? {
+  package var doubt: ClockDoubt? {
     state.withLock { state in
       state.look(reading())
       return state.doubt

@@ -13,7 +13,7 @@ extension Configuration {
   ///   - overrides: values from the command line, by key.
   /// - Returns: the configuration, and what deserves a warning.
   /// - Throws: ``ConfigurationError``, which names the key and where it stands.
-  public static func load(
+  package static func load(
     file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String
   ) throws(ConfigurationError) -> (Configuration, warnings: [String]) {
     let source = try ConfigurationSource(
@@ -164,7 +164,7 @@ extension Configuration {
   }
 
   /// The file that `init` writes: every key, commented out, with its default and its meaning.
-  public static func sampleYAML() -> String {
+  package static func sampleYAML() -> String {
     var text = """
       # push-bouncer: what is commented out has the value that stands there. Each key can also be set in the
       # environment (http.port is PUSH_BOUNCER_HTTP_PORT) or on the command line (--http.port).

@@ -2,17 +2,17 @@ internal import Wire
 
 extension Configuration {
   /// A value with which strangers could do what only the operator may.
-  public struct Weakness: Sendable, Hashable {
+  package struct Weakness: Sendable, Hashable {
     /// The key.
-    public let key: String
+    package let key: String
     /// What is wrong with its value.
-    public let problem: String
+    package let problem: String
     /// What would mend it.
-    public let advice: String
+    package let advice: String
   }
 
   /// What `serve` refuses to start with.
-  public var weaknesses: [Weakness] {
+  package var weaknesses: [Weakness] {
     var found: [Weakness] = []
     if let backendToken, Self.isWeak(backendToken) { found.append(Self.weak("backend.token")) }
     if !Self.isLoopback(admin.host) {

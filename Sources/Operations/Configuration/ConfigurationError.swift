@@ -1,21 +1,21 @@
 /// What is wrong with the configuration: which key, where it stands, what it wants.
-public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
+package struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The file, the variable or `the command line`.
-  public let source: String
+  package let source: String
   /// The key, if it is about one.
-  public let key: String?
+  package let key: String?
   /// What is wrong; never a secret's value.
-  public let problem: String
+  package let problem: String
 
   /// An error by its parts.
-  public init(source: String, key: String? = nil, _ problem: String) {
+  package init(source: String, key: String? = nil, _ problem: String) {
     self.source = source
     self.key = key
     self.problem = problem
   }
 
   /// One sentence.
-  public var description: String {
+  package var description: String {
     key.map { "\(source): \($0) \(problem)" } ?? "\(source): \(problem)"
   }
 }

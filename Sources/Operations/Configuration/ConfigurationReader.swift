@@ -123,7 +123,7 @@ struct ConfigurationReader {
 
 extension Configuration {
   /// `500ms`, `10s`, `5m`, `24h`, `30d`; a bare number is seconds.
-  public static func duration(_ text: String) -> Duration? {
+  package static func duration(_ text: String) -> Duration? {
     let units: [(String, Double)] = [("ms", 0.001), ("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("", 1)]
     for (suffix, seconds) in units where text.hasSuffix(suffix) {
       let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)

@@ -1,31 +1,31 @@
 internal import Crypto
 internal import Foundation
-public import SQL
+package import SQL
 
 /// Moves a whole service from one database to another, whichever engines they are: page by page in the
 /// order of the keys, so that a copy that was stopped goes on where it was, and memory stays flat.
 ///
 /// Nobody may write to either meanwhile. What is sealed stays sealed, under the same `storage.key`.
-public struct DatabaseCopy: Sendable {
+package struct DatabaseCopy: Sendable {
   /// What became of a table.
-  public struct Report: Sendable, Hashable {
+  package struct Report: Sendable, Hashable {
     /// Its name.
-    public let table: String
+    package let table: String
     /// Rows that were copied now.
-    public let copied: Int
+    package let copied: Int
     /// Rows there are, in both.
-    public let rows: Int
+    package let rows: Int
   }
 
   /// Why a copy is not whole.
-  public enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
+  package enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The target belongs to another service.
     case foreignTarget
     /// After the copy a table's rows are not the source's.
     case different(table: String, sourceRows: Int, targetRows: Int)
 
     /// A sentence for the operator.
-    public var description: String {
+    package var description: String {
       switch self {
       case .foreignTarget:
         "the target holds another service, sealed with another storage.key: copy to an empty database"
@@ -45,7 +45,7 @@ public struct DatabaseCopy: Sendable {
   private let target: any Database
 
   /// Both have the schema of this program.
-  public init(from source: any Database, to target: any Database) {
+  package init(from source: any Database, to target: any Database) {
     self.source = source
     self.target = target
   }
@@ -54,7 +54,7 @@ public struct DatabaseCopy: Sendable {
   ///
   /// - Parameter progress: called now and then with a table and how many of its rows there are by now.
   /// - Throws: ``Failure``, or a database's error; what has been copied stays, and another run goes on.
-  public func run(progress: @Sendable (_ table: String, _ rows: Int) -> Void) async throws -> [Report] {
+  package func run(progress: @Sendable (_ table: String, _ rows: Int) -> Void) async throws -> [Report] {
     try await checkTarget()
     var copied: [String: Int] = [:]
     for table in CopiedTable.all { copied[table.name] = try await copy(table, progress) }

@@ -3,20 +3,20 @@ internal import Foundation
 /// How many files and connections the process may have open at a time (`ulimit -n`), and how many of them may be
 /// callers' connections: the database, the providers and lookups must never find none left. A library that
 /// finds none may end the whole process, as Dispatch does.
-public struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
+package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   /// The limit.
-  public let descriptors: Int
+  package let descriptors: Int
 
   /// A limit.
-  public init(_ descriptors: Int) {
+  package init(_ descriptors: Int) {
     self.descriptors = descriptors
   }
 
   /// Below this there is no room for callers.
-  public static let minimum = 192
+  package static let minimum = 192
 
   /// Below this a busy service turns callers away.
-  public static let recommended = 1024
+  package static let recommended = 1024
 
   /// More than any service of this kind needs, and than some libraries can look through quickly.
   private static let maximum = 65_536
@@ -25,7 +25,7 @@ public struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   private static let standardConnections = 4096
 
   /// The process's own, raised as far as it may raise it itself.
-  public static func raised() -> DescriptorLimit {
+  package static func raised() -> DescriptorLimit {
     var limit = rlimit()
     guard getrlimit(kind, &limit) == 0 else { return DescriptorLimit(minimum) }
     let wanted = min(limit.rlim_max, rlim_t(maximum))
@@ -39,17 +39,17 @@ public struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   private static let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
 
   /// As many connections as callers may have at most.
-  public var possibleConnections: Int { descriptors - max(128, descriptors / 4) }
+  package var possibleConnections: Int { descriptors - max(128, descriptors / 4) }
 
   /// As many connections as callers may have.
   ///
   /// - Parameter wanted: as many as the operator wants them to have, if he has said so.
-  public func connections(_ wanted: Int?) -> Int {
+  package func connections(_ wanted: Int?) -> Int {
     min(wanted ?? Self.standardConnections, possibleConnections)
   }
 
   /// What is wrong with the limit for as many connections; nil if nothing is.
-  public func shortage(_ wanted: Int?) -> String? {
+  package func shortage(_ wanted: Int?) -> String? {
     if let wanted, wanted > possibleConnections {
       return """
         http.max_connections: only \(possibleConnections) of \(wanted) are possible with \(self) descriptors \
@@ -61,29 +61,29 @@ public struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// The least limit that leaves room for as many connections, and for a busy service.
-  public static func needed(for connections: Int?) -> Int {
+  package static func needed(for connections: Int?) -> Int {
     let wanted = connections ?? 0
     return max(recommended, wanted + 128, (4 * wanted + 2) / 3)
   }
 
   /// Event loops that may run: each has three descriptors.
-  public var eventLoops: Int { max(2, descriptors / 64) }
+  package var eventLoops: Int { max(2, descriptors / 64) }
 
   /// The limit, as a text.
-  public var description: String { "\(descriptors)" }
+  package var description: String { "\(descriptors)" }
 
   /// Refuses to start where nobody could call.
-  public func check() throws(TooLow) {
+  package func check() throws(TooLow) {
     guard descriptors >= Self.minimum else { throw TooLow(limit: self) }
   }
 
   /// The limit leaves no room for callers.
-  public struct TooLow: Error, CustomStringConvertible {
+  package struct TooLow: Error, CustomStringConvertible {
     /// The limit.
-    public let limit: DescriptorLimit
+    package let limit: DescriptorLimit
 
     /// For whoever has to mend it.
-    public var description: String {
+    package var description: String {
       "only \(limit) descriptors (ulimit -n): at least \(DescriptorLimit.minimum) are needed, better \(DescriptorLimit.recommended)"
     }
   }

@@ -1,6 +1,6 @@
 internal import Foundation
 internal import NIOCore
-public import Providers
+package import Providers
 internal import SQL
 
 extension Doctor {
@@ -127,7 +127,7 @@ extension Doctor {
 
 extension PushProviders.Configuration {
   /// Where the providers are, by the configuration.
-  public init(_ configuration: Configuration) {
+  package init(_ configuration: Configuration) {
     self.init(
       apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
       caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)

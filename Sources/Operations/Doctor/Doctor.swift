@@ -1,9 +1,9 @@
-public import Foundation
+package import Foundation
 internal import Logging
 internal import Providers
 
 /// Looks at everything that the service depends on, changes nothing, and says for each fault what to do.
-public struct Doctor: Sendable {
+package struct Doctor: Sendable {
   let configuration: Configuration
   let now: @Sendable () -> Date
   let descriptors: DescriptorLimit
@@ -14,7 +14,7 @@ public struct Doctor: Sendable {
   /// - Parameters:
   ///   - descriptors: this process's limit, which is the service's where both are started alike.
   ///   - providerTime: asks FCM for the time; nil if it does not tell.
-  public init(
+  package init(
     _ configuration: Configuration, now: @escaping @Sendable () -> Date = { Date() },
     descriptors: DescriptorLimit = .raised(),
     providerTime: @escaping @Sendable () async -> Date?
@@ -26,13 +26,13 @@ public struct Doctor: Sendable {
   }
 
   /// What there is to say when the configuration itself cannot be read.
-  public static func finding(_ error: ConfigurationError) -> Finding {
+  package static func finding(_ error: ConfigurationError) -> Finding {
     .bad(
       "configuration", "\(error)", advice: "mend that key; push-bouncer init writes a file with all of them")
   }
 
   /// Looks at everything; takes as long as the providers take to answer, at most some seconds.
-  public func examine() async -> [Finding] {
+  package func examine() async -> [Finding] {
     let folder = KeyFolder(
       directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
       logger: Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() })

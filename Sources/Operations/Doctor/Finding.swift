@@ -1,13 +1,13 @@
 /// One thing that `doctor` has looked at.
-public struct Finding: Sendable, Hashable {
+package struct Finding: Sendable, Hashable {
   /// What was looked at: `database`, `apns:production`.
-  public let check: String
+  package let check: String
   /// Whether it is as it should be.
-  public let isGood: Bool
+  package let isGood: Bool
   /// What was found; never a secret.
-  public let detail: String
+  package let detail: String
   /// What to do about it; nil if nothing.
-  public let advice: String?
+  package let advice: String?
 
   /// All is well.
   static func good(_ check: String, _ detail: String) -> Finding {

@@ -1,23 +1,23 @@
 internal import HTTPTypes
-public import Hummingbird
+package import Hummingbird
 internal import NIOCore
-public import Wire
+package import Wire
 
 /// The operator's listener: is it alive, can it work, what has it done.
-public struct OperatorRoutes: Sendable {
+package struct OperatorRoutes: Sendable {
   private let readiness: Readiness
   private let metrics: PrometheusRegistry
   private let token: BearerToken?
 
   /// - Parameter token: where set, who wants the metrics has to show it.
-  public init(readiness: Readiness, metrics: PrometheusRegistry, token: String?) {
+  package init(readiness: Readiness, metrics: PrometheusRegistry, token: String?) {
     self.readiness = readiness
     self.metrics = metrics
     self.token = token.map { BearerToken($0, name: "admin.token") }
   }
 
   /// Adds the routes.
-  public func add(to router: Router<WireContext>) {
+  package func add(to router: Router<WireContext>) {
     router.endpoint("/healthz", .get) { _, _ in Self.json(.ok, ["status": "ok"]) }
     router.endpoint("/readyz", .get) { _, _ in
       let (status, document) = await readiness.report()

@@ -1,14 +1,14 @@
-public import Delivery
+package import Delivery
 internal import Foundation
-public import Providers
+package import Providers
 internal import Registrations
-public import SQL
+package import SQL
 internal import Sealing
 internal import Synchronization
-public import Wire
+package import Wire
 
 /// Whether the service can do its work, told truly.
-public final class Readiness: Sendable {
+package final class Readiness: Sendable {
   private let database: DatabaseCheck
   private let keyFolder: KeyFolder
   private let outboxDepth: @Sendable () -> Int
@@ -24,7 +24,7 @@ public final class Readiness: Sendable {
   ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
   ///   - clockDoubt: why the clock is doubted; nil if it is not.
   ///   - certificate: the public listener's, if it speaks TLS.
-  public init(
+  package init(
     database: any Database, keyFolder: KeyFolder, outboxDepth: @escaping @Sendable () -> Int,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
@@ -40,12 +40,12 @@ public final class Readiness: Sendable {
   }
 
   /// The shutdown has begun: not ready any more.
-  public func drain() {
+  package func drain() {
     isDraining.withLock { $0 = true }
   }
 
   /// How the whole fares.
-  public enum Status: String, Sendable, Comparable {
+  package enum Status: String, Sendable, Comparable {
     /// Everything works.
     case ready
     /// Something does not, but requests can be taken.
@@ -54,7 +54,7 @@ public final class Readiness: Sendable {
     case unavailable
 
     /// By how bad it is.
-    public static func < (left: Status, right: Status) -> Bool { left.rank < right.rank }
+    package static func < (left: Status, right: Status) -> Bool { left.rank < right.rank }
 
     private var rank: Int {
       switch self {
@@ -66,7 +66,7 @@ public final class Readiness: Sendable {
   }
 
   /// The whole and its parts: `{"status", "checks": {...}}`.
-  public func report() async -> (status: Status, document: JSON) {
+  package func report() async -> (status: Status, document: JSON) {
     let draining: (Status, JSON) =
       isDraining.withLock { $0 } ? (.unavailable, ["status": "draining"]) : (.ready, ["status": "ok"])
     var checks: [(name: String, check: (Status, JSON))] = [

@@ -1,50 +1,50 @@
-public import Foundation
-public import Sealing
+package import Foundation
+package import Sealing
 internal import Wire
 
 /// The bouncer's key pairs in their files, `Keys/bouncer/*.json`, as commands change them. A running
 /// service notices within seconds.
-public struct BouncerKeyFiles: Sendable {
+package struct BouncerKeyFiles: Sendable {
   /// A key pair with what its file says of it.
-  public struct Key: Sendable {
+  package struct Key: Sendable {
     /// The pair.
-    public let pair: BouncerKeyPair
+    package let pair: BouncerKeyPair
     /// When it was made.
-    public let createdAt: Date
+    package let createdAt: Date
     /// Whether apps should be shipped with it.
-    public var state: BouncerKeyring.Entry.State
+    package var state: BouncerKeyring.Entry.State
 
     /// The public key in base64.
-    public var publicKey: String { pair.publicKeyBase64 }
+    package var publicKey: String { pair.publicKeyBase64 }
   }
 
   /// What cannot be done with the key files.
-  public struct Failure: Error, CustomStringConvertible {
+  package struct Failure: Error, CustomStringConvertible {
     /// What to mend; never a key.
-    public let description: String
+    package let description: String
   }
 
   private let directory: URL
 
   /// The files in this key folder.
-  public init(directory: String) {
+  package init(directory: String) {
     self.directory = URL(fileURLWithPath: directory).appending(path: "bouncer", directoryHint: .isDirectory)
   }
 
   /// Every key, the oldest first.
-  public func list() throws -> [Key] {
+  package func list() throws -> [Key] {
     try files().map(\.key).sorted { ($0.createdAt, $0.publicKey) < ($1.createdAt, $1.publicKey) }
   }
 
   /// Makes a new pair.
-  public func generate(now: Date = Date()) throws -> Key {
+  package func generate(now: Date = Date()) throws -> Key {
     let key = Key(pair: BouncerKeyPair(), createdAt: now, state: .active)
     try write(key, to: newFile(for: key))
     return key
   }
 
   /// Marks a key as retired.
-  public func retire(_ publicKey: String) throws -> Key {
+  package func retire(_ publicKey: String) throws -> Key {
     var (url, key) = try find(publicKey)
     key.state = .retired
     try write(key, to: url)
@@ -52,7 +52,7 @@ public struct BouncerKeyFiles: Sendable {
   }
 
   /// Removes a key.
-  public func remove(_ publicKey: String) throws -> Key {
+  package func remove(_ publicKey: String) throws -> Key {
     let (url, key) = try find(publicKey)
     try FileManager.default.removeItem(at: url)
     PrivateFile.syncFolder(of: url.path)
@@ -62,7 +62,7 @@ public struct BouncerKeyFiles: Sendable {
   /// Takes over the pairs that a Zulip bouncer keeps in `zulip-secrets.conf`, under
   /// `push_registration_encryption_keys` as a JSON object of private keys by public ones. Pairs that
   /// are here already stay as they are.
-  public func importZulipSecrets(_ path: String, now: Date = Date()) throws -> [Key] {
+  package func importZulipSecrets(_ path: String, now: Date = Date()) throws -> [Key] {
     let text = try String(contentsOfFile: path, encoding: .utf8)
     let lines = text.split(whereSeparator: \.isNewline).map { $0.split(separator: "=", maxSplits: 1) }
     guard

@@ -1,11 +1,11 @@
 internal import Foundation
-public import Logging
-public import Registrations
+package import Logging
+package import Registrations
 internal import Sealing
 
 /// Tells the other nodes which bouncer keys this one has, so that none refuses for good what another
 /// could open.
-public struct KeyAnnouncer: Sendable {
+package struct KeyAnnouncer: Sendable {
   /// How often this node looks whether its keys have changed.
   private static let interval = Duration.seconds(5)
 
@@ -14,14 +14,14 @@ public struct KeyAnnouncer: Sendable {
   private let logger: Logger
 
   /// Tells of the keys in `folder`.
-  public init(_ folder: KeyFolder, keys: BouncerKeys, logger: Logger) {
+  package init(_ folder: KeyFolder, keys: BouncerKeys, logger: Logger) {
     self.folder = folder
     self.keys = keys
     self.logger = logger
   }
 
   /// Tells of them until its task is cancelled: at once when they change, and now and then.
-  public func run() async {
+  package func run() async {
     var told = Told()
     while !Task.isCancelled {
       do {

@@ -2,7 +2,7 @@ internal import Foundation
 
 extension KeyFolder {
   /// Explains the folder to whoever opens it.
-  public static let readme = """
+  package static let readme = """
     # Keys
 
     Everything that push-bouncer must keep secret lies in this folder. Files are read again within
@@ -57,7 +57,7 @@ extension KeyFolder {
   ///
   /// - Returns: whether it was written.
   @discardableResult
-  public static func writeReadme(in directory: String) throws -> Bool {
+  package static func writeReadme(in directory: String) throws -> Bool {
     try makeFolder(directory)
     do {
       try Data(readme.utf8).write(

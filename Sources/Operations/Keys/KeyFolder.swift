@@ -1,30 +1,30 @@
 internal import Foundation
-public import Logging
+package import Logging
 internal import Metrics
-public import Providers
-public import Sealing
-public import ServiceLifecycle
+package import Providers
+package import Sealing
+package import ServiceLifecycle
 internal import Synchronization
 
 /// The folder of keys and credentials (`Keys/README.md`), read when the service starts and again
 /// whenever a file in it changes. A file that cannot be read leaves in force what it held before.
-public final class KeyFolder: Sendable {
+package final class KeyFolder: Sendable {
   /// What the folder holds at a moment.
-  public struct Snapshot: Sendable {
+  package struct Snapshot: Sendable {
     /// The keys that open registrations.
-    public var bouncer = BouncerKeyring([])
+    package var bouncer = BouncerKeyring([])
     /// The credentials of the push providers.
-    public var credentials = Credentials()
+    package var credentials = Credentials()
     /// Files that cannot be read, and why.
-    public var problems: [Problem] = []
+    package var problems: [Problem] = []
   }
 
   /// A file with what is wrong with it.
-  public struct Problem: Sendable, Hashable {
+  package struct Problem: Sendable, Hashable {
     /// Its path inside the folder.
-    public let file: String
+    package let file: String
     /// What to mend; never what it holds.
-    public let message: String
+    package let message: String
   }
 
   private struct State {
@@ -49,24 +49,24 @@ public final class KeyFolder: Sendable {
   private let broken = Gauge(label: "push_bouncer_key_problems")
 
   /// - Parameter defaultProject: the stem of the FCM file that serves whoever names no project.
-  public init(directory: String, defaultProject: String? = nil, logger: Logger) {
+  package init(directory: String, defaultProject: String? = nil, logger: Logger) {
     self.directory = directory
     self.defaultProject = defaultProject
     self.logger = logger
   }
 
   /// What was last read.
-  public var current: Snapshot { state.withLock { $0.snapshot } }
+  package var current: Snapshot { state.withLock { $0.snapshot } }
 
   /// Reads the folder for the first time.
   @discardableResult
-  public func load() -> Snapshot {
+  package func load() -> Snapshot {
     reload()
     return current
   }
 
   /// Reads what has changed and tells whom it concerns.
-  public func reload() {
+  package func reload() {
     reloading.withLock { _ in
       let listing = KeyFile.list(directory)
       let signature = listing.files.map(\.signature)
@@ -146,7 +146,7 @@ public final class KeyFolder: Sendable {
   }
 
   /// Files of the folder that group or others may read, by their paths inside it.
-  public static func exposedFiles(in directory: String) -> [String] {
+  package static func exposedFiles(in directory: String) -> [String] {
     exposed(KeyFile.list(directory).files.map(\.name), in: directory)
   }
 
@@ -159,7 +159,7 @@ public final class KeyFolder: Sendable {
 
   /// The service that looks at the folder every two seconds. `onChange` gets the new snapshot and the
   /// names of the credentials that have changed.
-  public func watcher(onChange: @escaping @Sendable (Snapshot, Set<String>) -> Void) -> some Service {
+  package func watcher(onChange: @escaping @Sendable (Snapshot, Set<String>) -> Void) -> some Service {
     state.withLock { $0.onChange = onChange }
     return Watcher(folder: self)
   }
@@ -180,15 +180,15 @@ public final class KeyFolder: Sendable {
 
 extension KeyFolder {
   /// `storage.key` is there but is none.
-  public struct InvalidStorageKey: Error, CustomStringConvertible {
+  package struct InvalidStorageKey: Error, CustomStringConvertible {
     let path: String
 
     /// What to mend.
-    public var description: String { "\(path) does not hold 32 bytes in base64; put the right file back" }
+    package var description: String { "\(path) does not hold 32 bytes in base64; put the right file back" }
   }
 
   /// The key that secrets are sealed under in the database; made where there is none.
-  public static func storageKey(in directory: String) throws -> StorageKey {
+  package static func storageKey(in directory: String) throws -> StorageKey {
     try makeFolder(directory)
     let path = storageKeyURL(in: directory).path
     if !FileManager.default.fileExists(atPath: path) {
@@ -199,7 +199,7 @@ extension KeyFolder {
   }
 
   /// The key that secrets are sealed under in the database, if there is one already.
-  public static func existingStorageKey(in directory: String) throws -> StorageKey? {
+  package static func existingStorageKey(in directory: String) throws -> StorageKey? {
     let isThere = FileManager.default.fileExists(atPath: storageKeyURL(in: directory).path)
     return isThere ? StorageKey(try storageKeyFile(in: directory)) : nil
   }

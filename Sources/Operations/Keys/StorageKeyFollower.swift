@@ -1,12 +1,12 @@
 internal import Foundation
-public import Logging
+package import Logging
 internal import Registrations
-public import SQL
-public import Sealing
+package import SQL
+package import Sealing
 
 /// Keeps a process's storage key as the folder and the database have it, while `keys rotate-storage` changes it, and
 /// says in the database which keys the process has.
-public struct StorageKeyFollower: Sendable {
+package struct StorageKeyFollower: Sendable {
   /// How often the file and the database are looked at.
   private static let interval = Duration.seconds(2)
   /// How many times that is between two signs of life.
@@ -22,7 +22,7 @@ public struct StorageKeyFollower: Sendable {
   /// - Parameters:
   ///   - writes: for how long writes may be under way that were sealed before.
   ///   - logger: nil in a command, which is over before anybody would read it.
-  public init(
+  package init(
     directory: String, database: any Database, storageKey: StorageKey,
     writes: Duration = StorageKeyRotation.Patience().writes, logger: Logger? = nil
   ) {
@@ -36,7 +36,7 @@ public struct StorageKeyFollower: Sendable {
   /// Says which keys this process has, before it seals anything.
   ///
   /// - Throws: `StorageSeal.WrongKey`, or the database's own error.
-  public func begin() async throws {
+  package func begin() async throws {
     let holders = StorageKeyHolders(database)
     if try await holders.join(process, storageKey) { return }
     // The key may have changed since the file was read.
@@ -50,7 +50,7 @@ public struct StorageKeyFollower: Sendable {
   }
 
   /// Follows until its task is cancelled.
-  public func run() async {
+  package func run() async {
     var state = State()
     while !Task.isCancelled {
       await step(&state)

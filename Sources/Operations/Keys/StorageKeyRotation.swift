@@ -1,6 +1,6 @@
-public import Registrations
-public import SQL
-public import Sealing
+package import Registrations
+package import SQL
+package import Sealing
 
 /// Puts a new key in the place of the one in `storage.key`, while services run.
 ///
@@ -8,16 +8,16 @@ public import Sealing
 /// the database must have it, then the database says that it seals, then what is there is sealed anew, and only when
 /// nothing is left does the old one go. Killed at any moment it goes on where it was: the file and the database say where.
 /// The key of the hashes stays.
-public struct StorageKeyRotation: Sendable {
+package struct StorageKeyRotation: Sendable {
   /// What the operator may have to do something about.
-  public enum Failure: Error, CustomStringConvertible {
+  package enum Failure: Error, CustomStringConvertible {
     /// Another rotation goes on.
     case underWay
     /// The file in the folder is not the one of this database.
     case foreignFile
 
     /// A sentence for the operator.
-    public var description: String {
+    package var description: String {
       switch self {
       case .underWay: "another keys rotate-storage is under way"
       case .foreignFile: "storage.key is not the one that this database was sealed with"
@@ -26,14 +26,14 @@ public struct StorageKeyRotation: Sendable {
   }
 
   /// How long things take.
-  public struct Patience: Sendable {
+  package struct Patience: Sendable {
     /// After which a process that shows no sign of life is no more.
-    public var silence = Duration.seconds(120)
+    package var silence = Duration.seconds(120)
     /// For which writes may be under way that were sealed before.
-    public var writes = Duration.seconds(90)
+    package var writes = Duration.seconds(90)
 
     /// The usual.
-    public init() {}
+    package init() {}
   }
 
   private static let interval = Duration.milliseconds(500)
@@ -48,7 +48,7 @@ public struct StorageKeyRotation: Sendable {
   /// - Parameters:
   ///   - lease: lets one rotation at a time.
   ///   - report: gets what is done, in sentences.
-  public init(
+  package init(
     directory: String, database: any Database, storageKey: StorageKey, lease: MaintenanceLease,
     patience: Patience = Patience(), report: @escaping @Sendable (String) -> Void
   ) {
@@ -63,7 +63,7 @@ public struct StorageKeyRotation: Sendable {
   /// Does what is left to do.
   ///
   /// - Returns: what was sealed anew.
-  public func run() async throws -> Resealing.Count {
+  package func run() async throws -> Resealing.Count {
     try await begin()
     var file = try KeyFolder.storageKeyFile(in: directory)
     if file.ids.count == 1 {

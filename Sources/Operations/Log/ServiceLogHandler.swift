@@ -1,10 +1,10 @@
 internal import Foundation
-public import Logging
+package import Logging
 internal import Synchronization
 internal import Wire
 
 /// How log lines look.
-public enum LogFormat: String, Sendable, CaseIterable {
+package enum LogFormat: String, Sendable, CaseIterable {
   /// For people: time, level, message, `name=value`.
   case text
   /// For machines: one JSON object per line.
@@ -12,7 +12,7 @@ public enum LogFormat: String, Sendable, CaseIterable {
 }
 
 /// Sends every logger's lines to standard error. Once per process.
-public func bootstrapLogging(level: Logger.Level, format: LogFormat) {
+package func bootstrapLogging(level: Logger.Level, format: LogFormat) {
   LoggingSystem.bootstrap { _ in ServiceLogHandler(level: level, format: format) }
 }
 

@@ -1,7 +1,7 @@
-public import Foundation
-public import Logging
-public import Metrics
-public import Registrations
+package import Foundation
+package import Logging
+package import Metrics
+package import Registrations
 internal import Sealing
 
 /// What is done now and then, without anybody asking: expired registrations go
@@ -10,7 +10,7 @@ internal import Sealing
 /// nobody has let in, old events, and legacy registrations of devices that have moved on, what is held back
 /// against registrations that are gone, and the registrations are counted, for the metrics and for `migrate status`.
 /// What earlier versions have sealed is sealed anew.
-public struct Housekeeping: Sendable {
+package struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
   /// Stretches of legacy registrations that are swept at a time: a hundred thousand rows.
@@ -42,7 +42,7 @@ public struct Housekeeping: Sendable {
   /// Prepares the work.
   ///
   /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
-  public init(
+  package init(
     registrations: E2EERegistrations, legacy: LegacyRegistrations, nextcloud: NextcloudDevices,
     book: RegistrationBook, devices: Devices, notifications: NextcloudNotifications,
     loginFlows: NextcloudLoginFlows,
@@ -73,7 +73,7 @@ public struct Housekeeping: Sendable {
   }
 
   /// Works once a minute until its task is cancelled.
-  public func run() async {
+  package func run() async {
     var round = Round()
     while !Task.isCancelled {
       do {

@@ -1,8 +1,8 @@
 internal import Metrics
-public import SQL
+package import SQL
 
 /// Durations of the database's operations, as ``SQL/DatabaseObserver`` sees them.
-public struct DatabaseMetrics: Sendable {
+package struct DatabaseMetrics: Sendable {
   private let read = Timer(
     label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "read")])
   private let write = Timer(
@@ -11,10 +11,10 @@ public struct DatabaseMetrics: Sendable {
     label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "commit")])
 
   /// Handles of the process's metrics system.
-  public init() {}
+  package init() {}
 
   /// Records one operation.
-  public func observe(_ operation: DatabaseOperation, _ duration: Duration) {
+  package func observe(_ operation: DatabaseOperation, _ duration: Duration) {
     switch operation {
     case .read: read.record(duration: duration)
     case .write: write.record(duration: duration)

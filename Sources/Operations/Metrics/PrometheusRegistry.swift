@@ -1,4 +1,4 @@
-public import CoreMetrics
+package import CoreMetrics
 internal import Synchronization
 
 /// Keeps the program's metrics and writes them in Prometheus' text format (version 0.0.4).
@@ -6,7 +6,7 @@ internal import Synchronization
 /// There is no backend of swift-metrics for Prometheus among the packages we may use; this is the
 /// part of one that we need. Labels come from closed lists, so the number of series is bounded; a
 /// series, once made, stays.
-public final class PrometheusRegistry: MetricsFactory {
+package final class PrometheusRegistry: MetricsFactory {
   /// What kind of metric a name is.
   enum Kind: String {
     case counter, gauge, histogram
@@ -22,23 +22,23 @@ public final class PrometheusRegistry: MetricsFactory {
   private let collectors = Mutex<[Collector]>([])
 
   /// A registry without metrics.
-  public init() {}
+  package init() {}
 
   /// The registry of this process, which everything reports to after ``bootstrap()``.
-  public static let shared = PrometheusRegistry()
+  package static let shared = PrometheusRegistry()
 
   /// Makes ``shared`` the backend of swift-metrics. Once per process, before any metric is made.
-  public static func bootstrap() {
+  package static func bootstrap() {
     MetricsSystem.bootstrap(shared)
   }
 
   /// A value read when somebody looks, with its labels.
-  public struct Sample: Sendable {
+  package struct Sample: Sendable {
     let labels: [(String, String)]
     let value: Double
 
     /// A sample.
-    public init(_ value: Double, labels: [(String, String)] = []) {
+    package init(_ value: Double, labels: [(String, String)] = []) {
       self.value = value
       self.labels = labels
     }
@@ -54,12 +54,12 @@ public final class PrometheusRegistry: MetricsFactory {
 
   /// Adds gauges whose values are read when somebody looks. Those that cannot be read, or not soon, are left out:
   /// an old or an invented value would hide that something is wrong.
-  public func gauges(_ name: String, _ collect: @escaping @Sendable () async throws -> [Sample]) {
+  package func gauges(_ name: String, _ collect: @escaping @Sendable () async throws -> [Sample]) {
     collectors.withLock { $0.append(Collector(name: name, samples: Probe { try? await collect() })) }
   }
 
   /// Everything, as Prometheus reads it.
-  public func text() async -> String {
+  package func text() async -> String {
     var output = ""
     let families = families.withLock { $0 }.sorted { $0.key < $1.key }
     for (name, family) in families {
@@ -114,24 +114,24 @@ public final class PrometheusRegistry: MetricsFactory {
 
 extension PrometheusRegistry {
   /// A count that only grows.
-  public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+  package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
     metric(label, dimensions, .counter) { PrometheusCounter() }
   }
 
   /// A sum that only grows.
-  public func makeFloatingPointCounter(
+  package func makeFloatingPointCounter(
     label: String, dimensions: [(String, String)]
   ) -> any FloatingPointCounterHandler {
     metric(label, dimensions, .counter) { PrometheusGauge() }
   }
 
   /// A value that goes up and down.
-  public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+  package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
     metric(label, dimensions, .gauge) { PrometheusGauge() }
   }
 
   /// A value that goes up and down, or, aggregated, a distribution of them.
-  public func makeRecorder(
+  package func makeRecorder(
     label: String, dimensions: [(String, String)], aggregate: Bool
   ) -> any RecorderHandler {
     aggregate
@@ -140,20 +140,20 @@ extension PrometheusRegistry {
   }
 
   /// A distribution of durations, in seconds.
-  public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+  package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
     metric(label, dimensions, .histogram) { PrometheusHistogram() }
   }
 
   // A series that disappears and comes back at zero would look like a restart: none ever goes.
 
   /// Does nothing.
-  public func destroyCounter(_ handler: any CounterHandler) {}
+  package func destroyCounter(_ handler: any CounterHandler) {}
   /// Does nothing.
-  public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
+  package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
   /// Does nothing.
-  public func destroyMeter(_ handler: any MeterHandler) {}
+  package func destroyMeter(_ handler: any MeterHandler) {}
   /// Does nothing.
-  public func destroyRecorder(_ handler: any RecorderHandler) {}
+  package func destroyRecorder(_ handler: any RecorderHandler) {}
   /// Does nothing.
-  public func destroyTimer(_ handler: any TimerHandler) {}
+  package func destroyTimer(_ handler: any TimerHandler) {}
 }

@@ -1,63 +1,63 @@
-public import Foundation
+package import Foundation
 internal import SQL
 
 extension MigrationStatus {
   /// All there is to tell.
-  public struct Report: Sendable, Hashable {
+  package struct Report: Sendable, Hashable {
     /// Servers that have or had devices, by hostname.
-    public let servers: [ServerDevices]
+    package let servers: [ServerDevices]
     /// Of all servers together, by day; the last one is today.
-    public let history: [Day]
+    package let history: [Day]
     /// What is still to be told to the bouncer.
-    public let cleanup: Cleanup
+    package let cleanup: Cleanup
   }
 
   /// A server's devices.
-  public struct ServerDevices: Sendable, Hashable {
+  package struct ServerDevices: Sendable, Hashable {
     /// Its `zulip_org_id`.
-    public let uuid: String
+    package let uuid: String
     /// Its hostname.
-    public let hostname: String
+    package let hostname: String
     /// All of them.
-    public let devices: Devices
+    package let devices: Devices
     /// Its realms, by host.
-    public let realms: [RealmDevices]
+    package let realms: [RealmDevices]
   }
 
   /// A realm's devices.
-  public struct RealmDevices: Sendable, Hashable {
+  package struct RealmDevices: Sendable, Hashable {
     /// Its id; nil for legacy devices of which no realm is known yet.
-    public let uuid: String?
+    package let uuid: String?
     /// Its host.
-    public let host: String?
+    package let host: String?
     /// Its name.
-    public let name: String?
+    package let name: String?
     /// Now.
-    public let devices: Devices
+    package let devices: Devices
     /// On days on which they changed, and today.
-    public let history: [Day]
+    package let history: [Day]
   }
 
   /// Devices at the end of a day.
-  public struct Day: Sendable, Hashable {
+  package struct Day: Sendable, Hashable {
     /// The day: its begin in UTC.
-    public let date: Date
+    package let date: Date
     /// The devices.
-    public let devices: Devices
+    package let devices: Devices
   }
 
   /// Legacy tokens that the built-in chat-server side has removed and the bouncer does not know of yet.
-  public struct Cleanup: Sendable, Hashable {
+  package struct Cleanup: Sendable, Hashable {
     /// How many calls of the bouncer are outstanding.
-    public let outstanding: Int64
+    package let outstanding: Int64
     /// Since when the oldest has been.
-    public let oldestAt: Date?
+    package let oldestAt: Date?
     /// Why the bouncer did not take one the last time.
-    public let lastFailure: String?
+    package let lastFailure: String?
   }
 
   /// The present state and its history. Reads every registration.
-  public func report() async throws -> Report {
+  package func report() async throws -> Report {
     let present = try await present()
     let history = try await history(with: present)
     return Report(

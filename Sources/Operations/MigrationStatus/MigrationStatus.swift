@@ -1,9 +1,9 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 
 /// How far the devices have come on their way from legacy to E2EE registrations, now and over time, and
 /// what is left to clean up after them (`Documentation/Decisions` 0009).
-public struct MigrationStatus: Sendable {
+package struct MigrationStatus: Sendable {
   /// How long changes are kept by the day. Of each realm the last one before that stays, too.
   private static let keptDays: Int64 = 800
 
@@ -11,23 +11,23 @@ public struct MigrationStatus: Sendable {
   private let now: @Sendable () -> Date
 
   /// The state of `database`.
-  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.now = now
   }
 
   /// Devices at one moment.
-  public struct Devices: Sendable, Hashable {
+  package struct Devices: Sendable, Hashable {
     /// Devices with legacy registrations, however many users each has.
-    public var legacy: Int64 = 0
+    package var legacy: Int64 = 0
     /// Live E2EE registrations.
-    public var e2ee: Int64 = 0
+    package var e2ee: Int64 = 0
 
     /// None.
-    public init() {}
+    package init() {}
 
     /// So many.
-    public init(legacy: Int64, e2ee: Int64) {
+    package init(legacy: Int64, e2ee: Int64) {
       self.legacy = legacy
       self.e2ee = e2ee
     }
@@ -49,7 +49,7 @@ public struct MigrationStatus: Sendable {
 
   /// Writes the present numbers down as today's, for realms whose numbers have changed since they were
   /// written down last. Called once an hour or so, on one node; reads every registration.
-  public func record() async throws {
+  package func record() async throws {
     let today = today
     let present = try await present()
     let known = try await latest()

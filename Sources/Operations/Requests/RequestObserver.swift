@@ -1,27 +1,27 @@
 internal import HTTPTypes
-public import Hummingbird
-public import Logging
-public import Metrics
+package import Hummingbird
+package import Logging
+package import Metrics
 internal import Synchronization
-public import Wire
+package import Wire
 
 /// Counts and logs requests by the route that served them: never a path's own words, a query, a
 /// header or a body.
-public struct RequestObserver: RouterMiddleware {
+package struct RequestObserver: RouterMiddleware {
   /// The context it reads.
-  public typealias Context = WireContext
+  package typealias Context = WireContext
 
   private let metrics: RequestMetrics
   private let level: Logger.Level
 
   /// Reports to the metrics and to the request's logger, to that with a line of this level.
-  public init(level: Logger.Level = .info, factory: any MetricsFactory = MetricsSystem.factory) {
+  package init(level: Logger.Level = .info, factory: any MetricsFactory = MetricsSystem.factory) {
     self.level = level
     metrics = RequestMetrics(factory: factory)
   }
 
   /// Answers a request through the rest of the chain, whose errors have become answers.
-  public func handle(
+  package func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     let start = ContinuousClock.now

@@ -2,19 +2,19 @@ internal import Foundation
 
 /// The listening sockets that systemd has opened for this process and keeps open while it is restarted, so
 /// that whoever connects meanwhile waits instead of being refused (sd_listen_fds(3)).
-public struct PassedSockets: Sendable, Hashable {
+package struct PassedSockets: Sendable, Hashable {
   /// The descriptor of the public listener's socket, if it was passed.
-  public private(set) var `public`: CInt?
+  package private(set) var `public`: CInt?
   /// The descriptor of the operator's listener's socket, if it was passed.
-  public private(set) var admin: CInt?
+  package private(set) var admin: CInt?
 
   /// No sockets: both listeners open their own.
-  public init() {}
+  package init() {}
 
   /// Takes the sockets that were passed to this process, which nobody finds in the environment afterwards.
   ///
   /// - Throws: ``ConfigurationError`` if something else was passed than the two listeners can use.
-  public static func take() throws(ConfigurationError) -> PassedSockets {
+  package static func take() throws(ConfigurationError) -> PassedSockets {
     let environment = ProcessInfo.processInfo.environment
     for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(name) }
     let sockets = try PassedSockets(environment: environment, processID: getpid())

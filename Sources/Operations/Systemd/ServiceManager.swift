@@ -1,9 +1,9 @@
 internal import Foundation
 
 /// The service manager that has started this process and wants to hear how it fares (sd_notify(3)).
-public final class ServiceManager: Sendable {
+package final class ServiceManager: Sendable {
   /// What it is told.
-  public enum Message: String, Sendable {
+  package enum Message: String, Sendable {
     /// Requests are taken and answered.
     case ready = "READY=1"
     /// The shutdown has begun.
@@ -13,7 +13,7 @@ public final class ServiceManager: Sendable {
   }
 
   /// How often it wants to hear that the process is alive: half of the time after which it ends it; nil if never.
-  public let watchdogInterval: Duration?
+  package let watchdogInterval: Duration?
   private let descriptor: CInt
   /// A `sockaddr_un`, as long as it has to be.
   private let address: [UInt8]
@@ -21,7 +21,7 @@ public final class ServiceManager: Sendable {
   /// The one that the environment names, where nobody finds it afterwards; nil if there is none.
   ///
   /// - Throws: ``ConfigurationError`` if its address is none.
-  public static func take() throws(ConfigurationError) -> ServiceManager? {
+  package static func take() throws(ConfigurationError) -> ServiceManager? {
     let environment = ProcessInfo.processInfo.environment
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] { unsetenv(name) }
     return try ServiceManager(environment: environment, processID: getpid())
@@ -55,7 +55,7 @@ public final class ServiceManager: Sendable {
 
   /// Tells it; false if it does not listen.
   @discardableResult
-  public func tell(_ message: Message) -> Bool {
+  package func tell(_ message: Message) -> Bool {
     let bytes = Array(message.rawValue.utf8)
     return address.withUnsafeBytes { address in
       sendto(

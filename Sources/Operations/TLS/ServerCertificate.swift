@@ -1,12 +1,12 @@
-public import Foundation
-public import Logging
-public import NIOSSL
+package import Foundation
+package import Logging
+package import NIOSSL
 internal import Synchronization
 
 /// The certificate of the public listener. It is taken up again when its files change, for the connections that come
 /// from then on; those that are open go on with what they began with. A pair that cannot be used, as one of which only
 /// the first file has been replaced, leaves in force what was there.
-public final class ServerCertificate: Sendable {
+package final class ServerCertificate: Sendable {
   private struct State {
     var signature: [FileAttributes?]
     var context: NIOSSLContext
@@ -24,7 +24,7 @@ public final class ServerCertificate: Sendable {
   private let reloading = Mutex(())
 
   /// - Throws: ``ConfigurationError`` that names the key to mend.
-  public init(_ files: Configuration.TLS, logger: Logger) throws(ConfigurationError) {
+  package init(_ files: Configuration.TLS, logger: Logger) throws(ConfigurationError) {
     self.files = files
     self.logger = logger
     let signature = Self.signature(of: files)
@@ -32,16 +32,16 @@ public final class ServerCertificate: Sendable {
   }
 
   /// What the next connection begins with.
-  public var context: NIOSSLContext { state.withLock { $0.context } }
+  package var context: NIOSSLContext { state.withLock { $0.context } }
 
   /// When the one in use ends.
-  public var end: Date { state.withLock { $0.end } }
+  package var end: Date { state.withLock { $0.end } }
 
   /// What is wrong with the files as they are now.
-  public var problem: String? { state.withLock { $0.problem } }
+  package var problem: String? { state.withLock { $0.problem } }
 
   /// Takes up what has changed.
-  public func reload() {
+  package func reload() {
     reloading.withLock { _ in
       let signature = Self.signature(of: files)
       let before = state.withLock { $0 }
@@ -74,7 +74,7 @@ public final class ServerCertificate: Sendable {
   }
 
   /// Looks at the files every two seconds, until its task is cancelled.
-  public func run() async {
+  package func run() async {
     while (try? await Task.sleep(for: Self.interval)) != nil { reload() }
   }
 }

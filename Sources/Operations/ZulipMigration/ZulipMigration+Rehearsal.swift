@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 internal import Migrations
-public import SQL
-public import Sealing
+package import SQL
+package import Sealing
 
 extension ZulipMigration {
   /// Runs `body` with a migration into a database that is thrown away afterwards: the same work and the
@@ -11,7 +11,7 @@ extension ZulipMigration {
   /// shows as rows that are already there.
   ///
   /// - Parameter target: nil if there is none yet.
-  public static func rehearse<Result>(
+  package static func rehearse<Result>(
     target: (any Database)?, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
     _ body: (ZulipMigration) async throws -> Result
   ) async throws -> Result {

@@ -7,7 +7,7 @@ extension ZulipMigration {
   /// - Returns: how many there are.
   /// - Throws: ``ZulipSourceError`` if the file cannot be written, or the database's error.
   @discardableResult
-  public func writeRejects(to path: String) async throws -> Int {
+  package func writeRejects(to path: String) async throws -> Int {
     let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     // A file that was there keeps its mode otherwise.
     guard file >= 0, fchmod(file, 0o600) == 0 else {

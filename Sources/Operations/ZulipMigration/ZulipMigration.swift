@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 internal import Registrations
-public import SQL
-public import Sealing
+package import SQL
+package import Sealing
 
 /// Brings servers, realms and registrations in from an existing Zulip bouncer.
 ///
@@ -13,15 +13,15 @@ public import Sealing
 ///
 /// What is here is never overwritten, so a run over a source that was brought in already changes nothing;
 /// it brings what came since.
-public struct ZulipMigration: Sendable {
+package struct ZulipMigration: Sendable {
   /// How far it is.
-  public struct Progress: Sendable, Hashable {
+  package struct Progress: Sendable, Hashable {
     /// What is being read.
-    public let table: ZulipTable
+    package let table: ZulipTable
     /// Rows of it that are done.
-    public let rows: Int
+    package let rows: Int
     /// How much of what this start has to do is done, from 0 to 1.
-    public let share: Double
+    package let share: Double
   }
 
   /// Rows in a transaction.
@@ -34,7 +34,7 @@ public struct ZulipMigration: Sendable {
   private let now: @Sendable () -> Date
 
   /// A migration into `database`, whose secrets are sealed under `storageKey`.
-  public init(
+  package init(
     database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() }
   ) {
     self.init(database: database, storageKey: storageKey, now: now, batch: Self.batch)
@@ -53,7 +53,7 @@ public struct ZulipMigration: Sendable {
   ///
   /// - Throws: ``ZulipSourceError``, or a database's error. What has been brought in stays, and another
   ///   run goes on.
-  public func run(
+  package func run(
     from source: ZulipSource, progress: @escaping @Sendable (Progress) -> Void = { _ in }
   ) async throws -> MigrationReport {
     try await source.open { origin in try await run(from: origin, progress) }

@@ -1,8 +1,8 @@
 internal import Foundation
-public import SQL
+package import SQL
 
 /// Where a migration reads from.
-public enum ZulipSource: Sendable {
+package enum ZulipSource: Sendable {
   /// The database of a Zulip server.
   case database(DatabaseURL)
   /// A folder of CSV files named after the tables, with headers.
@@ -11,7 +11,7 @@ public enum ZulipSource: Sendable {
   /// A `postgres://` URL, or else the path of a folder.
   ///
   /// - Throws: ``ZulipSourceError`` if it is neither.
-  public init(_ text: String) throws(ZulipSourceError) {
+  package init(_ text: String) throws(ZulipSourceError) {
     guard text.contains("://") else {
       var isFolder: ObjCBool = false
       guard FileManager.default.fileExists(atPath: text, isDirectory: &isFolder), isFolder.boolValue else {

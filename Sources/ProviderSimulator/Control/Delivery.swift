@@ -1,41 +1,41 @@
-public import Foundation
+package import Foundation
 import NIOCore
 
 /// A notification as it reached the simulator.
-public struct Delivery: Sendable {
+package struct Delivery: Sendable {
   /// Which of the two services it was meant for.
-  public enum Provider: String, Sendable, CaseIterable {
+  package enum Provider: String, Sendable, CaseIterable {
     case apns, fcm
   }
 
   /// Its place in the order of arrival, from 1; refused ones are counted in.
-  public internal(set) var sequence = 0
+  package internal(set) var sequence = 0
   /// Apple's service or Google's.
-  public let provider: Provider
+  package let provider: Provider
   /// The device token (APNs: as in the path) or registration token.
-  public let token: String
+  package let token: String
   /// APNs: `apns-topic`. FCM: the project id.
-  public let target: String
+  package let target: String
   /// The request's header fields in their order, names in lower case, without pseudo-headers and `authorization`.
-  public let headers: [(name: String, value: String)]
+  package let headers: [(name: String, value: String)]
   /// When it had arrived whole.
-  public let receivedAt: Date
+  package let receivedAt: Date
   /// The HTTP status of the answer.
-  public let status: Int
+  package let status: Int
   /// The reason (APNs) or error code (FCM) of a refusal.
-  public let reason: String?
+  package let reason: String?
   /// The answer's `apns-id`, or FCM's message name.
-  public let id: String
+  package let id: String
   let body: ByteBuffer
 
   /// Whether it was answered with 200.
-  public var accepted: Bool { status == 200 }
+  package var accepted: Bool { status == 200 }
 
   /// The request's body: what APNs hands to the app, or FCM's `{"message": {...}}`.
-  public var payload: Data { Data(body.readableBytesView) }
+  package var payload: Data { Data(body.readableBytesView) }
 
   /// The value of a header field; `name` in lower case.
-  public func header(_ name: String) -> String? {
+  package func header(_ name: String) -> String? {
     headers.first { $0.name == name }?.value
   }
 }

@@ -1,56 +1,56 @@
 /// What the simulator does wrong on purpose.
-public struct Faults: Sendable, Equatable {
+package struct Faults: Sendable, Equatable {
   /// On the APNs listener.
-  public var apns = ProviderFaults()
+  package var apns = ProviderFaults()
   /// On FCM's `messages:send`.
-  public var fcm = ProviderFaults()
+  package var fcm = ProviderFaults()
   /// Milliseconds before each answer of the OAuth endpoint.
-  public var oauthLatencyMilliseconds = 0
+  package var oauthLatencyMilliseconds = 0
   /// The OAuth endpoint answers with this instead.
-  public var oauthStatus: Int?
+  package var oauthStatus: Int?
   /// Keep notifications for reading; false only counts them, for long runs.
-  public var record = true
+  package var record = true
 
   /// No faults.
-  public init() {}
+  package init() {}
 }
 
 /// Faults of one provider. `every` counts that provider's requests: every Nth is hit.
-public struct ProviderFaults: Sendable, Equatable {
+package struct ProviderFaults: Sendable, Equatable {
   /// Closes each connection: at once for APNs, at the first push for FCM, whose port also serves the control calls.
-  public var outage = false
+  package var outage = false
   /// Milliseconds before each answer.
-  public var latencyMilliseconds = 0
+  package var latencyMilliseconds = 0
   /// GOAWAY after this many requests of a connection, which is then closed (HTTP/1.1: `Connection: close`).
-  public var goAwayEvery: Int?
+  package var goAwayEvery: Int?
   /// RST_STREAM instead of an answer; the notification is not taken.
-  public var resetEvery: Int?
+  package var resetEvery: Int?
   /// The error code of that RST_STREAM.
-  public var resetCode = ResetCode.refusedStream
+  package var resetCode = ResetCode.refusedStream
   /// Closes the connection instead of answering; the notification is not taken.
-  public var dropEvery: Int?
+  package var dropEvery: Int?
   /// Takes the notification, then closes the connection instead of answering.
-  public var loseAnswerEvery: Int?
+  package var loseAnswerEvery: Int?
   /// No answer to this request, ever.
-  public var neverAnswerEvery: Int?
+  package var neverAnswerEvery: Int?
   /// From this request on the connection stays open but reads nothing more, not even a PING: the peer has vanished.
-  public var freezeEvery: Int?
+  package var freezeEvery: Int?
   /// An error instead of the true answer.
-  public var status: Int?
+  package var status: Int?
   /// The APNs reason or FCM error code of that error; nil is the usual one.
-  public var reason: String?
+  package var reason: String?
   /// Which requests get that error.
-  public var every = 1
+  package var every = 1
   /// `Retry-After` of that error: seconds, or an HTTP-date (RFC 9110 10.2.3).
-  public var retryAfter: String?
+  package var retryAfter: String?
   /// Errors have an HTML body, as from a proxy or an edge server in between.
-  public var html = false
+  package var html = false
 
   /// No faults.
-  public init() {}
+  package init() {}
 
   /// RFC 9113 7: what a RST_STREAM says.
-  public enum ResetCode: String, Sendable, CaseIterable {
+  package enum ResetCode: String, Sendable, CaseIterable {
     /// Not processed: safe to send again.
     case refusedStream = "REFUSED_STREAM"
     case internalError = "INTERNAL_ERROR"

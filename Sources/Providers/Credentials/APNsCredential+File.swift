@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 import JWTKit
 
 extension APNsCredential {
@@ -8,7 +8,7 @@ extension APNsCredential {
   ///   - name: the file's stem.
   ///   - json: what the file holds.
   ///   - directory: the folder it lies in, where `key_file` is too.
-  public init(name: String, json: Data, directory: URL) throws(CredentialError) {
+  package init(name: String, json: Data, directory: URL) throws(CredentialError) {
     let file = try CredentialFile(name: name, json: json)
     let keyID = try Self.identifier("key_id", in: file)
     let teamID = try Self.identifier("team_id", in: file)

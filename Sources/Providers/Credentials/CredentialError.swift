@@ -1,7 +1,7 @@
 /// What is wrong with a credential's file. Says what to mend and never shows key material.
-public struct CredentialError: Error, Sendable, Hashable, CustomStringConvertible {
+package struct CredentialError: Error, Sendable, Hashable, CustomStringConvertible {
   /// What kind of fault.
-  public enum Code: String, Sendable, Hashable {
+  package enum Code: String, Sendable, Hashable {
     /// The file is not a JSON object.
     case notJSON
     /// A field is missing or has the wrong type.
@@ -15,16 +15,16 @@ public struct CredentialError: Error, Sendable, Hashable, CustomStringConvertibl
   }
 
   /// What kind of fault.
-  public let code: Code
+  package let code: Code
   /// The credential's name: its file's stem.
-  public let credential: String
+  package let credential: String
   /// The field it is about, if it is about one.
-  public let field: String?
+  package let field: String?
   /// What to do.
-  public let advice: String
+  package let advice: String
 
   /// For people: the credential, the field, what to do.
-  public var description: String {
+  package var description: String {
     [credential, field].compactMap { $0 }.joined(separator: ", ") + ": " + advice
   }
 }

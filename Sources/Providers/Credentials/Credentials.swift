@@ -1,27 +1,27 @@
-public import Foundation
+package import Foundation
 
 /// A token-signing key of Apple's: `Keys/apns/*.json` with the `.p8` file it names.
-public struct APNsCredential: Sendable, Hashable {
+package struct APNsCredential: Sendable, Hashable {
   /// Where the topic's tokens come from: an app from the App Store or TestFlight, or one run from Xcode.
-  public enum Environment: String, Sendable, Hashable {
+  package enum Environment: String, Sendable, Hashable {
     case production, sandbox
   }
 
   /// The file's stem: what `/readyz` and the metrics call it.
-  public var name: String
+  package var name: String
   /// The key's id, ten characters.
-  public var keyID: String
+  package var keyID: String
   /// The developer team's id, ten characters.
-  public var teamID: String
+  package var teamID: String
   /// The private key, PKCS #8 in PEM.
-  public var privateKey: String
+  package var privateKey: String
   /// The bundle ids that this key serves.
-  public var topics: [String]
+  package var topics: [String]
   /// Apple's environment.
-  public var environment: Environment
+  package var environment: Environment
 
   /// A credential by its parts.
-  public init(
+  package init(
     name: String, keyID: String, teamID: String, privateKey: String, topics: [String],
     environment: Environment
   ) {
@@ -35,22 +35,22 @@ public struct APNsCredential: Sendable, Hashable {
 }
 
 /// A Google service account: `Keys/fcm/*.json`.
-public struct FCMCredential: Sendable, Hashable {
+package struct FCMCredential: Sendable, Hashable {
   /// The file's stem: what `/readyz` and the metrics call it.
-  public var name: String
+  package var name: String
   /// The Firebase project id.
-  public var projectID: String
+  package var projectID: String
   /// The service account's address, `iss` of the assertion.
-  public var clientEmail: String
+  package var clientEmail: String
   /// The id of the private key, `kid` of the assertion.
-  public var privateKeyID: String
+  package var privateKeyID: String
   /// The RSA key, PKCS #8 in PEM.
-  public var privateKey: String
+  package var privateKey: String
   /// Google's OAuth endpoint, `aud` of the assertion.
-  public var tokenURI: URL
+  package var tokenURI: URL
 
   /// A credential by its parts.
-  public init(
+  package init(
     name: String, projectID: String, clientEmail: String, privateKeyID: String, privateKey: String,
     tokenURI: URL
   ) {
@@ -64,16 +64,16 @@ public struct FCMCredential: Sendable, Hashable {
 }
 
 /// All credentials in use at a moment.
-public struct Credentials: Sendable, Hashable {
+package struct Credentials: Sendable, Hashable {
   /// Apple keys; a topic belongs to the first that lists it.
-  public var apns: [APNsCredential]
+  package var apns: [APNsCredential]
   /// Service accounts, one per project.
-  public var fcm: [FCMCredential]
+  package var fcm: [FCMCredential]
   /// The project of messages that name none.
-  public var defaultProject: String?
+  package var defaultProject: String?
 
   /// A set of credentials.
-  public init(apns: [APNsCredential] = [], fcm: [FCMCredential] = [], defaultProject: String? = nil) {
+  package init(apns: [APNsCredential] = [], fcm: [FCMCredential] = [], defaultProject: String? = nil) {
     self.apns = apns
     self.fcm = fcm
     self.defaultProject = defaultProject

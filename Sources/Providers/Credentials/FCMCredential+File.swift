@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 import JWTKit
 
 extension FCMCredential {
@@ -7,7 +7,7 @@ extension FCMCredential {
   /// - Parameters:
   ///   - name: the file's stem.
   ///   - json: what the file holds.
-  public init(name: String, json: Data) throws(CredentialError) {
+  package init(name: String, json: Data) throws(CredentialError) {
     let file = try CredentialFile(name: name, json: json)
     guard try file.word("type", example: "service_account") == "service_account" else {
       throw file.invalid("type", "this is not a service-account key: make one in the Firebase console")

@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 
 /// What an answer of APNs or FCM, or the lack of one, means for a notification and its token.
 ///
 /// Nothing else in the program looks at a provider's status code. The rules stand in
 /// `Documentation/Providers.md`; the mapping is a pure function per provider.
-public enum Outcome: Sendable, Hashable {
+package enum Outcome: Sendable, Hashable {
   /// The provider accepted it under this id (`apns-id`, or FCM's message name).
   case delivered(id: String)
   /// The token is no longer valid; `since` is when APNs last confirmed that, where it says so.
@@ -19,7 +19,7 @@ public enum Outcome: Sendable, Hashable {
   case misconfigured(Reason)
 
   /// Why; nil for what was delivered.
-  public var reason: Reason? {
+  package var reason: Reason? {
     switch self {
     case .delivered: nil
     case .dead(let reason, _), .retry(let reason, _): reason
@@ -28,7 +28,7 @@ public enum Outcome: Sendable, Hashable {
   }
 
   /// Whether APNs said that it is out of order, or somebody in between did of a provider: 5xx.
-  public var isOutage: Bool {
+  package var isOutage: Bool {
     guard case .retry(let reason, _) = self else { return false }
     return Reason.outages.contains(reason)
   }
@@ -41,7 +41,7 @@ public enum Outcome: Sendable, Hashable {
   }
 
   /// The name of the case, as metrics label it.
-  public var label: String {
+  package var label: String {
     switch self {
     case .delivered: "delivered"
     case .dead: "dead"

@@ -1,7 +1,7 @@
 /// Why an outcome is what it is: the provider's own name for it (`BadDeviceToken`,
 /// `UNREGISTERED`) or one of ours (`timeout`, `connectionLost`). A closed list, so that it can
 /// label a metric; a name nobody knows becomes ``unknown``.
-public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConvertible {
+package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConvertible {
   // APNs: about the token.
   case badDeviceToken = "BadDeviceToken"
   case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
@@ -106,7 +106,7 @@ public enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConver
   static let outages: Set<Reason> = [.internalServerError, .serviceUnavailable, .shutdown, .serverError]
 
   /// The name.
-  public var description: String { rawValue }
+  package var description: String { rawValue }
 
   /// The provider's name for it, or ``unknown``. Our own names are not for providers to use.
   init(providerName: String) {

@@ -1,17 +1,17 @@
-public import Foundation
+package import Foundation
 import NIOCore
 
 /// A route as one loading of its credential made it: a key that has changed makes another way of the same route.
 /// What a route has proven belongs to the way that it was proven with, so that an answer to a request of an older
 /// key teaches nothing about the present one.
-public struct Way: Sendable {
+package struct Way: Sendable {
   /// Tells ways apart; never used again.
-  public typealias ID = UUID
+  package typealias ID = UUID
 
   /// Whose route it is.
-  public let route: Route
+  package let route: Route
   /// Its identity.
-  public let id = ID()
+  package let id = ID()
   let health = RouteHealth()
   private let sender: Senders.Sender
 
@@ -21,7 +21,7 @@ public struct Way: Sendable {
   }
 
   /// How it fares.
-  public var state: PushProviders.RouteState { health.state }
+  package var state: PushProviders.RouteState { health.state }
 
   /// Sends the push, and takes what becomes of it, or does not in time, into account.
   func attempt(

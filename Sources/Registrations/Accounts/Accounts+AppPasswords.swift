@@ -4,15 +4,15 @@ internal import Sealing
 
 extension Accounts {
   /// How many app passwords a user may have.
-  public static let maximumAppPasswords = 100
+  package static let maximumAppPasswords = 100
 
   /// Letters and digits in an app password, as many as Nextcloud's have.
-  public static let appPasswordLength = 72
+  package static let appPasswordLength = 72
 
   static let appPasswordPurpose = StorageKey.Purpose("app_passwords.password")
 
   /// Why a user gets no app password.
-  public enum AppPasswordRefusal: Error, Hashable {
+  package enum AppPasswordRefusal: Error, Hashable {
     /// The user has ``maximumAppPasswords``.
     case tooMany
     /// The user is gone.
@@ -23,7 +23,7 @@ extension Accounts {
   ///
   /// - Parameter user: the user's row.
   /// - Throws: ``AppPasswordRefusal``, or the database's own error.
-  public func addAppPassword(name: String, user: Int64) async throws -> (id: Int64, password: String) {
+  package func addAppPassword(name: String, user: Int64) async throws -> (id: Int64, password: String) {
     let new = newAppPassword()
     let id = try await database.write { try $0.insert(new, name: name, user: user) }
     return (id, new.password)
@@ -43,22 +43,22 @@ extension Accounts {
   }
 
   /// Removes an app password of a user; false if the user has none with this id.
-  public func removeAppPassword(_ id: Int64, user: Int64) async throws -> Bool {
+  package func removeAppPassword(_ id: Int64, user: Int64) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user))
     return try await database.write { try $0.run(statement) > 0 }
   }
 
   /// Who has signed in with an app password.
-  public struct AppPasswordLogin: Sendable {
+  package struct AppPasswordLogin: Sendable {
     /// The user whose it is.
-    public let user: User
+    package let user: User
     /// The password's id.
-    public let appPassword: Int64
+    package let appPassword: Int64
   }
 
   /// Whose app password this is.
-  public func login(appPassword: String) async throws -> AppPasswordLogin? {
+  package func login(appPassword: String) async throws -> AppPasswordLogin? {
     // By the password, which is unique: one user's username may be spelled like another's email.
     let statement = Statement(
       "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
@@ -69,7 +69,7 @@ extension Accounts {
   }
 
   /// The user whose app password this is, if `login` is its username or email, without regard to case.
-  public func authenticate(login: String, appPassword: String) async throws -> User? {
+  package func authenticate(login: String, appPassword: String) async throws -> User? {
     guard let found = try await self.login(appPassword: appPassword), found.user.answers(to: login) else {
       return nil
     }
@@ -79,7 +79,7 @@ extension Accounts {
 
 extension User {
   /// Whether this is its username or email, without regard to case.
-  public func answers(to login: String) -> Bool {
+  package func answers(to login: String) -> Bool {
     let login = login.lowercased()
     return [username, email].contains { $0.lowercased() == login }
   }

@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 internal import SQL
 internal import Sealing
 
@@ -7,7 +7,7 @@ extension Accounts {
   ///
   /// - Parameter requiresE2EE: nil leaves it as it is, which is false for a new one.
   /// - Returns: the realm, and what it was before; nil if it is new.
-  public func put(realm uuid: UUID, name: String, url: String, requiresE2EE: Bool?) async throws -> (
+  package func put(realm uuid: UUID, name: String, url: String, requiresE2EE: Bool?) async throws -> (
     realm: ChatRealm, before: ChatRealm?
   ) {
     let secret = storageKey.seal(
@@ -34,7 +34,7 @@ extension Accounts {
   }
 
   /// The realm with this UUID.
-  public func find(realm uuid: UUID) async throws -> ChatRealm? {
+  package func find(realm uuid: UUID) async throws -> ChatRealm? {
     try await database.read { try $0.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) } }
   }
 
@@ -43,13 +43,13 @@ extension Accounts {
   }
 
   /// Every realm, the oldest first.
-  public func realms() async throws -> [ChatRealm] {
+  package func realms() async throws -> [ChatRealm] {
     let statement = Statement("SELECT \(ChatRealm.columns) FROM realms ORDER BY id")
     return try await database.read { try $0.query(statement).map { try ChatRealm(row: $0) } }
   }
 
   /// What proves to a bouncer that the realm is ours.
-  public func ownerSecret(of realm: ChatRealm) async throws -> String {
+  package func ownerSecret(of realm: ChatRealm) async throws -> String {
     let statement = Statement("SELECT owner_secret FROM realms WHERE id = $1", .integer(realm.id))
     guard let sealed = try await database.read({ try $0.query(statement).first?.bytes(0) }),
       let secret = storageKey.openText(

@@ -2,7 +2,7 @@ internal import Foundation
 
 extension Accounts {
   /// Whether a text can be a realm's address: an `http` or `https` URL of at most 1024 bytes.
-  public static func isURL(_ text: String) -> Bool {
+  package static func isURL(_ text: String) -> Bool {
     guard text.utf8.count <= 1024, let url = URL(string: text, encodingInvalidCharacters: false),
       let scheme = url.scheme?.lowercased(), let host = url.host()
     else { return false }
@@ -11,7 +11,7 @@ extension Accounts {
 
   /// Whether a text can be a user's email: 3 to 254 characters around one `@`, without white space,
   /// control characters, and the colon that would end it in an `Authorization` header.
-  public static func isEmail(_ text: String) -> Bool {
+  package static func isEmail(_ text: String) -> Bool {
     let scalars = text.unicodeScalars
     return (3...254).contains(scalars.count) && scalars.first != "@" && scalars.last != "@"
       && scalars.count { $0 == "@" } == 1
@@ -20,7 +20,7 @@ extension Accounts {
 
   /// Whether a text can be a username: 1 to 254 characters of those that an email may have, but for `/`, which
   /// would end it in an address, and the names `.` and `..`, which would lead elsewhere there.
-  public static func isUsername(_ text: String) -> Bool {
+  package static func isUsername(_ text: String) -> Bool {
     let scalars = text.unicodeScalars
     return (1...254).contains(scalars.count) && scalars.allSatisfy(canBeInUsername)
       && !scalars.elementsEqual(".".unicodeScalars) && !scalars.elementsEqual("..".unicodeScalars)
@@ -41,18 +41,18 @@ extension Accounts {
   }
 
   /// Whether a text can be an API key: 32 ASCII letters and digits.
-  public static func isAPIKey(_ text: String) -> Bool {
+  package static func isAPIKey(_ text: String) -> Bool {
     text.utf8.count == apiKeyLength && text.utf8.allSatisfy(isAlphanumeric)
   }
 
   /// Whether a number can be a user's in the chat.
-  public static func isUserID(_ number: Int64) -> Bool {
+  package static func isUserID(_ number: Int64) -> Bool {
     (0...Int64(Int32.max)).contains(number)
   }
 
   /// Whether a text can stand where people read it: it has no control characters, of which U+0000
   /// cannot even be stored.
-  public static func isReadable(_ text: String) -> Bool {
+  package static func isReadable(_ text: String) -> Bool {
     !text.unicodeScalars.contains(where: isControl)
   }
 

@@ -1,21 +1,21 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 internal import Sealing
 
 extension Accounts {
   /// A user as it is to be.
-  public struct UserDescription: Sendable {
+  package struct UserDescription: Sendable {
     /// What it signs in with.
-    public var email: String
+    package var email: String
     /// nil keeps it, or makes one.
-    public var uuid: UUID?
+    package var uuid: UUID?
     /// 32 letters and digits; nil keeps it, or makes one.
-    public var apiKey: String?
+    package var apiKey: String?
     /// nil keeps it, or takes the email's local part, or the whole email where another user has that.
-    public var username: String?
+    package var username: String?
 
     /// A description by its parts.
-    public init(email: String, uuid: UUID? = nil, apiKey: String? = nil, username: String? = nil) {
+    package init(email: String, uuid: UUID? = nil, apiKey: String? = nil, username: String? = nil) {
       self.email = email
       self.uuid = uuid
       self.apiKey = apiKey
@@ -24,7 +24,7 @@ extension Accounts {
   }
 
   /// Why a user cannot be as told.
-  public enum Refusal: Error, Hashable {
+  package enum Refusal: Error, Hashable {
     /// No such realm.
     case unknownRealm
     /// Another user has this email.
@@ -43,7 +43,7 @@ extension Accounts {
   ///   API key; given the user's row. May be run more than once.
   /// - Returns: the user; its API key if it was given or made now; and whether the user is new.
   /// - Throws: ``Refusal``, or the database's own error.
-  public func put(
+  package func put(
     _ description: UserDescription, userID: Int64, realm: UUID,
     newKey: @escaping @Sendable (_ user: Int64, any Connection) throws -> Void = { _, _ in }
   ) async throws -> (user: User, apiKey: String?, isNew: Bool) {
@@ -66,7 +66,7 @@ extension Accounts {
   /// - Parameter userID: nil takes a number that no user of the realm has.
   /// - Returns: the user with its API key.
   /// - Throws: ``Refusal``, or the database's own error.
-  public func add(_ description: UserDescription, userID: Int64?, realm: UUID) async throws -> (
+  package func add(_ description: UserDescription, userID: Int64?, realm: UUID) async throws -> (
     user: User, apiKey: String
   ) {
     let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)

@@ -1,12 +1,12 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// The realms and users of the built-in chat-server side. Keys and passwords are kept as keyed hashes
 /// only (`Documentation/Decisions` 0015).
-public struct Accounts: Sendable {
+package struct Accounts: Sendable {
   /// Letters and digits in an API key.
-  public static let apiKeyLength = 32
+  package static let apiKeyLength = 32
 
   static let apiKeyPurpose = StorageKey.Purpose("users.api_key")
 
@@ -15,14 +15,14 @@ public struct Accounts: Sendable {
   let now: @Sendable () -> Date
 
   /// The accounts in `database`, whose keys are hashed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
   /// What a pair of email and API key is worth.
-  public enum Authentication: Sendable {
+  package enum Authentication: Sendable {
     /// No user has this email, or another key.
     case invalid
     /// The user's own key.
@@ -30,7 +30,7 @@ public struct Accounts: Sendable {
   }
 
   /// Checks a user's API key, by email without regard to case.
-  public func authenticate(email: String, apiKey: String) async throws -> Authentication {
+  package func authenticate(email: String, apiKey: String) async throws -> Authentication {
     // No email has U+0000, and a database would not even compare it.
     guard !email.utf8.contains(0) else { return .invalid }
     let statement = Statement(
@@ -45,7 +45,7 @@ public struct Accounts: Sendable {
   }
 
   /// The user whose API key this is, by username or email without regard to case.
-  public func authenticate(login: String, apiKey: String) async throws -> User? {
+  package func authenticate(login: String, apiKey: String) async throws -> User? {
     guard !login.utf8.contains(0) else { return nil }
     // One user's username may be spelled like another's email: the key decides.
     let statement = Statement(
@@ -58,7 +58,7 @@ public struct Accounts: Sendable {
   }
 
   /// The user with this username, without regard to case.
-  public func find(username: String) async throws -> User? {
+  package func find(username: String) async throws -> User? {
     guard !username.utf8.contains(0) else { return nil }
     let statement = Statement(
       "\(Self.select) \(Self.from) WHERE u.username_key = $1", .text(username.lowercased()))
@@ -66,7 +66,7 @@ public struct Accounts: Sendable {
   }
 
   /// The user of a realm with this number.
-  public func find(realm: UUID, userID: Int64) async throws -> User? {
+  package func find(realm: UUID, userID: Int64) async throws -> User? {
     let statement = Statement(
       "\(Self.select) \(Self.from) WHERE r.uuid = $1 AND u.user_id = $2", .text(realm.canonical),
       .integer(userID))
@@ -74,20 +74,20 @@ public struct Accounts: Sendable {
   }
 
   /// The user whose row this is.
-  public func find(_ id: Int64) async throws -> User? {
+  package func find(_ id: Int64) async throws -> User? {
     let statement = Statement("\(Self.select) \(Self.from) WHERE u.id = $1", .integer(id))
     return try await database.read { try $0.query(statement).first.map(User.init) }
   }
 
   /// The user with this email, without regard to case.
-  public func find(email: String) async throws -> User? {
+  package func find(email: String) async throws -> User? {
     let statement = Statement(
       "\(Self.select) \(Self.from) WHERE u.email_key = $1", .text(email.lowercased()))
     return try await database.read { try $0.query(statement).first.map(User.init) }
   }
 
   /// Every user, by realm and email.
-  public func all() async throws -> [User] {
+  package func all() async throws -> [User] {
     let statement = Statement("\(Self.select) \(Self.from) ORDER BY r.name, r.id, u.email_key")
     return try await database.read { try $0.query(statement).map(User.init) }
   }

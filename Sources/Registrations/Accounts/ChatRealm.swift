@@ -1,22 +1,22 @@
-public import Foundation
+package import Foundation
 
 /// An organization whose users sign in to the built-in chat-server side.
-public struct ChatRealm: Sendable, Hashable {
+package struct ChatRealm: Sendable, Hashable {
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// Under which the host application and the bouncer know it.
-  public let uuid: UUID
+  package let uuid: UUID
   /// What notifications call it.
-  public let name: String
+  package let name: String
   /// Its address in notifications.
-  public let url: String
+  package let url: String
   /// Whether legacy notifications, which are not encrypted, must go without content.
-  public let requiresE2EE: Bool
+  package let requiresE2EE: Bool
   /// When it was added.
-  public let createdAt: Date
+  package let createdAt: Date
 
   /// A realm by its parts.
-  public init(id: Int64, uuid: UUID, name: String, url: String, requiresE2EE: Bool, createdAt: Date) {
+  package init(id: Int64, uuid: UUID, name: String, url: String, requiresE2EE: Bool, createdAt: Date) {
     self.id = id
     self.uuid = uuid
     self.name = name

@@ -1,17 +1,17 @@
-public import Foundation
+package import Foundation
 
 /// A user of the built-in chat-server side.
-public struct User: Sendable, Hashable {
+package struct User: Sendable, Hashable {
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// Where it belongs.
-  public let realm: ChatRealm
+  package let realm: ChatRealm
   /// Its number in the chat, which notifications tell.
-  public let userID: Int64
+  package let userID: Int64
   /// Its UUID, which bouncers know it by.
-  public let uuid: UUID
+  package let uuid: UUID
   /// What it signs in with; unique in the service, whatever the case.
-  public let email: String
+  package let email: String
   /// Its login at the Nextcloud endpoints; unique in the service, whatever the case.
-  public let username: String
+  package let username: String
 }

@@ -1,16 +1,16 @@
-public import Foundation
+package import Foundation
 internal import SQL
 internal import Sealing
 
 extension Analytics {
   /// A realm that has gone from one server to another.
-  public struct Takeover: Sendable, Hashable {
+  package struct Takeover: Sendable, Hashable {
     /// The realm.
-    public let realm: UUID
+    package let realm: UUID
     /// The row of the server that had it.
-    public let previousServer: Int64
+    package let previousServer: Int64
     /// Whether the new one knew its owner secret, and its devices stay registered.
-    public let keepsRegistrations: Bool
+    package let keepsRegistrations: Bool
   }
 
   /// Gives a server a realm that another has let go: by deactivating it or by being deactivated, or the operator has.

@@ -1,11 +1,11 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// What chat servers report: figures, events and the list of their realms.
-public struct Analytics: Sendable {
+package struct Analytics: Sendable {
   /// Why an upload is turned down. Nothing of it is kept then.
-  public enum Refusal: Error, Hashable {
+  package enum Refusal: Error, Hashable {
     /// A count of something that no server counts.
     case unknownProperty(String)
     /// An event of a kind that is not reported.
@@ -19,13 +19,13 @@ public struct Analytics: Sendable {
   }
 
   /// The highest ids that a server has uploaded, 0 where there are none.
-  public struct Status: Sendable, Hashable {
+  package struct Status: Sendable, Hashable {
     /// Of its realms' counts.
-    public let lastRealmCountID: Int64
+    package let lastRealmCountID: Int64
     /// Of its own counts.
-    public let lastInstallationCountID: Int64
+    package let lastInstallationCountID: Int64
     /// Of its audit events.
-    public let lastAuditEventID: Int64
+    package let lastAuditEventID: Int64
   }
 
   private let database: any Database
@@ -33,14 +33,14 @@ public struct Analytics: Sendable {
   let now: @Sendable () -> Date
 
   /// The reports in `database`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
   /// How far a server has come.
-  public func status(server: Int64) async throws -> Status {
+  package func status(server: Int64) async throws -> Status {
     try await database.read { connection in
       Status(
         lastRealmCountID: try connection.lastID(.realmCounts, server: server),
@@ -54,7 +54,7 @@ public struct Analytics: Sendable {
   /// - Returns: the realms that were another server's.
   /// - Throws: ``Refusal``, or the database's own error.
   @discardableResult
-  public func store(_ upload: AnalyticsUpload, server: Int64) async throws -> [Takeover] {
+  package func store(_ upload: AnalyticsUpload, server: Int64) async throws -> [Takeover] {
     try await database.write { connection in
       try storeVersion(upload, server: server, on: connection)
       try checkCounts(upload.realmCounts, .realmCounts, server: server, on: connection)

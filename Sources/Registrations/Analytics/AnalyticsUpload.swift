@@ -1,24 +1,24 @@
-public import Foundation
+package import Foundation
 
 /// What a server reports of itself in one call (`Documentation/Protocols/Zulip.md` 4.2).
-public struct AnalyticsUpload: Sendable {
+package struct AnalyticsUpload: Sendable {
   /// A figure about a realm, or about the whole server.
-  public struct Count: Sendable {
+  package struct Count: Sendable {
     /// The row's id at the server.
-    public var remoteID: Int64
+    package var remoteID: Int64
     /// The realm's id at the server; nil for the whole server.
-    public var realmID: Int64?
+    package var realmID: Int64?
     /// What is counted.
-    public var property: String
+    package var property: String
     /// A part of it.
-    public var subgroup: String?
+    package var subgroup: String?
     /// The end of the time that it is about.
-    public var endTime: Date
+    package var endTime: Date
     /// How many.
-    public var value: Int64
+    package var value: Int64
 
     /// A count by its parts.
-    public init(
+    package init(
       remoteID: Int64, realmID: Int64?, property: String, subgroup: String?, endTime: Date, value: Int64
     ) {
       self.remoteID = remoteID
@@ -31,22 +31,22 @@ public struct AnalyticsUpload: Sendable {
   }
 
   /// Something that happened to a realm's users.
-  public struct AuditEvent: Sendable {
+  package struct AuditEvent: Sendable {
     /// The row's id at the server.
-    public var remoteID: Int64
+    package var remoteID: Int64
     /// The realm's id at the server.
-    public var realmID: Int64
+    package var realmID: Int64
     /// Zulip's number for what happened.
-    public var eventType: Int64
+    package var eventType: Int64
     /// When.
-    public var eventTime: Date
+    package var eventTime: Date
     /// Whether the row was made later than it happened.
-    public var isBackfilled: Bool
+    package var isBackfilled: Bool
     /// Details as JSON; nil if what was sent is none.
-    public var extraData: String?
+    package var extraData: String?
 
     /// An event by its parts.
-    public init(
+    package init(
       remoteID: Int64, realmID: Int64, eventType: Int64, eventTime: Date, isBackfilled: Bool,
       extraData: String?
     ) {
@@ -60,22 +60,22 @@ public struct AnalyticsUpload: Sendable {
   }
 
   /// The server's version, if it tells it.
-  public var version: String?
+  package var version: String?
   /// The commit its version is based on.
-  public var mergeBase: String?
+  package var mergeBase: String?
   /// Its API feature level.
-  public var apiFeatureLevel: Int64?
+  package var apiFeatureLevel: Int64?
   /// Figures about realms, in the order of their ids.
-  public var realmCounts: [Count]
+  package var realmCounts: [Count]
   /// Figures about the whole server, in the order of their ids.
-  public var installationCounts: [Count]
+  package var installationCounts: [Count]
   /// Events, in the order of their ids; nil if the server sends none.
-  public var auditEvents: [AuditEvent]?
+  package var auditEvents: [AuditEvent]?
   /// All realms of the server; nil if it does not list them.
-  public var realms: [RealmDescription]?
+  package var realms: [RealmDescription]?
 
   /// An upload by its parts.
-  public init(
+  package init(
     version: String?, mergeBase: String?, apiFeatureLevel: Int64?, realmCounts: [Count],
     installationCounts: [Count], auditEvents: [AuditEvent]?, realms: [RealmDescription]?
   ) {

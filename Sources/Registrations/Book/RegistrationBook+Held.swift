@@ -1,28 +1,28 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 
 /// Deaths that are held back, because a provider has called too many dead at once to be believed: kept for as long
 /// as it takes to see whether it says the same again, or the operator does.
 extension RegistrationBook {
   /// A provider that says the same so many seconds later is believed.
-  public static let heldInterval: TimeInterval = 3600
+  package static let heldInterval: TimeInterval = 3600
   /// So many seconds later what it said counts for nothing any more.
   static let heldRetention: TimeInterval = 7 * 86_400
 
   /// How many deaths of a kind and reason are held back on a route.
-  public struct Held: Sendable, Hashable {
+  package struct Held: Sendable, Hashable {
     /// The row of the route.
-    public let routeID: Int64
+    package let routeID: Int64
     /// The parts of the route's name: whose service, which credential, which topic or project.
-    public let provider, credential, target: String
+    package let provider, credential, target: String
     /// Whose registrations.
-    public let kind: RegistrationReference.Kind
+    package let kind: RegistrationReference.Kind
     /// What the provider said.
-    public let reason: String
+    package let reason: String
     /// When it said so of the first of them.
-    public let since: Date
+    package let since: Date
     /// How many.
-    public let count: Int
+    package let count: Int
   }
 
   /// Keeps deaths that are not believed, each with the row of its route, and ends the registrations of those that
@@ -30,7 +30,7 @@ extension RegistrationBook {
   /// again meanwhile.
   ///
   /// - Returns: those that are held from now on, and those that have ended.
-  public func hold(_ deaths: [(death: Failure, route: Int64)]) async throws -> (
+  package func hold(_ deaths: [(death: Failure, route: Int64)]) async throws -> (
     held: Set<RegistrationReference>, ended: Set<RegistrationReference>
   ) {
     guard !deaths.isEmpty else { return ([], []) }
@@ -57,7 +57,7 @@ extension RegistrationBook {
   /// Forgets what is held against registrations that have turned out to live.
   ///
   /// - Returns: those that something was held against.
-  public func release(_ living: [RegistrationReference]) async throws -> Set<RegistrationReference> {
+  package func release(_ living: [RegistrationReference]) async throws -> Set<RegistrationReference> {
     let held = try await held(of: living)
     guard !held.isEmpty else { return [] }
     return try await database.write { connection in
@@ -66,7 +66,7 @@ extension RegistrationBook {
   }
 
   /// What is held back, by route, kind and reason.
-  public func held() async throws -> [Held] {
+  package func held() async throws -> [Held] {
     try await database.read { connection in
       try connection.query(Statement(countHeld)).compactMap { row in
         guard let kind = RegistrationReference.Kind(rawValue: try row.int64(4)) else { return nil }
@@ -81,7 +81,7 @@ extension RegistrationBook {
   /// Believes the provider in everything that is held back on a route now.
   ///
   /// - Returns: how many registrations have ended by that, and how many had been made again or were gone already.
-  public func endHeld(on route: Int64) async throws -> (ended: Int, stayed: Int) {
+  package func endHeld(on route: Int64) async throws -> (ended: Int, stayed: Int) {
     var rest = try await held().filter { $0.routeID == route }.map(\.count).reduce(0, +)
     var (ended, stayed) = (0, 0)
     while rest > 0 {
@@ -109,7 +109,7 @@ extension RegistrationBook {
   ///
   /// - Parameter row: the last row that has been looked at.
   /// - Returns: how many were forgotten, and the last row looked at; nil at the end.
-  public func sweepHeld(
+  package func sweepHeld(
     after row: RegistrationReference.Row?, limit: Int64 = 1000
   ) async throws -> (removed: Int, last: RegistrationReference.Row?) {
     let statement = Statement(

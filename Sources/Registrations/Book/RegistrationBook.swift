@@ -1,20 +1,20 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 
 /// What deliveries find out about registrations, of every kind: which have ended, and what went wrong.
-public struct RegistrationBook: Sendable {
+package struct RegistrationBook: Sendable {
   /// A registration as a delivery met it, and what the provider said.
-  public struct Failure: Sendable, Hashable {
+  package struct Failure: Sendable, Hashable {
     /// The registration.
-    public var registration: RegistrationReference
+    package var registration: RegistrationReference
     /// The reason's name, out of a small set.
-    public var reason: String
+    package var reason: String
     /// What the provider says of the token it says of whatever was registered with it before this; nil if it does
     /// not follow.
-    public var holdsBefore: Date?
+    package var holdsBefore: Date?
 
     /// A failure by its parts.
-    public init(_ registration: RegistrationReference, reason: String, holdsBefore: Date? = nil) {
+    package init(_ registration: RegistrationReference, reason: String, holdsBefore: Date? = nil) {
       self.registration = registration
       self.reason = reason
       self.holdsBefore = holdsBefore
@@ -28,7 +28,7 @@ public struct RegistrationBook: Sendable {
   /// The book of the registrations in `database`.
   ///
   /// - Parameter mayExpire: whether an hour may be called over now: not while the clock is doubted.
-  public init(
+  package init(
     database: any Database, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }
   ) {
@@ -48,7 +48,7 @@ public struct RegistrationBook: Sendable {
   /// the provider was asked, whichever server or user they are of.
   ///
   /// - Returns: those that are at an end now, by this call or by another one before it.
-  public func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
+  package func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
     guard !dead.isEmpty else { return [] }
     let now = now()
     // Read before and not along with it: on PostgreSQL transactions that read what others write have to be repeated.
@@ -65,7 +65,7 @@ public struct RegistrationBook: Sendable {
 
   /// Writes down why notifications could not be delivered, for the operator to see. What was
   /// registered again meanwhile has a clean sheet.
-  public func note(_ failures: [Failure]) async throws {
+  package func note(_ failures: [Failure]) async throws {
     guard !failures.isEmpty else { return }
     let now = Value.integer(now().milliseconds)
     try await database.write { connection in
@@ -84,7 +84,7 @@ public struct RegistrationBook: Sendable {
   }
 
   /// Those of these rows that are there and have not expired, whenever they were registered.
-  public func living(_ registrations: [RegistrationReference]) async throws -> Set<RegistrationReference.Row>
+  package func living(_ registrations: [RegistrationReference]) async throws -> Set<RegistrationReference.Row>
   {
     let statements = Dictionary(grouping: registrations, by: \.kind).map { kind, registrations in
       (

@@ -1,11 +1,11 @@
-public import Foundation
+package import Foundation
 internal import SQL
-public import Sealing
+package import Sealing
 
 /// A registration of any kind, as it was when a notification was made for it.
-public struct RegistrationReference: Sendable, Hashable {
+package struct RegistrationReference: Sendable, Hashable {
   /// What kind of registration; also as the outbox keeps it.
-  public enum Kind: Int64, Sendable, Hashable, CaseIterable {
+  package enum Kind: Int64, Sendable, Hashable, CaseIterable {
     /// Of an app that gets end-to-end encrypted notifications.
     case e2ee = 1
     /// Of an old app, which gets them in clear.
@@ -15,36 +15,36 @@ public struct RegistrationReference: Sendable, Hashable {
   }
 
   /// What kind of registration.
-  public let kind: Kind
+  package let kind: Kind
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// When it had last been registered, in whole milliseconds: one that was renewed since does not end.
-  public let registeredAt: Date
+  package let registeredAt: Date
 
   /// A reference by its parts.
-  public init(_ kind: Kind, id: Int64, registeredAt: Date) {
+  package init(_ kind: Kind, id: Int64, registeredAt: Date) {
     self.kind = kind
     self.id = id
     self.registeredAt = registeredAt
   }
 
   /// The row, whatever has become of it since.
-  public var row: Row { Row(kind: kind, id: id) }
+  package var row: Row { Row(kind: kind, id: id) }
 
   /// A row of one kind of registration.
-  public struct Row: Sendable, Hashable {
+  package struct Row: Sendable, Hashable {
     /// What kind of registration.
-    public let kind: Kind
+    package let kind: Kind
     /// Its row.
-    public let id: Int64
+    package let id: Int64
 
     /// A row by its parts.
-    public init(kind: Kind, id: Int64) {
+    package init(kind: Kind, id: Int64) {
       self.kind = kind
       self.id = id
     }
 
     /// Where the pushes to it stand in the outbox.
-    public var place: SealedPlace { SealedColumn.outboxPush.place(.integer(kind.rawValue), .integer(id)) }
+    package var place: SealedPlace { SealedColumn.outboxPush.place(.integer(kind.rawValue), .integer(id)) }
   }
 }

@@ -1,49 +1,49 @@
-public import Foundation
-public import Sealing
+package import Foundation
+package import Sealing
 
 /// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). A pure
 /// state machine: what it is told changes it, and says which of its ``Fields`` its user's clients have to
 /// hear of.
-public struct Device: Sendable {
+package struct Device: Sendable {
   /// What a user's clients see of a device.
-  public struct State: Sendable, Hashable {
+  package struct State: Sendable, Hashable {
     /// The id of the key that notifications are sealed with.
-    public var pushKeyID: UInt32?
+    package var pushKeyID: UInt32?
     /// The token that gets notifications.
-    public var tokenID: TokenID?
+    package var tokenID: TokenID?
     /// The token that the bouncer has yet to accept, or has refused.
-    public var pendingTokenID: TokenID?
+    package var pendingTokenID: TokenID?
     /// When the client last sent a token, in whole seconds.
-    public var tokenUpdatedAt: Date?
+    package var tokenUpdatedAt: Date?
     /// Why the bouncer refused the pending token.
-    public var error: RegistrationError?
+    package var error: RegistrationError?
 
     /// A device that has sent nothing yet.
-    public init() {}
+    package init() {}
   }
 
   /// Parts of a state.
-  public struct Fields: OptionSet, Sendable, Hashable {
+  package struct Fields: OptionSet, Sendable, Hashable {
     /// A bit for each.
-    public let rawValue: Int64
+    package let rawValue: Int64
 
     /// By its bits.
-    public init(rawValue: Int64) { self.rawValue = rawValue }
+    package init(rawValue: Int64) { self.rawValue = rawValue }
 
     /// ``State/pushKeyID``
-    public static let pushKeyID = Fields(rawValue: 1)
+    package static let pushKeyID = Fields(rawValue: 1)
     /// ``State/tokenID``
-    public static let tokenID = Fields(rawValue: 2)
+    package static let tokenID = Fields(rawValue: 2)
     /// ``State/pendingTokenID``
-    public static let pendingTokenID = Fields(rawValue: 4)
+    package static let pendingTokenID = Fields(rawValue: 4)
     /// ``State/tokenUpdatedAt``
-    public static let tokenUpdatedAt = Fields(rawValue: 8)
+    package static let tokenUpdatedAt = Fields(rawValue: 8)
     /// ``State/error``
-    public static let error = Fields(rawValue: 16)
+    package static let error = Fields(rawValue: 16)
   }
 
   /// Why a bouncer will never take a registration, under the names that clients know.
-  public enum RegistrationError: String, Sendable, Hashable {
+  package enum RegistrationError: String, Sendable, Hashable {
     /// The client sealed it to a key that the bouncer does not have.
     case invalidBouncerPublicKey = "INVALID_BOUNCER_PUBLIC_KEY"
     /// It did not reach the bouncer within a day.
@@ -53,9 +53,9 @@ public struct Device: Sendable {
   }
 
   /// Its id; never given twice.
-  public let id: Int64
+  package let id: Int64
   /// The row of its user.
-  public let user: Int64
+  package let user: Int64
   /// What clients see.
   public internal(set) var state: State
   /// The key that notifications are sealed with; nil if there is none yet, or it does not open.
@@ -64,7 +64,7 @@ public struct Device: Sendable {
   public internal(set) var kind: PushToken.Kind?
 
   /// The device as one that gets its notifications under this token, which it has or wants.
-  public func reached(by token: TokenID) -> Device {
+  package func reached(by token: TokenID) -> Device {
     var device = self
     device.state.tokenID = token
     return device
@@ -76,34 +76,34 @@ public struct Device: Sendable {
 }
 
 /// What a client wants of its device (`POST mobile_push/register`); one of both at least.
-public struct DeviceRegistration: Sendable {
+package struct DeviceRegistration: Sendable {
   /// The key to seal notifications with.
-  public struct Key: Sendable {
+  package struct Key: Sendable {
     /// The client's name for it.
-    public var id: UInt32
+    package var id: UInt32
     /// nil is one that cannot be understood.
-    public var key: PushKey?
+    package var key: PushKey?
 
     /// A key with its name.
-    public init(id: UInt32, key: PushKey?) {
+    package init(id: UInt32, key: PushKey?) {
       self.id = id
       self.key = key
     }
   }
 
   /// The token to send to, which only the bouncer can read.
-  public struct Token: Sendable {
+  package struct Token: Sendable {
     /// Whose.
-    public var kind: PushToken.Kind
+    package var kind: PushToken.Kind
     /// nil is one that cannot be understood.
-    public var id: TokenID?
+    package var id: TokenID?
     /// The bouncer's public key, as the client spelled it.
-    public var bouncerPublicKey: String
+    package var bouncerPublicKey: String
     /// What is sealed to it, in base64.
-    public var sealed: String
+    package var sealed: String
 
     /// A token by its parts.
-    public init(kind: PushToken.Kind, id: TokenID?, bouncerPublicKey: String, sealed: String) {
+    package init(kind: PushToken.Kind, id: TokenID?, bouncerPublicKey: String, sealed: String) {
       self.kind = kind
       self.id = id
       self.bouncerPublicKey = bouncerPublicKey
@@ -112,19 +112,19 @@ public struct DeviceRegistration: Sendable {
   }
 
   /// nil leaves the key as it is.
-  public var key: Key?
+  package var key: Key?
   /// nil leaves the token as it is.
-  public var token: Token?
+  package var token: Token?
 
   /// What a client wants.
-  public init(key: Key?, token: Token?) {
+  package init(key: Key?, token: Token?) {
     self.key = key
     self.token = token
   }
 }
 
 /// Why a device does not do what its client wants.
-public enum DeviceError: Error, Sendable, Hashable {
+package enum DeviceError: Error, Sendable, Hashable {
   /// The user has no such device.
   case unknownDevice
   /// Neither a key nor a token, each complete, was sent.

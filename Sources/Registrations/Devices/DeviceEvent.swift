@@ -1,7 +1,7 @@
 /// Something that happened to a device, for its user's clients.
-public struct DeviceEvent: Sendable, Hashable {
+package struct DeviceEvent: Sendable, Hashable {
   /// What happened.
-  public enum Operation: Sendable, Hashable {
+  package enum Operation: Sendable, Hashable {
     /// It is new.
     case added
     /// It is gone.
@@ -11,9 +11,9 @@ public struct DeviceEvent: Sendable, Hashable {
   }
 
   /// Its place among the user's events, from 1.
-  public let number: Int64
+  package let number: Int64
   /// The device's id.
-  public let device: Int64
+  package let device: Int64
   /// What happened.
-  public let operation: Operation
+  package let operation: Operation
 }

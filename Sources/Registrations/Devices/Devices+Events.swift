@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 internal import SQL
 internal import Sealing
 
@@ -26,7 +26,7 @@ extension Devices {
   /// How many queues a user may have; the one that was longest not asked for goes first.
   static let maximumQueues = 100
   /// A queue that nobody has asked for so long is gone, as upstream's.
-  public static let queueLifetime: TimeInterval = 600
+  package static let queueLifetime: TimeInterval = 600
   /// Events older than this are gone: every queue that lives has seen them.
   static let eventLifetime: TimeInterval = 86_400
   /// How many events an answer has at most.
@@ -35,7 +35,7 @@ extension Devices {
   /// Opens a queue of events for one of a user's clients: its id, and all there is at this moment.
   ///
   /// - Parameter followsDevices: whether the client wants to hear of its user's devices.
-  public func openQueue(user: Int64, followsDevices: Bool) async throws -> (
+  package func openQueue(user: Int64, followsDevices: Bool) async throws -> (
     id: String, devices: [Device], lastEvent: Int64
   ) {
     let id = UUID().canonical
@@ -58,7 +58,7 @@ extension Devices {
   }
 
   /// Closes a queue; false if the user has no such queue.
-  public func closeQueue(_ id: String, user: Int64) async throws -> Bool {
+  package func closeQueue(_ id: String, user: Int64) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM event_queues WHERE id = $1 AND user_id = $2", .text(id), .integer(user))
     let isClosed = try await database.write { try $0.run(statement) } > 0
@@ -67,7 +67,7 @@ extension Devices {
   }
 
   /// A user's events after a number, in order; nil if there is no such queue (any more).
-  public func events(queue id: String, user: Int64, after number: Int64) async throws -> [DeviceEvent]? {
+  package func events(queue id: String, user: Int64, after number: Int64) async throws -> [DeviceEvent]? {
     let now = now()
     let found = try await database.read { connection -> (seenAt: Date, rows: [Row])? in
       guard
@@ -103,7 +103,7 @@ extension Devices {
   }
 
   /// The number of the newest event of each of these users; none for one that is gone.
-  public func lastEvents(of users: [Int64]) async throws -> [Int64: Int64] {
+  package func lastEvents(of users: [Int64]) async throws -> [Int64: Int64] {
     let lists = stride(from: 0, to: users.count, by: 16_384).map {
       Array(users[$0..<min($0 + 16_384, users.count)])
     }
@@ -121,7 +121,7 @@ extension Devices {
   /// Removes events and queues that nobody needs any more, a bounded number at once.
   ///
   /// - Returns: how many events; fewer than `limit` means that none are left.
-  public func removeOldEvents(limit: Int = 1000) async throws -> Int {
+  package func removeOldEvents(limit: Int = 1000) async throws -> Int {
     let now = now()
     return try await database.write { connection in
       try connection.run(

@@ -1,31 +1,31 @@
-public import Foundation
+package import Foundation
 internal import SQL
-public import Sealing
+package import Sealing
 
 /// A device's token on its way to the bouncer.
-public struct RegistrationJob: Sendable {
+package struct RegistrationJob: Sendable {
   /// The device.
-  public let device: Int64
+  package let device: Int64
   /// The row of its user.
-  public let user: Int64
+  package let user: Int64
   /// The realm it is registered with.
-  public let realm: UUID
+  package let realm: UUID
   /// The token that the client named.
-  public let tokenID: TokenID
+  package let tokenID: TokenID
   /// The bouncer's public key, as the client spelled it.
-  public let bouncerPublicKey: String
+  package let bouncerPublicKey: String
   /// What is sealed to it, in base64.
-  public let sealed: String
+  package let sealed: String
   /// When the client asked.
-  public let requestedAt: Date
+  package let requestedAt: Date
   /// How often it was tried, this time included.
-  public let attempts: Int
+  package let attempts: Int
 }
 
 extension Devices {
   /// Takes registrations that are due, the longest due first, under a lease: whoever finds one due again
   /// after `seconds` may take it over.
-  public func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [RegistrationJob] {
+  package func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [RegistrationJob] {
     let now = now()
     let statement = Statement(
       """
@@ -47,25 +47,25 @@ extension Devices {
   }
 
   /// Makes due what a wrong clock has put off further than anything ever is.
-  public func bringForward() async throws {
+  package func bringForward() async throws {
     try await database.bringForward("device_registrations", now: now())
   }
 
   /// When the next registration is due; nil without one.
-  public func nextJob() async throws -> Date? {
+  package func nextJob() async throws -> Date? {
     let statement = Statement("SELECT due_at FROM device_registrations ORDER BY due_at LIMIT 1")
     return try await database.read { try $0.query(statement).first?.date(0) }
   }
 
   /// How many registrations wait for the bouncer.
-  public func jobCount() async throws -> Int64 {
+  package func jobCount() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM device_registrations")
     return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
   }
 
   /// The bouncer has accepted: from now on the token gets notifications. Where the device is gone or wants
   /// another token by now, this one goes again. The token of its old app has served.
-  public func finish(_ job: RegistrationJob) async throws {
+  package func finish(_ job: RegistrationJob) async throws {
     try await end(job) { [legacyTokens] device, connection in
       let fields = device.accepted(job.tokenID)
       if !fields.isEmpty { try legacyTokens.supersede(by: job.tokenID, user: job.user, on: connection) }
@@ -74,12 +74,12 @@ extension Devices {
   }
 
   /// The bouncer will never accept.
-  public func finish(_ job: RegistrationJob, with error: Device.RegistrationError) async throws {
+  package func finish(_ job: RegistrationJob, with error: Device.RegistrationError) async throws {
     try await end(job) { device, _ in device.refused(job.tokenID, error) }
   }
 
   /// Tries again at this time. One that another sender has taken over meanwhile is that one's.
-  public func postpone(_ job: RegistrationJob, until date: Date) async throws {
+  package func postpone(_ job: RegistrationJob, until date: Date) async throws {
     _ = try await database.execute(
       Statement(
         "UPDATE device_registrations SET due_at = $3 WHERE device_id = $1 AND attempts = $2",

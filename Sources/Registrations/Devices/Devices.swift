@@ -1,20 +1,20 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// The devices of users, what happens to them, and their registrations on the way to the bouncer.
 ///
 /// Every change locks the user's row, writes the device, its events and its job in one transaction, and
 /// tells those who wait for events afterwards.
-public final class Devices: Sendable {
+package final class Devices: Sendable {
   /// How many devices a user may have.
-  public static let maximumPerUser = 500
+  package static let maximumPerUser = 500
 
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
   /// The tokens of the users' old apps, which devices take the place of.
-  public let legacyTokens: LegacyTokens
+  package let legacyTokens: LegacyTokens
   /// As whom this program registers with its own bouncer; nil if it uses another's.
   let localServer: Int64?
   /// Called after a change of a user's devices, with the user's row.
@@ -26,7 +26,7 @@ public final class Devices: Sendable {
   ///   - localServer: the row of the remote server as whom this program registers with its own bouncer;
   ///     what no device has any more then goes there too. nil if it uses another's.
   ///   - changed: called after a change of a user's devices, with the user's row.
-  public init(
+  package init(
     database: any Database, storageKey: StorageKey, localServer: Int64?,
     now: @escaping @Sendable () -> Date, changed: @escaping @Sendable (Int64) -> Void
   ) {
@@ -42,7 +42,7 @@ public final class Devices: Sendable {
   ///
   /// - Throws: ``DeviceError/tooMany``, ``DeviceError/unknownDevice`` if the user is gone, or the
   ///   database's own error.
-  public func add(user: Int64) async throws -> Int64 {
+  package func add(user: Int64) async throws -> Int64 {
     let now = now().milliseconds
     let id = try await database.write { connection in
       guard try connection.lock(user: user) else { throw DeviceError.unknownDevice }
@@ -65,7 +65,7 @@ public final class Devices: Sendable {
   }
 
   /// Removes a device with everything about it.
-  public func remove(_ id: Int64, user: Int64) async throws {
+  package func remove(_ id: Int64, user: Int64) async throws {
     let now = now().milliseconds
     try await database.write { [self] connection in
       guard try connection.lock(user: user), let device = try device(id, user: user, on: connection)
@@ -78,7 +78,7 @@ public final class Devices: Sendable {
   }
 
   /// Removes a user with everything about it.
-  public func remove(user: Int64) async throws {
+  package func remove(user: Int64) async throws {
     try await database.write { [self] connection in
       guard try connection.lock(user: user) else { return }
       try removeAll(of: user, on: connection)
@@ -90,7 +90,7 @@ public final class Devices: Sendable {
   /// Ends all that a user's apps have registered: their key has changed, so they are no longer signed in
   /// (`Documentation/Protocols/Zulip.md` 10.8). For the transaction in which that happens; ``changed(user:)``
   /// comes after it.
-  public func signOut(user: Int64, on connection: any Connection) throws {
+  package func signOut(user: Int64, on connection: any Connection) throws {
     guard try connection.lock(user: user) else { return }
     for device in try removeAll(of: user, on: connection) {
       try connection.emit(.removed, device: device.id, user: user, now: now().milliseconds)
@@ -98,7 +98,7 @@ public final class Devices: Sendable {
   }
 
   /// Tells those who wait for a user's events that there may be some.
-  public func changed(user: Int64) { changed(user) }
+  package func changed(user: Int64) { changed(user) }
 
   /// The user's row is locked.
   @discardableResult
@@ -111,7 +111,7 @@ public final class Devices: Sendable {
   }
 
   /// A user's devices as they are, and the number of the newest event that has led there.
-  public func snapshot(user: Int64) async throws -> (devices: [Device], lastEvent: Int64) {
+  package func snapshot(user: Int64) async throws -> (devices: [Device], lastEvent: Int64) {
     try await database.read { connection in
       let last = try connection.query(
         Statement("SELECT last_event FROM users WHERE id = $1", .integer(user))
@@ -121,7 +121,7 @@ public final class Devices: Sendable {
   }
 
   /// A user's devices that get notifications: one query, each with the key and the token of one moment.
-  public func active(user: Int64) async throws -> [Device] {
+  package func active(user: Int64) async throws -> [Device] {
     try await database.read { try self.active(user: user, on: $0) }
   }
 
@@ -136,7 +136,8 @@ public final class Devices: Sendable {
   ///
   /// - Returns: whether there is one.
   /// - Throws: ``DeviceError``, or the database's own error.
-  public func register(_ registration: DeviceRegistration, device id: Int64, user: Int64) async throws -> Bool
+  package func register(_ registration: DeviceRegistration, device id: Int64, user: Int64) async throws
+    -> Bool
   {
     let now = now()
     let fields = try await change(id, user: user) { device, connection in
@@ -163,7 +164,7 @@ public final class Devices: Sendable {
   }
 
   /// Forgets tokens that the bouncer no longer knows.
-  public func lose(_ tokens: [TokenID], user: Int64) async throws {
+  package func lose(_ tokens: [TokenID], user: Int64) async throws {
     guard !tokens.isEmpty else { return }
     let now = now().milliseconds
     let hasChanged = try await database.write { connection in

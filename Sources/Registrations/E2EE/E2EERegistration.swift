@@ -1,22 +1,22 @@
-public import Foundation
-public import Sealing
+package import Foundation
+package import Sealing
 
 /// A device that gets end-to-end encrypted notifications (`Documentation/Protocols/Zulip.md` 1.3). There
 /// is one per token and realm, shared by all accounts of the realm on that device.
-public struct E2EERegistration: Sendable {
+package struct E2EERegistration: Sendable {
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// How chat servers call its token.
-  public let tokenID: TokenID
+  package let tokenID: TokenID
   /// The token.
-  public let token: PushToken
+  package let token: PushToken
   /// The app's bundle id; there is always one for APNs.
-  public let iosAppID: String?
+  package let iosAppID: String?
   /// When it was last registered, in whole milliseconds.
-  public let registeredAt: Date
+  package let registeredAt: Date
 
   /// A registration by its parts.
-  public init(id: Int64, tokenID: TokenID, token: PushToken, iosAppID: String?, registeredAt: Date) {
+  package init(id: Int64, tokenID: TokenID, token: PushToken, iosAppID: String?, registeredAt: Date) {
     self.id = id
     self.tokenID = tokenID
     self.token = token
@@ -25,5 +25,5 @@ public struct E2EERegistration: Sendable {
   }
 
   /// What a delivery for it refers to.
-  public var reference: RegistrationReference { .init(.e2ee, id: id, registeredAt: registeredAt) }
+  package var reference: RegistrationReference { .init(.e2ee, id: id, registeredAt: registeredAt) }
 }

@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 internal import SQL
 
 extension E2EERegistrations {
@@ -6,7 +6,7 @@ extension E2EERegistrations {
   /// once so that no other writer waits long.
   ///
   /// - Returns: how many were removed; fewer than `limit` means that none are left.
-  public func removeExpired(before time: Date, limit: Int = 1000) async throws -> Int {
+  package func removeExpired(before time: Date, limit: Int = 1000) async throws -> Int {
     let statement = Statement(
       """
       DELETE FROM e2ee_registrations WHERE id IN (

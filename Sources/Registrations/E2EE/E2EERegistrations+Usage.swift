@@ -1,23 +1,23 @@
-public import Foundation
+package import Foundation
 internal import SQL
-public import Sealing
+package import Sealing
 
 extension E2EERegistrations {
   /// How a bouncer key is used.
-  public struct KeyUsage: Sendable, Hashable {
+  package struct KeyUsage: Sendable, Hashable {
     /// The public key in base64.
-    public let publicKey: String
+    package let publicKey: String
     /// Registrations whose latest registering was sealed to it.
-    public let registrations: Int64
+    package let registrations: Int64
     /// Those of them that registered in the last 30 days.
-    public let recentRegistrations: Int64
+    package let recentRegistrations: Int64
     /// The latest registering.
-    public let lastUsedAt: Date
+    package let lastUsedAt: Date
   }
 
   /// The use of each bouncer key that has a registration. Reads every registration: for people and
   /// for what runs now and then.
-  public func keyUsage() async throws -> [KeyUsage] {
+  package func keyUsage() async throws -> [KeyUsage] {
     let statement = Statement(
       """
       SELECT k.public_key, COUNT(*), COUNT(*) FILTER (WHERE e.registered_at > $1), MAX(e.registered_at)
@@ -34,18 +34,18 @@ extension E2EERegistrations {
   }
 
   /// Registrations of one kind.
-  public struct Count: Sendable, Hashable {
+  package struct Count: Sendable, Hashable {
     /// Whose tokens.
-    public let kind: PushToken.Kind
+    package let kind: PushToken.Kind
     /// Those that live.
-    public let live: Int64
+    package let live: Int64
     /// Those that have expired and not been removed.
-    public let expired: Int64
+    package let expired: Int64
   }
 
   /// How many registrations there are of each kind. Reads every registration, a quarter of a second
   /// for a million: for once a minute.
-  public func counts() async throws -> [Count] {
+  package func counts() async throws -> [Count] {
     let statement = Statement(
       """
       SELECT kind, COUNT(*) FILTER (WHERE expired_at IS NULL), COUNT(expired_at)

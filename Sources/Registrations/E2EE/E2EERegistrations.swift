@@ -1,13 +1,13 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 internal import Synchronization
 
 /// The devices that get end-to-end encrypted notifications.
 ///
 /// Tokens are sealed under the storage key. Beside each stands a keyed hash of its canonical spelling,
 /// by which registrations of the same device can be found whatever the case of their tokens.
-public final class E2EERegistrations: Sendable {
+package final class E2EERegistrations: Sendable {
   /// A power of two, as lists are padded, below what a statement can have.
   private static let maximumList = 16_384
 
@@ -18,7 +18,7 @@ public final class E2EERegistrations: Sendable {
   private let bouncerKeys = Mutex<[String: Int64]>([:])
 
   /// The registrations in `database`, sealed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
@@ -28,7 +28,8 @@ public final class E2EERegistrations: Sendable {
   /// lives again (`Documentation/Decisions` 0008), and everything about it is as told now.
   ///
   /// - Parameter bouncerKey: the public key that the registration was sealed to, in base64; one of ours.
-  public func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws {
+  package func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws
+  {
     let key = try await bouncerKeyID(bouncerKey)
     _ = try await database.execute(
       Statement(
@@ -41,7 +42,7 @@ public final class E2EERegistrations: Sendable {
   /// The live registrations of a realm among these ids, in no order; ids of rows whose token does not open are
   /// apart: of them nothing can be said, and the others have nothing to do with it. One query, unless there are
   /// more ids than a statement can have.
-  public func lookup(
+  package func lookup(
     realm: Int64, tokenIDs: [TokenID]
   ) async throws -> (found: [E2EERegistration], unreadable: Set<TokenID>) {
     let statements = stride(from: 0, to: tokenIDs.count, by: Self.maximumList).map { start in

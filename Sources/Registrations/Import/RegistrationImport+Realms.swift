@@ -1,37 +1,37 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 internal import Sealing
 
 extension RegistrationImport {
   /// A realm as another bouncer knows it.
-  public struct Realm: Sendable {
+  package struct Realm: Sendable {
     /// The row of its server here.
-    public var server: Int64
+    package var server: Int64
     /// Its id everywhere.
-    public var uuid: UUID
+    package var uuid: UUID
     /// The secret that proves that it is its own.
-    public var ownerSecret: String
+    package var ownerSecret: String
     /// Its host.
-    public var host: String
+    package var host: String
     /// Its name.
-    public var name: String
+    package var name: String
     /// Zulip's number for the kind of organisation.
-    public var orgType: Int64
+    package var orgType: Int64
     /// When it was made.
-    public var dateCreated: Date
+    package var dateCreated: Date
     /// Whether its server has deactivated it.
-    public var isDeactivated: Bool
+    package var isDeactivated: Bool
     /// Whether it is missing from its server's latest list.
-    public var isLocallyDeleted: Bool
+    package var isLocallyDeleted: Bool
     /// Whether it is the realm of Zulip's own bots.
-    public var isSystemBotRealm: Bool
+    package var isSystemBotRealm: Bool
     /// How its users sign in: a JSON object of flags, compact, sorted by name.
-    public var authenticationMethods: String
+    package var authenticationMethods: String
     /// The latest call about it.
-    public var lastRequestAt: Date?
+    package var lastRequestAt: Date?
 
     /// A realm by its parts.
-    public init(
+    package init(
       server: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64,
       dateCreated: Date, isDeactivated: Bool, isLocallyDeleted: Bool, isSystemBotRealm: Bool,
       authenticationMethods: String, lastRequestAt: Date? = nil
@@ -52,7 +52,7 @@ extension RegistrationImport {
   }
 
   /// What a realm is here.
-  public enum StoredRealm: Sendable, Hashable {
+  package enum StoredRealm: Sendable, Hashable {
     /// Here only now.
     case imported(Int64)
     /// Here before; left as it was.
@@ -64,7 +64,7 @@ extension RegistrationImport {
   /// Takes a realm in, unless it is here.
   ///
   /// Its id at its server is not known to another bouncer: the server tells it with its next upload.
-  public func store(_ realm: Realm, on connection: any Connection) throws -> StoredRealm {
+  package func store(_ realm: Realm, on connection: any Connection) throws -> StoredRealm {
     let known = try connection.query(
       Statement("SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(realm.uuid.canonical)))
     if let known = known.first {

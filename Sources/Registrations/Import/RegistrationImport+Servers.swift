@@ -1,35 +1,35 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 internal import Sealing
 
 extension RegistrationImport {
   /// A chat server as another bouncer knows it.
-  public struct Server: Sendable {
+  package struct Server: Sendable {
     /// Its id at the bouncers, which it keeps.
-    public var uuid: UUID
+    package var uuid: UUID
     /// Its key, which it keeps too.
-    public var key: String
+    package var key: String
     /// Its hostname.
-    public var hostname: String
+    package var hostname: String
     /// Whether another server has the hostname, which must not be asked for.
-    public var isHostnameTaken: Bool
+    package var isHostnameTaken: Bool
     /// Whom to write to.
-    public var contactEmail: String
+    package var contactEmail: String
     /// When it was switched off, if it was.
-    public var deactivatedAt: Date?
+    package var deactivatedAt: Date?
     /// Its latest call.
-    public var lastRequestAt: Date?
+    package var lastRequestAt: Date?
     /// Its version.
-    public var version: String?
+    package var version: String?
     /// The commit its version is based on.
-    public var mergeBase: String?
+    package var mergeBase: String?
     /// Its API feature level.
-    public var apiFeatureLevel: Int64?
+    package var apiFeatureLevel: Int64?
     /// When it last uploaded its audit log.
-    public var lastAuditLogUpdateAt: Date?
+    package var lastAuditLogUpdateAt: Date?
 
     /// A server by its parts.
-    public init(
+    package init(
       uuid: UUID, key: String, hostname: String, isHostnameTaken: Bool, contactEmail: String,
       deactivatedAt: Date? = nil, lastRequestAt: Date? = nil, version: String? = nil,
       mergeBase: String? = nil,
@@ -50,20 +50,20 @@ extension RegistrationImport {
   }
 
   /// What a server is here.
-  public struct StoredServer: Sendable, Hashable {
+  package struct StoredServer: Sendable, Hashable {
     /// Its row.
-    public let id: Int64
+    package let id: Int64
     /// Whether it is here only now.
-    public let isNew: Bool
+    package let isNew: Bool
     /// Whether it got another hostname than its own, which another server has.
-    public let isRenamed: Bool
+    package let isRenamed: Bool
   }
 
   /// Takes a server in, unless it is here: then it keeps the key and whatever else it has here.
   ///
   /// A server whose hostname is another's comes in under one that can be nobody's, for its devices would
   /// not be reached without it. It keeps id and key, and gets its name by registering with a free one.
-  public func store(_ server: Server, on connection: any Connection) throws -> StoredServer {
+  package func store(_ server: Server, on connection: any Connection) throws -> StoredServer {
     let known = try connection.query(
       Statement("SELECT id FROM remote_servers WHERE uuid = $1", .text(server.uuid.canonical)))
     if let id = try known.first?.int64(0) { return StoredServer(id: id, isNew: false, isRenamed: false) }

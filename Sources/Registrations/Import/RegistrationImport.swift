@@ -1,6 +1,6 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// Takes servers, realms and registrations in that another bouncer has kept: many at a time, in
 /// transactions of the caller's, and never over what is here already.
@@ -8,45 +8,45 @@ public import Sealing
 /// What it brings in is marked by its times, so that it can tell its own rows from others without a
 /// column for it: E2EE registrations have no bouncer key and are registered at ``startedAt``; legacy
 /// ones have an id from ``firstLegacyID`` on and are registered before ``startedAt``.
-public struct RegistrationImport: Sendable {
+package struct RegistrationImport: Sendable {
   /// When it began, in whole milliseconds.
-  public let startedAt: Date
+  package let startedAt: Date
   /// What it brings into `legacy_registrations` has this id or a later one.
-  public let firstLegacyID: Int64
+  package let firstLegacyID: Int64
 
   let storageKey: StorageKey
 
   /// An import that began at a time, with what was told by ``nextLegacyID(on:)`` then.
-  public init(storageKey: StorageKey, startedAt: Date, firstLegacyID: Int64) {
+  package init(storageKey: StorageKey, startedAt: Date, firstLegacyID: Int64) {
     self.storageKey = storageKey
     self.startedAt = startedAt.stored
     self.firstLegacyID = firstLegacyID
   }
 
   /// The id that comes after all that are in `legacy_registrations`.
-  public static func nextLegacyID(on connection: any Connection) throws -> Int64 {
+  package static func nextLegacyID(on connection: any Connection) throws -> Int64 {
     let rows = try connection.query(Statement("SELECT COALESCE(MAX(id), 0) + 1 FROM legacy_registrations"))
     return try rows.first?.int64(0) ?? 1
   }
 
   /// Lets a transaction find rows by their indexes. Without it PostgreSQL, which knows nothing of a table
   /// that is just being filled, would read all of it for every batch.
-  public static func preferIndexes(_ engine: DatabaseEngine, on connection: any Connection) throws {
+  package static func preferIndexes(_ engine: DatabaseEngine, on connection: any Connection) throws {
     if engine == .postgreSQL { try connection.runScript("SET LOCAL enable_seqscan = off") }
   }
 
   /// What became of rows that were to be stored.
-  public struct Outcome: Sendable, Hashable {
+  package struct Outcome: Sendable, Hashable {
     /// Now here.
-    public var imported = 0
+    package var imported = 0
     /// Here before; left as they were.
-    public var alreadyThere = 0
+    package var alreadyThere = 0
     /// The same device as another row of the import, which took them in.
-    public var folded = 0
+    package var folded = 0
     /// Legacy registrations of devices that have an E2EE registration with the realm.
-    public var superseded = 0
+    package var superseded = 0
 
     /// Nothing yet.
-    public init() {}
+    package init() {}
   }
 }

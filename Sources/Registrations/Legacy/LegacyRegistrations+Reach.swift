@@ -1,18 +1,18 @@
 internal import Foundation
 internal import SQL
-public import Sealing
+package import Sealing
 
 extension LegacyRegistrations {
   /// The registrations that a notification goes to, and what was put right on the way there.
-  public struct Reach: Sendable {
+  package struct Reach: Sendable {
     /// Where it goes, in the order of the rows, each device once.
-    public var registrations: [LegacyRegistration] = []
+    package var registrations: [LegacyRegistration] = []
     /// Registrations that have gone because the device has one that is end-to-end encrypted.
-    public var superseded: [PushToken.Kind: Int] = [:]
+    package var superseded: [PushToken.Kind: Int] = [:]
     /// Registrations under the user's number that have gone because there is one under its UUID.
-    public var folded = 0
+    package var folded = 0
     /// Registrations whose token does not open: they are left as they are.
-    public var unreadable = 0
+    package var unreadable = 0
   }
 
   /// A row with what is needed to judge it.
@@ -38,7 +38,7 @@ extension LegacyRegistrations {
   /// those under both names of the user are folded, and those of devices that have an end-to-end encrypted
   /// registration in the realm are removed (`Documentation/Decisions` 0009, `Documentation/Protocols/Zulip.md` 8.1).
   /// One query, and a transaction only where something is to be put right.
-  public func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
+  package func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
     let statement = Statement(
       """
       SELECT l.id, l.kind, l.token, l.ios_app_id, l.registered_at, l.user_id, l.user_uuid, l.token_hash,
@@ -101,7 +101,7 @@ extension LegacyRegistrations {
   ///
   /// - Parameter row: the last row that has been looked at.
   /// - Returns: how many were removed, and the last row looked at; nil at the end.
-  public func sweep(after row: Int64, limit: Int64 = 2000) async throws -> (removed: Int, last: Int64?) {
+  package func sweep(after row: Int64, limit: Int64 = 2000) async throws -> (removed: Int, last: Int64?) {
     // The end of the stretch is found by its own: a join would have to go on until it had found enough.
     let end = Statement(
       "SELECT MAX(id) FROM (SELECT id FROM legacy_registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",

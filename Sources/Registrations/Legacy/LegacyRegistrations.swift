@@ -1,18 +1,18 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// The devices that get notifications in clear.
 ///
 /// Tokens are kept as those of ``E2EERegistrations`` are, and under the same hash: so that a device which
 /// has moved on to end-to-end encryption is found whatever the case of its token.
-public struct LegacyRegistrations: Sendable {
+package struct LegacyRegistrations: Sendable {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
 
   /// The registrations in `database`, sealed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
@@ -21,7 +21,7 @@ public struct LegacyRegistrations: Sendable {
   /// Registers a token for a user, or renews the registration it has: when it was last registered is all
   /// that changes then, and what it did not have yet. Where both names of the user are given it is kept
   /// under the UUID alone, and what was under the number goes on under that.
-  public func register(
+  package func register(
     _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?
   ) async throws {
     // As the row names its user: that is what its token is bound to.
@@ -59,7 +59,7 @@ public struct LegacyRegistrations: Sendable {
   /// Removes a token of a user, in every spelling.
   ///
   /// - Returns: how many registrations that were.
-  public func unregister(_ token: PushToken, of user: LegacyUser, server: Int64) async throws -> Int {
+  package func unregister(_ token: PushToken, of user: LegacyUser, server: Int64) async throws -> Int {
     let statement = Statement(
       """
       DELETE FROM legacy_registrations
@@ -70,7 +70,7 @@ public struct LegacyRegistrations: Sendable {
   }
 
   /// Removes all tokens of a user.
-  public func unregisterAll(of user: LegacyUser, server: Int64) async throws {
+  package func unregisterAll(of user: LegacyUser, server: Int64) async throws {
     let statement = Statement(
       "DELETE FROM legacy_registrations WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3)",
       .integer(server), .integer(user.id), .text(user.uuid?.canonical))
@@ -78,7 +78,7 @@ public struct LegacyRegistrations: Sendable {
   }
 
   /// A user's registration of a token, in any spelling.
-  public func find(
+  package func find(
     _ token: PushToken, of user: LegacyUser, server: Int64
   ) async throws -> LegacyRegistration? {
     let statement = Statement(
@@ -95,7 +95,7 @@ public struct LegacyRegistrations: Sendable {
 
   /// Which of these tokens the user does not have, each as it was spelled, in order. Of spellings of one
   /// token all but the first are among them; so is what is no token.
-  public func missing(
+  package func missing(
     _ texts: [String], kind: PushToken.Kind, of user: LegacyUser, server: Int64
   ) async throws -> [String] {
     guard !texts.isEmpty else { return [] }
@@ -112,7 +112,7 @@ public struct LegacyRegistrations: Sendable {
   }
 
   /// Registrations by kind of token, and how many there are of each.
-  public func counts() async throws -> [PushToken.Kind: Int64] {
+  package func counts() async throws -> [PushToken.Kind: Int64] {
     let rows = try await database.read {
       try $0.query(Statement("SELECT kind, COUNT(*) FROM legacy_registrations GROUP BY kind"))
     }

@@ -1,16 +1,16 @@
-public import Foundation
-public import Sealing
+package import Foundation
+package import Sealing
 
 /// A user as its chat server names it in legacy calls: old servers by a number, newer ones by a UUID,
 /// those in between by both (`Documentation/Protocols/Zulip.md` 7.1).
-public struct LegacyUser: Sendable, Hashable {
+package struct LegacyUser: Sendable, Hashable {
   /// Its number at its server.
-  public let id: Int64?
+  package let id: Int64?
   /// Its UUID.
-  public let uuid: UUID?
+  package let uuid: UUID?
 
   /// nil if there is neither.
-  public init?(id: Int64?, uuid: UUID?) {
+  package init?(id: Int64?, uuid: UUID?) {
     if id == nil && uuid == nil { return nil }
     self.id = id
     self.uuid = uuid
@@ -19,18 +19,18 @@ public struct LegacyUser: Sendable, Hashable {
 
 /// A device of an old app, which gets notifications in clear (`Documentation/Protocols/Zulip.md` 1.3).
 /// There is one per token and user.
-public struct LegacyRegistration: Sendable, Hashable {
+package struct LegacyRegistration: Sendable, Hashable {
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// The token, as it was first spelled.
-  public let token: PushToken
+  package let token: PushToken
   /// The app's bundle id; some rows of old lack it.
-  public let iosAppID: String?
+  package let iosAppID: String?
   /// When it was last registered, in whole milliseconds.
-  public let registeredAt: Date
+  package let registeredAt: Date
 
   /// A registration by its parts.
-  public init(id: Int64, token: PushToken, iosAppID: String?, registeredAt: Date) {
+  package init(id: Int64, token: PushToken, iosAppID: String?, registeredAt: Date) {
     self.id = id
     self.token = token
     self.iosAppID = iosAppID
@@ -38,5 +38,5 @@ public struct LegacyRegistration: Sendable, Hashable {
   }
 
   /// What a delivery for it refers to.
-  public var reference: RegistrationReference { .init(.legacy, id: id, registeredAt: registeredAt) }
+  package var reference: RegistrationReference { .init(.legacy, id: id, registeredAt: registeredAt) }
 }

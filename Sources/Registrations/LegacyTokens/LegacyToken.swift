@@ -1,22 +1,22 @@
-public import Foundation
-public import Sealing
+package import Foundation
+package import Sealing
 
 /// A token of a user's old app, as the built-in chat-server side keeps it.
-public struct LegacyToken: Sendable, Hashable {
+package struct LegacyToken: Sendable, Hashable {
   /// The token, as it was first spelled.
-  public let token: PushToken
+  package let token: PushToken
   /// The app's bundle id; there for APNs.
-  public let iosAppID: String?
+  package let iosAppID: String?
 
   /// A token with its app.
-  public init(_ token: PushToken, iosAppID: String?) {
+  package init(_ token: PushToken, iosAppID: String?) {
     self.token = token
     self.iosAppID = iosAppID
   }
 
   /// Whether a client that names this id means the same device: clients spell an APNs token in either
   /// case, and the id is one of the spelling (`Documentation/Protocols/Zulip.md` 8.2).
-  public func isMeant(by id: TokenID) -> Bool {
+  package func isMeant(by id: TokenID) -> Bool {
     let text = token.text
     let spellings = token.kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]
     return spellings.contains { TokenID(token: $0) == id }
@@ -24,15 +24,15 @@ public struct LegacyToken: Sendable, Hashable {
 }
 
 /// What the bouncer has yet to be told: that a token, or that all tokens of a user, are no longer used.
-public struct Unregistration: Sendable {
+package struct Unregistration: Sendable {
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// The user's realm.
-  public let realm: UUID
+  package let realm: UUID
   /// The user.
-  public let user: LegacyUser
+  package let user: LegacyUser
   /// The token; nil stands for all of the user's.
-  public let token: PushToken?
+  package let token: PushToken?
   /// How often it was tried, this time included.
-  public let attempts: Int
+  package let attempts: Int
 }

@@ -1,11 +1,11 @@
-public import Foundation
+package import Foundation
 internal import SQL
 internal import Sealing
 
 extension LegacyTokens {
   /// Takes what the bouncer has yet to be told, the longest due first, under a lease: whoever finds one due
   /// again after `seconds` may take it over. One whose token does not open stays: without a token it would mean all.
-  public func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
+  package func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
     let now = now()
     let statement = Statement(
       """
@@ -33,7 +33,7 @@ extension LegacyTokens {
 
   /// The tokens that the user has here again, of those that the bouncer was to forget: an app has signed in
   /// anew meanwhile, and the bouncer may have heard of it in either order.
-  public func returned(after job: Unregistration) async throws -> [LegacyToken] {
+  package func returned(after job: Unregistration) async throws -> [LegacyToken] {
     guard let uuid = job.user.uuid?.canonical else { return [] }
     let tokens = try await database.read { connection in
       let user = try connection.query(
@@ -48,13 +48,13 @@ extension LegacyTokens {
   }
 
   /// The bouncer knows. One that another sender has taken over meanwhile is done all the same.
-  public func finish(_ job: Unregistration) async throws {
+  package func finish(_ job: Unregistration) async throws {
     _ = try await database.execute(
       Statement("DELETE FROM legacy_unregistrations WHERE id = $1", .integer(job.id)))
   }
 
   /// Tries again at this time; `failure` says why it was not to be had now.
-  public func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
+  package func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
     _ = try await database.execute(
       Statement(
         "UPDATE legacy_unregistrations SET due_at = $3, failure = $4 WHERE id = $1 AND attempts = $2",
@@ -62,12 +62,12 @@ extension LegacyTokens {
   }
 
   /// Makes due what a wrong clock has put off further than anything ever is.
-  public func bringForward() async throws {
+  package func bringForward() async throws {
     try await database.bringForward("legacy_unregistrations", now: now())
   }
 
   /// How much the bouncer has yet to be told.
-  public func jobCount() async throws -> Int64 {
+  package func jobCount() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM legacy_unregistrations")
     return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
   }

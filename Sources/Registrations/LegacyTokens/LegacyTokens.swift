@@ -1,33 +1,33 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// The tokens of users' old apps, and what the bouncer has yet to be told of them.
 ///
 /// What goes here and not yet there is written down in the transaction in which it goes, so that nothing
 /// is left behind at the bouncer, whatever happens (`Documentation/Decisions` 0009).
-public struct LegacyTokens: Sendable {
+package struct LegacyTokens: Sendable {
   /// How many tokens a user may have.
-  public static let maximumPerUser = 500
+  package static let maximumPerUser = 500
 
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
 
   /// The tokens in `database`, sealed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
   /// The user has as many tokens as it may have.
-  public struct TooMany: Error, Hashable {}
+  package struct TooMany: Error, Hashable {}
 
   /// Adds a token; one that the user has stays as it is. It is no longer one that the bouncer should forget.
   ///
   /// - Parameter user: the user's row.
-  public func add(_ added: LegacyToken, user: User) async throws {
+  package func add(_ added: LegacyToken, user: User) async throws {
     let hash = Value.integer(storageKey.tokenHash(of: added.token))
     let kind = Value.integer(added.token.kind.storage)
     let sealed = Value.bytes(
@@ -56,7 +56,7 @@ public struct LegacyTokens: Sendable {
   /// Removes a token in every spelling, here and, in its time, at the bouncer, if the user has it.
   ///
   /// - Returns: whether the user had it.
-  public func remove(_ token: PushToken, user: User) async throws -> Bool {
+  package func remove(_ token: PushToken, user: User) async throws -> Bool {
     try await database.write { connection in
       let removed = try delete(token, user: user.id, on: connection)
       if removed { try unregister(token, of: user.id, on: connection) }
@@ -65,7 +65,7 @@ public struct LegacyTokens: Sendable {
   }
 
   /// Forgets tokens that the bouncer does not have.
-  public func forget(_ tokens: [PushToken], user: Int64) async throws {
+  package func forget(_ tokens: [PushToken], user: Int64) async throws {
     guard !tokens.isEmpty else { return }
     try await database.write { connection in
       for token in tokens { _ = try delete(token, user: user, on: connection) }
@@ -73,13 +73,13 @@ public struct LegacyTokens: Sendable {
   }
 
   /// A user's tokens, the oldest first; without those that do not open.
-  public func tokens(of user: Int64) async throws -> [LegacyToken] {
+  package func tokens(of user: Int64) async throws -> [LegacyToken] {
     try await database.read { try tokens(of: user, on: $0) }
   }
 
   /// Who gets a notification, out of one moment: each device once. Tokens of old apps that a device of the
   /// user has moved on with are no longer among them, and are removed.
-  public func recipients(
+  package func recipients(
     _ user: Int64, devices: Devices
   ) async throws -> (tokens: [LegacyToken], devices: [Device]) {
     let (tokens, active) = try await database.read { connection in

@@ -1,16 +1,16 @@
-public import Foundation
+package import Foundation
 internal import SQL
 
 extension NextcloudDevices {
   /// A notification that a device's key has signed.
-  public struct Signed: Sendable {
+  package struct Signed: Sendable {
     /// The device as it was read.
-    public var device: NextcloudDevice
+    package var device: NextcloudDevice
     /// Whether the notification names the token that the device has.
-    public var namesToken: Bool
+    package var namesToken: Bool
 
     /// A notification by what counts of it.
-    public init(_ device: NextcloudDevice, namesToken: Bool) {
+    package init(_ device: NextcloudDevice, namesToken: Bool) {
       self.device = device
       self.namesToken = namesToken
     }
@@ -34,7 +34,7 @@ extension NextcloudDevices {
 
   /// Writes down that devices are in use, and since when servers name other tokens than theirs. What was
   /// registered again meanwhile begins anew.
-  public func note(_ signed: [Signed]) async throws {
+  package func note(_ signed: [Signed]) async throws {
     let now = now()
     let statements = signed.filter { $0.tellsNew(at: now) }.map { $0.statement(at: now) }
     guard !statements.isEmpty else { return }
@@ -46,7 +46,7 @@ extension NextcloudDevices {
   /// Removes devices that have neither been registered nor sent a signed notification since then.
   ///
   /// - Returns: how many there were, `limit` at most.
-  public func removeUnused(since date: Date, limit: Int) async throws -> Int {
+  package func removeUnused(since date: Date, limit: Int) async throws -> Int {
     let statement = Statement(
       """
       DELETE FROM nextcloud_devices WHERE id IN (

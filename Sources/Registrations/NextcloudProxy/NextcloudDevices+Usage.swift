@@ -2,21 +2,21 @@ internal import SQL
 
 extension NextcloudDevices {
   /// Devices of one app.
-  public struct Count: Sendable, Hashable {
+  package struct Count: Sendable, Hashable {
     /// The name of the app.
-    public let app: String
+    package let app: String
     /// What kind of token.
-    public let kind: NextcloudDevice.Destination.Kind
+    package let kind: NextcloudDevice.Destination.Kind
     /// How many there are.
-    public let devices: Int64
+    package let devices: Int64
     /// By the reason why the latest notification for a device failed, if one has since it was last
     /// registered: how many there are.
-    public let failures: [String: Int64]
+    package let failures: [String: Int64]
   }
 
   /// How many devices there are of each app, and how many of them fail. Reads every registration: for
   /// people and for once a minute.
-  public func counts() async throws -> [Count] {
+  package func counts() async throws -> [Count] {
     let statement = Statement(
       "SELECT app, kind, failure, COUNT(*) FROM nextcloud_devices GROUP BY app, kind, failure")
     let rows = try await database.read { try $0.query(statement) }.map { row in
@@ -36,16 +36,16 @@ extension NextcloudDevices {
   }
 
   /// A database that keeps devices, as it looks from outside.
-  public struct StoreState: Sendable, Hashable {
+  package struct StoreState: Sendable, Hashable {
     /// What no other database has; 16 bytes.
-    public var id: [UInt8]
+    package var id: [UInt8]
     /// How many devices it has.
-    public var devices: Int64
+    package var devices: Int64
     /// How many have been removed from it, ever, by this program.
-    public var removed: Int64
+    package var removed: Int64
 
     /// A state by its parts.
-    public init(id: [UInt8], devices: Int64, removed: Int64 = 0) {
+    package init(id: [UInt8], devices: Int64, removed: Int64 = 0) {
       self.id = id
       self.devices = devices
       self.removed = removed
@@ -53,7 +53,7 @@ extension NextcloudDevices {
   }
 
   /// The state of the database; one that is asked for the first time is given its id. Counts every device.
-  public func storeState() async throws -> StoreState {
+  package func storeState() async throws -> StoreState {
     if let state = try await state(countingTo: .max) { return state }
     let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
     _ = try await database.execute(
@@ -67,7 +67,7 @@ extension NextcloudDevices {
   }
 
   /// Its state with so many of its devices counted at most; nil if it has no id yet.
-  public func state(countingTo limit: Int64) async throws -> StoreState? {
+  package func state(countingTo limit: Int64) async throws -> StoreState? {
     let statement = Statement(
       """
       SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM nextcloud_devices LIMIT $1) AS counted),

@@ -1,10 +1,10 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// The devices of Nextcloud's push proxy, each an identifier together with a user's key. Tokens are sealed
 /// under the storage key.
-public final class NextcloudDevices: Sendable {
+package final class NextcloudDevices: Sendable {
   /// A power of two, as lists are padded, below what a statement can have.
   private static let maximumList = 16_384
 
@@ -13,7 +13,7 @@ public final class NextcloudDevices: Sendable {
   let now: @Sendable () -> Date
 
   /// The devices in `database`, sealed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
@@ -23,7 +23,7 @@ public final class NextcloudDevices: Sendable {
   /// the same identifier stay beside it, as ``DevicePlacement`` has it.
   ///
   /// - Parameter admit: stands before a row that was not there; what it throws keeps that out.
-  public func register(
+  package func register(
     _ registration: NextcloudDevice.Registration, admit: @escaping @Sendable () throws -> Void = {}
   ) async throws {
     let place = SealedColumn.nextcloudToken.place(
@@ -53,7 +53,7 @@ public final class NextcloudDevices: Sendable {
   /// Forgets a device.
   ///
   /// - Returns: whether there was one with this identifier and key.
-  public func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
+  package func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM nextcloud_devices WHERE device_identifier = $1 AND user_key = $2",
       .bytes(identifier), .bytes(userKey))
@@ -66,7 +66,7 @@ public final class NextcloudDevices: Sendable {
 
   /// The devices with these identifiers, in no order: one query, unless there are more identifiers than a
   /// statement can have.
-  public func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
+  package func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
     let statements = stride(from: 0, to: identifiers.count, by: Self.maximumList).map { start in
       Statement(
         """

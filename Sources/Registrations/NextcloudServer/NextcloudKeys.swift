@@ -1,6 +1,6 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 internal import Synchronization
 
 /// The key pairs that sign for users at push proxies (`Documentation/Protocols/Nextcloud.md` 2): RSA-2048, one per user,
@@ -8,7 +8,7 @@ internal import Synchronization
 ///
 /// One that does not open is an error and is never replaced: every proxy that knows the old one would take
 /// all of the user's phones for somebody else's.
-public final class NextcloudKeys: Sendable {
+package final class NextcloudKeys: Sendable {
   private let database: any Database
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
@@ -16,7 +16,7 @@ public final class NextcloudKeys: Sendable {
   private let making = Mutex<[Int64: Task<RSAPrivateKey, any Error>]>([:])
 
   /// The key pairs in `database`, sealed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
@@ -25,7 +25,7 @@ public final class NextcloudKeys: Sendable {
   /// The key pair of the user whose row this is.
   ///
   /// - Throws: the database's error; `foreignKeyViolation` if there is no such user.
-  public func key(of user: Int64) async throws -> RSAPrivateKey {
+  package func key(of user: Int64) async throws -> RSAPrivateKey {
     let statement = Statement("SELECT private_key FROM nextcloud_keys WHERE user_id = $1", .integer(user))
     if let row = try await database.read({ try $0.query(statement).first }) {
       return try open(row, of: user)
@@ -42,7 +42,7 @@ public final class NextcloudKeys: Sendable {
   /// The public half, in PEM with a newline at its end, as apps and proxies are told it.
   ///
   /// - Parameter making: whether the pair is made if there is none; else there is nil then.
-  public func publicKey(of user: Int64, making: Bool) async throws -> String? {
+  package func publicKey(of user: Int64, making: Bool) async throws -> String? {
     let statement = Statement("SELECT public_key FROM nextcloud_keys WHERE user_id = $1", .integer(user))
     if let row = try await database.read({ try $0.query(statement).first }) { return try row.text(0) }
     return making ? try await key(of: user).publicKey.pem : nil

@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 internal import SQL
 internal import Sealing
 
@@ -7,15 +7,15 @@ internal import Sealing
 /// A flow has two secrets, of which hashes are kept: with one the app asks what has become of it, with the
 /// other the user, or the host application in the user's name, grants it. Only when the app then asks is its
 /// app password made, so that none is ever kept.
-public struct NextcloudLoginFlows: Sendable {
+package struct NextcloudLoginFlows: Sendable {
   /// How long a flow is open, in seconds, as long as Nextcloud's.
-  public static let lifetime: TimeInterval = 20 * 60
+  package static let lifetime: TimeInterval = 20 * 60
   /// How long who has signed in may take to say yes, in seconds.
   static let proofLifetime: TimeInterval = 10 * 60
   /// How many are open at a time, of all apps.
-  public static let maximumOpen = 10_000
+  package static let maximumOpen = 10_000
   /// How many are open at a time, of apps with one address.
-  public static let maximumOpenPerAddress = 200
+  package static let maximumOpenPerAddress = 200
   /// Letters and digits in each secret.
   static let secretLength = 128
 
@@ -25,15 +25,15 @@ public struct NextcloudLoginFlows: Sendable {
   private static let addressPurpose = StorageKey.Purpose("nextcloud_login_flows.address")
 
   /// The secrets of a flow, which nobody can be told again.
-  public struct Secrets: Sendable {
+  package struct Secrets: Sendable {
     /// With which the app asks.
-    public let poll: String
+    package let poll: String
     /// With which it is granted.
-    public let login: String
+    package let login: String
   }
 
   /// Why there is no flow.
-  public enum Refusal: Error, Hashable {
+  package enum Refusal: Error, Hashable {
     /// So many are open of this address.
     case tooManyOfAddress
     /// So many are open.
@@ -41,11 +41,11 @@ public struct NextcloudLoginFlows: Sendable {
   }
 
   /// A flow that waits to be granted.
-  public struct Flow: Sendable, Hashable {
+  package struct Flow: Sendable, Hashable {
     /// Its row.
-    public let id: Int64
+    package let id: Int64
     /// What the app calls itself.
-    public let client: String
+    package let client: String
   }
 
   private let accounts: Accounts
@@ -53,7 +53,7 @@ public struct NextcloudLoginFlows: Sendable {
   private var storageKey: StorageKey { accounts.storageKey }
 
   /// Flows by which apps sign in to these accounts.
-  public init(accounts: Accounts) {
+  package init(accounts: Accounts) {
     self.accounts = accounts
   }
 
@@ -63,7 +63,7 @@ public struct NextcloudLoginFlows: Sendable {
   ///   - client: what the app calls itself, as ``clientName(_:)`` has it.
   ///   - address: from where it calls.
   /// - Throws: ``Refusal``, or the database's own error.
-  public func open(client: String, address: String) async throws -> Secrets {
+  package func open(client: String, address: String) async throws -> Secrets {
     let secrets = Secrets(
       poll: RandomText.alphanumeric(Self.secretLength), login: RandomText.alphanumeric(Self.secretLength))
     let address = storageKey.hash(address, for: Self.addressPurpose)
@@ -91,7 +91,7 @@ public struct NextcloudLoginFlows: Sendable {
   }
 
   /// The flow that this secret grants, if it is open and not granted.
-  public func find(login: String) async throws -> Flow? {
+  package func find(login: String) async throws -> Flow? {
     let statement = Statement(
       """
       SELECT id, client FROM nextcloud_login_flows
@@ -104,14 +104,14 @@ public struct NextcloudLoginFlows: Sendable {
 
   /// What proves for some minutes that a user has signed in to grant this flow, and no other. Another site
   /// can make a browser send a form, but has none of these to put into it.
-  public func proof(of user: Int64, for flow: Flow) -> String {
+  package func proof(of user: Int64, for flow: Flow) -> String {
     let time = (accounts.now() + Self.proofLifetime).milliseconds
     let hash = storageKey.hash(Self.claim(user, flow, time), for: Self.proofPurpose)
     return "\(user).\(time).\(Base64.encode(hash))"
   }
 
   /// The user whose proof this is; nil if it is none, or one for another flow, or too old.
-  public func user(provenBy proof: String, for flow: Flow) -> Int64? {
+  package func user(provenBy proof: String, for flow: Flow) -> Int64? {
     let parts = proof.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3, let user = Int64(Substring(parts[0])), let time = Int64(Substring(parts[1])),
       time > accounts.now().milliseconds, let hash = Base64.decodeStrictly(String(Substring(parts[2]))),
@@ -127,7 +127,7 @@ public struct NextcloudLoginFlows: Sendable {
   /// Lets the app sign in as a user; false if the secret is none, or too old, or was used already.
   ///
   /// - Throws: ``Accounts/AppPasswordRefusal``, or the database's own error.
-  public func grant(login: String, user: Int64) async throws -> Bool {
+  package func grant(login: String, user: Int64) async throws -> Bool {
     let statement = Statement(
       """
       UPDATE nextcloud_login_flows SET user_id = $1
@@ -144,7 +144,7 @@ public struct NextcloudLoginFlows: Sendable {
   /// Ends a flow that was granted: from now on the app signs in with the app password, which is shown once.
   ///
   /// - Returns: nil if nobody has granted it, or it is no flow, or none any more.
-  public func finish(poll: String) async throws -> (user: User, password: String)? {
+  package func finish(poll: String) async throws -> (user: User, password: String)? {
     let removal = Statement(
       """
       DELETE FROM nextcloud_login_flows WHERE poll_hash = $1 AND created_at > $2 AND user_id IS NOT NULL
@@ -162,7 +162,7 @@ public struct NextcloudLoginFlows: Sendable {
   }
 
   /// Removes some of those that nobody has granted or asked about in time; returns how many.
-  public func removeOld(limit: Int) async throws -> Int {
+  package func removeOld(limit: Int) async throws -> Int {
     let statement = Statement(
       """
       DELETE FROM nextcloud_login_flows WHERE id IN (
@@ -177,7 +177,7 @@ public struct NextcloudLoginFlows: Sendable {
 
   /// What an app calls itself, as people may be shown it and its password may be named: at most 100
   /// characters, none of which is invisible or turns the others around.
-  public static func clientName(_ userAgent: String) -> String {
+  package static func clientName(_ userAgent: String) -> String {
     let shown = userAgent.unicodeScalars.prefix(1000).filter { scalar in
       switch scalar.properties.generalCategory {
       case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned,

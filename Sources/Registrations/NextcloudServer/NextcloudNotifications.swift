@@ -1,19 +1,19 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// What users of Nextcloud's apps have been told, until it is taken back: apps fetch it by its number, since
 /// a push holds little, and it can be taken back by its number alone. What people read is kept sealed.
-public struct NextcloudNotifications: Sendable {
+package struct NextcloudNotifications: Sendable {
   /// How many are kept of a user, the newest.
-  public static let maximumPerUser = 1000
+  package static let maximumPerUser = 1000
 
   /// One that is kept.
-  public struct Entry: Sendable, Hashable {
+  package struct Entry: Sendable, Hashable {
     /// What it says.
-    public let notification: NextcloudNotification
+    package let notification: NextcloudNotification
     /// When it was sent, the last time.
-    public let sentAt: Date
+    package let sentAt: Date
   }
 
   private let database: any Database
@@ -21,14 +21,14 @@ public struct NextcloudNotifications: Sendable {
   private let now: @Sendable () -> Date
 
   /// The notifications in `database`, sealed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
   /// Keeps a user's notification, in the place of one with its number.
-  public func keep(_ notification: NextcloudNotification, user: Int64) async throws {
+  package func keep(_ notification: NextcloudNotification, user: Int64) async throws {
     func sealed(_ text: String, _ column: SealedColumn) -> Value {
       .bytes(storageKey.seal(text, at: column.place(.integer(user), .integer(notification.nid))))
     }
@@ -57,7 +57,7 @@ public struct NextcloudNotifications: Sendable {
   }
 
   /// The newest of a user's, the newest first.
-  public func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
+  package func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
     try await entries(
       Statement(
         "\(Self.select) WHERE user_id = $1 ORDER BY created_at DESC, nid DESC LIMIT $2", .integer(user),
@@ -65,14 +65,14 @@ public struct NextcloudNotifications: Sendable {
   }
 
   /// A user's notification with this number.
-  public func find(_ nid: Int64, user: Int64) async throws -> Entry? {
+  package func find(_ nid: Int64, user: Int64) async throws -> Entry? {
     try await entries(
       Statement("\(Self.select) WHERE user_id = $1 AND nid = $2", .integer(user), .integer(nid)), user: user
     ).first
   }
 
   /// The apps of those of these notifications that are kept.
-  public func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
+  package func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
     let statement = Statement(
       "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
       list: nids.map { .integer($0) })
@@ -81,14 +81,14 @@ public struct NextcloudNotifications: Sendable {
   }
 
   /// Whether a user has any.
-  public func hasAny(user: Int64) async throws -> Bool {
+  package func hasAny(user: Int64) async throws -> Bool {
     let statement = Statement(
       "SELECT 1 FROM nextcloud_notifications WHERE user_id = $1 LIMIT 1", .integer(user))
     return try await database.read { try $0.query(statement).first != nil }
   }
 
   /// Forgets notifications that were taken back; nil stands for all of the user's.
-  public func forget(_ nids: [Int64]?, user: Int64) async throws {
+  package func forget(_ nids: [Int64]?, user: Int64) async throws {
     let statement =
       nids.map { nids in
         Statement(
@@ -99,7 +99,7 @@ public struct NextcloudNotifications: Sendable {
   }
 
   /// Forgets some of those that were sent before a time; returns how many.
-  public func removeOld(before date: Date, limit: Int) async throws -> Int {
+  package func removeOld(before date: Date, limit: Int) async throws -> Int {
     let statement = Statement(
       """
       DELETE FROM nextcloud_notifications WHERE (user_id, nid) IN (

@@ -1,13 +1,13 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 
 /// Pushes that no proxy has taken yet, durable until one has or their time is over.
 ///
 /// One is sent under a lease: taking it moves its due time behind the end of the lease, so that whoever finds
 /// it due again may take it over.
-public struct NextcloudPushes: Sendable {
+package struct NextcloudPushes: Sendable {
   /// How many wait for one phone; with the number of a user's app passwords this bounds them all.
-  public static let maximumPerRegistration = 200
+  package static let maximumPerRegistration = 200
 
   private let database: any Database
   private let now: @Sendable () -> Date
@@ -16,7 +16,7 @@ public struct NextcloudPushes: Sendable {
   /// The pushes in `database`.
   ///
   /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
-  public init(
+  package init(
     database: any Database, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }
   ) {
@@ -29,7 +29,7 @@ public struct NextcloudPushes: Sendable {
   ///
   /// - Returns: those that are kept. One of a phone that is gone is not, nor one of a phone for which
   ///   ``maximumPerRegistration`` wait.
-  public func keep(_ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date) async throws -> [NextcloudPush] {
+  package func keep(_ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date) async throws -> [NextcloudPush] {
     guard !pushes.isEmpty else { return [] }
     let now = now()
     return try await database.write { connection in
@@ -44,7 +44,7 @@ public struct NextcloudPushes: Sendable {
   ///   - nids: whose notifications go; nil if all do, which makes other deletions idle too.
   ///   - deletions: what is about to be sent, kept only if anything was dropped.
   /// - Returns: the deletions, with their places if they have any.
-  public func supersede(
+  package func supersede(
     _ nids: [Int64]?, of user: Int64, by deletions: [NextcloudPush], dueAt: Date, expiresAt: Date
   ) async throws -> [NextcloudPush] {
     let now = now()
@@ -74,7 +74,7 @@ public struct NextcloudPushes: Sendable {
   }
 
   /// The proxies that pushes are due for.
-  public func dueProxies() async throws -> [String] {
+  package func dueProxies() async throws -> [String] {
     let statement = Statement(
       "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
       .integer(now().milliseconds), .integer(over.milliseconds))
@@ -83,7 +83,7 @@ public struct NextcloudPushes: Sendable {
 
   /// Takes pushes for a proxy that are due, in the order in which they were made, under a lease: whoever
   /// finds one due again after `seconds` may take it over.
-  public func lease(proxy: String, limit: Int, for seconds: TimeInterval) async throws -> [NextcloudPush] {
+  package func lease(proxy: String, limit: Int, for seconds: TimeInterval) async throws -> [NextcloudPush] {
     let now = now()
     let statement = Statement(
       """
@@ -102,7 +102,7 @@ public struct NextcloudPushes: Sendable {
   }
 
   /// A proxy has answered about these: they are done with, whoever has them.
-  public func finish(_ pushes: [NextcloudPush]) async throws {
+  package func finish(_ pushes: [NextcloudPush]) async throws {
     let places = pushes.compactMap(\.place)
     guard !places.isEmpty else { return }
     _ = try await database.execute(
@@ -111,7 +111,7 @@ public struct NextcloudPushes: Sendable {
   }
 
   /// Tries again at this time. One that another sender has taken over meanwhile is that one's.
-  public func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
+  package func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
     let statements = pushes.compactMap(\.place).map { place in
       Statement(
         "UPDATE nextcloud_pushes SET due_at = $3 WHERE id = $1 AND attempts = $2", .integer(place.id),
@@ -122,20 +122,20 @@ public struct NextcloudPushes: Sendable {
   }
 
   /// Gives up what no proxy has taken in time; returns how many.
-  public func removeExpired() async throws -> Int {
+  package func removeExpired() async throws -> Int {
     let statement = Statement(
       "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
     return try await database.write { try $0.run(statement) }
   }
 
   /// Makes due what a wrong clock has put off further than anything ever is.
-  public func bringForward() async throws { try await database.bringForward("nextcloud_pushes", now: now()) }
+  package func bringForward() async throws { try await database.bringForward("nextcloud_pushes", now: now()) }
 
   /// What ends then or before is over.
   private var over: Date { mayExpire() ? now() : .distantPast }
 
   /// How many wait.
-  public func count() async throws -> Int64 {
+  package func count() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM nextcloud_pushes")
     return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
   }

@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 
 /// A phone that gets a Nextcloud user's pushes, as it has registered with the server side
 /// (`Documentation/Protocols/Nextcloud.md` 5.3).
-public struct NextcloudRegistration: Sendable, Hashable {
+package struct NextcloudRegistration: Sendable, Hashable {
   /// What kind of app it is, which decides what it gets (`Documentation/Protocols/Nextcloud.md` 6.3).
-  public enum AppKind: Int64, Sendable, Hashable, CaseIterable {
+  package enum AppKind: Int64, Sendable, Hashable, CaseIterable {
     /// Nextcloud Talk.
     case talk = 1
     /// The Nextcloud app for files.
@@ -14,24 +14,24 @@ public struct NextcloudRegistration: Sendable, Hashable {
   }
 
   /// What a phone sends, checked.
-  public struct Description: Sendable, Hashable {
+  package struct Description: Sendable, Hashable {
     /// The row of its user.
-    public var user: Int64
+    package var user: Int64
     /// The app password that it has signed in with: there is one registration of each.
-    public var appPassword: Int64
+    package var appPassword: Int64
     /// As proxies know it: 64 bytes in base64.
-    public var deviceIdentifier: String
+    package var deviceIdentifier: String
     /// The public key that its pushes are encrypted with, in PEM as it was sent.
-    public var deviceKey: String
+    package var deviceKey: String
     /// SHA-512 of its push token, in lower-case hex.
-    public var pushTokenHash: String
+    package var pushTokenHash: String
     /// The proxy as it was named.
-    public var proxyServer: String
+    package var proxyServer: String
     /// What kind of app it is.
-    public var appKind: AppKind
+    package var appKind: AppKind
 
     /// A description by its parts.
-    public init(
+    package init(
       user: Int64, appPassword: Int64, deviceIdentifier: String, deviceKey: String, pushTokenHash: String,
       proxyServer: String, appKind: AppKind
     ) {
@@ -45,25 +45,25 @@ public struct NextcloudRegistration: Sendable, Hashable {
     }
 
     /// The proxy without slashes at its end, as the sender calls it.
-    public var proxyURL: String { NextcloudRegistration.trimmed(proxyServer) }
+    package var proxyURL: String { NextcloudRegistration.trimmed(proxyServer) }
   }
 
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// What the phone has sent.
-  public let description: Description
+  package let description: Description
   /// When it did so last, in whole milliseconds: one that was renewed since does not end.
-  public let registeredAt: Date
+  package let registeredAt: Date
 
   /// A registration by its parts.
-  public init(id: Int64, description: Description, registeredAt: Date) {
+  package init(id: Int64, description: Description, registeredAt: Date) {
     self.id = id
     self.description = description
     self.registeredAt = registeredAt
   }
 
   /// A proxy's URL without slashes at its end.
-  public static func trimmed(_ proxy: String) -> String {
+  package static func trimmed(_ proxy: String) -> String {
     String(proxy[..<(proxy.lastIndex { $0 != "/" }.map(proxy.index(after:)) ?? proxy.startIndex)])
   }
 }

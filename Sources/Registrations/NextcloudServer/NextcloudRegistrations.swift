@@ -1,17 +1,17 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 
 /// The phones that get pushes of the Nextcloud side's users, one per app password. They go with their app
 /// password and with their user.
-public struct NextcloudRegistrations: Sendable {
+package struct NextcloudRegistrations: Sendable {
   /// The app password is gone.
-  public struct UnknownAppPassword: Error, Hashable {}
+  package struct UnknownAppPassword: Error, Hashable {}
 
   private let database: any Database
   private let now: @Sendable () -> Date
 
   /// The registrations in `database`.
-  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.now = now
   }
@@ -23,7 +23,7 @@ public struct NextcloudRegistrations: Sendable {
   ///
   /// - Returns: whether anything is not as it was.
   /// - Throws: ``UnknownAppPassword``, or the database's own error.
-  public func put(_ registration: NextcloudRegistration.Description) async throws -> Bool {
+  package func put(_ registration: NextcloudRegistration.Description) async throws -> Bool {
     let now = now()
     return try await database.write { connection in
       let isThere = try connection.query(
@@ -54,27 +54,27 @@ public struct NextcloudRegistrations: Sendable {
   }
 
   /// Every phone of a user, the oldest registration first.
-  public func all(of user: Int64) async throws -> [NextcloudRegistration] {
+  package func all(of user: Int64) async throws -> [NextcloudRegistration] {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE user_id = $1 ORDER BY id", .integer(user))
     return try await database.read { try $0.query(statement).map(NextcloudRegistration.init) }
   }
 
   /// How many phones there are, of all users.
-  public func count() async throws -> Int64 {
+  package func count() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM nextcloud_registrations")
     return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
   }
 
   /// The phone that has registered with an app password.
-  public func find(appPassword: Int64) async throws -> NextcloudRegistration? {
+  package func find(appPassword: Int64) async throws -> NextcloudRegistration? {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
     return try await database.read { try $0.query(statement).first.map(NextcloudRegistration.init) }
   }
 
   /// Forgets the phone that has registered with an app password; false if none has.
-  public func remove(appPassword: Int64) async throws -> Bool {
+  package func remove(appPassword: Int64) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
     return try await database.write { try $0.run(statement) > 0 }
@@ -83,7 +83,7 @@ public struct NextcloudRegistrations: Sendable {
   /// Forgets registrations as they were when a push was made for them: one that was renewed since stays.
   ///
   /// - Returns: how many were there.
-  public func forget(_ registrations: [(id: Int64, registeredAt: Date)]) async throws -> Int {
+  package func forget(_ registrations: [(id: Int64, registeredAt: Date)]) async throws -> Int {
     guard !registrations.isEmpty else { return 0 }
     let statements = registrations.map { id, registeredAt in
       Statement(

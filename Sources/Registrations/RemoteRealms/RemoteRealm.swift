@@ -1,30 +1,30 @@
-public import Foundation
+package import Foundation
 
 /// A realm as its server describes it (`Documentation/Protocols/Zulip.md` 4.3).
-public struct RealmDescription: Sendable, Hashable {
+package struct RealmDescription: Sendable, Hashable {
   /// Its id at its server.
-  public var realmID: Int64
+  package var realmID: Int64
   /// Its id everywhere.
-  public var uuid: UUID
+  package var uuid: UUID
   /// The secret that proves that it is its own.
-  public var ownerSecret: String
+  package var ownerSecret: String
   /// Its host.
-  public var host: String
+  package var host: String
   /// Its name.
-  public var name: String
+  package var name: String
   /// Zulip's number for the kind of organisation.
-  public var orgType: Int64
+  package var orgType: Int64
   /// When it was made.
-  public var dateCreated: Date
+  package var dateCreated: Date
   /// Whether its server has deactivated it.
-  public var isDeactivated: Bool
+  package var isDeactivated: Bool
   /// Whether it is the realm of Zulip's own bots.
-  public var isSystemBotRealm: Bool
+  package var isSystemBotRealm: Bool
   /// How its users sign in: a JSON object of flags, compact, sorted by name.
-  public var authenticationMethods: String
+  package var authenticationMethods: String
 
   /// A description by its parts.
-  public init(
+  package init(
     realmID: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64,
     dateCreated: Date,
     isDeactivated: Bool, isSystemBotRealm: Bool, authenticationMethods: String
@@ -43,9 +43,9 @@ public struct RealmDescription: Sendable, Hashable {
 }
 
 /// A realm that a server has told us of, as far as a request needs it.
-public struct RemoteRealm: Sendable, Hashable {
+package struct RemoteRealm: Sendable, Hashable {
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// The row of its server.
-  public let serverID: Int64
+  package let serverID: Int64
 }

@@ -1,11 +1,11 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 internal import Synchronization
 
 /// The realms of the chat servers.
-public final class RemoteRealms: Sendable {
+package final class RemoteRealms: Sendable {
   /// What a realm in a request is to the server that names it.
-  public enum Ownership: Sendable, Hashable {
+  package enum Ownership: Sendable, Hashable {
     /// Its own.
     case owned(RemoteRealm)
     /// Another server's.
@@ -26,12 +26,12 @@ public final class RemoteRealms: Sendable {
   private let known = Mutex<[UUID: (realm: RemoteRealm, readAt: ContinuousClock.Instant)]>([:])
 
   /// The realms in `database`.
-  public init(database: any Database) {
+  package init(database: any Database) {
     self.database = database
   }
 
   /// The realm with this UUID.
-  public func find(uuid: UUID) async throws -> RemoteRealm? {
+  package func find(uuid: UUID) async throws -> RemoteRealm? {
     let readAt = ContinuousClock.now
     let statement = Statement(
       "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(uuid.canonical))
@@ -45,7 +45,7 @@ public final class RemoteRealms: Sendable {
   }
 
   /// What a realm is to a server.
-  public func find(uuid: UUID, server: Int64) async throws -> Ownership {
+  package func find(uuid: UUID, server: Int64) async throws -> Ownership {
     if let (realm, readAt) = known.withLock({ $0[uuid] }), realm.serverID == server,
       ContinuousClock.now - readAt < Self.lifetime
     {
@@ -58,7 +58,7 @@ public final class RemoteRealms: Sendable {
   /// Lets a realm go: until `end`, the next server that brings it gets it. Its present one keeps it until then.
   ///
   /// - Returns: the hostnames of the realm and of its present server; nil if there is no such realm.
-  public func release(uuid: UUID, until end: Date) async throws -> (realm: String, server: String)? {
+  package func release(uuid: UUID, until end: Date) async throws -> (realm: String, server: String)? {
     let update = Statement(
       "UPDATE remote_realms SET released_until = $2 WHERE uuid = $1", .text(uuid.canonical),
       .integer(end.milliseconds))

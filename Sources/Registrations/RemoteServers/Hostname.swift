@@ -7,9 +7,9 @@ internal import Foundation
 /// `inet_ntop` writes them, the port without leading zeros and left out where it is HTTPS' own. So nobody gets a
 /// name that another has by spelling it otherwise. Nothing but ASCII is read: international names come as
 /// A-labels (`xn--...`, RFC 5890), as they do in DNS and in `Host`.
-public struct Hostname: Sendable, Hashable {
+package struct Hostname: Sendable, Hashable {
   /// Why a text is no hostname.
-  public enum Malformed: Error, Hashable {
+  package enum Malformed: Error, Hashable {
     /// It has a path, a query or a fragment.
     case components
     /// It has characters beyond ASCII.
@@ -19,14 +19,14 @@ public struct Hostname: Sendable, Hashable {
   }
 
   /// The host, with the port if one is named.
-  public let text: String
+  package let text: String
   /// The host without the port; an IPv6 address without its brackets.
-  public let host: String
+  package let host: String
   /// The port, if it is not 443.
-  public let port: Int?
+  package let port: Int?
 
   /// Reads a hostname.
-  public init(_ text: String) throws(Malformed) {
+  package init(_ text: String) throws(Malformed) {
     let bytes = Array(text.utf8.prefix(Self.maximumBytes + 1))
     if bytes.contains(where: { "/?#".utf8.contains($0) }) { throw .components }
     guard bytes.allSatisfy({ $0 < 0x80 }) else { throw .notASCII }
@@ -106,7 +106,7 @@ public struct Hostname: Sendable, Hashable {
 extension Hostname {
   /// What a name is kept and looked up under: the hostname that it spells. Where it spells none, as some of those do
   /// that came from elsewhere, it stands for itself, and nobody can register with it.
-  public static func key(of text: String) -> String {
+  package static func key(of text: String) -> String {
     Self(international: text)?.text ?? text.lowercased()
   }
 
@@ -121,7 +121,7 @@ extension Hostname {
   /// The hostname that an international spelling stands for (UTS #46, non-transitional), nil if it stands for none.
   ///
   /// For what may be spelled so: mail domains, what an operator types, what was kept before hostnames were ASCII.
-  public init?(international text: String) {
+  package init?(international text: String) {
     if let hostname = try? Self(text) {
       self = hostname
       return

@@ -1,12 +1,12 @@
 internal import Foundation
 
 /// An IPv4 or IPv6 address as bytes in network order.
-public struct IPAddress: Sendable, Hashable {
+package struct IPAddress: Sendable, Hashable {
   /// 4 or 16 bytes.
-  public let bytes: [UInt8]
+  package let bytes: [UInt8]
 
   /// Reads an address as `inet_pton` does: dotted decimal, or IPv6 without brackets and zone.
-  public init?(_ text: String) {
+  package init?(_ text: String) {
     var ipv4 = in_addr()
     var ipv6 = in6_addr()
     if inet_pton(AF_INET, text, &ipv4) == 1 {
@@ -19,7 +19,7 @@ public struct IPAddress: Sendable, Hashable {
   }
 
   /// As `inet_ntop` writes it: one text for one address.
-  public var text: String {
+  package var text: String {
     var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
     bytes.withUnsafeBytes { bytes in
       _ = inet_ntop(isIPv6 ? AF_INET6 : AF_INET, bytes.baseAddress, &text, socklen_t(text.count))
@@ -28,12 +28,12 @@ public struct IPAddress: Sendable, Hashable {
   }
 
   /// Whether it is an IPv6 address.
-  public var isIPv6: Bool { bytes.count == 16 }
+  package var isIPv6: Bool { bytes.count == 16 }
 
   /// Whether the address may lie anywhere in the public internet: neither private, loopback,
   /// link-local, shared, multicast nor reserved (IANA's special-purpose registries). An IPv6
   /// address that wraps an IPv4 one is what that one is.
-  public var isPublic: Bool {
+  package var isPublic: Bool {
     isIPv6 ? Self.isPublicIPv6(bytes) : Self.isPublicIPv4(bytes)
   }
 

@@ -1,33 +1,33 @@
-public import Foundation
+package import Foundation
 internal import SQL
 
 /// A chat server that uses this bouncer (`Documentation/Protocols/Zulip.md` 1.3).
-public struct RemoteServer: Sendable, Hashable {
+package struct RemoteServer: Sendable, Hashable {
   /// Its row.
-  public let id: Int64
+  package let id: Int64
   /// What it calls itself (`zulip_org_id`).
-  public let uuid: UUID
+  package let uuid: UUID
   /// Its hostname, as ``Hostname`` writes it; or what it has in place of one (``Hostname/key(of:)``).
-  public let hostname: String
+  package let hostname: String
   /// Whom to write to.
-  public let contactEmail: String
+  package let contactEmail: String
   /// When it was switched off, if it was; it then keeps its hostname and may do nothing.
-  public let deactivatedAt: Date?
+  package let deactivatedAt: Date?
   /// Its latest authenticated call, as far as that has been written down.
-  public let lastRequestAt: Date?
+  package let lastRequestAt: Date?
   /// Its version, as it last reported it.
-  public let version: String?
+  package let version: String?
   /// The commit its version is based on.
-  public let mergeBase: String?
+  package let mergeBase: String?
   /// Its API feature level.
-  public let apiFeatureLevel: Int64?
+  package let apiFeatureLevel: Int64?
   /// When it last uploaded its audit log.
-  public let lastAuditLogUpdateAt: Date?
+  package let lastAuditLogUpdateAt: Date?
   /// When it first registered.
-  public let createdAt: Date
+  package let createdAt: Date
 
   /// Whether it was switched off.
-  public var isDeactivated: Bool { deactivatedAt != nil }
+  package var isDeactivated: Bool { deactivatedAt != nil }
 }
 
 extension RemoteServer {

@@ -1,10 +1,10 @@
-public import Foundation
+package import Foundation
 internal import SQL
 internal import Sealing
 
 extension RemoteServers {
   /// What a pair of id and key is worth, in the order in which a caller is told.
-  public enum Authentication: Sendable, Hashable {
+  package enum Authentication: Sendable, Hashable {
     /// No server has this UUID.
     case unknown
     /// Neither its key nor one replaced a moment ago.
@@ -16,7 +16,7 @@ extension RemoteServers {
   }
 
   /// Checks a server's key.
-  public func authenticate(uuid: UUID, key: String) async throws -> Authentication {
+  package func authenticate(uuid: UUID, key: String) async throws -> Authentication {
     if let row = cache.row(uuid), case .authenticated(let server) = try check(key, against: row) {
       return .authenticated(server)
     }
@@ -65,7 +65,7 @@ extension RemoteServers {
   /// - Parameter graceForPrevious: whether the old key is accepted for ``previousKeyGrace``, as after
   ///   an ordinary rotation, or dead at once, as when it may be in wrong hands.
   /// - Returns: nil if there is no such server.
-  public func rotateKey(_ id: Int64, graceForPrevious: Bool = true) async throws -> String? {
+  package func rotateKey(_ id: Int64, graceForPrevious: Bool = true) async throws -> String? {
     let key = RandomText.alphanumeric(Self.keyLength)
     let now = now()
     let until = graceForPrevious ? (now + Self.previousKeyGrace).milliseconds : nil

@@ -7,7 +7,7 @@ extension RemoteServers {
   /// Where that makes two servers' names one, an active server keeps it before one that is switched off, then one
   /// that had it so before one that spelled it otherwise, then the older; the others are as servers that came in
   /// with a name of another's: they keep id and key, and get a name by registering with a free one.
-  public func canonicalizeHostnames() async throws {
+  package func canonicalizeHostnames() async throws {
     guard try await !database.read({ try $0.storedHostnames() }).allSatisfy(\.isCanonical) else { return }
     defer { cache.clear() }
     try await database.write { connection in

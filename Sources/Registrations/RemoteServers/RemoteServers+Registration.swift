@@ -1,23 +1,23 @@
-public import Foundation
+package import Foundation
 internal import SQL
 internal import Sealing
 
 extension RemoteServers {
   /// What a server says of itself when it registers.
-  public struct Application: Sendable {
+  package struct Application: Sendable {
     /// Its id.
-    public var uuid: UUID
+    package var uuid: UUID
     /// Its key: the one it has, or the one it would have.
-    public var key: String
+    package var key: String
     /// Its hostname.
-    public var hostname: Hostname
+    package var hostname: Hostname
     /// Whom to write to.
-    public var contactEmail: String
+    package var contactEmail: String
     /// The key it wants to have from now on.
-    public var newKey: String?
+    package var newKey: String?
 
     /// An application by its parts.
-    public init(uuid: UUID, key: String, hostname: Hostname, contactEmail: String, newKey: String? = nil) {
+    package init(uuid: UUID, key: String, hostname: Hostname, contactEmail: String, newKey: String? = nil) {
       self.uuid = uuid
       self.key = key
       self.hostname = hostname
@@ -27,7 +27,7 @@ extension RemoteServers {
   }
 
   /// Why an application is turned down. Nothing has changed then.
-  public enum Refusal: Error, Hashable {
+  package enum Refusal: Error, Hashable {
     /// The server is known and has another key.
     case wrongKey
     /// The server is known and switched off.
@@ -51,7 +51,7 @@ extension RemoteServers {
   ///   - mustProve: whether a hostname is only given to who has shown that it is its own, which this does not.
   /// - Returns: whether the server is new.
   /// - Throws: ``Refusal``, or the database's own error.
-  public func register(_ application: Application, mayCreate: Bool, mustProve: Bool = false) async throws
+  package func register(_ application: Application, mayCreate: Bool, mustProve: Bool = false) async throws
     -> Bool
   {
     try await write(hostname: application.hostname) { connection in
@@ -72,7 +72,7 @@ extension RemoteServers {
   /// Lets a server in by the operator's word; a key is made unless one is given.
   ///
   /// - Throws: ``Refusal/hostnameTaken``, ``Refusal/alreadyThere``, or the database's own error.
-  public func add(
+  package func add(
     hostname: Hostname, uuid: UUID = UUID(), key: String? = nil, contactEmail: String
   ) async throws -> (server: RemoteServer, key: String) {
     let key = key ?? RandomText.alphanumeric(Self.keyLength)

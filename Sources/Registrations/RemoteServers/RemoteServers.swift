@@ -1,15 +1,15 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// The chat servers that may use this bouncer.
-public struct RemoteServers: Sendable {
+package struct RemoteServers: Sendable {
   /// How long the previous key is accepted after a rotation (`Documentation/Decisions` 0011): stock
   /// `register_server --rotate-key` makes one more call with the old key before it saves the new.
-  public static let previousKeyGrace: TimeInterval = 10 * 60
+  package static let previousKeyGrace: TimeInterval = 10 * 60
 
   /// Characters in a key (`zulip_org_key`).
-  public static let keyLength = 64
+  package static let keyLength = 64
 
   static let keyPurpose = StorageKey.Purpose("remote_servers.key")
 
@@ -19,27 +19,27 @@ public struct RemoteServers: Sendable {
   let cache = CredentialCache()
 
   /// After so long a change made in another process is known in every other.
-  public static let propagation = CredentialCache.lifetime
+  package static let propagation = CredentialCache.lifetime
 
   /// The servers in `database`, whose keys are hashed under `storageKey`.
-  public init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
   /// The server with this UUID.
-  public func find(uuid: UUID) async throws -> RemoteServer? {
+  package func find(uuid: UUID) async throws -> RemoteServer? {
     try await find("uuid = $1", .text(uuid.canonical))
   }
 
   /// The server with this hostname; deactivated ones too.
-  public func find(hostname: Hostname) async throws -> RemoteServer? {
+  package func find(hostname: Hostname) async throws -> RemoteServer? {
     try await find("hostname_key = $1", .text(hostname.text))
   }
 
   /// The server with this hostname, however it is spelled, or with what it has in place of one.
-  public func find(hostname: String) async throws -> RemoteServer? {
+  package func find(hostname: String) async throws -> RemoteServer? {
     try await find("hostname_key = $1", .text(Hostname.key(of: hostname)))
   }
 
@@ -49,19 +49,19 @@ public struct RemoteServers: Sendable {
   }
 
   /// A server with what it has here.
-  public struct Summary: Sendable, Hashable {
+  package struct Summary: Sendable, Hashable {
     /// The server.
-    public let server: RemoteServer
+    package let server: RemoteServer
     /// Realms it has told us of and not deleted since.
-    public let realms: Int64
+    package let realms: Int64
     /// E2EE registrations that have not expired.
-    public let registrations: Int64
+    package let registrations: Int64
     /// Registrations of the old, unencrypted kind that are left.
-    public let legacyRegistrations: Int64
+    package let legacyRegistrations: Int64
   }
 
   /// Every server, by hostname. Reads every registration: for people, not for requests.
-  public func all() async throws -> [Summary] {
+  package func all() async throws -> [Summary] {
     let statement = Statement(
       """
       SELECT \(RemoteServer.columns),
@@ -85,7 +85,7 @@ public struct RemoteServers: Sendable {
   }
 
   /// Switches a server off or on again.
-  public func setDeactivated(_ id: Int64, _ isDeactivated: Bool) async throws {
+  package func setDeactivated(_ id: Int64, _ isDeactivated: Bool) async throws {
     let now = Value.integer(now().milliseconds)
     defer { cache.clear() }
     try await database.write { connection in

@@ -1,10 +1,10 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 internal import Synchronization
 
 /// When each server and each realm last called. Calls are noted in memory and written down together,
 /// about once a second: a request costs no write for them.
-public final class RequestTimes: Sendable {
+package final class RequestTimes: Sendable {
   private struct Latest {
     var servers: [Int64: Date] = [:]
     var realms: [Int64: Date] = [:]
@@ -15,25 +15,25 @@ public final class RequestTimes: Sendable {
   private let latest = Mutex(Latest())
 
   /// Times of the servers and realms in `database`.
-  public init(database: any Database, now: @escaping @Sendable () -> Date) {
+  package init(database: any Database, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.now = now
   }
 
   /// Notes a call of a server.
-  public func note(server: Int64) {
+  package func note(server: Int64) {
     let now = now()
     latest.withLock { $0.servers[server] = now }
   }
 
   /// Notes a call about a realm.
-  public func note(realm: Int64) {
+  package func note(realm: Int64) {
     let now = now()
     latest.withLock { $0.realms[realm] = now }
   }
 
   /// Writes down what has been noted. What could not be written is kept for the next time.
-  public func flush() async throws {
+  package func flush() async throws {
     let latest = latest.withLock { latest in
       defer { latest = Latest() }
       return latest
@@ -59,7 +59,7 @@ public final class RequestTimes: Sendable {
 
   /// Flushes every `interval` until the task is cancelled, and once more then. A failure is only
   /// reported: the times are noted on.
-  public func run(
+  package func run(
     every interval: Duration = .seconds(1), onFailure: @Sendable (any Error) -> Void = { _ in }
   ) async {
     func flushOrReport() async {

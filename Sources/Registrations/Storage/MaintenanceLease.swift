@@ -1,16 +1,16 @@
-public import Foundation
-public import SQL
+package import Foundation
+package import SQL
 
 /// Lets one node at a time do what only one need do. A node that has died loses its lease when the time
 /// is up.
-public struct MaintenanceLease: Sendable {
+package struct MaintenanceLease: Sendable {
   private let database: any Database
   private let name: String
   private let node = UUID()
   private let now: @Sendable () -> Date
 
   /// - Parameter name: of what is done; nodes that share a database share it.
-  public init(_ name: String, database: any Database, now: @escaping @Sendable () -> Date) {
+  package init(_ name: String, database: any Database, now: @escaping @Sendable () -> Date) {
     self.name = "lease.\(name)"
     self.database = database
     self.now = now
@@ -18,7 +18,7 @@ public struct MaintenanceLease: Sendable {
 
   /// Whether this node is the one, for so many seconds from now on: because it was, or nobody is. A lease that ends
   /// further ahead than any that is given now was taken by a clock that was wrong.
-  public func claim(for seconds: TimeInterval) async throws -> Bool {
+  package func claim(for seconds: TimeInterval) async throws -> Bool {
     // Eight bytes of time and sixteen of a node: byte strings compare as their times do.
     let now = now()
     let node = withUnsafeBytes(of: node.uuid) { Array($0) }

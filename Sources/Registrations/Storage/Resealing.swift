@@ -1,50 +1,50 @@
-public import SQL
-public import Sealing
+package import SQL
+package import Sealing
 
 /// Seals anew what is not sealed under the present key, or not bound to its row: a stretch of rows at a time, and never
 /// over a value that has changed meanwhile.
-public struct Resealing: Sendable {
+package struct Resealing: Sendable {
   /// What was found in a stretch, or in all.
-  public struct Count: Sendable, Hashable {
+  package struct Count: Sendable, Hashable {
     /// Values that are now sealed under the present key.
-    public var resealed = 0
+    package var resealed = 0
     /// Values that did not open; they are left as they are.
-    public var unreadable = 0
+    package var unreadable = 0
     /// Values that somebody changed at the same moment.
-    public var missed = 0
+    package var missed = 0
 
     /// Nothing yet.
-    public init() {}
+    package init() {}
   }
 
   /// One look at everything: how far it is, and what was found.
-  public struct Pass: Sendable {
+  package struct Pass: Sendable {
     fileprivate let id: [UInt8]
     /// nil at the end.
     fileprivate var column = SealedColumn.allCases.first
     /// The key of the last row that was looked at.
     fileprivate var last: [Value] = []
     /// What was found.
-    public fileprivate(set) var count = Count()
+    package fileprivate(set) var count = Count()
 
     /// Whether all has been looked at.
-    public var isAtEnd: Bool { column == nil }
+    package var isAtEnd: Bool { column == nil }
   }
 
   private let database: any Database
   private let storageKey: StorageKey
 
   /// For what `storageKey` has sealed in `database`.
-  public init(database: any Database, storageKey: StorageKey) {
+  package init(database: any Database, storageKey: StorageKey) {
     self.database = database
     self.storageKey = storageKey
   }
 
   /// Begins to look at everything.
-  public func pass() -> Pass { Pass(id: storageKey.presentID) }
+  package func pass() -> Pass { Pass(id: storageKey.presentID) }
 
   /// Does a stretch of at most so many rows.
-  public func step(_ pass: inout Pass, limit: Int = 500) async throws {
+  package func step(_ pass: inout Pass, limit: Int = 500) async throws {
     guard let column = pass.column else { return }
     let (key, identity) = (column.key, column.identity)
     let names = (key + identity + [column.name]).joined(separator: ", ")
@@ -89,19 +89,19 @@ public struct Resealing: Sendable {
   }
 
   /// Whether everything is known to be sealed under the present key, and bound to its row.
-  public var isComplete: Bool {
+  package var isComplete: Bool {
     get async throws { try await StorageSeal.isComplete(storageKey, in: database) }
   }
 
   /// Notes that everything is sealed, if that is what a look has shown.
-  public func finish(_ pass: Pass) async throws -> Bool {
+  package func finish(_ pass: Pass) async throws -> Bool {
     guard pass.isAtEnd, pass.count.missed == 0, pass.id == storageKey.presentID else { return false }
     try await StorageSeal.noteComplete(under: pass.id, in: database)
     return true
   }
 
   /// How often values of a column did not open, by the column's name.
-  public var unopened: [String: Int] { storageKey.failures }
+  package var unopened: [String: Int] { storageKey.failures }
 }
 
 extension SealedColumn {

@@ -1,9 +1,9 @@
-public import SQL
-public import Sealing
+package import SQL
+package import Sealing
 
 /// The columns whose values are sealed, by table and column, each with what of a row its value is bound to: what a
 /// notification finds the row by, and what never changes. Where it does change, the value is sealed anew.
-public enum SealedColumn: String, Sendable, CaseIterable {
+package enum SealedColumn: String, Sendable, CaseIterable {
   case e2eeToken = "e2ee_registrations.token"
   case legacyToken = "legacy_registrations.token"
   case nextcloudToken = "nextcloud_devices.token"
@@ -19,13 +19,13 @@ public enum SealedColumn: String, Sendable, CaseIterable {
   case notificationObjectID = "nextcloud_notifications.object_id"
 
   /// The table.
-  public var table: String { String(rawValue.prefix { $0 != "." }) }
+  package var table: String { String(rawValue.prefix { $0 != "." }) }
 
   /// The column in it.
-  public var name: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
+  package var name: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
 
   /// The columns that a value is bound to.
-  public var identity: [String] {
+  package var identity: [String] {
     switch self {
     case .e2eeToken: ["realm_id", "token_id"]
     case .legacyToken: ["server_id", "user_id", "user_uuid"]
@@ -42,10 +42,10 @@ public enum SealedColumn: String, Sendable, CaseIterable {
   }
 
   /// The place of a value in the row with these values of ``identity``.
-  public func place(_ row: Value...) -> SealedPlace { place(row) }
+  package func place(_ row: Value...) -> SealedPlace { place(row) }
 
   /// The place of a value in the row with these values of ``identity``.
-  public func place(_ row: [Value]) -> SealedPlace {
+  package func place(_ row: [Value]) -> SealedPlace {
     precondition(row.count == identity.count)
     var place = SealedPlace(
       column: rawValue, formerly: self == .unregisteredToken ? SealedColumn.userToken.rawValue : nil)

@@ -1,20 +1,20 @@
-public import Foundation
-public import SQL
-public import Sealing
+package import Foundation
+package import SQL
+package import Sealing
 
 /// What the processes that use a database say of their keys, so that none is left behind when the key changes: each
 /// has a row and touches it now and then, and one that is killed leaves a row that nobody touches.
-public struct StorageKeyHolders: Sendable {
+package struct StorageKeyHolders: Sendable {
   /// What one process says.
-  public struct Holder: Sendable, Hashable {
+  package struct Holder: Sendable, Hashable {
     /// Of its row.
     fileprivate let name: String
     /// Other bytes each time.
     fileprivate let beat: [UInt8]
     /// The key that it seals with.
-    public let presentID: [UInt8]
+    package let presentID: [UInt8]
     /// The keys that it can open with.
-    public let ids: [[UInt8]]
+    package let ids: [[UInt8]]
   }
 
   private static let prefix = "lease.storage_key."
@@ -24,14 +24,14 @@ public struct StorageKeyHolders: Sendable {
   private let database: any Database
 
   /// Those of `database`.
-  public init(_ database: any Database) {
+  package init(_ database: any Database) {
     self.database = database
   }
 
   /// A process begins: says which keys it has, and lets it seal with the one that the database names.
   ///
   /// - Returns: whether it has that one; else nothing is said.
-  public func join(_ process: UUID, _ storageKey: StorageKey) async throws -> Bool {
+  package func join(_ process: UUID, _ storageKey: StorageKey) async throws -> Bool {
     try await database.write { connection in
       if let id = try StorageSeal.sealingID(on: connection), !storageKey.seal(withKey: id) { return false }
       try announce(process, storageKey, on: connection)
@@ -40,7 +40,7 @@ public struct StorageKeyHolders: Sendable {
   }
 
   /// Says which keys a process has.
-  public func announce(_ process: UUID, _ storageKey: StorageKey) async throws {
+  package func announce(_ process: UUID, _ storageKey: StorageKey) async throws {
     try await database.write { try announce(process, storageKey, on: $0) }
   }
 
@@ -56,13 +56,13 @@ public struct StorageKeyHolders: Sendable {
   }
 
   /// A process is at its end.
-  public func withdraw(_ process: UUID) async throws {
+  package func withdraw(_ process: UUID) async throws {
     try await remove(Self.prefix + process.canonical)
   }
 
   /// Lets everybody seal with another key as soon as they look, unless the one that seals is no longer the one that the
   /// caller takes for it, or somebody does not have the other. Who joins at this moment comes before or after.
-  public func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
+  package func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
     try await database.write { connection in
       guard try StorageSeal.sealingID(on: connection) == old,
         try all(on: connection).allSatisfy({ $0.ids.contains(new) })
@@ -73,10 +73,10 @@ public struct StorageKeyHolders: Sendable {
   }
 
   /// Since when each has been seen as it is, by this process's clock.
-  public typealias Sightings = [Holder: ContinuousClock.Instant]
+  package typealias Sightings = [Holder: ContinuousClock.Instant]
 
   /// Everybody but who has shown no sign of life for so long, and so is no more: that one's row is removed.
-  public func living(within silence: Duration, _ sightings: inout Sightings) async throws -> [Holder] {
+  package func living(within silence: Duration, _ sightings: inout Sightings) async throws -> [Holder] {
     let now = ContinuousClock.now
     let all = try await all()
     let before = sightings
@@ -89,7 +89,7 @@ public struct StorageKeyHolders: Sendable {
   }
 
   /// Everybody, those who are no more included.
-  public func all() async throws -> [Holder] { try await database.read { try all(on: $0) } }
+  package func all() async throws -> [Holder] { try await database.read { try all(on: $0) } }
 
   private func all(on connection: any Connection) throws -> [Holder] {
     let statement = Statement(

@@ -1,15 +1,15 @@
-public import SQL
-public import Sealing
+package import SQL
+package import Sealing
 
 /// The mark of the storage key in the database that was sealed with it, and which of its keys seals.
-public enum StorageSeal {
+package enum StorageSeal {
   /// The database holds secrets that another key has sealed: with this key they would be lost.
-  public struct WrongKey: Error, Hashable, CustomStringConvertible {
+  package struct WrongKey: Error, Hashable, CustomStringConvertible {
     /// The mistake.
-    public init() {}
+    package init() {}
 
     /// A sentence for the operator.
-    public var description: String {
+    package var description: String {
       "this database was sealed with another storage.key: put that file back, or use another database"
     }
   }
@@ -18,7 +18,7 @@ public enum StorageSeal {
   /// marks a database that is new.
   ///
   /// - Throws: ``WrongKey``, or the database's own error.
-  public static func verify(_ storageKey: StorageKey, of database: any Database) async throws {
+  package static func verify(_ storageKey: StorageKey, of database: any Database) async throws {
     let (fingerprint, id) = (storageKey.fingerprint, storageKey.presentID)
     let marks = try await database.write { connection in
       // The updates change nothing: they are there so that the rows which won come back.
@@ -38,7 +38,7 @@ public enum StorageSeal {
   }
 
   /// Whether `database` was sealed with `storageKey`; nil if nothing has been sealed yet. Changes nothing.
-  public static func matches(_ storageKey: StorageKey, in database: any Database) async throws -> Bool? {
+  package static func matches(_ storageKey: StorageKey, in database: any Database) async throws -> Bool? {
     let marks = try await database.read { try [owner, sealing].map($0.mark) }
     guard let fingerprint = marks[0] else { return nil }
     return fingerprint == storageKey.fingerprint && (marks[1].map(storageKey.ids.contains) ?? true)
@@ -48,23 +48,23 @@ public enum StorageSeal {
   ///
   /// - Returns: whether `storageKey` has it.
   @discardableResult
-  public static func follow(_ database: any Database, _ storageKey: StorageKey) async throws -> Bool {
+  package static func follow(_ database: any Database, _ storageKey: StorageKey) async throws -> Bool {
     guard let id = try await sealingID(of: database) else { return true }
     return id == storageKey.presentID || storageKey.seal(withKey: id)
   }
 
   /// The id of the key that seals; nil if nothing has been sealed yet.
-  public static func sealingID(of database: any Database) async throws -> [UInt8]? {
+  package static func sealingID(of database: any Database) async throws -> [UInt8]? {
     try await database.read { try $0.mark(sealing) }
   }
 
   /// Whether everything that was there is known to have been sealed under the present key, and bound to its row.
-  public static func isComplete(_ storageKey: StorageKey, in database: any Database) async throws -> Bool {
+  package static func isComplete(_ storageKey: StorageKey, in database: any Database) async throws -> Bool {
     try await database.read { try $0.mark(complete) } == storageKey.presentID
   }
 
   /// Notes that this is so.
-  public static func noteComplete(under id: [UInt8], in database: any Database) async throws {
+  package static func noteComplete(under id: [UInt8], in database: any Database) async throws {
     try await database.write { try $0.setMark(complete, id) }
   }
 

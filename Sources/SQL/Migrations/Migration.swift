@@ -2,21 +2,21 @@ import Crypto
 
 /// One numbered change of the schema. Once released it is never edited: the next change is the
 /// next migration.
-public struct Migration: Sendable, Hashable {
+package struct Migration: Sendable, Hashable {
   /// Its place in the order, from 1.
-  public let number: Int
+  package let number: Int
 
   /// What it is about, as in its file's name: `0001_bouncer.sql` is `bouncer`.
-  public let name: String
+  package let name: String
 
   /// The statements, separated by semicolons.
-  public let sql: String
+  package let sql: String
 
   /// SHA-256 of the text, in hex: tells when a migration was edited after it had been applied.
-  public let checksum: String
+  package let checksum: String
 
   /// The migration with the given text.
-  public init(_ number: Int, _ name: String, sql: String) {
+  package init(_ number: Int, _ name: String, sql: String) {
     self.number = number
     self.name = name
     self.sql = sql
@@ -27,7 +27,7 @@ public struct Migration: Sendable, Hashable {
   }
 
   /// The migration in an embedded file.
-  public init(_ number: Int, _ name: String, _ file: [UInt8]) {
+  package init(_ number: Int, _ name: String, _ file: [UInt8]) {
     self.init(number, name, sql: String(decoding: file, as: UTF8.self))
   }
 }

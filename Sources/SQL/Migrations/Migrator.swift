@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 
 /// Brings a database to the schema that the program knows.
 ///
@@ -6,7 +6,7 @@ public import Foundation
 /// migration is one transaction together with its row there, so it is applied wholly or not at
 /// all, and by one process only: they take turns, and whoever finds the row there leaves the
 /// migration to the other.
-public enum Migrator {
+package enum Migrator {
   /// Applies what `migrations` has and `database` has not, in the order of their numbers.
   ///
   /// - Returns: what was applied, in order; empty if the database was up to date.
@@ -15,7 +15,7 @@ public enum Migrator {
   ///   has since been edited or removed (both before anything is changed), else why a migration
   ///   failed, which its text names. Those before it stay.
   @discardableResult
-  public static func migrate(
+  package static func migrate(
     _ database: any Database, _ migrations: [Migration], now: Date = Date()
   ) async throws -> [Migration] {
     let known = migrations.sorted { $0.number < $1.number }
@@ -35,7 +35,7 @@ public enum Migrator {
   }
 
   /// The number of the last migration that `database` has applied; 0 if it is empty.
-  public static func version(of database: any Database) async throws -> Int {
+  package static func version(of database: any Database) async throws -> Int {
     let engine = database.engine
     return try await database.read { connection in
       guard try connection.query(selectTable(engine)).first?.flag(0) == true else { return 0 }

@@ -1,11 +1,11 @@
 /// How long a request waits for a database that is away or says nothing.
-public enum DatabasePatience {
+package enum DatabasePatience {
   @TaskLocal static var deadline: ContinuousClock.Instant?
   @TaskLocal static var limit: Duration?
 
   /// Within `body` each call of a ``PatientDatabase`` is made once and given up after `duration`: a server that
   /// hangs must not hold its callers.
-  public static func limit<Result>(
+  package static func limit<Result>(
     eachCallTo duration: Duration, during body: () async throws -> Result
   ) async rethrows -> Result {
     try await $limit.withValue(duration, operation: body)
@@ -16,7 +16,7 @@ public enum DatabasePatience {
   ///
   /// Within `body` each call of a ``PatientDatabase`` is made again while it fails for a reason that may
   /// pass, and given up when `duration` is over, which counts for all of them together.
-  public static func wait<Result>(
+  package static func wait<Result>(
     upTo duration: Duration, during body: () async throws -> Result
   ) async rethrows -> Result {
     try await $deadline.withValue(.now + duration, operation: body)

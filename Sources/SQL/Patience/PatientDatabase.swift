@@ -2,44 +2,44 @@
 ///
 /// What a broken connection has left in doubt is done again, as after a crash: a write that is not to
 /// happen twice has to say so itself.
-public final class PatientDatabase: Database {
+package final class PatientDatabase: Database {
   private let database: any Database
   private let calls = DatabaseCalls()
 
   /// A database that is waited for.
-  public init(_ database: any Database) {
+  package init(_ database: any Database) {
     self.database = database
   }
 
   /// Which engine runs it.
-  public var engine: DatabaseEngine { database.engine }
+  package var engine: DatabaseEngine { database.engine }
 
   /// Runs `body` in a snapshot.
-  public func read<Result: Sendable>(
+  package func read<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     try await patiently { [database] in try await database.read(body) }
   }
 
   /// Runs `body` in a transaction.
-  public func write<Result: Sendable>(
+  package func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     try await patiently { [database] in try await database.write(body) }
   }
 
   /// Runs a statement in a transaction of its own.
-  public func execute(_ statement: Statement) async throws -> [Row] {
+  package func execute(_ statement: Statement) async throws -> [Row] {
     try await patiently { [database] in try await database.execute(statement) }
   }
 
   /// Nobody waits for this one.
-  public func continueIdentity(of table: String) async throws {
+  package func continueIdentity(of table: String) async throws {
     try await database.continueIdentity(of: table)
   }
 
   /// Closes it. Nobody waits for a database that has been closed.
-  public func close() async { await database.close() }
+  package func close() async { await database.close() }
 
   private func patiently<Result: Sendable>(
     _ call: @escaping @Sendable () async throws -> Result

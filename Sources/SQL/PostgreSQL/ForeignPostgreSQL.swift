@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Results are streamed with the server's cursors, so memory does not grow with the tables. Columns are
 /// of the types that ``Row`` knows; of others ask for `column::text`. Times are then in ISO 8601 and UTC.
-public final class ForeignPostgreSQL: Sendable {
+package final class ForeignPostgreSQL: Sendable {
   private let queue = DispatchQueue(label: "Foreign PostgreSQL")
   private let cursors = Atomic(0)
   /// Locked by the queue only, hence never waited for.
@@ -18,7 +18,7 @@ public final class ForeignPostgreSQL: Sendable {
   ///
   /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL`` if the URL names another engine,
   ///   ``DatabaseError/Code/connectionLost`` if there is no connection; or what `body` threw.
-  public static func snapshot<Result>(
+  package static func snapshot<Result>(
     of url: DatabaseURL, _ body: (ForeignPostgreSQL) async throws -> Result
   ) async throws -> Result {
     guard case .postgreSQL(let text) = url.target else {
@@ -37,7 +37,7 @@ public final class ForeignPostgreSQL: Sendable {
   }
 
   /// The rows of a statement that has few.
-  public func query(_ statement: Statement) async throws -> [Row] {
+  package func query(_ statement: Statement) async throws -> [Row] {
     let statement = try PostgreSQLStatement(statement)
     return try await onQueue { try Self.output(of: statement, $0).rows }
   }
@@ -45,7 +45,7 @@ public final class ForeignPostgreSQL: Sendable {
   /// Begins to read the rows of a `SELECT`, which may have any number.
   ///
   /// - Parameter batch: how many rows the cursor gives at a time.
-  public func cursor(_ statement: Statement, batch: Int) async throws -> Cursor {
+  package func cursor(_ statement: Statement, batch: Int) async throws -> Cursor {
     let name = "foreign_\(cursors.add(1, ordering: .relaxed).newValue)"
     let declaration = try PostgreSQLStatement(
       Statement("DECLARE \(name) NO SCROLL CURSOR FOR \(statement.sql)", arguments: statement.arguments))
@@ -54,12 +54,12 @@ public final class ForeignPostgreSQL: Sendable {
   }
 
   /// Rows that are fetched as they are asked for.
-  public struct Cursor: Sendable {
+  package struct Cursor: Sendable {
     fileprivate let database: ForeignPostgreSQL
     fileprivate let fetch: PostgreSQLStatement
 
     /// The next rows; none at the end.
-    public func next() async throws -> [Row] {
+    package func next() async throws -> [Row] {
       try await database.onQueue { [fetch] in try ForeignPostgreSQL.output(of: fetch, $0).rows }
     }
   }

@@ -2,26 +2,26 @@ import Dispatch
 
 extension PostgreSQLDatabase {
   /// How a PostgreSQL database is used.
-  public struct Options: Sendable {
+  package struct Options: Sendable {
     /// How many snapshots and transactions run beside each other; one more connection is for single
     /// statements.
-    public var connections = 8
+    package var connections = 8
     /// How many single statements share a commit at most.
-    public var maximumWriteGroup = 512
+    package var maximumWriteGroup = 512
     /// How many calls of a kind wait for a connection at most.
-    public var maximumWaiting = 16_384
+    package var maximumWaiting = 16_384
     /// How long a call waits for a connection, in seconds.
-    public var patience = 10.0
+    package var patience = 10.0
     /// How long a statement may run, in milliseconds.
-    public var statementTimeout = 30_000
+    package var statementTimeout = 30_000
     /// How long the server may say nothing, in seconds, before its connection is given up: longer than a
     /// statement may run.
-    public var longestSilence = 40.0
+    package var longestSilence = 40.0
     /// How many statements each connection keeps prepared.
-    public var preparedStatements = 256
+    package var preparedStatements = 256
 
     /// The defaults.
-    public init() {}
+    package init() {}
   }
 
   /// Opens the database that a `postgres://` URL names, which has to exist.
@@ -32,7 +32,7 @@ extension PostgreSQLDatabase {
   ///
   /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL``, or
   ///   ``DatabaseError/Code/connectionLost`` if there is no connection within ``Options/patience``.
-  public static func open(
+  package static func open(
     url: String, options: Options = Options(), observer: DatabaseObserver? = nil
   ) async throws -> PostgreSQLDatabase {
     let settings = try PostgreSQLSettings(

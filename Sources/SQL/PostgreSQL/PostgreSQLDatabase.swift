@@ -6,9 +6,9 @@ import Dispatch
 /// by turns; single statements are committed together on a connection of their own, which costs
 /// one round trip and one fsync for all that have gathered. Other programs may use the same
 /// database.
-public final class PostgreSQLDatabase: Database {
+package final class PostgreSQLDatabase: Database {
   /// Which migrations it takes.
-  public let engine = DatabaseEngine.postgreSQL
+  package let engine = DatabaseEngine.postgreSQL
 
   let transactions: JobQueue<PostgreSQLTransaction>
   let writes: JobQueue<PostgreSQLWrite>
@@ -17,21 +17,21 @@ public final class PostgreSQLDatabase: Database {
   private let observer: DatabaseObserver?
 
   /// Runs `body` in a snapshot, as often as ``write(_:)`` does.
-  public func read<Result: Sendable>(
+  package func read<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     try await observed(.read) { try await transaction(.read, body) }
   }
 
   /// Runs `body` in a serializable transaction; up to ten times if others get in the way.
-  public func write<Result: Sendable>(
+  package func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     try await observed(.write) { try await transaction(.write, body) }
   }
 
   /// Runs a statement in a transaction that other such statements may share.
-  public func execute(_ statement: Statement) async throws -> [Row] {
+  package func execute(_ statement: Statement) async throws -> [Row] {
     try await observed(.write) {
       let statement = try PostgreSQLStatement(statement)
       return try await withCheckedThrowingContinuation {
@@ -41,7 +41,7 @@ public final class PostgreSQLDatabase: Database {
   }
 
   /// Sets the sequence behind the column `id`.
-  public func continueIdentity(of table: String) async throws {
+  package func continueIdentity(of table: String) async throws {
     _ = try await execute(
       Statement(
         """
@@ -51,7 +51,7 @@ public final class PostgreSQLDatabase: Database {
   }
 
   /// Does what has been asked for, then closes the connections. Closing again does nothing.
-  public func close() async {
+  package func close() async {
     await transactions.close()
     await writes.close()
     await withCheckedContinuation { continuation in

@@ -4,23 +4,23 @@ import GRDB
 
 extension SQLiteDatabase {
   /// How an SQLite database is run.
-  public struct Options: Sendable {
+  package struct Options: Sendable {
     /// How many reads run beside each other.
-    public var readers = 2
+    package var readers = 2
     /// How many reads share a snapshot at most.
-    public var maximumReadGroup = 32
+    package var maximumReadGroup = 32
     /// How many writes share a commit at most.
-    public var maximumWriteGroup = 512
+    package var maximumWriteGroup = 512
     /// How long a write waits for another process that is writing, in seconds.
-    public var busyTimeout = 5.0
+    package var busyTimeout = 5.0
 
     /// The defaults.
-    public init() {}
+    package init() {}
   }
 
   /// Opens the database at `path` without blocking the caller's thread; see
   /// ``init(path:options:observer:)``.
-  public static func open(
+  package static func open(
     path: String, options: Options = Options(), observer: DatabaseObserver? = nil
   ) async throws -> SQLiteDatabase {
     try await withCheckedThrowingContinuation { continuation in
@@ -34,7 +34,7 @@ extension SQLiteDatabase {
   /// Opens the database at `path`, made with mode 0600 if it is not there. Blocks.
   ///
   /// - Throws: ``DatabaseError``.
-  public convenience init(
+  package convenience init(
     path: String, options: Options = Options(), observer: DatabaseObserver? = nil
   ) throws(DatabaseError) {
     // SQLite gives special meanings to ":memory:", "file:" and the empty path, but not to an

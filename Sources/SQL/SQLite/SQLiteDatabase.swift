@@ -8,9 +8,9 @@ import GRDB
 /// the readers are busy share a snapshot, which spares each the way into a transaction.
 ///
 /// Other processes may use the same file: a write waits for theirs up to the busy timeout.
-public final class SQLiteDatabase: Database {
+package final class SQLiteDatabase: Database {
   /// Which migrations it takes.
-  public let engine = DatabaseEngine.sqlite
+  package let engine = DatabaseEngine.sqlite
 
   private let pool: DatabasePool
   let writer: JobQueue<SQLiteJob>
@@ -32,7 +32,7 @@ public final class SQLiteDatabase: Database {
   }
 
   /// Runs `body` in a snapshot that other reads may share.
-  public func read<Result: Sendable>(
+  package func read<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     try await observed(.read) {
@@ -43,7 +43,7 @@ public final class SQLiteDatabase: Database {
   }
 
   /// Runs `body` in a savepoint of a transaction that other writes may share.
-  public func write<Result: Sendable>(
+  package func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
     try await observed(.write) {
@@ -54,7 +54,7 @@ public final class SQLiteDatabase: Database {
   }
 
   /// Runs a statement in a transaction that other writes may share.
-  public func execute(_ statement: Statement) async throws -> [Row] {
+  package func execute(_ statement: Statement) async throws -> [Row] {
     try await observed(.write) {
       try await withCheckedThrowingContinuation {
         writer.submit(SQLiteJob($0, needsSavepoint: false) { try $0.query(statement) })
@@ -63,10 +63,10 @@ public final class SQLiteDatabase: Database {
   }
 
   /// Nothing to do: SQLite looks for the largest id itself.
-  public func continueIdentity(of table: String) async throws {}
+  package func continueIdentity(of table: String) async throws {}
 
   /// Does what has been asked for, then closes the file. Closing again does nothing.
-  public func close() async {
+  package func close() async {
     await readers.close()
     await writer.close()
     await withCheckedContinuation { continuation in

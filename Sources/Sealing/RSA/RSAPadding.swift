@@ -1,7 +1,7 @@
 internal import CryptoExtras
 
 /// How a plaintext is padded before RSA encryption (RFC 8017).
-public enum RSAPadding: Sendable, Hashable {
+package enum RSAPadding: Sendable, Hashable {
   /// RSAES-OAEP with SHA-1, MGF1 with SHA-1 and an empty label: what PHP means by OAEP.
   case oaep
   /// RSAES-PKCS1-v1_5, for apps and servers that know nothing else.

@@ -4,13 +4,13 @@ internal import Foundation
 
 /// An RSA key pair of 2048 to 4096 bits, as Nextcloud makes one for each user and each phone
 /// (`Documentation/Protocols/Nextcloud.md` 2).
-public struct RSAPrivateKey: Sendable {
+package struct RSAPrivateKey: Sendable {
   /// The public half.
-  public let publicKey: RSAPublicKey
+  package let publicKey: RSAPublicKey
   private let key: _RSA.Signing.PrivateKey
 
   /// A new random key of 2048 bits. Takes some tenths of a second.
-  public static func generate() -> RSAPrivateKey {
+  package static func generate() -> RSAPrivateKey {
     do {
       return try RSAPrivateKey(_RSA.Signing.PrivateKey(keySize: .bits2048))
     } catch {
@@ -19,7 +19,7 @@ public struct RSAPrivateKey: Sendable {
   }
 
   /// Reads a private key in PEM: PKCS#8, or PKCS#1.
-  public init(pem: String) throws(RSAPublicKey.Malformed) {
+  package init(pem: String) throws(RSAPublicKey.Malformed) {
     guard let key = try? _RSA.Signing.PrivateKey(pemRepresentation: pem) else {
       throw RSAPublicKey.Malformed()
     }
@@ -32,13 +32,13 @@ public struct RSAPrivateKey: Sendable {
   }
 
   /// The key as PEM (PKCS#8), with a line break at the end. A secret.
-  public var pem: String { key.pkcs8PEMRepresentation }
+  package var pem: String { key.pkcs8PEMRepresentation }
 
   /// Signs a message: RSASSA-PKCS1-v1_5 with SHA-512, the same each time.
-  public func sign(_ message: [UInt8]) -> [UInt8] { sign(SHA512.hash(data: message)) }
+  package func sign(_ message: [UInt8]) -> [UInt8] { sign(SHA512.hash(data: message)) }
 
   /// Signs what has this SHA-512 digest; nil unless it has 64 bytes.
-  public func sign(digest: [UInt8]) -> [UInt8]? { SHA512Digest(bytes: digest).map(sign) }
+  package func sign(digest: [UInt8]) -> [UInt8]? { SHA512Digest(bytes: digest).map(sign) }
 
   private func sign(_ digest: SHA512Digest) -> [UInt8] {
     do {
@@ -49,7 +49,7 @@ public struct RSAPrivateKey: Sendable {
   }
 
   /// Decrypts what was encrypted to the public half; nil if it was not, or with another padding.
-  public func decrypt(_ ciphertext: [UInt8], padding: RSAPadding) -> [UInt8]? {
+  package func decrypt(_ ciphertext: [UInt8], padding: RSAPadding) -> [UInt8]? {
     guard let key = try? _RSA.Encryption.PrivateKey(derRepresentation: key.derRepresentation),
       let plaintext = try? key.decrypt(ciphertext, padding: padding.encryption)
     else { return nil }

@@ -5,12 +5,12 @@ internal import Foundation
 /// The public half of an RSA key of 2048 to 4096 bits, as Nextcloud's servers and phones exchange it
 /// (`Documentation/Protocols/Nextcloud.md` 2). Two keys are equal if modulus and exponent are, however their PEM
 /// was laid out.
-public struct RSAPublicKey: Sendable {
+package struct RSAPublicKey: Sendable {
   /// A text or bytes that are no public key we work with.
-  public struct Malformed: Error, Hashable {}
+  package struct Malformed: Error, Hashable {}
 
   /// A plaintext longer than the key and the padding leave room for.
-  public struct PlaintextTooLong: Error, Hashable {}
+  package struct PlaintextTooLong: Error, Hashable {}
 
   /// What a key may have: fewer are not safe, more would cost more than any caller needs.
   private static let allowedBits = 2048...4096
@@ -18,11 +18,11 @@ public struct RSAPublicKey: Sendable {
   private static let maximumPEMBytes = 2048
 
   /// The key as a SubjectPublicKeyInfo (RFC 5280).
-  public let der: [UInt8]
+  package let der: [UInt8]
   private let key: _RSA.Signing.PublicKey
 
   /// Reads a PEM of a SubjectPublicKeyInfo; line breaks and spaces may stand anywhere or nowhere.
-  public init(pem: String) throws(Malformed) {
+  package init(pem: String) throws(Malformed) {
     guard let der = PEM.decode(pem, label: "PUBLIC KEY", limit: Self.maximumPEMBytes) else {
       throw Malformed()
     }
@@ -30,7 +30,7 @@ public struct RSAPublicKey: Sendable {
   }
 
   /// Reads a SubjectPublicKeyInfo in DER, with nothing after it.
-  public init(der: [UInt8]) throws(Malformed) {
+  package init(der: [UInt8]) throws(Malformed) {
     guard der.count <= Self.maximumPEMBytes, let key = try? _RSA.Signing.PublicKey(derRepresentation: der)
     else { throw Malformed() }
     try self.init(key)
@@ -46,21 +46,21 @@ public struct RSAPublicKey: Sendable {
 
   /// The key as PEM: lines of 64 characters and a line break at the end, as PHP writes it (451 bytes for
   /// 2048 bits).
-  public var pem: String { key.pemRepresentation + "\n" }
+  package var pem: String { key.pemRepresentation + "\n" }
 
   /// The size of the modulus.
-  public var bits: Int { key.keySizeInBits }
+  package var bits: Int { key.keySizeInBits }
 
   /// How long a ciphertext or a signature is.
-  public var ciphertextBytes: Int { key.keySizeInBits / 8 }
+  package var ciphertextBytes: Int { key.keySizeInBits / 8 }
 
   /// Whether `signature` is this key's over `message`: RSASSA-PKCS1-v1_5 with SHA-512.
-  public func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
+  package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
     isValid(signature, SHA512.hash(data: message))
   }
 
   /// Whether `signature` is this key's over whatever has this SHA-512 `digest`, which is not hashed again.
-  public func verifies(_ signature: [UInt8], digest: [UInt8]) -> Bool {
+  package func verifies(_ signature: [UInt8], digest: [UInt8]) -> Bool {
     guard let digest = SHA512Digest(bytes: digest) else { return false }
     return isValid(signature, digest)
   }
@@ -70,7 +70,7 @@ public struct RSAPublicKey: Sendable {
   }
 
   /// Encrypts a short plaintext; differently each time.
-  public func encrypt(_ plaintext: [UInt8], padding: RSAPadding) throws(PlaintextTooLong) -> [UInt8] {
+  package func encrypt(_ plaintext: [UInt8], padding: RSAPadding) throws(PlaintextTooLong) -> [UInt8] {
     guard plaintext.count <= maximumPlaintext(padding) else { throw PlaintextTooLong() }
     do {
       let key = try _RSA.Encryption.PublicKey(derRepresentation: der)
@@ -81,15 +81,15 @@ public struct RSAPublicKey: Sendable {
   }
 
   /// How many bytes of plaintext there is room for: 214 (OAEP) or 245 (PKCS#1) with 2048 bits.
-  public func maximumPlaintext(_ padding: RSAPadding) -> Int { ciphertextBytes - padding.overhead }
+  package func maximumPlaintext(_ padding: RSAPadding) -> Int { ciphertextBytes - padding.overhead }
 }
 
 extension RSAPublicKey: Hashable {
   /// Whether modulus and exponent are the same.
-  public static func == (left: RSAPublicKey, right: RSAPublicKey) -> Bool { left.der == right.der }
+  package static func == (left: RSAPublicKey, right: RSAPublicKey) -> Bool { left.der == right.der }
 
   /// Hashes modulus and exponent.
-  public func hash(into hasher: inout Hasher) { hasher.combine(der) }
+  package func hash(into hasher: inout Hasher) { hasher.combine(der) }
 }
 
 extension SHA512Digest {

@@ -1,13 +1,13 @@
 import HTTPTypes
 import Hummingbird
-public import Logging
+package import Logging
 import NIOCore
 import NIOHTTP1
 import SQL
 
 extension APIError {
   /// The refusal that any error comes to. What is a fault of ours is logged.
-  public init(_ error: any Error, logger: Logger) {
+  package init(_ error: any Error, logger: Logger) {
     switch error {
     case let error as APIError:
       self = error

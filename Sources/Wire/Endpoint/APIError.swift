@@ -1,27 +1,27 @@
-public import HTTPTypes
-public import Hummingbird
+package import HTTPTypes
+package import Hummingbird
 
 /// A refusal in Zulip's envelope: `{"result":"error","msg",...,"code"}`
 /// (`Documentation/Protocols/Zulip.md` 2.2).
-public struct APIError: Error, HTTPResponseError, Sendable {
+package struct APIError: Error, HTTPResponseError, Sendable {
   /// HTTP's status.
-  public let status: HTTPResponse.Status
+  package let status: HTTPResponse.Status
   /// The name that programs go by.
-  public let code: String
+  package let code: String
   /// The sentence that people read.
-  public let message: String
+  package let message: String
   /// What else the body says, between message and code.
-  public let fields: [JSON.Object.Member]
+  package let fields: [JSON.Object.Member]
   /// Headers that go along.
-  public let headers: HTTPFields
+  package let headers: HTTPFields
 
   /// 400: what the caller sent is wrong.
-  public init(code: String = "BAD_REQUEST", _ message: String, fields: [JSON.Object.Member] = []) {
+  package init(code: String = "BAD_REQUEST", _ message: String, fields: [JSON.Object.Member] = []) {
     self.init(.badRequest, code: code, message, fields: fields)
   }
 
   /// A refusal with any status.
-  public init(
+  package init(
     _ status: HTTPResponse.Status, code: String = "BAD_REQUEST", _ message: String,
     fields: [JSON.Object.Member] = [], headers: HTTPFields = [:]
   ) {
@@ -33,34 +33,36 @@ public struct APIError: Error, HTTPResponseError, Sendable {
   }
 
   /// A required parameter that was not sent.
-  public static func missing(_ name: String) -> APIError {
+  package static func missing(_ name: String) -> APIError {
     APIError(
       code: "REQUEST_VARIABLE_MISSING", "Missing '\(name)' argument",
       fields: [.init("var_name", .string(name))])
   }
 
   /// 401 that asks for Basic credentials.
-  public static func unauthorized(_ message: String) -> APIError {
+  package static func unauthorized(_ message: String) -> APIError {
     APIError(
       .unauthorized, code: "UNAUTHORIZED", message, headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
   }
 
   /// 503: what was asked may work in `seconds`. For all that passes by itself.
-  public static func unavailable(_ message: String, retryAfter seconds: Int) -> APIError {
+  package static func unavailable(_ message: String, retryAfter seconds: Int) -> APIError {
     APIError(
       .serviceUnavailable, code: "SERVICE_UNAVAILABLE", message, headers: [.retryAfter: String(seconds)])
   }
 
   /// 503 for what will pass.
-  public static var tryAgainLater: APIError { .unavailable("Service temporarily unavailable", retryAfter: 5) }
+  package static var tryAgainLater: APIError {
+    .unavailable("Service temporarily unavailable", retryAfter: 5)
+  }
 
   /// 500: a fault of ours, of which the caller learns nothing.
-  public static var internalError: APIError {
+  package static var internalError: APIError {
     APIError(.internalServerError, code: "INTERNAL_SERVER_ERROR", "Internal server error")
   }
 
   /// The answer.
-  public var response: Response {
+  package var response: Response {
     Envelope.response(
       status,
       [.init("result", "error"), .init("msg", .string(message))] + fields + [.init("code", .string(code))],
@@ -68,5 +70,5 @@ public struct APIError: Error, HTTPResponseError, Sendable {
   }
 
   /// The answer, for Hummingbird.
-  public func response(from request: Request, context: some RequestContext) -> Response { response }
+  package func response(from request: Request, context: some RequestContext) -> Response { response }
 }

@@ -1,16 +1,16 @@
 import Foundation
 import HTTPTypes
-public import Hummingbird
+package import Hummingbird
 
 /// The two halves of an `Authorization: Basic` header (RFC 7617), read with upstream's errors.
-public struct BasicCredentials: Sendable {
+package struct BasicCredentials: Sendable {
   /// What stands before the colon.
-  public let user: String
+  package let user: String
   /// What stands after it.
-  public let password: String
+  package let password: String
 
   /// Reads the header of a request to an endpoint that wants it.
-  public init(of request: Request) throws(APIError) {
+  package init(of request: Request) throws(APIError) {
     guard let header = request.headers[.authorization] else {
       throw .unauthorized("Missing authorization header for basic auth")
     }

@@ -1,23 +1,23 @@
 internal import Crypto
-public import Foundation
+package import Foundation
 internal import HTTPTypes
-public import Hummingbird
+package import Hummingbird
 
 /// A secret that opens endpoints to whoever shows it as `Authorization: Bearer` (RFC 6750).
-public struct BearerToken: Sendable {
+package struct BearerToken: Sendable {
   private let hash: SHA256Digest
   private let name: String
   private let signIns: SignInGuard
 
   /// - Parameter name: the key of the configuration that holds it, for who comes without.
-  public init(_ token: String, name: String, now: @escaping @Sendable () -> Date = { Date() }) {
+  package init(_ token: String, name: String, now: @escaping @Sendable () -> Date = { Date() }) {
     hash = Self.hash(token[...])
     self.name = name
     signIns = SignInGuard(now: now)
   }
 
   /// Refuses with 401 a request that does not show the token, and with 429 one from where many others were shown.
-  public func check(_ request: Request, from address: ClientAddress) throws(APIError) {
+  package func check(_ request: Request, from address: ClientAddress) throws(APIError) {
     guard let shown = request.headers[.authorization].flatMap({ $0.dropping(prefix: "bearer ") }) else {
       throw refusal
     }

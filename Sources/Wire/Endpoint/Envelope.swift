@@ -1,22 +1,22 @@
 import HTTPTypes
-public import Hummingbird
+package import Hummingbird
 import NIOCore
 
 /// The answers that Zulip's clients and servers know: `{"result", "msg", ...}`, compact, with a
 /// newline at the end (`Documentation/Protocols/Zulip.md` 2.2).
-public enum Envelope {
+package enum Envelope {
   private static let headers: HTTPFields = [
     .contentType: "application/json",
     .cacheControl: "max-age=0, no-cache, no-store, must-revalidate, private",
   ]
 
   /// 200 with what the caller asked for.
-  public static func success(_ members: [JSON.Object.Member] = []) -> Response {
+  package static func success(_ members: [JSON.Object.Member] = []) -> Response {
     response(.ok, [.init("result", "success"), .init("msg", "")] + members)
   }
 
   /// Any status with any members and nothing else; not to be kept by anyone on the way.
-  public static func response(
+  package static func response(
     _ status: HTTPResponse.Status, _ members: [JSON.Object.Member], headers additional: HTTPFields = [:]
   ) -> Response {
     var bytes = JSON.object(JSON.Object(members)).bytes

@@ -1,12 +1,12 @@
-public import HTTPTypes
-public import Hummingbird
+package import HTTPTypes
+package import Hummingbird
 import Logging
 
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
 /// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
-public struct EnvelopeMiddleware: RouterMiddleware {
+package struct EnvelopeMiddleware: RouterMiddleware {
   /// The context it reads and fills in.
-  public typealias Context = WireContext
+  package typealias Context = WireContext
 
   private let trustedProxies: [ClientAddress.Network]
   private let unnamedProxies: UnnamedProxies?
@@ -16,7 +16,7 @@ public struct EnvelopeMiddleware: RouterMiddleware {
   ///   - trustedProxies: whose `X-Forwarded-For` is believed.
   ///   - unnamedProxies: who tells the operator of others that send one; nil where nobody should.
   ///   - bodies: what the bodies of requests have in common.
-  public init(
+  package init(
     trustedProxies: [ClientAddress.Network] = [], unnamedProxies: UnnamedProxies? = nil,
     bodies: BodyBudget? = nil
   ) {
@@ -26,7 +26,7 @@ public struct EnvelopeMiddleware: RouterMiddleware {
   }
 
   /// Answers a request through the rest of the chain, which may throw.
-  public func handle(
+  package func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     var context = context
@@ -101,7 +101,7 @@ public struct EnvelopeMiddleware: RouterMiddleware {
 
 extension HTTPField.Name {
   /// `X-Request-Id`
-  public static let xRequestID = HTTPField.Name("X-Request-Id")!  // a valid token
+  package static let xRequestID = HTTPField.Name("X-Request-Id")!  // a valid token
   /// `X-Forwarded-For`
-  public static let xForwardedFor = HTTPField.Name("X-Forwarded-For")!  // a valid token
+  package static let xForwardedFor = HTTPField.Name("X-Forwarded-For")!  // a valid token
 }

@@ -1,17 +1,17 @@
-public import Hummingbird
+package import Hummingbird
 
 /// Refuses a path with bytes that are no printable ASCII, which stand in none (RFC 3986, 2): what finds the
 /// endpoint of a path compares it by characters.
-public struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
+package struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
   private let responder: Responder
 
   /// Answers through `responder` what it does not refuse.
-  public init(_ responder: Responder) {
+  package init(_ responder: Responder) {
     self.responder = responder
   }
 
   /// Answers a request.
-  public func respond(to request: Request, context: Responder.Context) async throws -> Response {
+  package func respond(to request: Request, context: Responder.Context) async throws -> Response {
     let path = (request.head.path ?? "").utf8.prefix { $0 != UInt8(ascii: "?") }
     guard path.allSatisfy({ (0x21...0x7E).contains($0) }) else {
       return APIError("Malformed request").response

@@ -1,13 +1,13 @@
-public import HTTPTypes
-public import Hummingbird
-public import NIOCore
+package import HTTPTypes
+package import Hummingbird
+package import NIOCore
 
 extension Request {
   /// The whole body. One that is said to be longer is refused before any of it is read.
   ///
   /// - Throws: `NIOTooManyBytesError` if it is longer than `limit`, ``BodyBudget/Exceeded`` if there is no room
   ///   for it now.
-  public func wholeBody(upTo limit: Int) async throws -> ByteBuffer {
+  package func wholeBody(upTo limit: Int) async throws -> ByteBuffer {
     let declared = head.contentLength
     if let declared, declared > limit { throw NIOTooManyBytesError(maxBytes: limit) }
     var whole = ByteBuffer()
@@ -29,7 +29,7 @@ extension Request {
 
 extension HTTPRequest {
   /// What it says of its body's length, if that is a number.
-  public var contentLength: Int? { headerFields[.contentLength].flatMap { Int($0) } }
+  package var contentLength: Int? { headerFields[.contentLength].flatMap { Int($0) } }
 
   /// Whether there may be a body.
   var mayHaveBody: Bool {
@@ -37,14 +37,14 @@ extension HTTPRequest {
   }
 
   /// Whether the body is left with the sender until it is wanted. A short one is not worth the asking.
-  public var hasBodyToBeAskedFor: Bool {
+  package var hasBodyToBeAskedFor: Bool {
     guard mayHaveBody else { return false }
     return headerFields[.expect] != nil || (contentLength ?? .max) > 16 << 10
   }
 }
 
 /// Goes out through the pipeline of a connection when the body of its request is to be read.
-public struct BodyWanted: Sendable {}
+package struct BodyWanted: Sendable {}
 
 /// A body that counts as it comes, and is asked for when somebody wants it.
 struct MeteredBody: AsyncSequence, Sendable {

@@ -1,23 +1,23 @@
-public import HTTPTypes
-public import Hummingbird
+package import HTTPTypes
+package import Hummingbird
 import NIOCore
 
 extension Router where Context == WireContext {
   /// What answers a request.
-  public typealias Handler = @Sendable (Request, WireContext) async throws -> Response
+  package typealias Handler = @Sendable (Request, WireContext) async throws -> Response
 }
 
 extension RouterMethods where Context == WireContext {
   /// Serves a path with one method. Any other method is told so before anything else is looked at,
   /// and `OPTIONS` tells which there are (`Documentation/Protocols/Zulip.md` 2.2).
-  public func endpoint(
+  package func endpoint(
     _ path: RouterPath, _ method: HTTPRequest.Method, use handler: @escaping Router<WireContext>.Handler
   ) {
     endpoint(path, [method: handler])
   }
 
   /// Serves a path with several methods.
-  public func endpoint(_ path: RouterPath, _ handlers: [HTTPRequest.Method: Router<WireContext>.Handler]) {
+  package func endpoint(_ path: RouterPath, _ handlers: [HTTPRequest.Method: Router<WireContext>.Handler]) {
     let names = handlers.keys.map(\.rawValue).sorted()
     let allow = names.joined(separator: ", ")
     for method: HTTPRequest.Method in [.get, .head, .post, .put, .patch, .delete, .options, .trace] {

@@ -1,10 +1,10 @@
-public import Logging
+package import Logging
 import Synchronization
 
 /// Tells the operator of addresses that send `X-Forwarded-For` and are named as no trusted proxy: most often the own
 /// reverse proxy, all of whose clients share one limit then. Once an hour for each, and so many in an hour in all, as
 /// strangers send it, too.
-public final class UnnamedProxies: Sendable {
+package final class UnnamedProxies: Sendable {
   static let maximum = 20
   static let hour = Duration.seconds(3600)
 
@@ -12,7 +12,7 @@ public final class UnnamedProxies: Sendable {
   private let told = Mutex<[ClientAddress: ContinuousClock.Instant]>([:])
 
   /// Nobody has been told of.
-  public init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+  package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
     self.now = now
   }
 

@@ -1,20 +1,20 @@
-public import Hummingbird
-public import Logging
+package import Hummingbird
+package import Logging
 import NIOCore
 
 /// What a request carries along besides itself.
-public struct WireContext: RequestContext {
+package struct WireContext: RequestContext {
   /// Hummingbird's own part.
-  public var coreContext: CoreRequestContextStorage
+  package var coreContext: CoreRequestContextStorage
   /// The name of the request in the answer's `X-Request-Id` and in every log line.
-  public internal(set) var requestID: String
+  package internal(set) var requestID: String
   /// The client's address: the peer's, or what a trusted proxy says of it.
-  public internal(set) var clientAddress: ClientAddress
+  package internal(set) var clientAddress: ClientAddress
   /// The connection it came on; nil for a call that this program makes to itself.
   let channel: (any Channel)?
 
   /// The context of a request from `source`.
-  public init(source: ApplicationRequestContextSource) {
+  package init(source: ApplicationRequestContextSource) {
     coreContext = .init(source: source)
     requestID = ""
     clientAddress = ClientAddress(source.channel.remoteAddress)
@@ -22,7 +22,7 @@ public struct WireContext: RequestContext {
   }
 
   /// The context of a call that this program makes to itself.
-  public init(inProcess logger: Logger) {
+  package init(inProcess logger: Logger) {
     coreContext = .init(source: InProcess(logger: logger))
     requestID = ""
     clientAddress = .loopback

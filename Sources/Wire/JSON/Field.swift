@@ -1,15 +1,15 @@
-public import Hummingbird
+package import Hummingbird
 
 /// A place in a JSON document from outside: what stands there, if anything does, and how an error
 /// names it. Reading it as a type throws the 400 that the caller should see.
-public struct Field: Sendable {
+package struct Field: Sendable {
   /// What stands there; nil if nothing does.
-  public let value: JSON?
+  package let value: JSON?
   /// `request["push_requests"][0]["token_id"]`
-  public let path: String
+  package let path: String
 
   /// A place by its value and name.
-  public init(_ value: JSON?, path: String) {
+  package init(_ value: JSON?, path: String) {
     self.value = value
     self.path = path
   }
@@ -17,7 +17,8 @@ public struct Field: Sendable {
   /// The body of a request as JSON, whatever its content type says; must be an object.
   ///
   /// - Parameter depth: with it, what is nested deeper is `null` instead of an error.
-  public static func body(of request: Request, limit: Int, cutBelow depth: Int? = nil) async throws -> Field {
+  package static func body(of request: Request, limit: Int, cutBelow depth: Int? = nil) async throws -> Field
+  {
     let buffer = try await request.wholeBody(upTo: limit)
     do {
       let body = Field(try JSON.parse(buffer, cutBelow: depth), path: "request")
@@ -31,30 +32,30 @@ public struct Field: Sendable {
   }
 
   /// The member of an object; of anything else, a field that is missing.
-  public subscript(name: String) -> Field {
+  package subscript(name: String) -> Field {
     Field(value?[name], path: "\(path)[\"\(name)\"]")
   }
 
   /// The field, unless it is absent or null.
-  public var present: Field? {
+  package var present: Field? {
     value == nil || value == .null ? nil : self
   }
 
   /// The text of a string, one that can be kept (``Swift/String/isStorable``).
-  public func string() throws(APIError) -> String {
+  package func string() throws(APIError) -> String {
     guard case .string(let text) = try existing() else { throw error("is not a string") }
     guard text.isStorable else { throw error("has invalid format") }
     return text
   }
 
   /// An integer; `1.0`, `"1"` and `true` are none.
-  public func integer() throws(APIError) -> Int64 {
+  package func integer() throws(APIError) -> Int64 {
     guard case .integer(let value) = try existing() else { throw error("is not an integer") }
     return value
   }
 
   /// A number of any kind.
-  public func number() throws(APIError) -> Double {
+  package func number() throws(APIError) -> Double {
     switch try existing() {
     case .integer(let value): return Double(value)
     case .number(let text): if let value = Double(text), value.isFinite { return value }
@@ -64,51 +65,51 @@ public struct Field: Sendable {
   }
 
   /// A truth value.
-  public func bool() throws(APIError) -> Bool {
+  package func bool() throws(APIError) -> Bool {
     guard case .bool(let value) = try existing() else { throw error("is not a boolean") }
     return value
   }
 
   /// The elements of an array.
-  public func elements() throws(APIError) -> Elements {
+  package func elements() throws(APIError) -> Elements {
     guard case .array(let elements) = try existing() else { throw error("is not a list") }
     return Elements(values: elements, path: path)
   }
 
   /// The elements of an array, each made when it is asked for: there may be a lot of them.
-  public struct Elements: RandomAccessCollection, Sendable {
+  package struct Elements: RandomAccessCollection, Sendable {
     fileprivate let values: [JSON]
     fileprivate let path: String
 
     /// 0
-    public var startIndex: Int { 0 }
+    package var startIndex: Int { 0 }
     /// How many there are.
-    public var endIndex: Int { values.count }
+    package var endIndex: Int { values.count }
     /// One of them.
-    public subscript(index: Int) -> Field { Field(values[index], path: "\(path)[\(index)]") }
+    package subscript(index: Int) -> Field { Field(values[index], path: "\(path)[\(index)]") }
   }
 
   /// The members of an object.
-  public func members() throws(APIError) -> JSON.Object {
+  package func members() throws(APIError) -> JSON.Object {
     guard case .object(let object) = try existing() else { throw error("is not a dict") }
     return object
   }
 
   /// Checks that an object has no members but these.
-  public func forbidMembers(except allowed: Set<Name>) throws(APIError) {
+  package func forbidMembers(except allowed: Set<Name>) throws(APIError) {
     for member in try members().members where !allowed.contains(member.name) {
       throw APIError("Argument \"\(member.name)\" at \(self[member.name.text].path) is unexpected")
     }
   }
 
   /// What stands there.
-  public func existing() throws(APIError) -> JSON {
+  package func existing() throws(APIError) -> JSON {
     guard let value else { throw error("field is missing") }
     return value
   }
 
   /// A 400 about this field: its path, then the text.
-  public func error(_ text: String) -> APIError {
+  package func error(_ text: String) -> APIError {
     APIError("\(path) \(text)")
   }
 }

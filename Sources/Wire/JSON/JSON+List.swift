@@ -1,14 +1,14 @@
 extension JSON {
   /// An array that is read an element at a time, so that a long one takes no more memory than its text.
-  public struct List: Sendable {
+  package struct List: Sendable {
     private let text: String
     /// How many elements it has.
-    public let count: Int
+    package let count: Int
 
     /// Looks through a whole document.
     ///
     /// - Returns: nil if it is no array.
-    public init?(_ text: String) throws(ParseError) {
+    package init?(_ text: String) throws(ParseError) {
       var text = text
       let count = try text.withUTF8 { bytes in
         Result { () throws(ParseError) in
@@ -24,7 +24,7 @@ extension JSON {
     /// Each element, read.
     ///
     /// - Throws: what `read` throws, and ``ParseError/tooManyValues`` for an element that is out of proportion.
-    public func map<Element>(_ read: (JSON, Int) throws -> Element) throws -> [Element] {
+    package func map<Element>(_ read: (JSON, Int) throws -> Element) throws -> [Element] {
       var text = text
       return try text.withUTF8 { bytes in
         var parser = JSONParser(bytes: bytes, cutBelow: nil)

@@ -1,8 +1,8 @@
-public import NIOCore
+package import NIOCore
 
 extension JSON {
   /// Why bytes are no JSON document.
-  public enum ParseError: Error, Hashable {
+  package enum ParseError: Error, Hashable {
     /// Not valid UTF-8.
     case encoding
     /// Not a JSON document; at this byte it goes wrong.
@@ -14,14 +14,14 @@ extension JSON {
   }
 
   /// How deep arrays and objects may be nested.
-  public static let maximumDepth = 64
+  package static let maximumDepth = 64
 
   /// As many values a document of so many bytes may have. Each takes up to a hundred bytes of memory, however
   /// short it is.
   static func maximumValues(in bytes: Int) -> Int { 10_000 + bytes / 32 }
 
   /// Reads one JSON document in UTF-8.
-  public static func parse(_ bytes: some Collection<UInt8>) throws(ParseError) -> JSON {
+  package static func parse(_ bytes: some Collection<UInt8>) throws(ParseError) -> JSON {
     if let result = bytes.withContiguousStorageIfAvailable({ parse(buffer: $0) }) { return try result.get() }
     return try Array(bytes).withUnsafeBufferPointer { parse(buffer: $0) }.get()
   }
@@ -30,12 +30,12 @@ extension JSON {
   ///
   /// - Parameter depth: with it, what is nested deeper does not spoil the document: `null` stands in its
   ///   place, and only its strings and brackets have been looked at.
-  public static func parse(_ buffer: ByteBuffer, cutBelow depth: Int? = nil) throws(ParseError) -> JSON {
+  package static func parse(_ buffer: ByteBuffer, cutBelow depth: Int? = nil) throws(ParseError) -> JSON {
     try buffer.withUnsafeReadableBytes { parse(buffer: $0.bindMemory(to: UInt8.self), cutBelow: depth) }.get()
   }
 
   /// Reads one JSON document.
-  public static func parse(_ text: String) throws(ParseError) -> JSON {
+  package static func parse(_ text: String) throws(ParseError) -> JSON {
     try parse(text.utf8)
   }
 

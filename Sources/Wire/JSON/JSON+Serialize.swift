@@ -1,6 +1,6 @@
 extension JSON {
   /// The compact document in UTF-8, non-ASCII unescaped.
-  public var bytes: [UInt8] {
+  package var bytes: [UInt8] {
     var output: [UInt8] = []
     output.reserveCapacity(256)
     write(to: &output)
@@ -8,10 +8,10 @@ extension JSON {
   }
 
   /// The compact document.
-  public var text: String { String(decoding: bytes, as: UTF8.self) }
+  package var text: String { String(decoding: bytes, as: UTF8.self) }
 
   /// Appends the compact document.
-  public func write(to output: inout [UInt8]) {
+  package func write(to output: inout [UInt8]) {
     switch self {
     case .null: output.append(contentsOf: "null".utf8)
     case .bool(let value): output.append(contentsOf: (value ? "true" : "false").utf8)

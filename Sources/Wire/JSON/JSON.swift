@@ -5,7 +5,7 @@
 /// mistake named by its path and whole numbers told apart from others. Hence a small value type of our own.
 ///
 /// Names and strings are the same if their bytes are.
-public enum JSON: Sendable, Equatable {
+package enum JSON: Sendable, Equatable {
   /// `null`
   case null
   /// `true` or `false`
@@ -22,39 +22,39 @@ public enum JSON: Sendable, Equatable {
   case object(Object)
 
   /// An object: its members in the order of the document. Of members with one name the last counts.
-  public struct Object: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+  package struct Object: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     /// A name with its value.
-    public struct Member: Sendable, Equatable {
+    package struct Member: Sendable, Equatable {
       /// The name.
-      public var name: Name
+      package var name: Name
       /// The value.
-      public var value: JSON
+      package var value: JSON
 
       /// A member.
-      public init(_ name: Name, _ value: JSON) {
+      package init(_ name: Name, _ value: JSON) {
         self.name = name
         self.value = value
       }
 
       /// A member.
-      public init(_ name: String, _ value: JSON) { self.init(Name(name), value) }
+      package init(_ name: String, _ value: JSON) { self.init(Name(name), value) }
     }
 
     /// Every member, in order.
-    public private(set) var members: [Member]
+    package private(set) var members: [Member]
 
     /// An object of these members.
-    public init(_ members: [Member] = []) {
+    package init(_ members: [Member] = []) {
       self.members = members
     }
 
     /// An object written as a literal.
-    public init(dictionaryLiteral elements: (String, JSON)...) {
+    package init(dictionaryLiteral elements: (String, JSON)...) {
       members = elements.map { Member($0, $1) }
     }
 
     /// The value of a name; setting nil removes it.
-    public subscript(name: String) -> JSON? {
+    package subscript(name: String) -> JSON? {
       get { members.last { $0.name.text.hasSameBytes(as: name) }?.value }
       set {
         let name = Name(name)
@@ -71,18 +71,18 @@ public enum JSON: Sendable, Equatable {
 
 extension JSON {
   /// The member of an object; nil for any other value.
-  public subscript(name: String) -> JSON? {
+  package subscript(name: String) -> JSON? {
     if case .object(let object) = self { object[name] } else { nil }
   }
 
   /// The text of a string; nil for any other value, and for a text that nobody could keep
   /// (``Swift/String/isStorable``).
-  public var string: String? {
+  package var string: String? {
     if case .string(let text) = self, text.isStorable { text } else { nil }
   }
 
   /// Whether both are the same value, spelled the same way.
-  public static func == (left: JSON, right: JSON) -> Bool {
+  package static func == (left: JSON, right: JSON) -> Bool {
     switch (left, right) {
     case (.null, .null): true
     case (.bool(let left), .bool(let right)): left == right
@@ -96,7 +96,7 @@ extension JSON {
   }
 
   /// How deep arrays and objects are nested in it, itself included; 0 for any other value.
-  public var depth: Int {
+  package var depth: Int {
     switch self {
     case .null, .bool, .integer, .number, .string: 0
     case .array(let elements): 1 + (elements.map(\.depth).max() ?? 0)
@@ -105,7 +105,7 @@ extension JSON {
   }
 
   /// The value of an integer; nil for any other value.
-  public var integer: Int64? {
+  package var integer: Int64? {
     if case .integer(let value) = self { value } else { nil }
   }
 }
@@ -114,22 +114,22 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
   ExpressibleByNilLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
   /// A string.
-  public init(stringLiteral value: String) { self = .string(value) }
+  package init(stringLiteral value: String) { self = .string(value) }
   /// An integer.
-  public init(integerLiteral value: Int64) { self = .integer(value) }
+  package init(integerLiteral value: Int64) { self = .integer(value) }
   /// A truth value.
-  public init(booleanLiteral value: Bool) { self = .bool(value) }
+  package init(booleanLiteral value: Bool) { self = .bool(value) }
   /// `null`
-  public init(nilLiteral: ()) { self = .null }
+  package init(nilLiteral: ()) { self = .null }
   /// An array.
-  public init(arrayLiteral elements: JSON...) { self = .array(elements) }
+  package init(arrayLiteral elements: JSON...) { self = .array(elements) }
   /// An object.
-  public init(dictionaryLiteral elements: (String, JSON)...) {
+  package init(dictionaryLiteral elements: (String, JSON)...) {
     self = .object(Object(elements.map { Object.Member($0, $1) }))
   }
 
   /// An integer, or null.
-  public static func optional(_ value: Int64?) -> JSON { value.map(JSON.integer) ?? .null }
+  package static func optional(_ value: Int64?) -> JSON { value.map(JSON.integer) ?? .null }
   /// A string, or null.
-  public static func optional(_ value: String?) -> JSON { value.map(JSON.string) ?? .null }
+  package static func optional(_ value: String?) -> JSON { value.map(JSON.string) ?? .null }
 }

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Where there is no room left in all, a body takes that of one that is still arriving, of whoever has most: nobody
 /// keeps others out by sending much and never coming to an end.
-public final class BodyBudget: Sendable {
+package final class BodyBudget: Sendable {
   fileprivate struct Body {
     enum Phase {
       case arriving, whole
@@ -49,16 +49,16 @@ public final class BodyBudget: Sendable {
   /// - Parameters:
   ///   - limit: bytes in all.
   ///   - largest: the largest body that anybody may send.
-  public init(limit: Int, largest: Int) {
+  package init(limit: Int, largest: Int) {
     self.limit = max(limit, largest)
     share = max(limit / 4, largest)
   }
 
   /// There is no room for a body now.
-  public struct Exceeded: Error {}
+  package struct Exceeded: Error {}
 
   /// The bytes that are counted now.
-  public var bytes: Int { state.withLock { $0.total } }
+  package var bytes: Int { state.withLock { $0.total } }
 
   /// Whether so many more of a source would be too many.
   fileprivate func check(_ count: Int, of source: ClientAddress) throws(Exceeded) {

@@ -1,21 +1,21 @@
-public import Foundation
+package import Foundation
 import Synchronization
 
 /// A pace: what exceeds it is not refused but due later, each at its own time.
 ///
 /// This is the generic cell rate algorithm (ITU-T I.371), with the limit's window as its burst: as many as the
 /// limit go at once, and what exceeds it by ten times comes out over ten windows.
-public final class CellRate<Key: Hashable & Sendable>: Sendable {
+package final class CellRate<Key: Hashable & Sendable>: Sendable {
   /// What has been booked.
-  public struct Booking: Sendable {
+  package struct Booking: Sendable {
     /// Seconds by which the key was booked too far ahead for more; above zero, nothing was booked.
-    public let excess: TimeInterval
+    package let excess: TimeInterval
     fileprivate let start: Date
     fileprivate let ahead: TimeInterval
     fileprivate let limit: RateLimit?
 
     /// When the call with this index is due; nil is at once.
-    public func time(of index: Int) -> Date? {
+    package func time(of index: Int) -> Date? {
       guard let limit else { return nil }
       let late = ahead + limit.seconds / Double(limit.calls) * Double(index + 1) - limit.seconds
       return late > 0 ? start + late : nil
@@ -32,7 +32,7 @@ public final class CellRate<Key: Hashable & Sendable>: Sendable {
   /// - Parameters:
   ///   - limit: without one everything goes at once.
   ///   - windows: how many windows of the limit may wait.
-  public init(_ limit: RateLimit?, windows: Double, now: @escaping @Sendable () -> Date) {
+  package init(_ limit: RateLimit?, windows: Double, now: @escaping @Sendable () -> Date) {
     self.limit = limit
     self.now = now
     reach = (limit?.seconds ?? 0) * (windows + 1)
@@ -40,7 +40,7 @@ public final class CellRate<Key: Hashable & Sendable>: Sendable {
   }
 
   /// Gives each of `count` calls of a key its time, unless as much as may waits already.
-  public func book(_ count: Int, of key: Key) -> Booking {
+  package func book(_ count: Int, of key: Key) -> Booking {
     let now = now()
     guard let limit, count > 0 else { return Booking(excess: 0, start: now, ahead: 0, limit: nil) }
     let interval = limit.seconds / Double(limit.calls)

@@ -1,5 +1,5 @@
 internal import Foundation
-public import NIOCore
+package import NIOCore
 
 #if canImport(Glibc)
   internal import Glibc
@@ -7,7 +7,7 @@ public import NIOCore
 
 /// The address of who calls, by value and not by spelling: `::ffff:192.0.2.1`, as a listener on `::` sees a client
 /// with IPv4, is `192.0.2.1`.
-public struct ClientAddress: Sendable, Hashable {
+package struct ClientAddress: Sendable, Hashable {
   /// The 128 bits of the IPv6 address; an IPv4 address is the mapped one.
   let bits: UInt128
 
@@ -20,7 +20,7 @@ public struct ClientAddress: Sendable, Hashable {
   }
 
   /// Reads an address as `inet_pton` does: dotted decimal, or IPv6 without brackets and zone.
-  public init?(_ text: String) {
+  package init?(_ text: String) {
     var ipv4 = in_addr()
     var ipv6 = in6_addr()
     if inet_pton(AF_INET, text, &ipv4) == 1 {
@@ -33,7 +33,7 @@ public struct ClientAddress: Sendable, Hashable {
   }
 
   /// The address of a peer. One without any, as on a socket in the file system, is of this host.
-  public init(_ peer: SocketAddress?) {
+  package init(_ peer: SocketAddress?) {
     switch peer {
     case .v4(let peer): self.init(ipv4: peer.address.sin_addr)
     case .v6(let peer): self.init(ipv6: peer.address.sin6_addr)
@@ -42,21 +42,21 @@ public struct ClientAddress: Sendable, Hashable {
   }
 
   /// `127.0.0.1`
-  public static let loopback = ClientAddress(bits: mapped | 0x7F00_0001)
+  package static let loopback = ClientAddress(bits: mapped | 0x7F00_0001)
 
   /// Whether it is an IPv4 address.
-  public var isIPv4: Bool { bits >> 32 == Self.mapped >> 32 }
+  package var isIPv4: Bool { bits >> 32 == Self.mapped >> 32 }
 
   /// Whom limits count: of an IPv6 address its /64, which is the least that anybody has; there are as many
   /// addresses in it as one likes.
-  public var source: ClientAddress { isIPv4 ? self : ClientAddress(bits: (bits >> 64) << 64) }
+  package var source: ClientAddress { isIPv4 ? self : ClientAddress(bits: (bits >> 64) << 64) }
 
   private static let mapped: UInt128 = 0xFFFF << 32
 }
 
 extension ClientAddress: CustomStringConvertible {
   /// As people write it: `192.0.2.1`, `2001:db8::1`.
-  public var description: String {
+  package var description: String {
     let bytes = (0..<16).map { UInt8(truncatingIfNeeded: bits >> (8 * (15 - $0))) }
     if isIPv4 { return bytes[12...].map(String.init).joined(separator: ".") }
     var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
@@ -67,12 +67,12 @@ extension ClientAddress: CustomStringConvertible {
 
 extension ClientAddress {
   /// The addresses with the same beginning (CIDR): `10.0.0.0/8`, `2001:db8::/32`; without a length a single one.
-  public struct Network: Sendable, Hashable {
+  package struct Network: Sendable, Hashable {
     private let base: ClientAddress
     private let mask: UInt128
 
     /// Reads a network as people write it.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
       let parts = text.utf8.split(
         separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
       guard let address = ClientAddress(String(Substring(parts[0]))) else { return nil }
@@ -90,7 +90,7 @@ extension ClientAddress {
     }
 
     /// Whether an address is of this network. IPv4 addresses are in none of IPv6, not even in `::/0`.
-    public func contains(_ address: ClientAddress) -> Bool {
+    package func contains(_ address: ClientAddress) -> Bool {
       address.bits & mask == base.bits && address.isIPv4 == base.isIPv4
     }
   }

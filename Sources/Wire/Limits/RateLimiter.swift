@@ -1,10 +1,10 @@
-public import Foundation
-public import HTTPTypes
+package import Foundation
+package import HTTPTypes
 import Synchronization
 
 /// Counts calls per key in windows that begin with a key's first call. A window is kept to its end whoever else
 /// comes; beyond a hundred thousand keys the new ones share windows.
-public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
+package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private struct Window {
     var start: Date
     var calls: Int
@@ -15,14 +15,14 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private let windows: Mutex<BoundedMemory<Key, Window>>
 
   /// Without a limit every call passes.
-  public init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
+  package init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
     self.limit = limit
     self.now = now
     windows = Mutex(BoundedMemory(lifetime: limit?.seconds ?? 0))
   }
 
   /// Counts one call of `key`.
-  public func count(_ key: Key) -> RateVerdict {
+  package func count(_ key: Key) -> RateVerdict {
     guard let limit else { return RateVerdict(retryAfter: nil, headers: [:]) }
     let now = now()
     let window = windows.withLock { windows -> Window in
@@ -47,7 +47,7 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   ///
   /// - Returns: headers that tell the caller how it stands.
   @discardableResult
-  public func check(_ key: Key) throws(APIError) -> HTTPFields {
+  package func check(_ key: Key) throws(APIError) -> HTTPFields {
     let verdict = count(key)
     guard let seconds = verdict.retryAfter else { return verdict.headers }
     throw .rateLimited(
@@ -56,18 +56,18 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
 }
 
 /// How a call stands with a limit.
-public struct RateVerdict: Sendable {
+package struct RateVerdict: Sendable {
   /// Seconds until the key may call again, if it may not now.
-  public let retryAfter: Double?
+  package let retryAfter: Double?
   /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`; empty without a limit.
-  public let headers: HTTPFields
+  package let headers: HTTPFields
 }
 
 extension APIError {
   /// 429 as Zulip says it.
   ///
   /// - Parameter seconds: after which the caller may come again, as a number.
-  public static func rateLimited(retryAfter seconds: String, headers: HTTPFields = [:]) -> APIError {
+  package static func rateLimited(retryAfter seconds: String, headers: HTTPFields = [:]) -> APIError {
     var headers = headers
     headers[.retryAfter] = seconds
     return APIError(

@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 import HTTPTypes
 import Synchronization
 
@@ -10,9 +10,9 @@ import Synchronization
 /// always gets them checked, whatever was tried at the account from elsewhere; credentials that were right from an
 /// address within a day are checked although it is held up; and a program that repeats the wrong ones, as one does
 /// that has been signed out, is counted once, and holds up only itself when it does so too often.
-public final class SignInGuard: Sendable {
+package final class SignInGuard: Sendable {
   /// Credentials as somebody shows them.
-  public struct Attempt: Sendable {
+  package struct Attempt: Sendable {
     fileprivate let source: ClientAddress
     fileprivate let account: Int?
     fileprivate let digest: Int
@@ -20,7 +20,7 @@ public final class SignInGuard: Sendable {
     /// - Parameters:
     ///   - account: whom they claim to be of, if they tell.
     ///   - secret: what nobody else should know.
-    public init(from address: ClientAddress, account: String?, secret: String) {
+    package init(from address: ClientAddress, account: String?, secret: String) {
       source = address.source
       // Hashed with a seed of this process, so that nobody can choose two that are the same.
       self.account = account.map { Self.hash($0.utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }) }
@@ -71,7 +71,7 @@ public final class SignInGuard: Sendable {
   private let repeated: RateLimiter<Int>
 
   /// Nobody has tried anything yet.
-  public init(now: @escaping @Sendable () -> Date) {
+  package init(now: @escaping @Sendable () -> Date) {
     self.now = now
     let lifetime = Self.forgiveness * Double(Self.free + Self.maximumDoublings)
     state = Mutex(State(sources: BoundedMemory(capacity: 20_000, lifetime: lifetime)))
@@ -82,7 +82,7 @@ public final class SignInGuard: Sendable {
   /// Stands before every look at credentials.
   ///
   /// - Throws: 429 if they are not to be looked at now.
-  public func admit(_ attempt: Attempt) throws(APIError) {
+  package func admit(_ attempt: Attempt) throws(APIError) {
     let now = now()
     let (wait, isKnown) = state.withLock { state -> (TimeInterval, Bool) in
       guard let source = state.sources.value(of: attempt.source) else { return (0, false) }
@@ -98,7 +98,7 @@ public final class SignInGuard: Sendable {
   }
 
   /// Learns what came of credentials that were looked at.
-  public func note(_ attempt: Attempt, isRight: Bool) {
+  package func note(_ attempt: Attempt, isRight: Bool) {
     let now = now()
     if isRight {
       state.withLock { $0.right.set(attempt.digest, for: attempt.digest, now: now.timeIntervalSince1970) }

@@ -3,14 +3,14 @@ internal import Foundation
 internal import Synchronization
 
 /// Too many names wait to be looked up.
-public struct LookupsExhausted: Error {}
+package struct LookupsExhausted: Error {}
 
 /// Asks blocking questions about names, on a handful of threads of its own that are there from the start.
 ///
 /// Names come from strangers, and some stall for as long as their owners like. So nobody waits longer than they want
 /// to, what nobody waits for any more is not asked, whoever asks the same meanwhile gets the same answer, and a
 /// domain has its share of the threads, as have all names together that have not answered well before.
-public final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>: Sendable {
+package final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>: Sendable {
   private let core: LookupCore<Question, Answer>
 
   /// Starts the threads.
@@ -22,7 +22,7 @@ public final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>: 
   ///   - name: what a question is about.
   ///   - isGood: whether an answer speaks for the name.
   ///   - ask: asks, and blocks.
-  public init(
+  package init(
     threads: Int, domainShare: Int, newShare: Int, name: @escaping @Sendable (Question) -> String,
     isGood: @escaping @Sendable (Answer) -> Bool, ask: @escaping @Sendable (Question) -> Answer
   ) {
@@ -44,12 +44,12 @@ public final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>: 
   /// The answer to a question.
   ///
   /// - Throws: `CancellationError` as soon as the task is cancelled, whatever the threads do; ``LookupsExhausted``.
-  public func answer(to question: Question) async throws -> Answer {
+  package func answer(to question: Question) async throws -> Answer {
     try await core.answer(to: question)
   }
 
   /// The answer to a question; nil if there is none so soon.
-  public func answer(to question: Question, within limit: Duration) async -> Answer? {
+  package func answer(to question: Question, within limit: Duration) async -> Answer? {
     await withTaskGroup(of: Answer?.self) { group in
       group.addTask { try? await self.core.answer(to: question) }
       group.addTask {

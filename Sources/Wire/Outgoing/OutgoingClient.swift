@@ -1,6 +1,6 @@
-public import AsyncHTTPClient
+package import AsyncHTTPClient
 internal import Foundation
-public import NIOCore
+package import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
@@ -13,9 +13,9 @@ internal import Synchronization
 /// pair of the two; those that nobody has used last go when there are too many.
 ///
 /// Of a name's addresses those that can be connected to are tried in the resolver's order.
-public final class OutgoingClient: Sendable {
+package final class OutgoingClient: Sendable {
   /// Why a host is not called at all.
-  public enum Refusal: Error, Hashable {
+  package enum Refusal: Error, Hashable {
     /// The URL has no host.
     case noHost
     /// The name has no address.
@@ -25,11 +25,11 @@ public final class OutgoingClient: Sendable {
   }
 
   /// What a host has answered.
-  public struct Answer: Sendable {
+  package struct Answer: Sendable {
     /// HTTP's status.
-    public let status: Int
+    package let status: Int
     /// The body.
-    public let body: ByteBuffer
+    package let body: ByteBuffer
   }
 
   private struct Pinned {
@@ -62,7 +62,7 @@ public final class OutgoingClient: Sendable {
   /// - Parameters:
   ///   - configuration: trust, and the way out; of redirects and pooling this type knows better.
   ///   - isAllowed: whether an address, dotted decimal or IPv6, may be called.
-  public convenience init(
+  package convenience init(
     configuration: HTTPClient.Configuration, isAllowed: @escaping @Sendable (String) -> Bool
   ) {
     self.init(configuration: configuration, resolve: HostAddresses.resolve, isAllowed: isAllowed)
@@ -95,7 +95,7 @@ public final class OutgoingClient: Sendable {
   ///   - limit: bytes of the body; more is an error.
   ///   - timeout: for all of it.
   /// - Throws: ``Refusal``, ``LookupsExhausted``, `HTTPClientError.deadlineExceeded`, or what the connection throws.
-  public func execute(
+  package func execute(
     _ request: HTTPClientRequest, isTrusted: Bool = false, limit: Int, timeout: Duration
   ) async throws -> Answer {
     try await withThrowingTaskGroup(of: Answer.self) { group in
@@ -111,7 +111,7 @@ public final class OutgoingClient: Sendable {
   }
 
   /// Ends every connection; calls under way fail.
-  public func shutdown() async {
+  package func shutdown() async {
     let pinned = state.withLock { state in
       state.isClosed = true
       defer { state.pinned = [:] }

@@ -1,8 +1,8 @@
 /// The bundle id of an iOS app, as Zulip's wire names it: `^[.a-zA-Z0-9-]+$`
 /// (`Documentation/Protocols/Zulip.md` 2.5).
-public enum AppID {
+package enum AppID {
   /// Whether a text can be one.
-  public static func isValid(_ text: String) -> Bool {
+  package static func isValid(_ text: String) -> Bool {
     !text.isEmpty
       && text.utf8.allSatisfy { byte in
         switch byte {

@@ -3,26 +3,26 @@
 ///
 /// Written by hand because Hummingbird's decoder takes 19 µs for 240 bytes and 151 µs for 3 KB of
 /// escaped text, this about a tenth; stock servers post such bodies for every registration.
-public enum Form {
+package enum Form {
   /// More fields than any caller sends.
-  public static let maximumFields = 1000
+  package static let maximumFields = 1000
 
   /// A field of a form.
-  public struct Field: Sendable {
+  package struct Field: Sendable {
     /// The name.
-    public let name: Name
+    package let name: Name
     /// The value.
-    public let value: String
+    package let value: String
 
     /// A field.
-    public init(name: Name, value: String) {
+    package init(name: Name, value: String) {
       self.name = name
       self.value = value
     }
   }
 
   /// The fields in order; nil if there are too many.
-  public static func parse(
+  package static func parse(
     _ bytes: some Collection<UInt8>, maximumFields: Int = maximumFields
   ) -> [Field]? {
     if let fields = bytes.withContiguousStorageIfAvailable({ parse(buffer: $0, maximumFields) }) {
@@ -46,7 +46,7 @@ public enum Form {
   }
 
   /// Fields as a form, everything but ASCII letters and digits escaped.
-  public static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
+  package static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
     var bytes: [UInt8] = []
     for (name, value) in fields {
       if !bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }

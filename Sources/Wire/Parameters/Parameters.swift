@@ -1,14 +1,14 @@
 import HTTPTypes
-public import Hummingbird
+package import Hummingbird
 
 /// The parameters of a request: those of its form first, then those of its query string
 /// as Zulip has it. A parameter is declared by asking for it; the errors are upstream's.
-public struct Parameters: Sendable {
+package struct Parameters: Sendable {
   private let fields: [Form.Field]
   private var declared: Set<Name> = []
 
   /// Parameters by name, for callers that have no request.
-  public init(_ fields: [(name: String, value: String)]) {
+  package init(_ fields: [(name: String, value: String)]) {
     self.fields = fields.map { Form.Field(name: Name($0), value: $1) }
   }
 
@@ -21,7 +21,7 @@ public struct Parameters: Sendable {
   }
 
   /// Reads the form, if the body is one, and the query string.
-  public static func read(from request: Request, limit: Int) async throws -> Parameters {
+  package static func read(from request: Request, limit: Int) async throws -> Parameters {
     let body = try await request.wholeBody(upTo: limit)
     let type = request.headers[.contentType] ?? "application/x-www-form-urlencoded"
     let isForm = type.dropping(prefix: "application/x-www-form-urlencoded") != nil
@@ -33,7 +33,7 @@ public struct Parameters: Sendable {
   }
 
   /// Reads the query string alone, for requests whose body is JSON.
-  public init(query request: Request) throws(APIError) {
+  package init(query request: Request) throws(APIError) {
     guard let fields = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? [] else {
       throw APIError("Too many parameters")
     }
@@ -41,42 +41,42 @@ public struct Parameters: Sendable {
   }
 
   /// The value of a parameter, if it was sent.
-  public mutating func optional(_ name: String) -> String? {
+  package mutating func optional(_ name: String) -> String? {
     let name = Name(name)
     declared.insert(name)
     return fields.last { $0.name == name }?.value
   }
 
   /// Declares parameters that may be sent and change nothing.
-  public mutating func ignore(_ names: Set<Name>) {
+  package mutating func ignore(_ names: Set<Name>) {
     declared.formUnion(names)
   }
 
   /// The value of a parameter that must be there.
-  public mutating func required(_ name: String) throws(APIError) -> String {
+  package mutating func required(_ name: String) throws(APIError) -> String {
     guard let value = optional(name) else { throw .missing(name) }
     return value
   }
 
   /// An integer, written as JSON.
-  public mutating func integer(_ name: String) throws(APIError) -> Int64 {
+  package mutating func integer(_ name: String) throws(APIError) -> Int64 {
     guard let value = try optionalInteger(name) else { throw .missing(name) }
     return value
   }
 
   /// An integer, written as JSON, if it was sent.
-  public mutating func optionalInteger(_ name: String) throws(APIError) -> Int64? {
+  package mutating func optionalInteger(_ name: String) throws(APIError) -> Int64? {
     try optionalJSON(name)?.integer()
   }
 
   /// A parameter whose value is a JSON document and that must be there.
-  public mutating func json(_ name: String) throws(APIError) -> Field {
+  package mutating func json(_ name: String) throws(APIError) -> Field {
     guard let field = try optionalJSON(name) else { throw .missing(name) }
     return field
   }
 
   /// A parameter whose value is a JSON document, if it was sent.
-  public mutating func optionalJSON(_ name: String) throws(APIError) -> Field? {
+  package mutating func optionalJSON(_ name: String) throws(APIError) -> Field? {
     guard let text = optional(name) else { return nil }
     do {
       return Field(try JSON.parse(text), path: name)
@@ -86,7 +86,7 @@ public struct Parameters: Sendable {
   }
 
   /// A parameter whose value is a JSON array and that must be there, read an element at a time.
-  public mutating func list<Element>(
+  package mutating func list<Element>(
     _ name: String, _ read: (Field) throws(APIError) -> Element
   ) throws(APIError) -> [Element] {
     guard let list = try optionalList(name, read) else { throw .missing(name) }
@@ -94,7 +94,7 @@ public struct Parameters: Sendable {
   }
 
   /// A parameter whose value is a JSON array, if it was sent, read an element at a time.
-  public mutating func optionalList<Element>(
+  package mutating func optionalList<Element>(
     _ name: String, _ read: (Field) throws(APIError) -> Element
   ) throws(APIError) -> [Element]? {
     guard let text = optional(name) else { return nil }
@@ -109,7 +109,7 @@ public struct Parameters: Sendable {
   }
 
   /// The answer of success, which names the parameters that were sent but never asked for.
-  public func success(_ members: [JSON.Object.Member] = []) -> Response {
+  package func success(_ members: [JSON.Object.Member] = []) -> Response {
     let ignored = Set(fields.map(\.name)).subtracting(declared).sorted()
     let note: [JSON.Object.Member] =
       ignored.isEmpty
@@ -119,23 +119,23 @@ public struct Parameters: Sendable {
 }
 
 /// The rules a text parameter may be under, in the order in which they are checked.
-public struct TextRules: Sendable {
+package struct TextRules: Sendable {
   var isStripped: Bool
   var length: Int?
   var maximum: Int?
 
   /// White space around it goes, and something must remain; of exactly `length`, or at most `maximum`, characters.
-  public static func stripped(length: Int? = nil, maximum: Int? = nil) -> TextRules {
+  package static func stripped(length: Int? = nil, maximum: Int? = nil) -> TextRules {
     TextRules(isStripped: true, length: length, maximum: maximum)
   }
 
   /// As it is; of exactly `length`, or at most `maximum`, characters.
-  public static func verbatim(length: Int? = nil, maximum: Int? = nil) -> TextRules {
+  package static func verbatim(length: Int? = nil, maximum: Int? = nil) -> TextRules {
     TextRules(isStripped: false, length: length, maximum: maximum)
   }
 
   /// The text under these rules, or the 400 that names the parameter.
-  public func apply(to text: String, name: String) throws(APIError) -> String {
+  package func apply(to text: String, name: String) throws(APIError) -> String {
     var text = text
     if isStripped {
       text = text.strippingWhitespace()
@@ -151,12 +151,12 @@ public struct TextRules: Sendable {
 
 extension Parameters {
   /// A text that must be there and follow the rules.
-  public mutating func text(_ name: String, _ rules: TextRules) throws(APIError) -> String {
+  package mutating func text(_ name: String, _ rules: TextRules) throws(APIError) -> String {
     try rules.apply(to: try required(name), name: name)
   }
 
   /// A text that must follow the rules if it was sent.
-  public mutating func optionalText(_ name: String, _ rules: TextRules) throws(APIError) -> String? {
+  package mutating func optionalText(_ name: String, _ rules: TextRules) throws(APIError) -> String? {
     guard let text = optional(name) else { return nil }
     return try rules.apply(to: text, name: name)
   }
@@ -164,7 +164,7 @@ extension Parameters {
 
 extension String {
   /// The text without white space at its ends, as Python's `strip` leaves it.
-  public func strippingWhitespace() -> String {
+  package func strippingWhitespace() -> String {
     let scalars = unicodeScalars
     guard let first = scalars.firstIndex(where: { !$0.properties.isWhitespace }),
       let last = scalars.lastIndex(where: { !$0.properties.isWhitespace })

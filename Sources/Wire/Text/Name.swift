@@ -3,31 +3,31 @@
 ///
 /// `String` goes by canonical equivalence instead, which no wire wants, and which takes quadratic time in a
 /// run of combining marks.
-public struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral, CustomStringConvertible {
+package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral, CustomStringConvertible {
   /// The name as a text.
-  public let text: String
+  package let text: String
 
   /// The name that a text is.
-  public init(_ text: String) {
+  package init(_ text: String) {
     self.text = text
   }
 
   /// A name written as a literal.
-  public init(stringLiteral text: String) { self.text = text }
+  package init(stringLiteral text: String) { self.text = text }
 
   /// The name as a text.
-  public var description: String { text }
+  package var description: String { text }
 
   /// Whether the bytes are the same.
-  public static func == (left: Name, right: Name) -> Bool { left.text.hasSameBytes(as: right.text) }
+  package static func == (left: Name, right: Name) -> Bool { left.text.hasSameBytes(as: right.text) }
 
   /// By the bytes.
-  public static func < (left: Name, right: Name) -> Bool {
+  package static func < (left: Name, right: Name) -> Bool {
     left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
   }
 
   /// All bytes, in one piece.
-  public func hash(into hasher: inout Hasher) {
+  package func hash(into hasher: inout Hasher) {
     var text = text
     text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     hasher.combine(UInt8(0xFF))

@@ -2,7 +2,7 @@
 /// which the others take quadratic time.
 extension String {
   /// Whether both are the same bytes.
-  public func hasSameBytes(as other: String) -> Bool {
+  package func hasSameBytes(as other: String) -> Bool {
     guard utf8.count == other.utf8.count else { return false }
     let isSame = utf8.withContiguousStorageIfAvailable { bytes in
       other.utf8.withContiguousStorageIfAvailable { bytes.elementsEqual($0) }
@@ -11,7 +11,7 @@ extension String {
   }
 
   /// The text after these ASCII characters, be they large or small letters; nil where it does not begin so.
-  public func dropping(prefix: StaticString) -> Substring? {
+  package func dropping(prefix: StaticString) -> Substring? {
     let count = prefix.utf8CodeUnitCount
     guard utf8.count >= count,
       zip(utf8, 0..<count).allSatisfy({ Self.isSame($0, prefix.utf8Start[$1]) })
@@ -20,7 +20,7 @@ extension String {
   }
 
   /// Whether these ASCII characters are somewhere in it, be they large or small letters.
-  public func contains(ascii text: StaticString) -> Bool {
+  package func contains(ascii text: StaticString) -> Bool {
     let count = text.utf8CodeUnitCount
     let found = utf8.withContiguousStorageIfAvailable { bytes in
       bytes.count >= count

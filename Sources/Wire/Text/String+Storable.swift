@@ -4,7 +4,7 @@ extension String {
 
   /// Whether a database keeps it, and whatever compares or orders it later is done in linear time: it has
   /// no U+0000, and is stream-safe.
-  public var isStorable: Bool {
+  package var isStorable: Bool {
     // Most texts have no character beyond U+02FF, that is, no byte beyond this.
     var isPlain = true
     for byte in utf8 {

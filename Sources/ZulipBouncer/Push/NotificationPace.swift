@@ -4,9 +4,9 @@ internal import Wire
 
 /// The pace at which a chat server's notifications are sent. A refused notification is lost for good, so what is
 /// beyond it is not refused but due later.
-public final class NotificationPace: Sendable {
+package final class NotificationPace: Sendable {
   /// A server's share of the outbox, in windows of the limit: how far ahead of now it may be booked.
-  public static let share = 15.0
+  package static let share = 15.0
 
   private let rate: CellRate<Int64>
 

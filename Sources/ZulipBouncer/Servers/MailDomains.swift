@@ -1,7 +1,7 @@
 internal import Wire
 
 /// Where a domain's mail goes, as far as the domain name system tells.
-public enum MailExchange: Sendable, Hashable {
+package enum MailExchange: Sendable, Hashable {
   /// It has mail exchangers.
   case found
   /// It has an address but no mail exchanger.

@@ -1,5 +1,5 @@
-public import AsyncHTTPClient
-public import Foundation
+package import AsyncHTTPClient
+package import Foundation
 internal import NIOCore
 internal import NIOHTTP1
 
@@ -10,7 +10,7 @@ extension BouncerClient {
   ///   - url: where it is; a path is dropped, as stock servers do.
   ///   - id: `zulip_org_id` there.
   ///   - key: `zulip_org_key` there.
-  public static func remote(url: URL, id: String, key: String, client: HTTPClient) -> BouncerClient {
+  package static func remote(url: URL, id: String, key: String, client: HTTPClient) -> BouncerClient {
     let base = URL(string: "/api/v1/remotes/", relativeTo: url)?.absoluteString ?? ""
     return BouncerClient { call in
       var request = HTTPClientRequest(url: base + call.endpoint)

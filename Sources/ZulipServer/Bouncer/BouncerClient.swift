@@ -1,31 +1,31 @@
 internal import Foundation
-public import NIOCore
+package import NIOCore
 internal import Registrations
 internal import Sealing
 internal import Wire
 
 /// A bouncer as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9): the same calls and answers
 /// whether it is this program's own or another one.
-public struct BouncerClient: Sendable {
+package struct BouncerClient: Sendable {
   /// A call: POST, with the server's credentials.
-  public struct Call: Sendable {
+  package struct Call: Sendable {
     /// Below `/api/v1/remotes/`.
-    public let endpoint: String
+    package let endpoint: String
     /// Of the body.
-    public let contentType: String
+    package let contentType: String
     /// The body.
-    public let body: [UInt8]
+    package let body: [UInt8]
   }
 
   /// An answer.
-  public struct Answer: Sendable {
+  package struct Answer: Sendable {
     /// HTTP's status.
-    public let status: Int
+    package let status: Int
     /// The body.
-    public let body: ByteBuffer
+    package let body: ByteBuffer
 
     /// An answer by its parts.
-    public init(status: Int, body: ByteBuffer) {
+    package init(status: Int, body: ByteBuffer) {
       self.status = status
       self.body = body
     }
@@ -34,7 +34,7 @@ public struct BouncerClient: Sendable {
   private let transport: @Sendable (Call) async throws -> Answer
 
   /// A bouncer that is reached like this. What `transport` throws means that it could not be.
-  public init(transport: @escaping @Sendable (Call) async throws -> Answer) {
+  package init(transport: @escaping @Sendable (Call) async throws -> Answer) {
     self.transport = transport
   }
 

@@ -1,23 +1,23 @@
-public import Logging
-public import Registrations
+package import Logging
+package import Registrations
 internal import Synchronization
 
 /// Tells the bouncer of the realms: at the start, when they change, and when it says that it misses one.
-public final class RealmUpload: Sendable {
+package final class RealmUpload: Sendable {
   private let accounts: Accounts
   private let bouncer: BouncerClient
   private let logger: Logger
   private let wakeUp = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
   /// Uploads the realms of `accounts`.
-  public init(accounts: Accounts, bouncer: BouncerClient, logger: Logger) {
+  package init(accounts: Accounts, bouncer: BouncerClient, logger: Logger) {
     self.accounts = accounts
     self.bouncer = bouncer
     self.logger = logger
   }
 
   /// Uploads them at the next opportunity.
-  public func request() {
+  package func request() {
     wakeUp.continuation.yield()
   }
 
@@ -48,7 +48,7 @@ public final class RealmUpload: Sendable {
   }
 
   /// Uploads whenever it is asked to, until the task is cancelled; tries again where the bouncer is away.
-  public func run() async {
+  package func run() async {
     request()
     for await _ in wakeUp.stream {
       var pause = Duration.seconds(1)

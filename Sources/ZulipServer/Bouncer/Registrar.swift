@@ -1,11 +1,11 @@
 internal import Delivery
-public import Foundation
-public import Logging
-public import Registrations
+package import Foundation
+package import Logging
+package import Registrations
 
 /// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
 /// (`Documentation/Decisions` 0010).
-public final class Registrar: Sendable {
+package final class Registrar: Sendable {
   /// After so long without the bouncer's word a registration has expired.
   static let maximumAge: TimeInterval = 86_400
   /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
@@ -23,7 +23,7 @@ public final class Registrar: Sendable {
   /// Registers the tokens of `devices`.
   ///
   /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
-  public init(
+  package init(
     devices: Devices, bouncer: BouncerClient, realms: RealmUpload, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
   ) {
@@ -40,7 +40,7 @@ public final class Registrar: Sendable {
   func wake() { loop.wake() }
 
   /// Works until the task is cancelled; what is under way is then given back.
-  public func run() async {
+  package func run() async {
     await loop.run { [self] in
       let jobs = try await devices.leaseJobs(limit: Self.atOnce, for: Self.lease)
       await withTaskGroup { group in

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Synchronization
 
 /// Wakes those who wait for a user's events.
-public final class EventBell: Sendable {
+package final class EventBell: Sendable {
   /// How many may wait for one user; more are answered at once.
   static let maximumWaiters = 20
 
@@ -14,21 +14,21 @@ public final class EventBell: Sendable {
   private let state = Mutex(State())
 
   /// A bell that nobody waits for.
-  public init() {}
+  package init() {}
 
   /// How many clients wait for events at this moment.
-  public var waiters: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
+  package var waiters: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
 
   /// The users that somebody waits for.
   var users: [Int64] { state.withLock { Array($0.waiters.keys) } }
 
   /// Something happened to the devices of this user.
-  @Sendable public func ring(user: Int64) {
+  @Sendable package func ring(user: Int64) {
     for waiter in state.withLock({ $0.waiters[user] })?.values ?? [:].values { waiter.yield() }
   }
 
   /// The service ends: nobody waits any longer.
-  public func close() {
+  package func close() {
     let waiters = state.withLock { state in
       state.isClosed = true
       return state.waiters.values.flatMap(\.values)

@@ -1,9 +1,9 @@
-public import Logging
-public import Registrations
+package import Logging
+package import Registrations
 
 /// Rings for what other processes have done to a user's devices: another node on the same database, or a
 /// command. One small query at a time, and only while somebody waits.
-public struct EventWatch: Sendable {
+package struct EventWatch: Sendable {
   private static let interval = Duration.milliseconds(500)
 
   private let devices: Devices
@@ -11,14 +11,14 @@ public struct EventWatch: Sendable {
   private let logger: Logger
 
   /// Watches the users that wait at `bell`.
-  public init(devices: Devices, bell: EventBell, logger: Logger) {
+  package init(devices: Devices, bell: EventBell, logger: Logger) {
     self.devices = devices
     self.bell = bell
     self.logger = logger
   }
 
   /// Watches until the task is cancelled.
-  public func run() async {
+  package func run() async {
     var known: [Int64: Int64] = [:]
     while !Task.isCancelled {
       do {

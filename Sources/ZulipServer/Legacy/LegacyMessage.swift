@@ -1,8 +1,8 @@
 internal import Registrations
-public import Wire
+package import Wire
 
 /// A notification as old apps read it, in clear (`Documentation/Protocols/Zulip.md` 7.5).
-public struct LegacyMessage: Sendable {
+package struct LegacyMessage: Sendable {
   /// For APNs: `aps` and, in `custom`, what stands beside it.
   let apns: JSON.Object
   /// For FCM: `data`, whose values the bouncer makes text.
@@ -11,7 +11,7 @@ public struct LegacyMessage: Sendable {
   let fcmOptions: JSON.Object
 
   /// Reads `{"apns_payload", "gcm_payload", "gcm_options"}`, each of which may be missing.
-  public init(_ field: Field) throws(APIError) {
+  package init(_ field: Field) throws(APIError) {
     try field.forbidMembers(except: ["apns_payload", "gcm_payload", "gcm_options"])
     func object(_ name: String) throws(APIError) -> JSON.Object { try field[name].present?.members() ?? [:] }
     (apns, fcm, fcmOptions) = (

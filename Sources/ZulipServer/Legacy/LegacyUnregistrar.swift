@@ -1,11 +1,11 @@
 internal import Delivery
-public import Foundation
-public import Logging
-public import Registrations
+package import Foundation
+package import Logging
+package import Registrations
 
 /// Tells the bouncer of tokens that are no longer used: durably, and again and again until it knows
 /// (`Documentation/Decisions` 0009).
-public final class LegacyUnregistrar: Sendable {
+package final class LegacyUnregistrar: Sendable {
   /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
   private static let lease: TimeInterval = 20
   private static let atOnce = 32
@@ -17,7 +17,7 @@ public final class LegacyUnregistrar: Sendable {
   private let loop: WorkLoop
 
   /// Works on what `tokens` has for the bouncer.
-  public init(
+  package init(
     tokens: LegacyTokens, bouncer: BouncerClient, now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.tokens = tokens
@@ -31,7 +31,7 @@ public final class LegacyUnregistrar: Sendable {
   func wake() { loop.wake() }
 
   /// Works until the task is cancelled.
-  public func run() async {
+  package func run() async {
     await loop.run { [self] in
       let jobs = try await tokens.leaseJobs(limit: Self.atOnce, for: Self.lease)
       await withTaskGroup { group in

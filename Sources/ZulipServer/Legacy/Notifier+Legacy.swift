@@ -1,21 +1,21 @@
 internal import Registrations
 internal import Sealing
-public import Wire
+package import Wire
 
 extension Notifier {
   /// What became of a notification to old apps.
-  public struct LegacyResult: Sendable, Hashable {
+  package struct LegacyResult: Sendable, Hashable {
     /// Tokens it was for.
-    public var devices = 0
+    package var devices = 0
     /// Registrations with APNs that the bouncer has sent to.
-    public var apple = 0
+    package var apple = 0
     /// Registrations with FCM that it has sent to.
-    public var android = 0
+    package var android = 0
     /// Tokens that the bouncer does not have, or no longer; they are forgotten.
-    public var gone = 0
+    package var gone = 0
 
     /// As the backend API tells it.
-    public var json: JSON {
+    package var json: JSON {
       [
         "devices": .integer(Int64(devices)), "total_apple_devices": .integer(Int64(apple)),
         "total_android_devices": .integer(Int64(android)), "deleted_devices": .integer(Int64(gone)),

@@ -1,32 +1,32 @@
 internal import HTTPTypes
-public import Registrations
-public import Wire
+package import Registrations
+package import Wire
 
 /// Sends notifications to all devices of a user, each sealed with that device's key, in one request to
 /// the bouncer.
-public struct Notifier: Sendable {
+package struct Notifier: Sendable {
   let devices: Devices
   let bouncer: (client: BouncerClient, realms: RealmUpload)?
 
   /// - Parameter bouncer: nil if there is none, and nobody gets any.
-  public init(devices: Devices, bouncer: (client: BouncerClient, realms: RealmUpload)?) {
+  package init(devices: Devices, bouncer: (client: BouncerClient, realms: RealmUpload)?) {
     self.devices = devices
     self.bouncer = bouncer
   }
 
   /// What became of a notification.
-  public struct Result: Sendable, Hashable {
+  package struct Result: Sendable, Hashable {
     /// Devices it was sent to.
-    public var devices = 0
+    package var devices = 0
     /// Of these, how many APNs had accepted when the bouncer answered.
-    public var apple = 0
+    package var apple = 0
     /// How many FCM had.
-    public var android = 0
+    package var android = 0
     /// Devices whose token the bouncer does not know, or no longer; they wait for a new one.
-    public var gone = 0
+    package var gone = 0
 
     /// As the backend API tells it.
-    public var json: JSON {
+    package var json: JSON {
       [
         "devices": .integer(Int64(devices)), "apple_successfully_sent_count": .integer(Int64(apple)),
         "android_successfully_sent_count": .integer(Int64(android)), "deleted_devices": .integer(Int64(gone)),
@@ -35,15 +35,15 @@ public struct Notifier: Sendable {
   }
 
   /// What a notification is to say: to devices that read it end-to-end encrypted, to old apps, or to both.
-  public struct Message: Sendable {
+  package struct Message: Sendable {
     /// What phones read once they have opened it (`Documentation/Protocols/Zulip.md` 6.5); `realm_url`,
     /// `realm_name` and `user_id` are filled in where they are missing.
-    public var encrypted: JSON.Object?
+    package var encrypted: JSON.Object?
     /// What old apps are sent.
-    public var legacy: LegacyMessage?
+    package var legacy: LegacyMessage?
 
     /// A message by its parts.
-    public init(encrypted: JSON.Object?, legacy: LegacyMessage?) {
+    package init(encrypted: JSON.Object?, legacy: LegacyMessage?) {
       self.encrypted = encrypted
       self.legacy = legacy
     }
@@ -51,17 +51,17 @@ public struct Notifier: Sendable {
 
   /// What became of each part that there was, or why it could not be sent: an ``Wire/APIError``, or the
   /// database's error. Of a part that failed nothing is promised.
-  public struct Outcome: Sendable {
+  package struct Outcome: Sendable {
     /// Of the encrypted part.
-    public var encrypted: Swift.Result<Result, any Error>?
+    package var encrypted: Swift.Result<Result, any Error>?
     /// Of the part for old apps.
-    public var legacy: Swift.Result<LegacyResult, any Error>?
+    package var legacy: Swift.Result<LegacyResult, any Error>?
   }
 
   /// Sends to all devices of a user: to old apps first (`Documentation/Protocols/Zulip.md` 10.6), and to each
   /// device once, also to one that is changing from the one to the other at this moment. Where the realm
   /// wants end-to-end encryption, old apps get nothing at all, and stay registered.
-  public func notify(_ user: User, _ message: Message) async throws -> Outcome {
+  package func notify(_ user: User, _ message: Message) async throws -> Outcome {
     guard let legacy = message.legacy, !user.realm.requiresE2EE else {
       var outcome = Outcome(legacy: message.legacy.map { _ in .success(LegacyResult()) })
       if let payload = message.encrypted {

@@ -1,7 +1,7 @@
-public import ArgumentParser
+package import ArgumentParser
 import AsyncHTTPClient
 import Foundation
-public import Sealing
+package import Sealing
 import Wire
 
 /// `device`: a phone without a phone.

@@ -1,39 +1,39 @@
-public import Foundation
+package import Foundation
 import Migrations
-public import SQL
+package import SQL
 
 extension DatabaseEngine {
   /// The engines that tests can use: PostgreSQL if `TEST_POSTGRESQL_URL` names a server
   /// (`Scripts/postgresql`).
-  public static let available: [DatabaseEngine] =
+  package static let available: [DatabaseEngine] =
     TestServer.url == nil ? [.sqlite] : [.sqlite, .postgreSQL]
 }
 
 extension DatabaseEngine {
   /// The engine of tests that do not choose one themselves: `TEST_ENGINE`, SQLite without it. The whole
   /// program's tests run once with each.
-  public static let chosen =
+  package static let chosen =
     ProcessInfo.processInfo.environment["TEST_ENGINE"].flatMap(DatabaseEngine.init(rawValue:)) ?? .sqlite
 }
 
 /// An open database of a test's own, removed with the last reference.
-public final class TestDatabase: Sendable {
+package final class TestDatabase: Sendable {
   /// The database.
-  public let database: any Database
+  package let database: any Database
 
   /// Where it is.
-  public let url: DatabaseURL
+  package let url: DatabaseURL
 
   /// What other programs are given to reach a database on a server; nil for a file.
-  public let postgreSQLURL: String?
+  package let postgreSQLURL: String?
 
   /// A folder of the test's own, which holds the files of an SQLite database.
-  public let folder: URL
+  package let folder: URL
 
   private let remove: @Sendable () async -> Void
 
   /// Makes a database, with the program's tables or empty.
-  public init(
+  package init(
     _ engine: DatabaseEngine = .chosen, migrated: Bool = true, observer: DatabaseObserver? = nil
   ) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "database-\(UUID().uuidString)")
@@ -65,7 +65,7 @@ public final class TestDatabase: Sendable {
   }
 
   /// Everything that is kept, as it is kept: what is in clear here is in clear at rest.
-  public func contents() async throws -> Data {
+  package func contents() async throws -> Data {
     guard database.engine == .postgreSQL else {
       return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
         .reduce(into: Data()) { $0 += try Data(contentsOf: $1) }
@@ -99,7 +99,7 @@ public final class TestDatabase: Sendable {
   }
 
   /// Runs `body` with a database, and closes and removes it.
-  public static func with<Result>(
+  package static func with<Result>(
     _ engine: DatabaseEngine, migrated: Bool = true, observer: DatabaseObserver? = nil,
     _ body: (any Database) async throws -> Result
   ) async throws -> Result {

@@ -2,7 +2,7 @@ internal import Foundation
 
 /// Texts that cost whoever takes them for characters most: each is one cluster or a few, which comparing,
 /// hashing and searching by canonical equivalence takes apart and sorts.
-public enum HostileText: String, CaseIterable, Sendable {
+package enum HostileText: String, CaseIterable, Sendable {
   case marks = "\u{345}"
   case decomposedMarks = "\u{344}"
   case unorderedMarks = "\u{345}\u{301}\u{316}\u{334}"
@@ -11,12 +11,12 @@ public enum HostileText: String, CaseIterable, Sendable {
   case joinedEmoji = "\u{1F468}\u{200D}"
 
   /// So many bytes of it, or a few less.
-  public func text(bytes: Int) -> String {
+  package func text(bytes: Int) -> String {
     String(repeating: rawValue, count: bytes / rawValue.utf8.count)
   }
 
   /// Whether it is a run of combining marks, which is no text to keep.
-  public var isUnfit: Bool {
+  package var isUnfit: Bool {
     switch self {
     case .marks, .decomposedMarks, .unorderedMarks, .compositeMarks: true
     case .flags, .joinedEmoji: false
@@ -25,7 +25,7 @@ public enum HostileText: String, CaseIterable, Sendable {
 }
 
 /// What a call has cost this thread, in seconds of CPU time: other tests and programs do not count.
-public func cpuSeconds(_ call: () throws -> Void) rethrows -> Double {
+package func cpuSeconds(_ call: () throws -> Void) rethrows -> Double {
   let start = threadTime()
   try call()
   return threadTime() - start

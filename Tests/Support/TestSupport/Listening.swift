@@ -1,11 +1,11 @@
-public import Hummingbird
-public import HummingbirdCore
+package import Hummingbird
+package import HummingbirdCore
 import Logging
 import ServiceLifecycle
 
 /// Runs a test while a server of other people's listens, and lets that one end as it should: a
 /// connection that is just coming in when its server is cancelled is a fatal error in NIO.
-public func listening(
+package func listening(
   _ router: Router<BasicRequestContext>, over server: HTTPServerBuilder = .http1(),
   _ test: @escaping @Sendable (_ port: Int) async throws -> Void
 ) async throws {

@@ -1,5 +1,5 @@
 /// Bodies that are almost right, or not at all; the same ones for the same seed.
-public struct Nonsense {
+package struct Nonsense {
   /// SplitMix64: small, even, and the same everywhere.
   private struct Generator: RandomNumberGenerator {
     var state: UInt64
@@ -23,13 +23,13 @@ public struct Nonsense {
   private let snippets: [[UInt8]]
 
   /// - Parameter snippets: what else may be put into a body.
-  public init(seed: UInt64, snippets: [String] = []) {
+  package init(seed: UInt64, snippets: [String] = []) {
     generator = Generator(state: seed)
     self.snippets = (Self.common + snippets).map { Array($0.utf8) }
   }
 
   /// One of these with up to four changes, or now and then something else altogether.
-  public mutating func body(from seeds: [[UInt8]]) -> [UInt8] {
+  package mutating func body(from seeds: [[UInt8]]) -> [UInt8] {
     guard var body = seeds.randomElement(using: &generator), Int.random(in: 0..<10, using: &generator) > 0
     else {
       return (0..<Int.random(in: 0..<200, using: &generator)).map { _ in

@@ -1,8 +1,8 @@
 import Crypto
 import CryptoExtras
-public import Foundation
-public import HTTPTypes
-public import Hummingbird
+package import Foundation
+package import HTTPTypes
+package import Hummingbird
 import HummingbirdTLS
 import NIOSSL
 import SwiftASN1
@@ -10,9 +10,9 @@ import Synchronization
 import X509
 
 /// A server of other people's at `https://localhost:port`, with a certificate that `caFile` vouches for.
-public final class OthersHost: Sendable {
+package final class OthersHost: Sendable {
   /// What it answers.
-  public typealias Reply = @Sendable () async throws -> Response
+  package typealias Reply = @Sendable () async throws -> Response
 
   private final class Calls: Sendable {
     struct State {
@@ -24,9 +24,9 @@ public final class OthersHost: Sendable {
   }
 
   /// Host and port.
-  public let name: String
+  package let name: String
   /// A file with the certificate.
-  public let caFile: String
+  package let caFile: String
   private let calls: Calls
 
   private init(port: Int, caFile: String, calls: Calls) {
@@ -36,15 +36,15 @@ public final class OthersHost: Sendable {
   }
 
   /// What it was asked for.
-  public var seen: [(path: String, headers: HTTPFields)] { calls.state.withLock { $0.seen } }
+  package var seen: [(path: String, headers: HTTPFields)] { calls.state.withLock { $0.seen } }
 
   /// Sets what it answers from now on.
-  public func reply(_ reply: @escaping Reply) {
+  package func reply(_ reply: @escaping Reply) {
     calls.state.withLock { $0.reply = reply }
   }
 
   /// Answers with text.
-  public func reply(_ status: HTTPResponse.Status, _ body: String, headers: HTTPFields = [:]) {
+  package func reply(_ status: HTTPResponse.Status, _ body: String, headers: HTTPFields = [:]) {
     reply {
       Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: body)))
     }
@@ -56,7 +56,7 @@ public final class OthersHost: Sendable {
   ///   - ciphers: those that it knows, of TLS 1.2; nil for any.
   ///   - name: whom its certificate is of.
   ///   - end: until when.
-  public static func run(
+  package static func run(
     ciphers: String? = nil, certified name: String = "localhost", until end: Date = Date() + 3600,
     _ test: @escaping @Sendable (OthersHost) async throws -> Void
   ) async throws {
@@ -92,7 +92,7 @@ public final class OthersHost: Sendable {
   /// A certificate for `localhost` that vouches for itself, and its key, both in PEM.
   ///
   /// - Parameter isRSA: whether the key could decrypt as well as sign, as TLS without forward secrecy wants it.
-  public static func selfSignedPEM(isRSA: Bool = false) throws -> (certificate: String, key: String) {
+  package static func selfSignedPEM(isRSA: Bool = false) throws -> (certificate: String, key: String) {
     let (certificate, key) = try selfSigned(isRSA: isRSA)
     return (try certificate.serializeAsPEM().pemString, try key.serializeAsPEM().pemString)
   }

@@ -4,39 +4,39 @@ internal import Wire
 
 /// An app as the proxy tells it from others: by the `User-Agent` that it registers with
 /// (`nextcloud.apps_file` names own ones).
-public struct NextcloudApp: Sendable {
+package struct NextcloudApp: Sendable {
   /// What it is for.
-  public enum Kind: String, Sendable, Hashable, CaseIterable {
+  package enum Kind: String, Sendable, Hashable, CaseIterable {
     case talk, files, other
   }
 
   /// Whose tokens it has.
-  public enum Platform: String, Sendable, Hashable, CaseIterable {
+  package enum Platform: String, Sendable, Hashable, CaseIterable {
     case ios, android
   }
 
   /// A text that describes no app.
-  public struct Malformed: Error, Hashable, CustomStringConvertible {
+  package struct Malformed: Error, Hashable, CustomStringConvertible {
     /// What is wrong, for the operator.
-    public let description: String
+    package let description: String
   }
 
   /// Its name, for the operator.
-  public let name: String
+  package let name: String
   /// What it is for.
-  public let kind: Kind
+  package let kind: Kind
   /// Whose tokens it has.
-  public let platform: Platform
+  package let platform: Platform
   /// Its bundle id.
-  public let apnsTopic: String?
+  package let apnsTopic: String?
   /// Its Firebase project; nil is the default one.
-  public let fcmProject: String?
+  package let fcmProject: String?
   private let userAgent: NSRegularExpression
 
   /// An app by its parts.
   ///
   /// - Parameter userAgent: a regular expression that must match somewhere in the `User-Agent`.
-  public init(
+  package init(
     name: String, userAgent: String, kind: Kind, platform: Platform, apnsTopic: String? = nil,
     fcmProject: String? = nil
   ) throws(Malformed) {
@@ -77,7 +77,7 @@ public struct NextcloudApp: Sendable {
 
 extension NextcloudApp {
   /// Reads `nextcloud.apps_file`.
-  public static func read(_ bytes: [UInt8]) throws(Malformed) -> [NextcloudApp] {
+  package static func read(_ bytes: [UInt8]) throws(Malformed) -> [NextcloudApp] {
     guard let json = try? JSON.parse(bytes), case .array(let elements) = json else {
       throw Malformed(description: "must be a JSON array of objects")
     }

@@ -1,6 +1,6 @@
 /// The apps that the proxy knows, and how it finds out which one a token is of: no field says so, and a guess
 /// would send pushes to where no app is.
-public struct NextcloudApps: Sendable {
+package struct NextcloudApps: Sendable {
   /// More bytes of a `User-Agent` are not looked at.
   private static let maximumUserAgent = 512
 
@@ -9,12 +9,12 @@ public struct NextcloudApps: Sendable {
   private let standard: NextcloudApp?
 
   /// The apps that Nextcloud ships, and no others.
-  public init() { (own, apps, standard) = ([], Self.builtIn, nil) }
+  package init() { (own, apps, standard) = ([], Self.builtIn, nil) }
 
   /// - Parameters:
   ///   - own: the operator's, which are tried before the built-in ones.
   ///   - standard: the name of what an app is taken for that nobody knows; with nil it is refused.
-  public init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
+  package init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
     let apps = own + Self.builtIn
     (self.own, self.apps) = (own, apps)
     self.standard = standard.flatMap { name in apps.first { $0.name.utf8.elementsEqual(name.utf8) } }
@@ -25,7 +25,7 @@ public struct NextcloudApps: Sendable {
   }
 
   /// What an app of the operator's is for that calls itself so; nil for any other.
-  public func ownKind(of userAgent: String) -> NextcloudApp.Kind? {
+  package func ownKind(of userAgent: String) -> NextcloudApp.Kind? {
     let userAgent = Self.beginning(of: userAgent)
     return own.first { $0.matches(userAgent) }?.kind
   }

@@ -1,11 +1,11 @@
-public import Foundation
-public import Logging
-public import Registrations
+package import Foundation
+package import Logging
+package import Registrations
 internal import Synchronization
 
 /// Remembers in a file, beside the keys and not in the database, which store was last served: a database
 /// that was lost must not make servers delete the registrations of their users.
-public final class StoreMemory: Sendable {
+package final class StoreMemory: Sendable {
   /// How often the store is looked at.
   private static let interval = Duration.seconds(60)
 
@@ -25,7 +25,7 @@ public final class StoreMemory: Sendable {
   /// - Parameters:
   ///   - file: `nextcloud-store.json` in the `Keys` folder; need not be there yet.
   ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
-  public init(
+  package init(
     file: URL, devices: NextcloudDevices, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
   ) {
@@ -39,7 +39,7 @@ public final class StoreMemory: Sendable {
   }
 
   /// Looks at the store from time to time until its task is cancelled.
-  public func run() async {
+  package func run() async {
     while !Task.isCancelled {
       do {
         try await look()

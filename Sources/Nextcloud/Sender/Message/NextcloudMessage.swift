@@ -1,8 +1,8 @@
-public import Registrations
-public import Wire
+package import Registrations
+package import Wire
 
 /// What the host application wants a user's phones to know.
-public enum NextcloudMessage: Sendable, Hashable {
+package enum NextcloudMessage: Sendable, Hashable {
   /// There is a notification.
   case notification(NextcloudNotification)
   /// These are gone, which are all of this app; nil where it is not told.
@@ -14,12 +14,12 @@ public enum NextcloudMessage: Sendable, Hashable {
   var deleted: [Int64]? { if case .deletion(let nids, _) = self { nids } else { nil } }
 
   /// How many notifications are taken back at a time.
-  public static let maximumDeletions = 1000
+  package static let maximumDeletions = 1000
   /// The largest number of a notification: what every reader of JSON has exactly (2^53 - 1).
   static let maximumNumber: Int64 = 9_007_199_254_740_991
 
   /// Reads the part `nextcloud` of a call of the backend API.
-  public init(_ field: Field) throws(APIError) {
+  package init(_ field: Field) throws(APIError) {
     if let nids = field["delete_nids"].present {
       try field.forbidMembers(except: ["delete_nids", "app"])
       let elements = try nids.elements()

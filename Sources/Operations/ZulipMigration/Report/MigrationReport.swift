@@ -1,17 +1,17 @@
 internal import Foundation
-public import Wire
+package import Wire
 
 /// What a migration has done so far: all of it, however often it was stopped.
-public struct MigrationReport: Sendable, Hashable {
+package struct MigrationReport: Sendable, Hashable {
   /// What became of each table.
-  public let tables: [ZulipTable: MigrationCounts]
+  package let tables: [ZulipTable: MigrationCounts]
   /// Tables that the source, being of an old version, does not have.
-  public let missing: Set<ZulipTable>
+  package let missing: Set<ZulipTable>
   /// Whether everything has been read; otherwise it was stopped, and another run goes on.
-  public let isComplete: Bool
+  package let isComplete: Bool
 
   /// For machines.
-  public var json: JSON {
+  package var json: JSON {
     let tables = ZulipTable.allCases.map { table in
       JSON.Object.Member(table.rawValue, self[table].json)
     }
@@ -19,7 +19,7 @@ public struct MigrationReport: Sendable, Hashable {
   }
 
   /// For people: a paragraph per table, lines only for what there is.
-  public var text: String {
+  package var text: String {
     ZulipTable.allCases.map { table in
       guard !missing.contains(table) else { return "\(table.title) (\(table.rawValue)): no such table there" }
       let counts = self[table]

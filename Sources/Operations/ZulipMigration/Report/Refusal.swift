@@ -1,5 +1,5 @@
 /// Why a row is not brought in.
-public enum Refusal: String, Error, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
+package enum Refusal: String, Error, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
   /// A server without a key: anybody could speak for it.
   case noKey = "no_key"
   /// Of a server that is not there, or was refused.
@@ -30,7 +30,7 @@ public enum Refusal: String, Error, Sendable, CaseIterable, Codable, CodingKeyRe
   case userIDOutOfRange = "user_id_out_of_range"
 
   /// For people.
-  public var text: String {
+  package var text: String {
     switch self {
     case .noKey: "the server has no key"
     case .unknownServer: "its server is not there or was refused"

@@ -39,9 +39,9 @@ protocol ZulipOrigin: Sendable {
 }
 
 /// What is wrong with a source.
-public struct ZulipSourceError: Error, Sendable, Hashable, CustomStringConvertible {
+package struct ZulipSourceError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Which table or file, where in it, and what; never a token or a key.
-  public let description: String
+  package let description: String
 
   init(_ description: String) { self.description = description }
 }

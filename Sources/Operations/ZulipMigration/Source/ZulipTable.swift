@@ -1,6 +1,6 @@
 /// A table of a Zulip bouncer (`Documentation/Protocols/Zulip.md` 1.3), in the order in which they are
 /// brought in: each after those that it refers to.
-public enum ZulipTable: String, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
+package enum ZulipTable: String, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
   /// RemoteZulipServer.
   case servers = "zilencer_remotezulipserver"
   /// RemoteRealm, which old versions do not have.
