@@ -28,12 +28,6 @@ let libraries: [(repository: String, version: Version, products: [String])] = [
   ("vapor/jwt-kit", "5.7.1", ["JWTKit"]),
 ]
 
-let migrations = [
-  "0001_bouncer", "0002_outbox", "0003_server", "0004_legacy", "0005_nextcloud_proxy",
-  "0006_nextcloud_server", "0007_migration", "0008_nextcloud_notifications", "0009_nextcloud_login_flows",
-  "0010_nextcloud_devices", "0011_outbox_shares", "0012_held_deaths", "0013_realm_release",
-].map { "\($0).sql" }
-
 /// What a target needs, by name: products of `libraries`, or targets of this package.
 func dependencies(_ names: [String]) -> [Target.Dependency] {
   names.map { name in
@@ -71,9 +65,7 @@ let package = Package(
     // Layer 1: know nothing of the domain and nothing of each other.
     module("Sealing", ["CSodium", "Crypto", "CryptoExtras"]),
     module("SQL", ["CPostgreSQL", "Crypto", "GRDB", "GRDBSQLite"]),
-    module("SQLiteMigrations", ["SQL"], path: "Migrations/SQLite", embed: migrations),
-    module("PostgreSQLMigrations", ["SQL"], path: "Migrations/PostgreSQL", embed: migrations),
-    module("Migrations", ["PostgreSQLMigrations", "SQL", "SQLiteMigrations"], path: "Migrations/Schema"),
+    module("Migrations", ["SQL"], path: "Migrations", embed: ["0001_schema.sql"]),
     module(
       "Providers",
       [

@@ -1,0 +1,482 @@
+-- Everything that the program keeps, for SQLite and PostgreSQL alike. What differs between them is written as a
+-- token, which stands for: $id a row's number; $fresh_id one that is never given twice; $int 64 bits with sign;
+-- $bytes; $text, compared and sorted by its bytes; $strict and $strict_by_key what ends a table (the latter has
+-- no number of its own and lies in the order of its key). Times are milliseconds since 1970 UTC, flags 0 or 1.
+
+CREATE TABLE metadata (
+  name $text PRIMARY KEY,
+  value $bytes NOT NULL
+) $strict_by_key;
+
+-- Zulip's bouncer: chat servers, their realms, the devices of those realms
+-- ------------------------------------------------------------------------
+
+CREATE TABLE remote_servers (
+  id $id,
+  uuid $text NOT NULL UNIQUE,                 -- lower case, with hyphens
+  hostname $text NOT NULL,                    -- as the server spelled it
+  hostname_key $text NOT NULL UNIQUE,         -- in lower case
+  contact_email $text NOT NULL,
+  key_hash $bytes NOT NULL,                   -- keyed hash; the key itself is kept nowhere
+  previous_key_hash $bytes,                   -- still accepted until previous_key_until
+  previous_key_until $int,
+  deactivated_at $int,
+  last_request_at $int,
+  last_version $text,
+  last_merge_base $text,
+  last_api_feature_level $int,
+  last_audit_log_update_at $int,
+  created_at $int NOT NULL,
+  updated_at $int NOT NULL
+) $strict;
+
+CREATE TABLE remote_server_audit_log (
+  id $id,
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  event_type $int NOT NULL,
+  event_time $int NOT NULL
+) $strict;
+
+CREATE TABLE remote_realms (
+  id $id,
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  uuid $text NOT NULL UNIQUE,                 -- lower case, with hyphens
+  owner_secret_hash $bytes NOT NULL,          -- keyed hash
+  realm_id $int,                              -- the realm's id at its server; NULL if never told
+  host $text NOT NULL,
+  name $text NOT NULL,
+  is_system_bot_realm $int NOT NULL,
+  authentication_methods $text NOT NULL,      -- JSON object of flags
+  org_type $int NOT NULL,
+  is_deactivated $int NOT NULL,
+  is_locally_deleted $int NOT NULL,           -- missing from the server's latest list
+  date_created $int NOT NULL,
+  last_request_at $int,
+  released_until $int                         -- let go by the operator: until then it goes to whoever brings it next
+) $strict;
+
+CREATE INDEX remote_realms_by_server ON remote_realms (server_id);
+
+-- What chat servers report of themselves. `remote_id` is the row's id there, `realm_id` the realm's
+-- id there (remote_realms knows it too): so nothing has to be filled in afterwards. A row without
+-- `remote_id` was made here.
+CREATE TABLE remote_realm_audit_log (
+  id $id,
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  remote_id $int,
+  realm_id $int NOT NULL,
+  event_type $int NOT NULL,
+  event_time $int NOT NULL,
+  backfilled $int NOT NULL,
+  extra_data $text NOT NULL,                  -- JSON
+  UNIQUE (server_id, remote_id)
+) $strict;
+
+CREATE TABLE remote_realm_counts (
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  remote_id $int NOT NULL,
+  realm_id $int NOT NULL,
+  property $text NOT NULL,
+  subgroup $text,
+  end_time $int NOT NULL,
+  value $int NOT NULL,
+  PRIMARY KEY (server_id, remote_id)
+) $strict_by_key;
+
+CREATE TABLE remote_installation_counts (
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  remote_id $int NOT NULL,
+  property $text NOT NULL,
+  subgroup $text,
+  end_time $int NOT NULL,
+  value $int NOT NULL,
+  PRIMARY KEY (server_id, remote_id)
+) $strict_by_key;
+
+-- The public keys that registrations were sealed to, so that a registration names its key in a byte.
+CREATE TABLE bouncer_keys (
+  id $id,
+  public_key $text NOT NULL UNIQUE,           -- base64, as callers spell it
+  announced_at $int                           -- when a node last had it: another must not refuse it for good
+) $strict;
+
+-- One row per token and realm, by far the most numerous rows: about 230 bytes each, its one full
+-- index included.
+CREATE TABLE e2ee_registrations (
+  id $id,
+  realm_id $int NOT NULL REFERENCES remote_realms (id),
+  token_id $int NOT NULL,                     -- first 8 bytes of the token's SHA-256, big-endian, signed
+  kind $int NOT NULL,                         -- 1 APNs, 2 FCM
+  token $bytes NOT NULL,                      -- sealed
+  token_hash $int NOT NULL,                   -- 64 bits of a keyed hash of the canonical spelling
+  ios_app_id $text,
+  bouncer_key_id $int REFERENCES bouncer_keys (id),  -- NULL: imported
+  registered_at $int NOT NULL,
+  expired_at $int,
+  failure $text,                              -- reason of the last failed delivery
+  failed_at $int,
+  UNIQUE (realm_id, token_id)
+) $strict;
+
+CREATE INDEX e2ee_registrations_expired ON e2ee_registrations (expired_at) WHERE expired_at IS NOT NULL;
+CREATE INDEX e2ee_registrations_by_token ON e2ee_registrations (token_hash);
+
+-- Registrations in clear, of old apps.
+CREATE TABLE legacy_registrations (
+  id $id,
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  realm_id $int REFERENCES remote_realms (id),  -- NULL: not told yet
+  user_id $int,                               -- either this, as old servers do,
+  user_uuid $text,                            -- or this; lower case, with hyphens
+  kind $int NOT NULL,                         -- 1 APNs, 2 FCM
+  token $bytes NOT NULL,                      -- sealed, as it was first spelled
+  token_hash $int NOT NULL,                   -- as in e2ee_registrations: the same for the same token
+  ios_app_id $text,
+  registered_at $int NOT NULL,
+  failure $text,                              -- reason of the last failed delivery
+  failed_at $int,
+  CHECK ((user_id IS NULL) <> (user_uuid IS NULL))
+) $strict;
+
+CREATE UNIQUE INDEX legacy_registrations_by_user_id
+  ON legacy_registrations (server_id, user_id, kind, token_hash) WHERE user_id IS NOT NULL;
+CREATE UNIQUE INDEX legacy_registrations_by_user_uuid
+  ON legacy_registrations (server_id, user_uuid, kind, token_hash) WHERE user_uuid IS NOT NULL;
+CREATE INDEX legacy_registrations_by_token ON legacy_registrations (token_hash);
+
+-- Delivery: notifications that were promised and that no provider has taken yet
+-- -----------------------------------------------------------------------------
+
+-- Routes as numbers: a credential with a topic or project.
+CREATE TABLE outbox_routes (
+  id $id,
+  provider $text NOT NULL,
+  credential $text NOT NULL,
+  target $text NOT NULL,
+  UNIQUE (provider, credential, target)
+) $strict;
+
+CREATE TABLE outbox (
+  id $id,
+  route_id $int NOT NULL REFERENCES outbox_routes (id),
+  registration_id $int NOT NULL,              -- a row of that kind, which may be gone by now
+  registration_kind $int NOT NULL,            -- 1 E2EE, 2 legacy, 3 Nextcloud
+  registered_at $int NOT NULL,                -- of that row when the notification was for it
+  push $bytes NOT NULL,                       -- sealed: token, payload and all
+  collapse_hash $int,                         -- 64 bits of a keyed hash of registration and collapse id
+  created_at $int NOT NULL,
+  due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
+  expires_at $int NOT NULL,
+  attempts $int NOT NULL                      -- also tells a sender whether the entry is still its own
+) $strict;
+
+CREATE INDEX outbox_by_route ON outbox (route_id, due_at, registration_kind);
+CREATE INDEX outbox_by_registration ON outbox (registration_id, registration_kind);
+
+-- A newer notification makes the one with the same collapse id worthless.
+CREATE UNIQUE INDEX outbox_by_collapse ON outbox (collapse_hash) WHERE collapse_hash IS NOT NULL;
+
+-- What providers have said of tokens while they called too many dead to be believed. An entry ends its registration
+-- when the provider says so again much later, or the operator believes it.
+CREATE TABLE held_deaths (
+  kind $int NOT NULL,                         -- 1 E2EE, 2 legacy, 3 Nextcloud
+  registration_id $int NOT NULL,              -- a row of that kind, which may be gone by now
+  registered_at $int NOT NULL,                -- of that row when the notification was for it
+  route_id $int NOT NULL REFERENCES outbox_routes (id),
+  reason $text NOT NULL,
+  holds_before $int,                          -- true of whatever was registered with the token before then
+  first_said_at $int NOT NULL,
+  PRIMARY KEY (kind, registration_id)
+) $strict_by_key;
+
+CREATE INDEX held_deaths_by_route ON held_deaths (route_id, kind, reason, first_said_at);
+
+-- Accounts: realms, their users, what they sign in with
+-- -----------------------------------------------------
+
+CREATE TABLE realms (
+  id $id,
+  uuid $text NOT NULL UNIQUE,                 -- lower case, with hyphens
+  name $text NOT NULL,
+  url $text NOT NULL,
+  require_e2ee $int NOT NULL,                 -- legacy notifications then carry no content
+  owner_secret $bytes NOT NULL,               -- sealed; what its bouncer knows the realm's owner by
+  created_at $int NOT NULL
+) $strict;
+
+CREATE TABLE users (
+  id $id,
+  realm_id $int NOT NULL REFERENCES realms (id),
+  user_id $int NOT NULL,                      -- its number in the chat
+  uuid $text NOT NULL,
+  email $text NOT NULL,
+  email_key $text NOT NULL UNIQUE,            -- in lower case
+  username $text NOT NULL,
+  username_key $text NOT NULL UNIQUE,         -- in lower case
+  api_key_hash $bytes NOT NULL,               -- keyed hash; the key itself is kept nowhere
+  last_event $int NOT NULL,                   -- number of the newest of its events; also locks its devices
+  created_at $int NOT NULL,
+  UNIQUE (realm_id, user_id)
+) $strict;
+
+-- Identifiers of Nextcloud devices are made of these ids: none is given twice.
+CREATE TABLE app_passwords (
+  id $fresh_id,
+  user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  name $text NOT NULL,
+  password_hash $bytes NOT NULL UNIQUE,       -- keyed hash; the password itself is kept nowhere
+  created_at $int NOT NULL
+) $strict;
+
+CREATE INDEX app_passwords_by_user ON app_passwords (user_id);
+
+-- Apps that wait for their user to let them sign in.
+CREATE TABLE nextcloud_login_flows (
+  id $fresh_id,
+  poll_hash $bytes NOT NULL UNIQUE,           -- keyed hash of what the app asks with
+  login_hash $bytes NOT NULL UNIQUE,          -- keyed hash of what it is granted with
+  client $text NOT NULL,                      -- what the app calls itself
+  address_hash $bytes NOT NULL,               -- keyed hash of the address it called from
+  user_id $int REFERENCES users (id) ON DELETE CASCADE,  -- who has granted it
+  created_at $int NOT NULL
+) $strict;
+
+CREATE INDEX nextcloud_login_flows_by_age ON nextcloud_login_flows (created_at);
+CREATE INDEX nextcloud_login_flows_by_user ON nextcloud_login_flows (user_id);
+
+-- Zulip's chat server: users' devices, their events, the tokens of old apps
+-- -------------------------------------------------------------------------
+
+-- A device id is never given twice.
+CREATE TABLE devices (
+  id $fresh_id,
+  user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  push_key $bytes,                            -- sealed
+  push_key_id $int,
+  kind $int,                                  -- 1 APNs, 2 FCM
+  token_id $int,                              -- of the token that gets notifications
+  pending_token_id $int,                      -- of the token that its bouncer has yet to accept
+  token_updated_at $int,
+  error_code $text,                           -- why the bouncer refused the pending one
+  created_at $int NOT NULL
+) $strict;
+
+CREATE INDEX devices_by_user ON devices (user_id);
+
+-- Registrations on their way to the bouncer, one per device.
+CREATE TABLE device_registrations (
+  device_id $int PRIMARY KEY REFERENCES devices (id) ON DELETE CASCADE,
+  token_id $int NOT NULL,
+  bouncer_public_key $text NOT NULL,
+  encrypted_push_registration $text NOT NULL, -- opaque here: sealed to the bouncer
+  requested_at $int NOT NULL,
+  due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
+  attempts $int NOT NULL                      -- also tells a sender whether the job is still its own
+) $strict;
+
+CREATE INDEX device_registrations_by_due ON device_registrations (due_at);
+
+-- What has happened to a user's devices, numbered per user without gaps.
+CREATE TABLE device_events (
+  user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  number $int NOT NULL,
+  device_id $int NOT NULL,
+  operation $int NOT NULL,                    -- 1 added, 2 removed, 3 updated
+  changed $int NOT NULL,                      -- which of the following were, a bit for each
+  push_key_id $int,
+  token_id $int,
+  pending_token_id $int,
+  token_updated_at $int,
+  error_code $text,
+  created_at $int NOT NULL,
+  PRIMARY KEY (user_id, number)
+) $strict_by_key;
+
+CREATE INDEX device_events_by_age ON device_events (created_at);
+
+-- Clients that follow those events.
+CREATE TABLE event_queues (
+  id $text PRIMARY KEY,
+  user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  follows_devices $int NOT NULL,              -- whether its client wants those events
+  seen_at $int NOT NULL
+) $strict_by_key;
+
+CREATE INDEX event_queues_by_user ON event_queues (user_id);
+
+-- The tokens of a user's old apps.
+CREATE TABLE legacy_tokens (
+  id $id,
+  user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  kind $int NOT NULL,                         -- 1 APNs, 2 FCM
+  token $bytes NOT NULL,                      -- sealed, as it was first spelled
+  token_hash $int NOT NULL,                   -- 64 bits of a keyed hash of the canonical spelling
+  ios_app_id $text,
+  created_at $int NOT NULL,
+  UNIQUE (user_id, kind, token_hash)
+) $strict;
+
+-- What the bouncer has yet to be told: that a token, or all tokens of a user, are no longer to be used.
+CREATE TABLE legacy_unregistrations (
+  id $id,
+  realm_uuid $text NOT NULL,
+  user_uuid $text NOT NULL,
+  user_id $int NOT NULL,                      -- its number in the chat
+  kind $int,                                  -- NULL, as the next two: all of them
+  token $bytes,                               -- sealed
+  token_hash $int,
+  requested_at $int NOT NULL,
+  due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
+  attempts $int NOT NULL,                     -- also tells a sender whether the job is still its own
+  failure $text                               -- why the bouncer did not take it the last time
+) $strict;
+
+CREATE INDEX legacy_unregistrations_by_due ON legacy_unregistrations (due_at);
+CREATE INDEX legacy_unregistrations_by_user ON legacy_unregistrations (user_uuid);
+
+-- Nextcloud's push proxy
+-- ----------------------
+
+-- A device is an identifier together with a user's key: who comes with another key gets a row beside, and
+-- takes nothing from anybody.
+CREATE TABLE nextcloud_devices (
+  id $fresh_id,                               -- never given twice: the outbox refers to it
+  device_identifier $bytes NOT NULL,          -- SHA-512 of what only the server knows
+  user_key $bytes NOT NULL,                   -- SubjectPublicKeyInfo that its notifications are signed with
+  token $bytes NOT NULL,                      -- sealed, exactly as it was sent
+  token_hash $bytes NOT NULL,                 -- SHA-512 of the same, as servers know it
+  kind $int NOT NULL,                         -- 1 APNs, 2 FCM, 3 PushKit alone
+  app $text NOT NULL,                         -- name of the entry that the app was recognized by
+  target $text,                               -- APNs topic, or FCM project (NULL: the default one)
+  registered_at $int NOT NULL,
+  is_used $int NOT NULL DEFAULT 0,           -- whether a notification signed by the key has ever come
+  seen_at $int NOT NULL,                      -- the last registration or such notification, to the day
+  token_differs_since $int,                   -- when a signed notification first named another token
+  failure $text,                              -- reason of the last failed delivery
+  failed_at $int,
+  UNIQUE (device_identifier, user_key)
+) $strict;
+
+CREATE INDEX nextcloud_devices_by_use ON nextcloud_devices (seen_at);
+
+-- How many devices have gone because they were told to, a provider said so or nobody used them: whatever else is
+-- missing was lost. One row, from the first of them on.
+CREATE TABLE nextcloud_removals (
+  id $int PRIMARY KEY,
+  devices $int NOT NULL
+) $strict;
+
+-- Nextcloud's server: keys, phones, notifications, and pushes that no proxy has taken yet
+-- ---------------------------------------------------------------------------------------
+
+-- What signs for a user at push proxies, made when it is first needed.
+CREATE TABLE nextcloud_keys (
+  user_id $int PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+  public_key $text NOT NULL,                  -- PEM
+  private_key $bytes NOT NULL,                -- PEM, sealed
+  created_at $int NOT NULL
+) $strict;
+
+-- The phones that get pushes, one per app password.
+CREATE TABLE nextcloud_registrations (
+  id $fresh_id,
+  user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  app_password_id $int NOT NULL UNIQUE REFERENCES app_passwords (id) ON DELETE CASCADE,
+  device_identifier $text NOT NULL,           -- base64, as proxies know the phone
+  device_key $text NOT NULL,                  -- PEM: what its pushes are encrypted with
+  push_token_hash $text NOT NULL,
+  proxy_server $text NOT NULL,                -- as the phone named it
+  proxy_url $text NOT NULL,                   -- without slashes at its end
+  app_kind $int NOT NULL,                     -- 1 Talk, 2 Files, 3 unknown
+  created_at $int NOT NULL,
+  registered_at $int NOT NULL                 -- the last time
+) $strict;
+
+CREATE INDEX nextcloud_registrations_by_user ON nextcloud_registrations (user_id);
+
+-- A user's notifications, whole, for apps that fetch them by number.
+CREATE TABLE nextcloud_notifications (
+  user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  nid $int NOT NULL,
+  app $text NOT NULL,
+  created_at $int NOT NULL,                   -- when it was sent, the last time
+  subject $bytes NOT NULL,                    -- this and what follows: sealed
+  message $bytes NOT NULL,
+  object_type $bytes NOT NULL,
+  object_id $bytes NOT NULL,
+  PRIMARY KEY (user_id, nid)
+) $strict;
+
+CREATE INDEX nextcloud_notifications_by_user_and_age ON nextcloud_notifications (user_id, created_at);
+CREATE INDEX nextcloud_notifications_by_age ON nextcloud_notifications (created_at);
+
+-- Pushes that a proxy has yet to take. An entry holds hashes and what only the phone can read.
+CREATE TABLE nextcloud_pushes (
+  id $fresh_id,
+  registration_id $int NOT NULL REFERENCES nextcloud_registrations (id) ON DELETE CASCADE,
+  registered_at $int NOT NULL,                -- of the registration, when the entry was made
+  proxy_url $text NOT NULL,
+  device_identifier $text NOT NULL,
+  entry $text NOT NULL,                       -- JSON, as it goes over the wire
+  kind $int NOT NULL,                         -- 1 a notification, 2 a deletion, 3 the deletion of all
+  nid $int,                                   -- of a notification
+  created_at $int NOT NULL,
+  due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
+  expires_at $int NOT NULL,
+  attempts $int NOT NULL                      -- also tells a sender whether the push is still its own
+) $strict;
+
+CREATE INDEX nextcloud_pushes_by_due ON nextcloud_pushes (due_at);
+CREATE INDEX nextcloud_pushes_by_proxy ON nextcloud_pushes (proxy_url, due_at);
+CREATE INDEX nextcloud_pushes_by_registration ON nextcloud_pushes (registration_id);
+CREATE INDEX nextcloud_pushes_by_expiry ON nextcloud_pushes (expires_at);
+
+-- Moving in from a Zulip bouncer, and how far its devices have come since
+-- -----------------------------------------------------------------------
+
+-- The run that is under way, or the latest one.
+CREATE TABLE zulip_migration_runs (
+  id $int PRIMARY KEY,                       -- always 1
+  source $text NOT NULL,                      -- which database or which files; no credentials
+  started_at $int NOT NULL,
+  first_legacy_id $int NOT NULL,              -- rows of legacy_registrations from here on are the run's
+  finished_at $int
+) $strict;
+
+-- How far it is, written together with what was brought in.
+CREATE TABLE zulip_migration_progress (
+  table_name $text PRIMARY KEY,
+  position $int NOT NULL,                     -- the last id done, or how many bytes of a file
+  counts $text NOT NULL                       -- JSON
+) $strict_by_key;
+
+-- What the source's servers and realms are here.
+CREATE TABLE zulip_migration_servers (
+  id $int PRIMARY KEY,                       -- there
+  server_id $int NOT NULL REFERENCES remote_servers (id)
+) $strict;
+
+CREATE TABLE zulip_migration_realms (
+  id $int PRIMARY KEY,                       -- there
+  server_id $int NOT NULL REFERENCES remote_servers (id),
+  realm_id $int NOT NULL REFERENCES remote_realms (id)
+) $strict;
+
+CREATE TABLE zulip_migration_rejects (
+  id $id,
+  table_name $text NOT NULL,
+  row_id $int NOT NULL,                       -- there
+  reason $text NOT NULL
+) $strict;
+
+-- Devices by day. A realm has a row only for days on which its numbers changed.
+CREATE TABLE migration_history (
+  day $int NOT NULL,                          -- days since 1970 UTC
+  server_id $int NOT NULL,
+  realm_id $int NOT NULL,                     -- 0: legacy devices whose realm is not known yet
+  legacy $int NOT NULL,
+  e2ee $int NOT NULL,
+  PRIMARY KEY (day, server_id, realm_id)
+) $strict_by_key;
+
+CREATE INDEX migration_history_by_realm ON migration_history (server_id, realm_id, day);
