@@ -11,7 +11,7 @@ package struct RetrySchedule: Sendable {
   var shares = 0.0...1.0
 
   /// Within a request, whose caller waits.
-  package static let inRequest = RetrySchedule(first: 0.1, longest: 1)
+  static let inRequest = RetrySchedule(first: 0.1, longest: 1)
   /// From the outbox.
   package static let outbox = RetrySchedule(first: 2, longest: 300)
   /// From the outbox, where APNs is out of order. Apple asks for a quarter of an hour, which a chat message is

@@ -22,7 +22,7 @@ extension ProviderSimulator {
     /// How long an OAuth access token lasts, in seconds.
     package var accessTokenLifetime = 3600
     /// How long a connection must keep one provider token, in seconds (Apple: 20 minutes).
-    package var providerTokenInterval: TimeInterval = 20 * 60
+    var providerTokenInterval: TimeInterval = 20 * 60
     /// How many notifications are kept for reading; older ones go.
     package var keptDeliveries = 1_000_000
     /// The clock by which tokens are judged.

@@ -1,7 +1,7 @@
 import Crypto
 import CryptoExtras
 package import Foundation
-package import ServiceLifecycle
+internal import ServiceLifecycle
 
 /// APNs and FCM as tests, the demo and benchmarks meet them: real TLS, HTTP/2 and signatures, strict where Apple and
 /// Google are strict, with faults on demand. Listens on 127.0.0.1 only and calls nobody.

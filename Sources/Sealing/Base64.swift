@@ -19,7 +19,7 @@ package enum Base64 {
   }
 
   /// As Python's `b64decode` reads it: characters outside the alphabet (line breaks, say) are skipped.
-  package static func decodeLeniently(_ text: String) -> [UInt8]? {
+  static func decodeLeniently(_ text: String) -> [UInt8]? {
     Data(base64Encoded: text, options: .ignoreUnknownCharacters).map { [UInt8]($0) }
   }
 }

@@ -5,7 +5,7 @@ internal import CSodium
 /// 0x31: libsodium's SecretBox.
 package struct PushKey: Sendable {
   /// The first byte of a SecretBox key.
-  package static let secretBoxType: UInt8 = 0x31
+  static let secretBoxType: UInt8 = 0x31
 
   private let secret: SecretBytes
 

@@ -37,9 +37,6 @@ package struct DeletionGuard: Sendable {
   private var next = 0
   private var suspects = 0
 
-  /// A route that has not been used yet.
-  package init() {}
-
   /// Takes an answer into account and judges it.
   ///
   /// - Parameter registeredAt: when the registration was last made.

@@ -14,11 +14,11 @@ package final class Outbox: Sendable {
   /// How much is kept. Each kind of registrations has its own share: what comes of one takes no room from another.
   package struct Limits: Sendable {
     /// Entries of one route, of each kind.
-    package var perRoute = 1_000_000
+    var perRoute = 1_000_000
     /// Entries of each kind.
-    package var perKind = 1_500_000
+    var perKind = 1_500_000
     /// Entries of one registration.
-    package var perRegistration = 100
+    var perRegistration = 100
 
     /// The defaults.
     package init() {}

@@ -14,7 +14,7 @@ extension NextcloudProxy {
     /// `nextcloud.new_devices_per_address`
     package var newDevicesPerAddress: RateLimit?
     /// Notifications of a device that are sent at once, the rest at that pace. What FCM takes for one in a minute.
-    package var notificationsPerDevice: RateLimit?
+    var notificationsPerDevice: RateLimit?
     /// `nextcloud.deadline`
     package var deadline: Duration
     /// `http.max_body_bytes`
@@ -22,7 +22,7 @@ extension NextcloudProxy {
     /// The same for `/notifications`.
     package var maximumNotificationsBytes: Int
     /// How many notifications one request may have.
-    package var maximumNotifications: Int
+    var maximumNotifications: Int
 
     /// The defaults.
     package init() {

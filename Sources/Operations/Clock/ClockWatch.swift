@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 package import Logging
 
 /// Looks after the clock: hears what the database knows of the time, writes it there, tells the operator of a clock

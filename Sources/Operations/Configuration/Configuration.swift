@@ -9,7 +9,7 @@ package struct Configuration: Sendable {
   /// `http.tls`: with both files the public listener speaks TLS.
   package struct TLS: Sendable {
     /// The certificate chain in PEM.
-    package var certificateFile: String
+    var certificateFile: String
     /// The key of the first certificate in PEM.
     package var keyFile: String
   }
@@ -119,11 +119,11 @@ package struct Configuration: Sendable {
   /// `retention`
   package struct Retention: Sendable {
     /// Days after which expired registrations are removed.
-    package var expiredDays: Int
+    var expiredDays: Int
     /// Days after which the Nextcloud proxy forgets a device that nobody renews or sends to.
-    package var nextcloudDays: Int
+    var nextcloudDays: Int
     /// Days for which Nextcloud's apps can fetch a notification.
-    package var notificationsDays: Int
+    var notificationsDays: Int
   }
 
   /// `server`: the built-in chat-server side.
@@ -221,7 +221,7 @@ package struct Configuration: Sendable {
   /// How notifications are delivered.
   package var delivery: Delivery
   /// What is forgotten when.
-  package var retention: Retention
+  var retention: Retention
   /// What the host application shows; without one there is no backend API.
   package var backendToken: String?
   /// The built-in chat-server side.

@@ -13,10 +13,10 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// Below this there is no room for callers.
-  package static let minimum = 192
+  static let minimum = 192
 
   /// Below this a busy service turns callers away.
-  package static let recommended = 1024
+  static let recommended = 1024
 
   /// More than any service of this kind needs, and than some libraries can look through quickly.
   private static let maximum = 65_536

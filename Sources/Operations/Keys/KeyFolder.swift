@@ -16,15 +16,15 @@ package final class KeyFolder: Sendable {
     /// The credentials of the push providers.
     package var credentials = Credentials()
     /// Files that cannot be read, and why.
-    package var problems: [Problem] = []
+    var problems: [Problem] = []
   }
 
   /// A file with what is wrong with it.
-  package struct Problem: Sendable, Hashable {
+  struct Problem: Sendable, Hashable {
     /// Its path inside the folder.
-    package let file: String
+    let file: String
     /// What to mend; never what it holds.
-    package let message: String
+    let message: String
   }
 
   private struct State {
@@ -146,7 +146,7 @@ package final class KeyFolder: Sendable {
   }
 
   /// Files of the folder that group or others may read, by their paths inside it.
-  package static func exposedFiles(in directory: String) -> [String] {
+  static func exposedFiles(in directory: String) -> [String] {
     exposed(KeyFile.list(directory).files.map(\.name), in: directory)
   }
 
@@ -180,11 +180,11 @@ package final class KeyFolder: Sendable {
 
 extension KeyFolder {
   /// `storage.key` is there but is none.
-  package struct InvalidStorageKey: Error, CustomStringConvertible {
+  struct InvalidStorageKey: Error, CustomStringConvertible {
     let path: String
 
     /// What to mend.
-    package var description: String { "\(path) does not hold 32 bytes in base64; put the right file back" }
+    var description: String { "\(path) does not hold 32 bytes in base64; put the right file back" }
   }
 
   /// The key that secrets are sealed under in the database; made where there is none.

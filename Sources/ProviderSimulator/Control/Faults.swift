@@ -46,9 +46,6 @@ package struct ProviderFaults: Sendable, Equatable {
   /// Errors have an HTML body, as from a proxy or an edge server in between.
   package var html = false
 
-  /// No faults.
-  package init() {}
-
   /// RFC 9113 7: what a RST_STREAM says.
   package enum ResetCode: String, Sendable, CaseIterable {
     /// Not processed: safe to send again.

@@ -1,11 +1,11 @@
 package import Foundation
-package import SQL
+internal import SQL
 
 /// Deaths that are held back, because a provider has called too many dead at once to be believed: kept for as long
 /// as it takes to see whether it says the same again, or the operator does.
 extension RegistrationBook {
   /// A provider that says the same so many seconds later is believed.
-  package static let heldInterval: TimeInterval = 3600
+  static let heldInterval: TimeInterval = 3600
   /// So many seconds later what it said counts for nothing any more.
   static let heldRetention: TimeInterval = 7 * 86_400
 

@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 internal import SQL
 internal import Sealing
 
@@ -26,7 +26,7 @@ extension Devices {
   /// How many queues a user may have; the one that was longest not asked for goes first.
   static let maximumQueues = 100
   /// A queue that nobody has asked for so long is gone, as upstream's.
-  package static let queueLifetime: TimeInterval = 600
+  static let queueLifetime: TimeInterval = 600
   /// Events older than this are gone: every queue that lives has seen them.
   static let eventLifetime: TimeInterval = 86_400
   /// How many events an answer has at most.

@@ -52,7 +52,7 @@ extension Devices {
   }
 
   /// When the next registration is due; nil without one.
-  package func nextJob() async throws -> Date? {
+  func nextJob() async throws -> Date? {
     let statement = Statement("SELECT due_at FROM device_registrations ORDER BY due_at LIMIT 1")
     return try await database.read { try $0.query(statement).first?.date(0) }
   }

@@ -1,5 +1,5 @@
-package import Foundation
-package import SQL
+internal import Foundation
+internal import SQL
 package import Sealing
 
 /// The tokens of users' old apps, and what the bouncer has yet to be told of them.
@@ -13,13 +13,6 @@ package struct LegacyTokens: Sendable {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
-
-  /// The tokens in `database`, sealed under `storageKey`.
-  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
-    self.database = database
-    self.storageKey = storageKey
-    self.now = now
-  }
 
   /// The user has as many tokens as it may have.
   package struct TooMany: Error, Hashable {}

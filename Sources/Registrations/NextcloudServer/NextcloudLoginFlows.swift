@@ -13,7 +13,7 @@ package struct NextcloudLoginFlows: Sendable {
   /// How long who has signed in may take to say yes, in seconds.
   static let proofLifetime: TimeInterval = 10 * 60
   /// How many are open at a time, of all apps.
-  package static let maximumOpen = 10_000
+  static let maximumOpen = 10_000
   /// How many are open at a time, of apps with one address.
   package static let maximumOpenPerAddress = 200
   /// Letters and digits in each secret.

@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 
 /// What a user of Nextcloud's apps is to know.
 package struct NextcloudNotification: Sendable, Hashable {

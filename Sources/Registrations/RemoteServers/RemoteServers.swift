@@ -6,7 +6,7 @@ package import Sealing
 package struct RemoteServers: Sendable {
   /// How long the previous key is accepted after a rotation (`Documentation/Decisions` 0011): stock
   /// `register_server --rotate-key` makes one more call with the old key before it saves the new.
-  package static let previousKeyGrace: TimeInterval = 10 * 60
+  static let previousKeyGrace: TimeInterval = 10 * 60
 
   /// Characters in a key (`zulip_org_key`).
   package static let keyLength = 64

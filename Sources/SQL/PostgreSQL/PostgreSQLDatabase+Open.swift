@@ -9,16 +9,16 @@ extension PostgreSQLDatabase {
     /// How many single statements share a commit at most.
     package var maximumWriteGroup = 512
     /// How many calls of a kind wait for a connection at most.
-    package var maximumWaiting = 16_384
+    var maximumWaiting = 16_384
     /// How long a call waits for a connection, in seconds.
     package var patience = 10.0
     /// How long a statement may run, in milliseconds.
-    package var statementTimeout = 30_000
+    var statementTimeout = 30_000
     /// How long the server may say nothing, in seconds, before its connection is given up: longer than a
     /// statement may run.
     package var longestSilence = 40.0
     /// How many statements each connection keeps prepared.
-    package var preparedStatements = 256
+    var preparedStatements = 256
 
     /// The defaults.
     package init() {}

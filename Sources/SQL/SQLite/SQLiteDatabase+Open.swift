@@ -8,11 +8,11 @@ extension SQLiteDatabase {
     /// How many reads run beside each other.
     package var readers = 2
     /// How many reads share a snapshot at most.
-    package var maximumReadGroup = 32
+    var maximumReadGroup = 32
     /// How many writes share a commit at most.
     package var maximumWriteGroup = 512
     /// How long a write waits for another process that is writing, in seconds.
-    package var busyTimeout = 5.0
+    var busyTimeout = 5.0
 
     /// The defaults.
     package init() {}

@@ -1,4 +1,4 @@
-package import Logging
+internal import Logging
 import Synchronization
 
 /// Tells the operator of addresses that send `X-Forwarded-For` and are named as no trusted proxy: most often the own

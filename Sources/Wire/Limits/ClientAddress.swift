@@ -45,7 +45,7 @@ package struct ClientAddress: Sendable, Hashable {
   package static let loopback = ClientAddress(bits: mapped | 0x7F00_0001)
 
   /// Whether it is an IPv4 address.
-  package var isIPv4: Bool { bits >> 32 == Self.mapped >> 32 }
+  var isIPv4: Bool { bits >> 32 == Self.mapped >> 32 }
 
   /// Whom limits count: of an IPv6 address its /64, which is the least that anybody has; there are as many
   /// addresses in it as one likes.

@@ -1,7 +1,7 @@
 internal import Registrations
 
 /// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
-package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
+enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// No answer: it cannot be reached, or takes too long.
   case unreachable
   /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429).
@@ -10,7 +10,7 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   case refused(code: String, message: String)
 
   /// A sentence for the log.
-  package var description: String {
+  var description: String {
     switch self {
     case .unreachable: "the bouncer cannot be reached"
     case .failed(let status): "the bouncer failed with status \(status)"

@@ -1,4 +1,4 @@
-package import ArgumentParser
+import ArgumentParser
 import AsyncHTTPClient
 import Foundation
 package import Sealing

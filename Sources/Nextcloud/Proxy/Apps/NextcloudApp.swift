@@ -26,11 +26,11 @@ package struct NextcloudApp: Sendable {
   /// What it is for.
   package let kind: Kind
   /// Whose tokens it has.
-  package let platform: Platform
+  let platform: Platform
   /// Its bundle id.
-  package let apnsTopic: String?
+  let apnsTopic: String?
   /// Its Firebase project; nil is the default one.
-  package let fcmProject: String?
+  let fcmProject: String?
   private let userAgent: NSRegularExpression
 
   /// An app by its parts.
