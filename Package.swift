@@ -112,7 +112,7 @@ let package = Package(
         "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
         "NIOHTTP1", "NIOPosix", "NIOSSL",
       ]),
-    module("Backend", ["Registrations", "SQL", "Wire", "HTTPTypes", "Hummingbird"]),
+    module("Backend", ["Registrations", "SQL", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"]),
 
     // Layer 5: what the operator has.
     module(
@@ -145,6 +145,8 @@ let package = Package(
     // Tests, what they share, and benchmarks.
     module("TestDatabase", ["Migrations", "SQL"], path: "Tests/Support/TestDatabase"),
     module(
+      "TestStore", ["Registrations", "Sealing", "SQL", "TestDatabase"], path: "Tests/Support/TestStore"),
+    module(
       "TestSupport",
       [
         "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging", "NIOSSL",
@@ -165,7 +167,7 @@ let package = Package(
         "TestSupport", "Wire",
         "Hummingbird", "HummingbirdTesting", "NIOCore", "NIOEmbedded",
       ]),
-    tests("RegistrationsTests", ["Registrations", "Sealing", "SQL", "TestDatabase"]),
+    tests("RegistrationsTests", ["Registrations", "Sealing", "SQL", "TestStore", "ZulipServer"]),
     tests(
       "DeliveryTests",
       [
@@ -183,21 +185,21 @@ let package = Package(
     tests(
       "ZulipServerTests",
       [
-        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
+        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire", "ZulipServer",
         "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       ]),
     tests(
       "NextcloudTests",
       [
         "Delivery", "Nextcloud", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-        "TestDatabase", "TestSupport", "Wire",
+        "TestDatabase", "TestSupport", "Wire", "ZulipServer",
         "AsyncHTTPClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
         "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       ], embed: ["vectors.json"]),
     tests(
       "BackendTests",
       [
-        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "Wire",
+        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
         "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       ]),
     tests(

@@ -3,6 +3,7 @@ internal import HTTPTypes
 package import Hummingbird
 package import Registrations
 package import Wire
+package import ZulipServer
 
 /// What the host application calls: its realms and users, and notifications to them.
 ///

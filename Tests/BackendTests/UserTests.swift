@@ -4,6 +4,7 @@ import Registrations
 import SQL
 import Testing
 import Wire
+import ZulipServer
 
 @Suite("Users") struct UserTests {
   static let key = String(repeating: "aB3", count: 10) + "xY"

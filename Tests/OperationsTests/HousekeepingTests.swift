@@ -82,11 +82,17 @@ import Testing
     let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
     let lines = Lines()
     let housekeeping = Housekeeping(
-      registrations: registrations, legacy: legacy, nextcloud: nextcloud,
+      registrations: registrations, legacy: legacy,
       book: RegistrationBook(database: database, now: { clock.now }),
-      devices: Devices(
-        database: database, storageKey: key, localServer: nil, now: { clock.now }, changed: { _ in }),
-      notifications: notifications, loginFlows: NextcloudLoginFlows(accounts: accounts),
+      removals: [
+        .init {
+          try await nextcloud.removeUnused(since: clock.now - configuration.retention.nextcloud, limit: $0)
+        },
+        .init {
+          try await notifications.removeOld(
+            before: clock.now - configuration.retention.notifications, limit: $0)
+        },
+      ],
       status: MigrationStatus(database: database, now: { clock.now }),
       resealing: Resealing(database: database, storageKey: key),
       holders: StorageKeyHolders(database),

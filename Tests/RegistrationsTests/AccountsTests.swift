@@ -2,6 +2,7 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
+import TestStore
 import Testing
 
 @Suite("Accounts") struct AccountsTests {

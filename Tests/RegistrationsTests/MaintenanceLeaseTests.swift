@@ -1,6 +1,7 @@
 import Foundation
 import Registrations
 import SQL
+import TestStore
 import Testing
 
 @Suite struct MaintenanceLeaseTests {

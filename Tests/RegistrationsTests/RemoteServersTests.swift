@@ -2,6 +2,7 @@ import Foundation
 import Registrations
 package import SQL
 import Sealing
+import TestStore
 import Testing
 
 @Suite("Remote servers")

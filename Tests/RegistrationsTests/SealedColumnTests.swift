@@ -1,9 +1,11 @@
 import Foundation
 import SQL
+import TestStore
 import Testing
 
 @testable import Registrations
 @testable import Sealing
+@testable import ZulipServer
 
 @Suite("Sealed columns") struct SealedColumnTests {
   /// The columns whose values say which device a notification goes to or who can read it, and what they are.

@@ -1,9 +1,11 @@
 import Foundation
 import SQL
+import TestStore
 import Testing
 
 @testable import Registrations
 @testable import Sealing
+@testable import ZulipServer
 
 /// A store with two rows in every table that holds sealed values, as the program itself writes them.
 struct SealedRows {

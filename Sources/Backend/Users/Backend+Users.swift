@@ -3,6 +3,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Registrations
 internal import Wire
+internal import ZulipServer
 
 extension Backend {
   /// `PUT realms/{realm_uuid}/users/{user_id}`: adds a user, or makes the one that is there as told.

@@ -124,6 +124,13 @@ package struct Configuration: Sendable {
     var nextcloudDays: Int
     /// Days for which Nextcloud's apps can fetch a notification.
     var notificationsDays: Int
+
+    /// ``expiredDays`` in seconds.
+    var expired: TimeInterval { TimeInterval(expiredDays) * 86_400 }
+    /// ``nextcloudDays`` in seconds.
+    package var nextcloud: TimeInterval { TimeInterval(nextcloudDays) * 86_400 }
+    /// ``notificationsDays`` in seconds.
+    package var notifications: TimeInterval { TimeInterval(notificationsDays) * 86_400 }
   }
 
   /// `server`: the built-in chat-server side.
@@ -221,7 +228,7 @@ package struct Configuration: Sendable {
   /// How notifications are delivered.
   package var delivery: Delivery
   /// What is forgotten when.
-  var retention: Retention
+  package var retention: Retention
   /// What the host application shows; without one there is no backend API.
   package var backendToken: String?
   /// The built-in chat-server side.

@@ -5,11 +5,9 @@ package import Registrations
 internal import Sealing
 
 /// What is done now and then, without anybody asking: expired registrations go
-/// (`retention.expired_days`), so do devices of the Nextcloud proxy that are used no more
-/// (`retention.nextcloud_days`), old notifications of Nextcloud's (`retention.notifications_days`), apps that
-/// nobody has let in, old events, and legacy registrations of devices that have moved on, what is held back
-/// against registrations that are gone, and the registrations are counted, for the metrics and for `migrate status`.
-/// What earlier versions have sealed is sealed anew.
+/// (`retention.expired_days`), so does what else is over, and legacy registrations of devices that have moved on,
+/// what is held back against registrations that are gone, and the registrations are counted, for the metrics and for
+/// `migrate status`. What earlier versions have sealed is sealed anew.
 package struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
@@ -22,50 +20,56 @@ package struct Housekeeping: Sendable {
 
   private let registrations: E2EERegistrations
   private let legacy: LegacyRegistrations
-  private let nextcloud: NextcloudDevices
   private let book: RegistrationBook
-  private let devices: Devices
-  private let notifications: NextcloudNotifications
-  private let loginFlows: NextcloudLoginFlows
+  private let removals: [Removal]
   private let status: MigrationStatus
   private let resealing: Resealing
   private let holders: StorageKeyHolders
   private let lease: MaintenanceLease
   private let retention: TimeInterval
-  private let nextcloudRetention: TimeInterval
-  private let notificationsRetention: TimeInterval
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let metrics: any MetricsFactory
 
+  /// What one of the tables no longer needs.
+  package struct Removal: Sendable {
+    let message: String?
+    let remove: @Sendable (_ limit: Int) async throws -> Int
+
+    /// - Parameters:
+    ///   - message: for the log, wherever there was something.
+    ///   - remove: removes a bounded number; returns how many, fewer than `limit` if none are left.
+    package init(
+      _ message: String? = nil, remove: @escaping @Sendable (_ limit: Int) async throws -> Int
+    ) {
+      self.message = message
+      self.remove = remove
+    }
+  }
+
   /// Prepares the work.
   ///
-  /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
+  /// - Parameters:
+  ///   - removals: what is over besides registrations.
+  ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
   package init(
-    registrations: E2EERegistrations, legacy: LegacyRegistrations, nextcloud: NextcloudDevices,
-    book: RegistrationBook, devices: Devices, notifications: NextcloudNotifications,
-    loginFlows: NextcloudLoginFlows,
-    status: MigrationStatus, resealing: Resealing, holders: StorageKeyHolders,
-    lease: MaintenanceLease,
+    registrations: E2EERegistrations, legacy: LegacyRegistrations, book: RegistrationBook,
+    removals: [Removal],
+    status: MigrationStatus, resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
     self.registrations = registrations
     self.legacy = legacy
-    self.nextcloud = nextcloud
     self.book = book
-    self.devices = devices
-    self.notifications = notifications
-    self.loginFlows = loginFlows
+    self.removals = removals
     self.status = status
     self.resealing = resealing
     self.holders = holders
     self.lease = lease
-    retention = TimeInterval(configuration.retention.expiredDays) * 86_400
-    nextcloudRetention = TimeInterval(configuration.retention.nextcloudDays) * 86_400
-    notificationsRetention = TimeInterval(configuration.retention.notificationsDays) * 86_400
+    retention = configuration.retention.expired
     self.now = now
     self.mayExpire = mayExpire
     self.logger = logger
@@ -175,24 +179,18 @@ package struct Housekeeping: Sendable {
 
   private func removeWhatIsOver() async throws {
     let limit = 1000
-    var removed = 0
-    repeat {
-      removed = try await registrations.removeExpired(before: now() - retention, limit: limit)
-      if removed > 0 { logger.info("expired registrations removed", metadata: ["count": "\(removed)"]) }
-    } while removed == limit && !Task.isCancelled
-    repeat {
-      removed = try await nextcloud.removeUnused(since: now() - nextcloudRetention, limit: limit)
-      if removed > 0 { logger.info("unused Nextcloud devices removed", metadata: ["count": "\(removed)"]) }
-    } while removed == limit && !Task.isCancelled
-    repeat {
-      removed = try await devices.removeOldEvents(limit: limit)
-    } while removed == limit && !Task.isCancelled
-    repeat {
-      removed = try await notifications.removeOld(before: now() - notificationsRetention, limit: limit)
-    } while removed == limit && !Task.isCancelled
-    repeat {
-      removed = try await loginFlows.removeOld(limit: limit)
-    } while removed == limit && !Task.isCancelled
+    let expired = Removal("expired registrations removed") { [registrations, now, retention] limit in
+      try await registrations.removeExpired(before: now() - retention, limit: limit)
+    }
+    for removal in [expired] + removals {
+      var removed = 0
+      repeat {
+        removed = try await removal.remove(limit)
+        if removed > 0, let message = removal.message {
+          logger.info("\(message)", metadata: ["count": "\(removed)"])
+        }
+      } while removed == limit && !Task.isCancelled
+    }
   }
 
   private func gauge(_ name: String, _ kind: PushToken.Kind, _ state: String) -> Gauge {

@@ -112,14 +112,14 @@ private let upsert = """
 
 extension PushToken.Kind {
   /// As the database keeps it, and as Zulip numbers the legacy kinds.
-  var storage: Int64 {
+  package var storage: Int64 {
     switch self {
     case .apns: 1
     case .fcm: 2
     }
   }
 
-  init?(storage: Int64) {
+  package init?(storage: Int64) {
     switch storage {
     case 1: self = .apns
     case 2: self = .fcm

@@ -1,19 +1,19 @@
-internal import Foundation
-internal import SQL
+package import Foundation
+package import SQL
 
 extension Row {
   /// A time kept as milliseconds.
-  func date(_ index: Int) throws(DatabaseError) -> Date {
+  package func date(_ index: Int) throws(DatabaseError) -> Date {
     Date(milliseconds: try int64(index))
   }
 
   /// A time kept as milliseconds, or nil for NULL.
-  func optionalDate(_ index: Int) throws(DatabaseError) -> Date? {
+  package func optionalDate(_ index: Int) throws(DatabaseError) -> Date? {
     try optionalInt64(index).map(Date.init(milliseconds:))
   }
 
   /// A UUID kept as text.
-  func uuid(_ index: Int) throws(DatabaseError) -> UUID {
+  package func uuid(_ index: Int) throws(DatabaseError) -> UUID {
     guard let uuid = UUID(uuidString: try text(index)) else {
       throw DatabaseError(.typeMismatch, "column \(index) holds no UUID")
     }

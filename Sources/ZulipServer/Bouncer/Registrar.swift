@@ -1,7 +1,6 @@
 internal import Delivery
 package import Foundation
 package import Logging
-package import Registrations
 
 /// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
 /// (`Documentation/Decisions` 0010).

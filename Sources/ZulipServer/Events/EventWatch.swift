@@ -1,5 +1,4 @@
 package import Logging
-package import Registrations
 
 /// Rings for what other processes have done to a user's devices: another node on the same database, or a
 /// command. One small query at a time, and only while somebody waits.

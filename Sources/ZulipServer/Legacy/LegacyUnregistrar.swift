@@ -1,7 +1,6 @@
 internal import Delivery
 package import Foundation
 package import Logging
-package import Registrations
 
 /// Tells the bouncer of tokens that are no longer used: durably, and again and again until it knows
 /// (`Documentation/Decisions` 0009).

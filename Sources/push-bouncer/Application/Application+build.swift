@@ -168,10 +168,19 @@ struct BouncerService {
         Repeating { await certificate?.run() },
         Repeating {
           await Housekeeping(
-            registrations: registrations, legacy: store.legacy, nextcloud: store.nextcloudDevices,
-            book: store.book,
-            devices: builtIn.devices,
-            notifications: store.nextcloudNotifications, loginFlows: store.nextcloudLoginFlows,
+            registrations: registrations, legacy: store.legacy, book: store.book,
+            removals: [
+              .init("unused Nextcloud devices removed") {
+                try await store.nextcloudDevices.removeUnused(
+                  since: now() - configuration.retention.nextcloud, limit: $0)
+              },
+              .init { try await builtIn.devices.removeOldEvents(limit: $0) },
+              .init {
+                try await store.nextcloudNotifications.removeOld(
+                  before: now() - configuration.retention.notifications, limit: $0)
+              },
+              .init { try await store.nextcloudLoginFlows.removeOld(limit: $0) },
+            ],
             status: MigrationStatus(database: store.database, now: now),
             resealing: Resealing(database: store.database, storageKey: storageKey),
             holders: StorageKeyHolders(store.database),

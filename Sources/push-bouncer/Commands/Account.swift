@@ -3,6 +3,7 @@ import Foundation
 import Operations
 import Registrations
 import Wire
+import ZulipServer
 
 /// `account ...`: the users of the built-in chat-server side.
 struct Account: AsyncParsableCommand {

@@ -5,6 +5,7 @@ import Operations
 import Registrations
 import SQL
 import Sealing
+import ZulipServer
 
 /// The database with the key that its secrets are sealed under: what commands and service share.
 struct Store {

@@ -11,6 +11,7 @@ import Sealing
 import Synchronization
 import TestDatabase
 import Wire
+import ZulipServer
 
 /// A host application that calls the backend API, which has a database of its own.
 struct Host: Sendable {

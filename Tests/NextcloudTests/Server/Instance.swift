@@ -12,6 +12,7 @@ import Synchronization
 import TestDatabase
 import Testing
 import Wire
+import ZulipServer
 
 @testable import Nextcloud
 

@@ -5,6 +5,7 @@ import Sealing
 import TestDatabase
 import Testing
 import Wire
+import ZulipServer
 
 @testable import Nextcloud
 

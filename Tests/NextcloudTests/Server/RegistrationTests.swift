@@ -5,6 +5,7 @@ import SQL
 import Sealing
 import Testing
 import Wire
+import ZulipServer
 
 @testable import Nextcloud
 

@@ -1,4 +1,5 @@
 package import Foundation
+package import Registrations
 package import Sealing
 
 /// A token of a user's old app, as the built-in chat-server side keeps it.

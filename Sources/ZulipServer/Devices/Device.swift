@@ -57,11 +57,11 @@ package struct Device: Sendable {
   /// The row of its user.
   package let user: Int64
   /// What clients see.
-  public internal(set) var state: State
+  package internal(set) var state: State
   /// The key that notifications are sealed with; nil if there is none yet, or it does not open.
-  public internal(set) var pushKey: PushKey?
+  package internal(set) var pushKey: PushKey?
   /// Whose tokens it has.
-  public internal(set) var kind: PushToken.Kind?
+  package internal(set) var kind: PushToken.Kind?
 
   /// The device as one that gets its notifications under this token, which it has or wants.
   package func reached(by token: TokenID) -> Device {

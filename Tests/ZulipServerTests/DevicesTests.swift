@@ -1,10 +1,12 @@
 import Foundation
+import Registrations
 import SQL
 import Sealing
 import Synchronization
+import TestStore
 import Testing
 
-@testable import Registrations
+@testable import ZulipServer
 
 @Suite struct DevicesTests {
   private struct Stage {

@@ -1,31 +1,31 @@
-import Foundation
-import Registrations
-import SQL
-import Sealing
-import Synchronization
-import TestDatabase
+package import Foundation
+package import Registrations
+package import SQL
+package import Sealing
+internal import Synchronization
+internal import TestDatabase
 
 /// A database of its own with everything that is kept in it, and a clock that
 /// is set by hand.
-final class Store: Sendable {
+package final class Store: Sendable {
   /// A clock that stands still until it is moved.
-  final class Clock: Sendable {
+  package final class Clock: Sendable {
     private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000.123))
-    var now: Date { time.withLock { $0 } }
-    func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
+    package var now: Date { time.withLock { $0 } }
+    package func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
   }
 
-  let database: any Database
-  let storageKey: StorageKey
-  let clock = Clock()
-  let servers: RemoteServers
-  let realms: RemoteRealms
-  let analytics: Analytics
-  let registrations: E2EERegistrations
-  let book: RegistrationBook
+  package let database: any Database
+  package let storageKey: StorageKey
+  package let clock = Clock()
+  package let servers: RemoteServers
+  package let realms: RemoteRealms
+  package let analytics: Analytics
+  package let registrations: E2EERegistrations
+  package let book: RegistrationBook
   private let test: TestDatabase
 
-  init(storageKey: StorageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))) async throws {
+  package init(storageKey: StorageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))) async throws {
     test = try await TestDatabase()
     database = test.database
     self.storageKey = storageKey
@@ -38,20 +38,22 @@ final class Store: Sendable {
   }
 
   /// The rows of a query.
-  func rows(_ sql: String) async throws -> [[Value]] {
+  package func rows(_ sql: String) async throws -> [[Value]] {
     try await database.read { try $0.query(Statement(sql)).map(\.values) }
   }
 
   /// Everything in the database as it is kept.
-  func contents() async throws -> Data { try await test.contents() }
+  package func contents() async throws -> Data { try await test.contents() }
 
   /// A server of this hostname and its key.
-  func server(_ hostname: String = "chat.example.org") async throws -> (server: RemoteServer, key: String) {
+  package func server(_ hostname: String = "chat.example.org") async throws -> (
+    server: RemoteServer, key: String
+  ) {
     try await servers.add(hostname: try Hostname(hostname), contactEmail: "admin@example.org")
   }
 
   /// A realm of this server.
-  func realm(of server: RemoteServer, uuid: UUID = UUID()) async throws -> RemoteRealm {
+  package func realm(of server: RemoteServer, uuid: UUID = UUID()) async throws -> RemoteRealm {
     try await analytics.store(.realms([.sample(uuid: uuid)]), server: server.id)
     guard let realm = try await realms.find(uuid: uuid) else { throw CocoaError(.fileNoSuchFile) }
     return realm
@@ -60,7 +62,7 @@ final class Store: Sendable {
 
 extension AnalyticsUpload {
   /// An upload of nothing but realms.
-  static func realms(_ realms: [RealmDescription]?) -> AnalyticsUpload {
+  package static func realms(_ realms: [RealmDescription]?) -> AnalyticsUpload {
     AnalyticsUpload(
       version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
       auditEvents: nil,
@@ -69,7 +71,7 @@ extension AnalyticsUpload {
 }
 
 extension RealmDescription {
-  static func sample(uuid: UUID = UUID()) -> RealmDescription {
+  package static func sample(uuid: UUID = UUID()) -> RealmDescription {
     RealmDescription(
       realmID: 2, uuid: uuid, ownerSecret: "zuliprealm_secret", host: "chat.example.org", name: "Example",
       orgType: 10,

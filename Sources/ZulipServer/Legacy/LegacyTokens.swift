@@ -1,4 +1,5 @@
 internal import Foundation
+package import Registrations
 internal import SQL
 package import Sealing
 

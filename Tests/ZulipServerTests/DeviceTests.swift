@@ -2,7 +2,7 @@ import Foundation
 import Sealing
 import Testing
 
-@testable import Registrations
+@testable import ZulipServer
 
 /// `Documentation/Protocols/Zulip.md` 10.4, branch by branch, as a state machine.
 @Suite struct DeviceTests {
