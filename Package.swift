@@ -81,6 +81,7 @@ let package = Package(
 
     // Layer 2: the domain.
     module("Registrations", ["Sealing", "SQL"]),
+    module("Accounts", ["Registrations", "Sealing", "SQL"]),
 
     // Layer 3: what becomes of a notification.
     module(
@@ -101,18 +102,19 @@ let package = Package(
     module(
       "ZulipServer",
       [
-        "Delivery", "Registrations", "Sealing", "SQL", "Wire",
+        "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire",
         "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
         "NIOHTTP1",
       ]),
     module(
       "Nextcloud",
       [
-        "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+        "Accounts", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire",
         "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
         "NIOHTTP1", "NIOPosix", "NIOSSL",
       ]),
-    module("Backend", ["Registrations", "SQL", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"]),
+    module(
+      "Backend", ["Accounts", "Registrations", "SQL", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"]),
 
     // Layer 5: what the operator has.
     module(
@@ -127,8 +129,8 @@ let package = Package(
     program(
       "push-bouncer",
       [
-        "Backend", "Delivery", "Migrations", "Nextcloud", "Operations", "Providers", "ProviderSimulator",
-        "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
+        "Accounts", "Backend", "Delivery", "Migrations", "Nextcloud", "Operations", "Providers",
+        "ProviderSimulator", "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
         "ArgumentParser", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
         "NIOCore", "NIOFoundationCompat", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
         "ServiceLifecycle", "UnixSignals",
@@ -167,7 +169,8 @@ let package = Package(
         "TestSupport", "Wire",
         "Hummingbird", "HummingbirdTesting", "NIOCore", "NIOEmbedded",
       ]),
-    tests("RegistrationsTests", ["Registrations", "Sealing", "SQL", "TestStore", "ZulipServer"]),
+    tests("AccountsTests", ["Accounts", "Sealing", "SQL", "TestStore"]),
+    tests("RegistrationsTests", ["Accounts", "Registrations", "Sealing", "SQL", "TestStore", "ZulipServer"]),
     tests(
       "DeliveryTests",
       [
@@ -185,28 +188,28 @@ let package = Package(
     tests(
       "ZulipServerTests",
       [
-        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire", "ZulipServer",
-        "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
+        "Accounts", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire",
+        "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       ]),
     tests(
       "NextcloudTests",
       [
-        "Delivery", "Nextcloud", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-        "TestDatabase", "TestSupport", "Wire", "ZulipServer",
+        "Accounts", "Delivery", "Nextcloud", "Providers", "ProviderSimulator", "Registrations", "Sealing",
+        "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipServer",
         "AsyncHTTPClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
         "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       ], embed: ["vectors.json"]),
     tests(
       "BackendTests",
       [
-        "Backend", "Registrations", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
+        "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
         "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       ]),
     tests(
       "OperationsTests",
       [
-        "Migrations", "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-        "TestDatabase", "TestSupport", "Wire",
+        "Accounts", "Migrations", "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing",
+        "SQL", "TestDatabase", "TestSupport", "Wire",
         "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging",
         "Metrics",
       ], embed: ["ZulipMigration/zulip.sql"]),

@@ -1,7 +1,7 @@
+package import Accounts
 package import Foundation
 internal import HTTPTypes
 package import Hummingbird
-package import Registrations
 package import Wire
 
 /// The server endpoints that Zulip's apps register their devices with

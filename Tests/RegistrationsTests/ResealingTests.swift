@@ -1,5 +1,6 @@
 import Foundation
 import SQL
+import TestStore
 import Testing
 
 @testable import Registrations

@@ -1,5 +1,4 @@
 import HTTPTypes
-import Registrations
 import Sealing
 import Testing
 import Wire

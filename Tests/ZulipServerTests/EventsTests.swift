@@ -1,7 +1,7 @@
+import Accounts
 import Foundation
 import HTTPTypes
 import Logging
-import Registrations
 import Sealing
 import Testing
 import Wire

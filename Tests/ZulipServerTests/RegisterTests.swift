@@ -1,6 +1,6 @@
+import Accounts
 import Foundation
 import HTTPTypes
-import Registrations
 import Sealing
 import Synchronization
 import Testing

@@ -1,6 +1,5 @@
 internal import HTTPTypes
 internal import Hummingbird
-internal import Registrations
 internal import SQL
 package import Wire
 

@@ -1,5 +1,5 @@
+internal import Accounts
 internal import Foundation
-internal import Registrations
 internal import Wire
 
 extension Field {

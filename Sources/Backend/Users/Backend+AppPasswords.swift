@@ -1,7 +1,7 @@
+internal import Accounts
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-internal import Registrations
 internal import Wire
 
 extension Backend {

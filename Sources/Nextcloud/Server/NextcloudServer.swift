@@ -1,3 +1,4 @@
+package import Accounts
 package import Foundation
 internal import HTTPTypes
 package import Hummingbird

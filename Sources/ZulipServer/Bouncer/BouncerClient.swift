@@ -1,3 +1,4 @@
+internal import Accounts
 internal import Foundation
 package import NIOCore
 internal import Registrations

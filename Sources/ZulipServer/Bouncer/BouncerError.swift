@@ -1,5 +1,3 @@
-internal import Registrations
-
 /// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
 enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// No answer: it cannot be reached, or takes too long.

@@ -1,5 +1,5 @@
+package import Accounts
 package import Logging
-package import Registrations
 internal import Synchronization
 
 /// Tells the bouncer of the realms: at the start, when they change, and when it says that it misses one.

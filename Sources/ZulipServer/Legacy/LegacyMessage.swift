@@ -1,4 +1,3 @@
-internal import Registrations
 package import Wire
 
 /// A notification as old apps read it, in clear (`Documentation/Protocols/Zulip.md` 7.5).

@@ -1,5 +1,6 @@
+package import Accounts
 internal import Foundation
-package import Registrations
+internal import Registrations
 internal import SQL
 package import Sealing
 

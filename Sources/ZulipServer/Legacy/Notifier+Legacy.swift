@@ -1,4 +1,4 @@
-internal import Registrations
+internal import Accounts
 internal import Sealing
 package import Wire
 

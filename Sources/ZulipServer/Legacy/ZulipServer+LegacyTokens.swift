@@ -1,8 +1,8 @@
+internal import Accounts
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
-internal import Registrations
 internal import Sealing
 internal import Wire
 

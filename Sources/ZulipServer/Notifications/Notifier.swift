@@ -1,5 +1,5 @@
+package import Accounts
 internal import HTTPTypes
-package import Registrations
 package import Wire
 
 /// Sends notifications to all devices of a user, each sealed with that device's key, in one request to

@@ -1,4 +1,3 @@
-internal import Registrations
 internal import Sealing
 internal import Wire
 

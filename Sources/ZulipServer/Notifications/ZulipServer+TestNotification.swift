@@ -1,7 +1,7 @@
+internal import Accounts
 internal import Foundation
 internal import Hummingbird
 internal import Logging
-internal import Registrations
 internal import Wire
 
 extension ZulipServer {

@@ -1,3 +1,4 @@
+import Accounts
 import Backend
 import Delivery
 import Foundation

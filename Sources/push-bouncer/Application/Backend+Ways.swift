@@ -1,6 +1,6 @@
+import Accounts
 import Backend
 import Nextcloud
-import Registrations
 import Wire
 import ZulipServer
 

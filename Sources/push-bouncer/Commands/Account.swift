@@ -1,7 +1,7 @@
+import Accounts
 import ArgumentParser
 import Foundation
 import Operations
-import Registrations
 import Wire
 import ZulipServer
 

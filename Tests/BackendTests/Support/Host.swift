@@ -1,3 +1,4 @@
+import Accounts
 import Backend
 import Foundation
 import HTTPTypes
@@ -5,7 +6,6 @@ import Hummingbird
 import HummingbirdTesting
 import Logging
 import NIOCore
-import Registrations
 import SQL
 import Sealing
 import Synchronization

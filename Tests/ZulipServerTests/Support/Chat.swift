@@ -1,10 +1,10 @@
+import Accounts
 import Foundation
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Logging
 import NIOCore
-import Registrations
 import SQL
 import Sealing
 import Synchronization

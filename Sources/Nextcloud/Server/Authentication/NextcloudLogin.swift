@@ -1,4 +1,4 @@
-internal import Registrations
+internal import Accounts
 
 /// Who calls an OCS endpoint.
 struct NextcloudLogin: Sendable {

@@ -1,6 +1,6 @@
+internal import Accounts
 internal import HTTPTypes
 internal import Hummingbird
-internal import Registrations
 internal import Wire
 
 extension NextcloudServer {

@@ -1,8 +1,8 @@
+internal import Accounts
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
-internal import Registrations
 internal import Wire
 
 /// Version 2 of Nextcloud's login flow, by which apps add an account: the app asks for a page, opens it in a

@@ -1,3 +1,4 @@
+internal import Accounts
 internal import Crypto
 internal import Foundation
 internal import HTTPTypes

@@ -1,3 +1,4 @@
+internal import Accounts
 internal import HTTPTypes
 internal import Registrations
 internal import Sealing

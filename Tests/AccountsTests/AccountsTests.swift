@@ -1,5 +1,5 @@
+import Accounts
 import Foundation
-import Registrations
 import SQL
 import Sealing
 import TestStore

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Registrations
 internal import SQL
 internal import Sealing
 

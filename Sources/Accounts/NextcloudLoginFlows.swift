@@ -1,4 +1,5 @@
 package import Foundation
+internal import Registrations
 internal import SQL
 internal import Sealing
 
