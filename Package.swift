@@ -125,15 +125,24 @@ let package = Package(
         "ServiceLifecycle", "UnixSignals", "Yams",
       ]),
 
-    // Layer 6: commands, and the one place where the parts are put together.
+    // Layer 6: the one place where the parts are put together.
+    module(
+      "Server",
+      [
+        "Accounts", "Backend", "Delivery", "Migrations", "Nextcloud", "Operations", "Providers",
+        "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
+        "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+        "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals",
+      ]),
+
+    // Layer 7: commands.
     program(
       "push-bouncer",
       [
-        "Accounts", "Backend", "Delivery", "Migrations", "Nextcloud", "Operations", "Providers",
-        "ProviderSimulator", "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
-        "ArgumentParser", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
-        "NIOCore", "NIOFoundationCompat", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
-        "ServiceLifecycle", "UnixSignals",
+        "Accounts", "Delivery", "Migrations", "Operations", "Providers", "ProviderSimulator", "Registrations",
+        "Sealing", "Server", "SQL", "Wire", "ZulipServer",
+        "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
+        "NIOSSL", "ServiceLifecycle", "UnixSignals",
       ]),
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them.
@@ -220,11 +229,13 @@ let package = Package(
         "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2",
         "NIOPosix", "NIOSSL",
       ]),
+    tests("ServerTests", ["Server", "Wire", "HTTPTypes", "NIOCore", "NIOEmbedded", "NIOHTTPTypes"]),
     tests(
       "push-bouncerTests",
       [
-        "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "SQL", "TestSupport", "Wire",
-        "AsyncHTTPClient", "Crypto", "HTTPTypes", "NIOCore", "NIOEmbedded", "NIOPosix", "NIOSSL",
+        "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server", "SQL", "TestSupport", "Wire",
+        "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded",
+        "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
       ]),
     program("database-bench", ["SQL"], path: "Tests/Support/DatabaseBench"),
     program(

@@ -5,8 +5,8 @@ import NIOHTTPTypes
 import NIOPosix
 import Testing
 
+@testable import Server
 @testable import Wire
-@testable import push_bouncer
 
 @Suite struct BodyGateTests {
   private let path = "/api/v1/remotes/server/register"

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Server
 
 /// Every endpoint that there is, with the worst texts in every place of a request: whatever is taken for
 /// characters would take minutes in all.

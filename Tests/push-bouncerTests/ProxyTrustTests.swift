@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Server
 
 /// Whoever stands between this service and another's push proxy learns nothing of what it sends.
 @Suite struct ProxyTrustTests {

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 @testable import Operations
-@testable import push_bouncer
+@testable import Server
 
 @Suite(.serialized, .timeLimit(.minutes(2))) struct SystemdTests {
   private let path = FileManager.default.temporaryDirectory.appending(

@@ -2,6 +2,7 @@ import Accounts
 import ArgumentParser
 import Foundation
 import Operations
+import Server
 import Wire
 import ZulipServer
 

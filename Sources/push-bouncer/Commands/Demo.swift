@@ -5,6 +5,7 @@ import Logging
 import Operations
 import ProviderSimulator
 import Sealing
+import Server
 import ServiceLifecycle
 import UnixSignals
 

@@ -3,6 +3,7 @@ import Foundation
 import Operations
 import Registrations
 import Sealing
+import Server
 import Wire
 
 /// `keys ...`: the bouncer's key pairs.

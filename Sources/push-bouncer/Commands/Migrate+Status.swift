@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Operations
+import Server
 import Wire
 
 extension Migrate {

@@ -5,6 +5,7 @@ import Operations
 import Registrations
 import SQL
 import Sealing
+import Server
 import Synchronization
 import UnixSignals
 

@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 import Operations
+import Server
 
 /// Asks FCM, by the way that pushes take, for the time.
 enum ProviderTime {

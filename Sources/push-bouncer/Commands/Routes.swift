@@ -7,6 +7,7 @@ import NIOCore
 import Operations
 import Providers
 import Registrations
+import Server
 import Wire
 
 /// `routes ...`: the credentials that notifications go by, and what is held back on them.

@@ -5,8 +5,7 @@ import NIOCore
 import NIOPosix
 import Operations
 import Sealing
-import ServiceLifecycle
-import UnixSignals
+import Server
 
 /// `serve`: the service itself.
 struct Serve: AsyncParsableCommand {
@@ -55,30 +54,7 @@ struct Serve: AsyncParsableCommand {
     let service = try await BouncerService.build(
       configuration, sockets: sockets, manager: manager, clockOffset: offset, descriptors: descriptors,
       logger: logger)
-    let group = ServiceGroup(
-      configuration: .init(
-        services: service.services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
-    try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask { await Self.obeySignals(service) }
-      try await group.run()
-      tasks.cancelAll()
-    }
+    try await service.run()
     logger.notice("stopped")
-  }
-
-  /// SIGHUP reads the keys and the certificate again; the second SIGTERM or SIGINT ends the process at once. Not a part of
-  /// the service group, which would end it with the first.
-  private static func obeySignals(_ service: BouncerService) async {
-    var isStopping = false
-    for await signal in await UnixSignalsSequence(trapping: .sighup, .sigterm, .sigint) {
-      if signal == .sighup {
-        service.keyFolder.reload()
-        service.certificate?.reload()
-      } else if isStopping {
-        _exit(1)
-      } else {
-        isStopping = true
-      }
-    }
   }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Registrations
+import Server
 import Wire
 
 /// `server ...`: the chat servers that may use this bouncer.

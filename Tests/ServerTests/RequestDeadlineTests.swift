@@ -4,7 +4,7 @@ import NIOEmbedded
 import NIOHTTPTypes
 import Testing
 
-@testable import push_bouncer
+@testable import Server
 
 @Suite struct RequestDeadlineTests {
   /// A connection with a deadline of 30 seconds, in a time of its own.

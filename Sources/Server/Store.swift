@@ -1,18 +1,18 @@
-import Accounts
-import Foundation
+package import Accounts
+package import Foundation
 import Logging
 import Migrations
-import Operations
-import Registrations
-import SQL
-import Sealing
-import ZulipServer
+package import Operations
+package import Registrations
+package import SQL
+package import Sealing
+package import ZulipServer
 
 /// The database with the key that its secrets are sealed under: what commands and service share.
-struct Store {
-  let database: any Database
-  let storageKey: StorageKey
-  let now: @Sendable () -> Date
+package struct Store {
+  package let database: any Database
+  package let storageKey: StorageKey
+  package let now: @Sendable () -> Date
   /// Whether anything may be called over now: not while the clock is doubted.
   let mayExpire: @Sendable () -> Bool
   /// Keeps the key as the folder and the database have it, for as long as it runs.
@@ -38,14 +38,7 @@ struct Store {
   }
 
   /// Opens it for one command and closes it afterwards.
-  static func with<Result>(
-    _ options: GlobalOptions, _ body: (Store) async throws -> Result
-  ) async throws -> Result {
-    try await with(try options.load(), body)
-  }
-
-  /// Opens it for one command and closes it afterwards.
-  static func with<Result>(
+  package static func with<Result>(
     _ configuration: Configuration, _ body: (Store) async throws -> Result
   ) async throws -> Result {
     let store = try await open(
@@ -68,10 +61,10 @@ struct Store {
     return try await body(store)
   }
 
-  var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
-  var accounts: Accounts { Accounts(database: database, storageKey: storageKey, now: now) }
-  var realms: RemoteRealms { RemoteRealms(database: database) }
-  var registrations: E2EERegistrations {
+  package var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
+  package var accounts: Accounts { Accounts(database: database, storageKey: storageKey, now: now) }
+  package var realms: RemoteRealms { RemoteRealms(database: database) }
+  package var registrations: E2EERegistrations {
     E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
 
@@ -85,10 +78,10 @@ struct Store {
   var nextcloudDevices: NextcloudDevices {
     NextcloudDevices(database: database, storageKey: storageKey, now: now)
   }
-  var book: RegistrationBook { RegistrationBook(database: database, now: now, mayExpire: mayExpire) }
+  package var book: RegistrationBook { RegistrationBook(database: database, now: now, mayExpire: mayExpire) }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.
-  func devices() async throws -> Devices {
+  package func devices() async throws -> Devices {
     let server = try await servers.find(hostname: BuiltInServer.hostname)?.id
     return Devices(database: database, storageKey: storageKey, localServer: server, now: now) { _ in }
   }

@@ -3,26 +3,26 @@ import Backend
 import Delivery
 import Foundation
 import Hummingbird
-import Logging
+package import Logging
 import NIOCore
-import Operations
+package import Operations
 import Providers
 import Registrations
 import SQL
 import Sealing
-import ServiceLifecycle
+package import ServiceLifecycle
 import Wire
 import ZulipBouncer
 import ZulipServer
 
 /// The service in one piece: everything is made here, once, and handed to whom it concerns.
-struct BouncerService {
+package struct BouncerService {
   /// The services in the order in which they start; they stop in the reverse order.
-  let services: [any ServiceLifecycle.Service]
+  package let services: [any ServiceLifecycle.Service]
   /// The public listener's port, once it listens.
-  let publicPort: Port
+  package let publicPort: Port
   /// The operator's listener's port, once it listens.
-  let adminPort: Port
+  package let adminPort: Port
   /// What answers strangers, and on which paths.
   let endpoints: Endpoints
   /// What answers the operator.
@@ -39,7 +39,7 @@ struct BouncerService {
   ///   - manager: who wants to hear how it fares.
   ///   - clockOffset: what the service's clock is ahead of the real one, for tests.
   ///   - descriptors: how many the process may have.
-  static func build(
+  package static func build(
     _ configuration: Configuration, sockets: PassedSockets = PassedSockets(), manager: ServiceManager? = nil,
     clockOffset: Duration = .zero, descriptors: DescriptorLimit = .raised(), logger: Logger
   ) async throws -> BouncerService {

@@ -1,14 +1,14 @@
-import AsyncHTTPClient
+package import AsyncHTTPClient
 import Foundation
-import NIOSSL
-import Operations
+package import NIOSSL
+package import Operations
 import Providers
 
 extension HTTPClient.Configuration {
   /// For calls to the outside, under the same trust and through the same proxy as pushes.
   ///
   /// - Parameter roots: more trust roots.
-  static func outgoing(
+  package static func outgoing(
     _ providers: Configuration.Providers, trusting roots: [NIOSSLCertificate] = []
   ) -> Self {
     var settings = HTTPClient.Configuration()

@@ -54,7 +54,7 @@ struct Repeating: Service {
 }
 
 /// The port that a listener was given, known once it listens.
-final class Port: Sendable {
+package final class Port: Sendable {
   private struct State {
     var number: Int?
     var waiting: [CheckedContinuation<Int, Never>] = []
@@ -66,7 +66,7 @@ final class Port: Sendable {
   var number: Int? { state.withLock { $0.number } }
 
   /// The port, as soon as the listener listens.
-  func wait() async -> Int {
+  package func wait() async -> Int {
     await withCheckedContinuation { continuation in
       let number = state.withLock { state in
         if state.number == nil { state.waiting.append(continuation) }
