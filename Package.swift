@@ -135,22 +135,29 @@ let package = Package(
         "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals",
       ]),
 
-    // Layer 7: commands.
-    program(
-      "push-bouncer",
-      [
-        "Accounts", "Delivery", "Migrations", "Operations", "Providers", "ProviderSimulator", "Registrations",
-        "Sealing", "Server", "SQL", "Wire", "ZulipServer",
-        "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
-        "NIOSSL", "ServiceLifecycle", "UnixSignals",
-      ]),
-
-    // Beside the layers: Apple and Google as tests, demo and benchmarks meet them.
+    // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
       "ProviderSimulator",
       [
         "Crypto", "CryptoExtras", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOHTTP2",
         "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509",
+      ]),
+    module(
+      "Demo",
+      [
+        "Operations", "ProviderSimulator", "Sealing", "Server", "Wire",
+        "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle",
+        "UnixSignals",
+      ]),
+
+    // Layer 7: commands.
+    program(
+      "push-bouncer",
+      [
+        "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Providers", "ProviderSimulator",
+        "Registrations", "Sealing", "Server", "SQL", "Wire", "ZulipServer",
+        "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
+        "NIOSSL", "ServiceLifecycle", "UnixSignals",
       ]),
 
     // Tests, what they share, and benchmarks.
@@ -233,7 +240,8 @@ let package = Package(
     tests(
       "push-bouncerTests",
       [
-        "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server", "SQL", "TestSupport", "Wire",
+        "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server", "SQL", "TestSupport",
+        "Wire",
         "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded",
         "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
       ]),

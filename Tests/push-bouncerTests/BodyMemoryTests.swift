@@ -5,8 +5,6 @@ import NIOHTTP1
 import Testing
 import Wire
 
-@testable import push_bouncer
-
 extension Chaos {
   /// What strangers, and servers, can make the process hold.
   @Suite struct BodyMemoryTests {

@@ -7,8 +7,6 @@ import TestSupport
 import Testing
 import Wire
 
-@testable import push_bouncer
-
 /// The public listener's TLS, with clients that are picky.
 @Suite struct CertificateTests {
   /// A client that asks for the service's front page.

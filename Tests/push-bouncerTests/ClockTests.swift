@@ -5,7 +5,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// The real program with a clock that is wrong for a while.
 @Suite(.serialized) struct ClockTests {

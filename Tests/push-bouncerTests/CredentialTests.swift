@@ -5,7 +5,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// Credentials that change under load, for better and for worse.

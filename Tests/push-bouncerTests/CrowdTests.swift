@@ -2,7 +2,7 @@ import Foundation
 import Operations
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// More connections than the process could ever have.

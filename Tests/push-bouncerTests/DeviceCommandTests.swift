@@ -4,7 +4,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// `device` as an app at a chat server, here the one built in.
 @Suite(.timeLimit(.minutes(3))) struct DeviceCommandTests {

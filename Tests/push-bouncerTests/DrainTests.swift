@@ -3,7 +3,7 @@ import ProviderSimulator
 import Synchronization
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// SIGTERM: what has begun is answered, what is promised is kept.

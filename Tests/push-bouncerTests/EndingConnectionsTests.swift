@@ -1,8 +1,6 @@
 import Foundation
 import Testing
 
-@testable import push_bouncer
-
 /// What becomes of the connections that are there when the service is told to end.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct EndingConnectionsTests {
   private let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"

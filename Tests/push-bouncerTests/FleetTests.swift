@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// A fleet of phones that moves from old apps, which are notified in clear, to new ones, while
 /// notifications flow: each phone gets each notification once, whichever app it has at that moment.

@@ -6,7 +6,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// A PostgreSQL server that takes connections and says nothing, as behind a broken network or on a stuck disk.
 @Suite(.enabled(if: PostgreSQLServer.isAvailable)) struct FrozenDatabaseTests {

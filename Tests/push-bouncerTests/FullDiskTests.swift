@@ -4,7 +4,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// A disk that takes no more: nothing is promised that cannot be kept, and nothing is lost.

@@ -4,7 +4,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 @Suite struct KeysCommandTests {
   private func list(_ place: Workplace) async throws -> [JSON] {

@@ -5,7 +5,7 @@ import Sealing
 import Synchronization
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// `Documentation/Decisions` 0001: `kill -9` at any moment loses nothing that was answered 200.

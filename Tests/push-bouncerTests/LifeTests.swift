@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// A phone's life at the built-in chat-server side, against a bouncer that is another process and has

@@ -2,7 +2,7 @@ import Foundation
 import ProviderSimulator
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// A long outage gathers on the disk, not in memory. `CHAOS_ENTRIES` says how many notifications;

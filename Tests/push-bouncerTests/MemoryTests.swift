@@ -1,8 +1,6 @@
 import Foundation
 import Testing
 
-@testable import push_bouncer
-
 /// What others can see of the service's memory. It runs as an ordinary user, as it should.
 @Suite struct MemoryTests {
   private static let user = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

@@ -6,7 +6,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// What happens to phones, servers and proxies in the course of time: each ends with pushes flowing.
 @Suite struct NextcloudLifeTests {

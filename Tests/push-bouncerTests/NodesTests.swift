@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// Several nodes on one PostgreSQL, behind a plain round-robin.

@@ -5,7 +5,7 @@ import ProviderSimulator
 import Sealing
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// Behind a socket that systemd holds, nobody notices a restart.

@@ -4,7 +4,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// Deaths that are held back, as the operator meets them.

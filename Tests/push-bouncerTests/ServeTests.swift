@@ -4,7 +4,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 @Suite struct ServeTests {
   @Test func bothListenersAnswerAsTheContractSays() async throws {

@@ -7,7 +7,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ShutdownTests {
   /// Runs a test with a client that has sent half a request and sends no more.

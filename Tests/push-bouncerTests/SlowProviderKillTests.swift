@@ -2,7 +2,7 @@ import Foundation
 import ProviderSimulator
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// Providers that take their time, and a process that does not live to hear them.

@@ -4,7 +4,7 @@ import SQL
 import Sealing
 import Testing
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// What a stock server meets when things go wrong here: no notification is lost, no device left pending.

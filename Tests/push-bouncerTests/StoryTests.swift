@@ -2,8 +2,6 @@ import Foundation
 import Testing
 import Wire
 
-@testable import push_bouncer
-
 /// The commands that play: on this machine, as whoever tries the program does it.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct StoryTests {
   @Test func theDemoPlaysToItsEnd() async throws {

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 extension Chaos {
   /// Everything that strangers have been seen to try, all at once and from many addresses, while a Zulip server and a
@@ -140,7 +140,7 @@ private final class Friends: Sendable {
               parts: [
                 "nextcloud": ["nid": 1, "app": "spreed", "subject": .string(text), "type": "chat", "id": "x"]
               ])
-            guard answer["nextcloud"]?["devices"]?.integer == 1 else { throw CommandError(answer.text) }
+            guard answer["nextcloud"]?["devices"]?.integer == 1 else { throw DemoError(answer.text) }
             self.state.withLock { _ = $0.texts.insert(text) }
           }
         }

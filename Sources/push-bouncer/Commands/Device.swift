@@ -1,5 +1,6 @@
 import ArgumentParser
 import AsyncHTTPClient
+import Demo
 import Foundation
 package import Sealing
 import Wire

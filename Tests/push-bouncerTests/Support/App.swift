@@ -6,7 +6,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// A chat server of ours whose bouncer is another process, and an app of one of its users.
 struct App {

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// A PostgreSQL server of a test's own, which may be ended at any moment.
 struct PostgreSQLServer {

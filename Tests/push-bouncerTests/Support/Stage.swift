@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import Wire
 
-@testable import push_bouncer
+@testable import Demo
 
 /// The service in a folder of its own, between a chat server and providers that can be made to fail.
 struct Stage {
@@ -29,7 +29,7 @@ struct Stage {
       let simulator = try await ProviderSimulator.start(configuration)
       do {
         guard case .array(let keys)? = try await place.run("keys", "list", "--json").json["keys"] else {
-          throw CommandError("the simulator wrote no bouncer key")
+          throw DemoError("the simulator wrote no bouncer key")
         }
         let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
         try await body(

@@ -3,7 +3,7 @@ import NIOHTTP1
 import Sealing
 import Synchronization
 
-@testable import push_bouncer
+@testable import Demo
 
 /// A chat server with the patience that a stock Zulip server's code has, whatever an answer says. A
 /// notification gets one try and is lost with any answer but 200. A registration gets four at once: where none is

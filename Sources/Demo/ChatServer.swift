@@ -1,11 +1,11 @@
-import AsyncHTTPClient
+package import AsyncHTTPClient
 import NIOHTTP1
-import Sealing
-import Wire
+package import Sealing
+package import Wire
 
 /// A chat server as the bouncer sees it: it makes the calls of a stock Zulip server, in the same
 /// encodings (`Documentation/Protocols/Zulip.md` 2 to 7).
-struct ChatServer {
+package struct ChatServer {
   /// `zulip_org_id`
   let id: String
   /// `zulip_org_key`
@@ -16,7 +16,7 @@ struct ChatServer {
   var bouncer: JSONService
 
   /// - Parameter bouncer: the bouncer's address.
-  init(bouncer: String, id: String, key: String, realm: String, client: HTTPClient) {
+  package init(bouncer: String, id: String, key: String, realm: String, client: HTTPClient) {
     self.id = id
     self.key = key
     self.realm = realm
@@ -38,7 +38,7 @@ struct ChatServer {
   }
 
   /// Tells of its one realm, as it does hourly.
-  func uploadRealm(hostname: String) async throws -> JSON {
+  package func uploadRealm(hostname: String) async throws -> JSON {
     let realms: JSON = [
       [
         "id": 1, "uuid": .string(realm), "uuid_owner_secret": "kept-by-the-server", "host": .string(hostname),
@@ -56,7 +56,7 @@ struct ChatServer {
   }
 
   /// Passes a phone's sealed registration on.
-  func register(tokenID: TokenID, sealed: String, bouncerKey: String) async throws -> JSON {
+  package func register(tokenID: TokenID, sealed: String, bouncerKey: String) async throws -> JSON {
     try await bouncer.call(
       .POST, "push/e2ee/register",
       .form([
@@ -66,7 +66,7 @@ struct ChatServer {
   }
 
   /// Seals a notification for each phone under its newest key and sends them all at once.
-  func notify(_ phones: [VirtualPhone], _ plaintext: JSON) async throws -> JSON {
+  package func notify(_ phones: [VirtualPhone], _ plaintext: JSON) async throws -> JSON {
     let requests = phones.map { phone -> JSON in
       var payload: JSON.Object = [
         "push_key_id": .integer(Int64(phone.keyID)),

@@ -4,7 +4,7 @@ import Wire
 
 /// The story that `demo` plays and that everything here is for: a chat server, an Android phone and
 /// an iPhone, and notifications that nobody on the way can read.
-struct Story {
+package struct Story {
   static let hostname = "chat.example.org"
 
   /// The service's address.
@@ -16,6 +16,8 @@ struct Story {
   /// The bouncer's public key, in base64.
   let publicKey: String
   let home: PhoneHome
+  /// Takes what there is to tell, line by line.
+  let tell: @Sendable (String) -> Void
 
   /// Plays it, telling each step; throws where one does not happen. A user to go on with.
   func play() async throws -> Hero {
@@ -75,7 +77,7 @@ struct Story {
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
     guard let sealed = phone.sealedRegistration(to: publicKey, at: Date()) else {
-      throw CommandError("the registration could not be sealed")
+      throw DemoError("the registration could not be sealed")
     }
     _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: publicKey)
     step(
@@ -99,7 +101,7 @@ struct Story {
     for phone in phones {
       let delivery = deliveries.first { $0["token"]?.string == phone.token }
       guard let payload = delivery?["payload"], let opened = phone.open(payload) else {
-        throw CommandError("\(phone.name) got nothing that it can open")
+        throw DemoError("\(phone.name) got nothing that it can open")
       }
       try expect(opened == plaintext(text).text, "what arrives is what was sent")
       if showWire { tell("      \(phone.provider) sees \(payload.text.prefix(120))...") }
@@ -119,7 +121,7 @@ struct Story {
   }
 
   func expect(_ happened: Bool, _ what: String) throws {
-    guard happened else { throw CommandError("it is not so that \(what)") }
+    guard happened else { throw DemoError("it is not so that \(what)") }
   }
 }
 

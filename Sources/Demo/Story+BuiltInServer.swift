@@ -137,7 +137,7 @@ extension Story {
     let ready = try await JSONService(url: admin, credentials: .none, client: home.client).call(
       .GET, "readyz")
     guard ready["status"] == "ready", case .object(let checks)? = ready["checks"] else {
-      throw CommandError("it is not so that the operator sees nothing to do: \(ready.text)")
+      throw DemoError("it is not so that the operator sees nothing to do: \(ready.text)")
     }
     let summary = checks.members.map { "\($0.name) \($0.value["status"]?.string ?? "")" }
     step("The operator's /readyz says that it is ready: \(summary.joined(separator: ", ")).")

@@ -49,7 +49,7 @@ extension Story {
       ])
     let deliveries = try await home.deliveries(1, after: &seen)
     guard deliveries.count == 1 else {
-      throw CommandError("it is not so that \"\(text)\" arrives once: \(deliveries.count) times")
+      throw DemoError("it is not so that \"\(text)\" arrives once: \(deliveries.count) times")
     }
     return deliveries[0]
   }

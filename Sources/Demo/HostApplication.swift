@@ -25,7 +25,7 @@ struct HostApplication {
   /// Adds a user; the key with which its apps sign in.
   func putUser(_ id: Int64, email: String) async throws -> String {
     let user = try await backend.call(.PUT, "\(realm)/users/\(id)", .json(["email": .string(email)]))
-    guard let key = user["api_key"]?.string else { throw CommandError("the new user has no API key") }
+    guard let key = user["api_key"]?.string else { throw DemoError("the new user has no API key") }
     return key
   }
 
@@ -34,7 +34,7 @@ struct HostApplication {
     let answer = try await backend.call(
       .POST, "\(realm)/users/\(user)/app-passwords", .json(["name": .string(name)]))
     guard let password = answer["password"]?.string else {
-      throw CommandError("the new app password has no text")
+      throw DemoError("the new app password has no text")
     }
     return password
   }

@@ -1,30 +1,30 @@
-import AsyncHTTPClient
+package import AsyncHTTPClient
 import Crypto
 import Foundation
 import NIOHTTP1
 import Sealing
-import Wire
+package import Wire
 
 /// A phone with Nextcloud Talk for iOS on it, as far as pushes go: it registers at its server and at the
 /// proxy, and opens what arrives.
-struct NextcloudPhone {
+package struct NextcloudPhone {
   static let userAgent = "Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0 (Strict VoIP)"
 
   /// For messages.
-  let token: String
+  package let token: String
   /// For calls.
-  let voipToken: String
+  package let voipToken: String
   private let deviceKey = RSAPrivateKey.generate()
   private let proxyURL: String
   private let account: JSONService
   private let server: JSONService
   private let proxy: JSONService
   /// What it is to the proxy, once it has registered.
-  private(set) var identity: Identity?
+  package private(set) var identity: Identity?
 
   /// What the server has given it.
-  struct Identity {
-    let identifier: String
+  package struct Identity {
+    package let identifier: String
     let signature: String
     let userKey: RSAPublicKey
   }
@@ -33,7 +33,7 @@ struct NextcloudPhone {
   ///   - login: its user's name there, with an app password.
   ///   - proxy: the push proxy's address.
   ///   - other: another account's on the same phone, whose tokens it shares.
-  init(
+  package init(
     server: String, login: (user: String, password: String), proxy: String,
     besides other: NextcloudPhone? = nil, client: HTTPClient
   ) {
@@ -54,7 +54,7 @@ struct NextcloudPhone {
   }
 
   /// Registers at the server, and with what that says at the proxy.
-  mutating func register() async throws {
+  package mutating func register() async throws {
     let pushToken = "\(token) \(voipToken)"
     let hash = SHA512.hash(data: Data(pushToken.utf8)).map { byte in
       (byte < 16 ? "0" : "") + String(byte, radix: 16)
@@ -67,7 +67,7 @@ struct NextcloudPhone {
     let data = answer["ocs"]?["data"]
     guard let identifier = data?["deviceIdentifier"]?.string, let signature = data?["signature"]?.string,
       let pem = data?["publicKey"]?.string
-    else { throw CommandError("the server told the phone nothing to show at the proxy") }
+    else { throw DemoError("the server told the phone nothing to show at the proxy") }
     let identity = Identity(
       identifier: identifier, signature: signature, userKey: try RSAPublicKey(pem: pem))
     _ = try await proxy.call(.POST, "devices", .form([("pushToken", pushToken)] + fields(of: identity)))
@@ -75,7 +75,7 @@ struct NextcloudPhone {
   }
 
   /// Ends its registration at both.
-  func unregister() async throws {
+  package func unregister() async throws {
     _ = try await server.call(.DELETE, "push")
     guard let identity else { return }
     // As Talk does: with what is needed in the query.
@@ -84,7 +84,7 @@ struct NextcloudPhone {
   }
 
   /// Ends its app password.
-  func signOut() async throws { _ = try await account.call(.DELETE, "apppassword") }
+  package func signOut() async throws { _ = try await account.call(.DELETE, "apppassword") }
 
   /// Gets what a push has told of, as it was sent.
   func notification(_ nid: Int64) async throws -> JSON? {
@@ -96,7 +96,7 @@ struct NextcloudPhone {
   }
 
   /// Opens what Apple handed over, if it is signed by the user's server.
-  func open(_ payload: JSON) -> JSON? {
+  package func open(_ payload: JSON) -> JSON? {
     guard let subject = payload["subject"]?.string.flatMap(Base64.decodeStrictly),
       let signature = payload["signature"]?.string.flatMap(Base64.decodeStrictly),
       identity?.userKey.verifies(signature, of: subject) == true,

@@ -1,4 +1,4 @@
-import AsyncHTTPClient
+package import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -7,11 +7,11 @@ import Wire
 
 /// An app at a chat server, ours or a stock Zulip 12: the calls that it makes for its user so that
 /// notifications reach its phone (`Documentation/Protocols/Zulip.md` 10).
-struct ChatClient {
+package struct ChatClient {
   private let server: JSONService
 
   /// - Parameter server: the chat server's address.
-  init(server: String, email: String, apiKey: String, client: HTTPClient) {
+  package init(server: String, email: String, apiKey: String, client: HTTPClient) {
     self.server = JSONService(
       url: "\(server)/api/v1", credentials: .basic(user: email, password: apiKey), client: client)
   }
@@ -29,7 +29,7 @@ struct ChatClient {
   /// Makes itself known: its device's id.
   func addDevice() async throws -> Int64 {
     guard let id = try await server.call(.POST, "register_client_device")["device_id"]?.integer else {
-      throw CommandError("the chat server gave the device no id")
+      throw DemoError("the chat server gave the device no id")
     }
     return id
   }
@@ -75,7 +75,7 @@ extension ChatClient {
     let queue = try await server.call(.POST, "register", .form([("event_types", #"["device"]"#)]))
     guard let id = queue["queue_id"]?.string, let last = queue["last_event_id"]?.integer,
       let devices = queue["devices"]
-    else { throw CommandError("the chat server tells nothing of devices: it is older than Zulip 12") }
+    else { throw DemoError("the chat server tells nothing of devices: it is older than Zulip 12") }
     do {
       try await follow(
         queue: id, after: last, from: devices["\(device)"], until: token, of: device, within: limit)
@@ -96,14 +96,14 @@ extension ChatClient {
     within limit: Duration
   ) async throws {
     let end = ContinuousClock.now + limit
-    let late = CommandError("the chat server did not say within \(limit) that the bouncer has the token")
+    let late = DemoError("the chat server did not say within \(limit) that the bouncer has the token")
     var last = last
     var changes = [snapshot ?? .null]
     while true {
       for change in changes {
-        if change["op"] == "remove" { throw CommandError("device \(device) was removed") }
+        if change["op"] == "remove" { throw DemoError("device \(device) was removed") }
         if let code = change["push_registration_error_code"]?.string {
-          throw CommandError("the bouncer refused the token: \(code)")
+          throw DemoError("the bouncer refused the token: \(code)")
         }
         if change["push_token_id"]?.string == token.base64 { return }
       }
@@ -114,7 +114,7 @@ extension ChatClient {
           decoding: Form.encode([("queue_id", queue), ("last_event_id", "\(last)")]), as: UTF8.self)
         let answer = try await server.call(.GET, "events?\(query)", timeout: TimeAmount(left))
         guard case .array(let events)? = answer["events"] else {
-          throw CommandError("events came without any")
+          throw DemoError("events came without any")
         }
         last = events.compactMap { $0["id"]?.integer }.max() ?? last
         changes = events.filter { $0["type"] == "device" && $0["device_id"]?.integer == device }

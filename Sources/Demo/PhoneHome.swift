@@ -1,16 +1,20 @@
-import AsyncHTTPClient
+package import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 import NIOSSL
-import Wire
+package import Wire
 
 /// The provider simulator's control endpoint, where virtual phones get what was pushed to them.
-struct PhoneHome {
-  let url: String
-  let client: HTTPClient
+package struct PhoneHome {
+  package let url: String
+  package let client: HTTPClient
+
+  package init(url: String, client: HTTPClient) {
+    (self.url, self.client) = (url, client)
+  }
 
   /// A client that trusts one more certificate authority.
-  static func client(ca: String?) throws -> HTTPClient {
+  package static func client(ca: String?) throws -> HTTPClient {
     var configuration = HTTPClient.Configuration.singletonConfiguration
     // Whoever waits in front of a terminal hears at once that nobody listens there.
     configuration.connectionPool.retryConnectionEstablishment = false
@@ -23,12 +27,12 @@ struct PhoneHome {
   }
 
   /// The number from which on deliveries are new.
-  func next() async throws -> Int64 {
+  package func next() async throws -> Int64 {
     try await get("deliveries?since=999999999999999")["next"]?.integer ?? 0
   }
 
   /// What has arrived since; waits for some seconds if nothing has.
-  func deliveries(after seen: inout Int64) async throws -> [JSON] {
+  package func deliveries(after seen: inout Int64) async throws -> [JSON] {
     let answer = try await get("deliveries?since=\(seen)&wait=5")
     seen = answer["next"]?.integer ?? seen
     guard case .array(let deliveries)? = answer["deliveries"] else { return [] }

@@ -1,25 +1,25 @@
-import Foundation
-import Sealing
-import Wire
+package import Foundation
+package import Sealing
+package import Wire
 
 /// A phone with an app of ours on it, as far as pushes go: it makes keys, seals its registration to
 /// the bouncer, and opens what arrives (`Documentation/Protocols/Zulip.md` 5).
-struct VirtualPhone {
+package struct VirtualPhone {
   /// Whose push service it uses.
-  let kind: PushToken.Kind
+  package let kind: PushToken.Kind
   /// The app's bundle id, on an iPhone.
   let appID: String?
   /// Its address at the push service.
-  private(set) var token: String { didSet { tokens.insert(token) } }
+  package private(set) var token: String { didSet { tokens.insert(token) } }
   /// Every token that it has had: what was sent to an old one arrives too, for a while.
-  private(set) var tokens: Set<String>
+  package private(set) var tokens: Set<String>
   /// The keys under which the chat server may seal, by their ids; an old key stays for a while.
   private(set) var keys: [UInt32: PushKey] = [:]
   /// The id of the newest key.
-  private(set) var keyID: UInt32 = 0
+  package private(set) var keyID: UInt32 = 0
 
   /// - Parameter token: the one that it has from another app of it; nil gets it one.
-  init(_ kind: PushToken.Kind, appID: String?, token: String? = nil) {
+  package init(_ kind: PushToken.Kind, appID: String?, token: String? = nil) {
     self.kind = kind
     self.appID = kind == .apns ? appID : nil
     let token = token ?? Self.newToken(kind)
@@ -29,24 +29,24 @@ struct VirtualPhone {
   }
 
   /// Under which id chat servers know the token.
-  var tokenID: TokenID { TokenID(token: token) }
+  package var tokenID: TokenID { TokenID(token: token) }
 
   /// The newest key.
   var key: PushKey { keys[keyID] ?? .generate() }
 
   /// Makes a new push key; the old one still opens what is on its way.
-  mutating func rotateKey() {
+  package mutating func rotateKey() {
     keyID = .random(in: 0 ... .max)
     keys[keyID] = .generate()
   }
 
   /// Gets a new token from the push service, as after a reinstallation.
-  mutating func rotateToken() {
+  package mutating func rotateToken() {
     token = Self.newToken(kind)
   }
 
   /// What only the bouncer can open: the token, sealed to its public key, in base64.
-  func sealedRegistration(to bouncerKey: String, at time: Date) -> String? {
+  package func sealedRegistration(to bouncerKey: String, at time: Date) -> String? {
     var registration: JSON.Object = [
       "token": .string(token), "token_kind": .string(kind.rawValue),
       "timestamp": .integer(Int64(time.timeIntervalSince1970)),
@@ -63,7 +63,7 @@ struct VirtualPhone {
   }
 
   /// Opens the body that Apple or Google handed over: `push_key_id` names the key.
-  func open(_ payload: JSON) -> String? {
+  package func open(_ payload: JSON) -> String? {
     let fields = payload["message"]?["data"] ?? payload
     let id = fields["push_key_id"].flatMap { $0.integer ?? $0.string.flatMap { Int64($0) } }
     guard let id, let key = keys[UInt32(truncatingIfNeeded: id)],

@@ -22,7 +22,7 @@ extension Story {
     var phone = NextcloudPhone(
       server: account.server, login: account.login, proxy: bouncer, client: home.client)
     try await phone.register()
-    guard let identity = phone.identity else { throw CommandError("the phone is nobody") }
+    guard let identity = phone.identity else { throw DemoError("the phone is nobody") }
     step(
       """
       It signs in with that and registers at the server, which signs for it as \
@@ -73,11 +73,11 @@ extension Story {
   ) async throws -> JSON {
     let result = try await host.notify(user, parts: ["nextcloud": message])
     guard case .array(let proxies)? = result["nextcloud"]?["proxies"], proxies.first?["sent"] == 1 else {
-      throw CommandError("it is not so that the proxy takes it: \(result.text)")
+      throw DemoError("it is not so that the proxy takes it: \(result.text)")
     }
     let deliveries = try await home.deliveries(1, after: &seen)
     guard deliveries.count == 1 else {
-      throw CommandError("it is not so that it arrives once: \(deliveries.count) times")
+      throw DemoError("it is not so that it arrives once: \(deliveries.count) times")
     }
     return deliveries[0]
   }

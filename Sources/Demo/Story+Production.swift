@@ -1,0 +1,101 @@
+import AsyncHTTPClient
+package import Foundation
+import Logging
+import Operations
+import ProviderSimulator
+import Sealing
+import Server
+import ServiceLifecycle
+import UnixSignals
+
+extension Story {
+  /// The story stopped before its end.
+  package struct Interruption: Error {
+    package let reason: any Error
+  }
+
+  /// Plays it with the real service, between simulated providers.
+  ///
+  /// - Parameters:
+  ///   - folder: where keys and database are put.
+  ///   - stays: whether everything stays up afterwards, until SIGTERM or SIGINT.
+  ///   - tell: takes what there is to tell, line by line.
+  /// - Throws: an ``Interruption`` where a step does not happen.
+  package static func play(
+    in folder: URL, stays: Bool, tell: @escaping @Sendable (String) -> Void
+  ) async throws {
+    let keys = folder.appending(path: "Keys").path
+    var settings = ProviderSimulator.Configuration()
+    settings.keysDirectory = keys
+    let simulator = try await ProviderSimulator.start(settings)
+    guard let key = try BouncerKeyFiles(directory: keys).list().first else {
+      throw DemoError("the simulator wrote no bouncer key")
+    }
+    let backendToken = RandomText.alphanumeric(32)
+    let service = try await BouncerService.build(
+      try configuration(in: folder.path, keys: keys, simulator, backendToken: backendToken),
+      logger: Logger(label: "push-bouncer"))
+    let group = ServiceGroup(
+      configuration: .init(
+        services: [simulator] + service.services, gracefulShutdownSignals: stays ? [.sigterm, .sigint] : [],
+        logger: Logger(label: "demo")))
+
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask { try await group.run() }
+      let client = try PhoneHome.client(ca: "\(keys)/ca.pem")
+      let story = Story(
+        bouncer: "http://127.0.0.1:\(await service.publicPort.wait())",
+        admin: "http://127.0.0.1:\(await service.adminPort.wait())", backendToken: backendToken,
+        publicKey: key.publicKey,
+        home: PhoneHome(url: "https://127.0.0.1:\(simulator.fcmPort)", client: client), tell: tell)
+      do {
+        let hero = try await story.play()
+        if stays { tell(story.invitation(hero, folder.path)) }
+      } catch {
+        await group.triggerGracefulShutdown()
+        try? await client.shutdown()
+        throw Interruption(reason: error)
+      }
+      if !stays { await group.triggerGracefulShutdown() }
+      try await tasks.waitForAll()
+      try await client.shutdown()
+    }
+  }
+
+  /// Nothing of this machine's own configuration belongs into the story.
+  private static func configuration(
+    in folder: String, keys: String, _ simulator: ProviderSimulator, backendToken: String
+  ) throws -> Configuration {
+    try Configuration.load(
+      file: nil, environment: [:],
+      overrides: [
+        "http.port": "0", "admin.port": "0", "database.url": "sqlite:\(folder)/push-bouncer.sqlite",
+        "keys.directory": keys, "providers.ca_file": "\(keys)/ca.pem",
+        "apns.endpoint": "https://127.0.0.1:\(simulator.apnsPort)",
+        "fcm.endpoint": "https://127.0.0.1:\(simulator.fcmPort)",
+        "bouncer.allowed_hostnames": hostname, "backend.token": backendToken,
+        // This machine is nobody's public address.
+        "nextcloud.enabled": "true", "nextcloud.allow_local_proxies": "true",
+      ], workingDirectory: folder
+    ).0
+  }
+
+  /// How to go on by hand.
+  private func invitation(_ hero: Hero, _ folder: String) -> String {
+    """
+
+    Everything stays up until Ctrl-C, in \(folder):
+      the bouncer            \(bouncer)
+      the operator's side    \(admin)/readyz and /metrics
+      Apple and Google       curl --cacert \(folder)/Keys/ca.pem \(home.url)/_control/deliveries
+      the backend API        \(bouncer)/backend/v1, with Authorization: Bearer \(backendToken)
+      an account             \(hero.email), API key \(hero.apiKey)
+
+    A phone of that user, and a notification to it:
+      push-bouncer device --server \(bouncer) --email \(hero.email) --api-key \(hero.apiKey) \\
+        --public-key \(publicKey) --simulator \(home.url) --ca \(folder)/Keys/ca.pem --forget
+      curl -H 'Authorization: Bearer \(backendToken)' -d '{"zulip":{"type":"message","content":"Hello"}}' \\
+        \(bouncer)/backend/v1/realms/\(hero.realm)/users/\(hero.id)/notifications
+    """
+  }
+}
