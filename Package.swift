@@ -236,14 +236,19 @@ let package = Package(
         "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2",
         "NIOPosix", "NIOSSL",
       ]),
-    tests("ServerTests", ["Server", "Wire", "HTTPTypes", "NIOCore", "NIOEmbedded", "NIOHTTPTypes"]),
+    tests(
+      "ServerTests",
+      [
+        "Operations", "Registrations", "Server", "TestSupport", "Wire",
+        "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix",
+        "ServiceLifecycle",
+      ]),
     tests(
       "push-bouncerTests",
       [
         "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server", "SQL", "TestSupport",
         "Wire",
-        "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded",
-        "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
+        "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
       ]),
     program("database-bench", ["SQL"], path: "Tests/Support/DatabaseBench"),
     program(

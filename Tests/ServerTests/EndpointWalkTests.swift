@@ -3,8 +3,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
-import Operations
-import Sealing
+import Registrations
 import TestSupport
 import Testing
 import Wire
@@ -16,28 +15,24 @@ import Wire
 @Suite struct EndpointWalkTests {
   private static let bytes = 64 * 1024
 
-  private func service(_ body: (BouncerService, JSON) async throws -> Void) async throws {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
-      let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
-      let (configuration, _) = try Configuration.load(
-        file: nil, environment: [:],
-        overrides: [
-          "keys.directory": place.folder.appending(path: "Keys").path,
-          "database.url": "sqlite:\(place.folder.appending(path: "push-bouncer.sqlite").path)",
-          "backend.token": Self.token, "nextcloud.enabled": "true",
-        ], workingDirectory: place.folder.path)
-      let service = try await BouncerService.build(configuration, logger: Logger(label: "walk"))
-      try await body(service, server)
+  private func service(_ body: (BouncerService, _ credentials: String) async throws -> Void) async throws {
+    try await withService(["backend.token": Self.token, "nextcloud.enabled": "true"]) {
+      service, configuration in
+      let (server, key) = try await Store.with(configuration) {
+        try await $0.servers.add(hostname: Hostname("chat.example.org"), contactEmail: "admin@example.org")
+      }
+      try await body(service, "\(server.uuid.uuidString.lowercased()):\(key)")
     }
   }
 
   private static let token = String(repeating: "0123456789abcdef", count: 4)
 
   /// Bodies, headers and queries that have the text where somebody may look at it.
-  private static func requests(_ text: String, _ server: JSON) -> [(HTTPFields, query: String, body: [UInt8])]
-  {
-    let basic = "\(server["org_id"]?.string ?? ""):\(server["org_key"]?.string ?? "")"
+  ///
+  /// - Parameter credentials: a chat server's, as for Basic.
+  private static func requests(
+    _ text: String, _ credentials: String
+  ) -> [(HTTPFields, query: String, body: [UInt8])] {
     let json = JSON.object([
       "a\(text)": .string(text), text: [.string(text)], "token": .string(text), "user_id": 1,
       "realm_uuid": .string(text), "push_requests": [["payload": [text: .string(text)]]],
@@ -61,7 +56,7 @@ import Wire
       [.authorization: authorization, .contentType: type, .ocsAPIRequest: "true"]
     }
     let formType = "application/x-www-form-urlencoded"
-    let signed = "Basic \(Data(basic.utf8).base64EncodedString())"
+    let signed = "Basic \(Data(credentials.utf8).base64EncodedString())"
     return [
       (headers(signed, formType), "", Form.encode(form)),
       (headers(signed, "application/json"), "", json.bytes),
@@ -72,8 +67,8 @@ import Wire
 
   @Test(arguments: [HostileText.marks, .unorderedMarks])
   func `No endpoint takes longer for the worst of texts`(_ kind: HostileText) async throws {
-    try await service { service, server in
-      let requests = Self.requests(kind.text(bytes: Self.bytes), server)
+    try await service { service, credentials in
+      let requests = Self.requests(kind.text(bytes: Self.bytes), credentials)
       #expect(service.endpoints.routes.count > 50)
       for route in service.endpoints.routes {
         let path = route.path.replacing("{realm_uuid}", with: UUID().uuidString)
