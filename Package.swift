@@ -107,11 +107,16 @@ let package = Package(
         "NIOHTTP1",
       ]),
     module(
-      "Nextcloud",
+      "NextcloudProxy",
       [
-        "Accounts", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire",
-        "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
-        "NIOHTTP1", "NIOPosix", "NIOSSL",
+        "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+        "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1",
+      ]),
+    module(
+      "NextcloudServer",
+      [
+        "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire",
+        "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1",
       ]),
     module(
       "Backend", ["Accounts", "Registrations", "SQL", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"]),
@@ -129,8 +134,8 @@ let package = Package(
     module(
       "Server",
       [
-        "Accounts", "Backend", "Delivery", "Migrations", "Nextcloud", "Operations", "Providers",
-        "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
+        "Accounts", "Backend", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
+        "Providers", "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
         "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
         "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals",
       ]),
@@ -186,7 +191,12 @@ let package = Package(
         "Hummingbird", "HummingbirdTesting", "NIOCore", "NIOEmbedded",
       ]),
     tests("AccountsTests", ["Accounts", "Sealing", "SQL", "TestStore"]),
-    tests("RegistrationsTests", ["Accounts", "Registrations", "Sealing", "SQL", "TestStore", "ZulipServer"]),
+    tests(
+      "RegistrationsTests",
+      [
+        "Accounts", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing", "SQL", "TestStore",
+        "ZulipServer",
+      ]),
     tests(
       "DeliveryTests",
       [
@@ -210,8 +220,8 @@ let package = Package(
     tests(
       "NextcloudTests",
       [
-        "Accounts", "Delivery", "Nextcloud", "Providers", "ProviderSimulator", "Registrations", "Sealing",
-        "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipServer",
+        "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers", "ProviderSimulator",
+        "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "Wire", "ZulipServer",
         "AsyncHTTPClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
         "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       ], embed: ["vectors.json"]),
@@ -224,8 +234,8 @@ let package = Package(
     tests(
       "OperationsTests",
       [
-        "Accounts", "Migrations", "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing",
-        "SQL", "TestDatabase", "TestSupport", "Wire",
+        "Accounts", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations", "Providers",
+        "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "Wire",
         "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging",
         "Metrics",
       ], embed: ["ZulipMigration/zulip.sql"]),
@@ -254,7 +264,7 @@ let package = Package(
     program(
       "nextcloud-bench",
       [
-        "Delivery", "Migrations", "Nextcloud", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+        "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing", "SQL", "Wire",
         "Crypto", "Logging", "NIOCore",
       ], path: "Tests/Support/NextcloudBench"),
   ]

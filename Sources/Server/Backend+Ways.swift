@@ -1,6 +1,6 @@
 import Accounts
 import Backend
-import Nextcloud
+import NextcloudServer
 import Wire
 import ZulipServer
 

@@ -5,6 +5,8 @@ import Foundation
 import Hummingbird
 package import Logging
 import NIOCore
+import NextcloudProxy
+import NextcloudServer
 package import Operations
 import Providers
 import Registrations

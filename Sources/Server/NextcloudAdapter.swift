@@ -4,7 +4,8 @@ import Foundation
 import Hummingbird
 import Logging
 import NIOSSL
-import Nextcloud
+import NextcloudProxy
+import NextcloudServer
 import Operations
 import Registrations
 import Sealing

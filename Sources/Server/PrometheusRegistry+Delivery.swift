@@ -1,8 +1,9 @@
 import Delivery
 import Foundation
+import NextcloudProxy
+import NextcloudServer
 import Operations
 import Providers
-import Registrations
 
 extension PrometheusRegistry {
   /// Shows how the routes fare and what waits for them.

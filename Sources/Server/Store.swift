@@ -2,6 +2,8 @@ package import Accounts
 package import Foundation
 import Logging
 import Migrations
+import NextcloudProxy
+import NextcloudServer
 package import Operations
 package import Registrations
 package import SQL

@@ -1,6 +1,8 @@
 import Accounts
 import Foundation
 import Logging
+import NextcloudProxy
+import NextcloudServer
 import Registrations
 import SQL
 import Sealing

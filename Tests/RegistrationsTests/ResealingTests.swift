@@ -1,4 +1,5 @@
 import Foundation
+import NextcloudProxy
 import SQL
 import TestStore
 import Testing

@@ -1,5 +1,7 @@
 import Accounts
 import Foundation
+import NextcloudProxy
+import NextcloudServer
 import SQL
 import TestStore
 import Testing

@@ -2,7 +2,7 @@ import Foundation
 import ProviderSimulator
 import Testing
 
-@testable import Nextcloud
+@testable import NextcloudProxy
 
 /// Anybody may register a device with a token of their own making, and send it whatever they like under the
 /// operator's credential: one device gets no more than its share of it.

@@ -3,7 +3,7 @@ import Registrations
 import Synchronization
 import Testing
 
-@testable import Nextcloud
+@testable import NextcloudProxy
 
 @Suite("The apps of Nextcloud")
 struct NextcloudAppsTests {

@@ -8,7 +8,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudProxy
 
 @Suite("A device at the Nextcloud proxy")
 struct ProxyDevicesTests {

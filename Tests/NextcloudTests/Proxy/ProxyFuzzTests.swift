@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import Nextcloud
+import NextcloudProxy
 import Registrations
 import Sealing
 import TestSupport

@@ -11,7 +11,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudProxy
 
 @Suite("A notification at the Nextcloud proxy")
 struct ProxyNotificationsTests {

@@ -6,7 +6,7 @@ import SQL
 import Sealing
 import Testing
 
-@testable import Nextcloud
+@testable import NextcloudProxy
 
 @Suite("The memory of the store")
 struct StoreMemoryTests {

@@ -15,7 +15,7 @@ import Testing
 import Wire
 import ZulipServer
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// A Nextcloud server side on a database of its own, called as apps call it.
 struct Instance: Sendable {

@@ -8,7 +8,7 @@ import Testing
 import Wire
 import ZulipServer
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// `Documentation/Protocols/Nextcloud.md` 5.3, `Documentation/Decisions` 0015.
 @Suite struct KeysTests {

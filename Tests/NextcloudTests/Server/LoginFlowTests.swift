@@ -6,7 +6,7 @@ import SQL
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// How a stock app adds an account.
 @Suite struct LoginFlowTests {

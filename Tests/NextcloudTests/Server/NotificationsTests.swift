@@ -5,7 +5,7 @@ import SQL
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// What apps fetch after a push has told them of it.
 @Suite struct NotificationsTests {

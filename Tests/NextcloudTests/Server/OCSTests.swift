@@ -6,7 +6,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// `Documentation/Protocols/Nextcloud.md` 5.1, 5.2.
 @Suite struct OCSTests {

@@ -4,7 +4,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// `Documentation/Protocols/Nextcloud.md` 6.2, 6.4.
 @Suite struct PlaintextTests {

@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// What a proxy could not take is brought again: `Documentation/Decisions` 0022.
 @Suite struct QueueTests {

@@ -4,7 +4,7 @@ import Sealing
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 /// A phone with the vectors' device key.
 func phone(

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudServer
 
 extension NextcloudMessage {
   static func chat(_ nid: Int64 = 1, _ subject: String = "Hello") -> NextcloudMessage {

@@ -4,7 +4,7 @@ import Foundation
 import Logging
 import Migrations
 import NIOCore
-import Nextcloud
+import NextcloudProxy
 import Providers
 import Registrations
 import SQL

@@ -14,7 +14,7 @@ import TestDatabase
 import Testing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudProxy
 @testable import Providers
 
 /// A proxy on a database of its own, between its clients and the provider simulator.

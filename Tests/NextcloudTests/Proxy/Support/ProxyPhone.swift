@@ -4,7 +4,7 @@ import HTTPTypes
 import Sealing
 import Wire
 
-@testable import Nextcloud
+@testable import NextcloudProxy
 
 /// A user's account in an app: what its server signs for it, and how the app tells the proxy.
 struct ProxyPhone: Sendable {

@@ -1,0 +1,133 @@
+package import Foundation
+internal import Registrations
+package import SQL
+package import Sealing
+
+/// The devices of Nextcloud's push proxy, each an identifier together with a user's key. Tokens are sealed
+/// under the storage key.
+package final class NextcloudDevices: Sendable {
+  /// A power of two, as lists are padded, below what a statement can have.
+  private static let maximumList = 16_384
+
+  let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+
+  /// The devices in `database`, sealed under `storageKey`.
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// Registers a device, or renews its registration; everything about it is then as told now. Others with
+  /// the same identifier stay beside it, as ``DevicePlacement`` has it.
+  ///
+  /// - Parameter admit: stands before a row that was not there; what it throws keeps that out.
+  package func register(
+    _ registration: NextcloudDevice.Registration, admit: @escaping @Sendable () throws -> Void = {}
+  ) async throws {
+    let place = SealedColumn.nextcloudToken.place(
+      .bytes(registration.identifier), .bytes(registration.userKey))
+    let told: [Value] = [
+      .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
+      .bytes(storageKey.seal(registration.token, at: place)),
+      .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
+      .text(registration.destination.target), .integer(now().milliseconds),
+    ]
+    // Nearly always it is a phone that comes back with what it had, which concerns no other row.
+    guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
+    try await database.write { connection in
+      let rows = try connection.query(Statement(sameIdentifier, told[0])).map(DevicePlacement.Row.init)
+      let placement = DevicePlacement(of: registration, among: rows)
+      if placement.row == nil { try admit() }
+      for id in placement.removed {
+        try connection.run(Statement("DELETE FROM nextcloud_devices WHERE id = $1", .integer(id)))
+      }
+      try connection.noteRemovedNextcloudDevices(placement.removed.count)
+      try connection.run(
+        placement.row.map { Statement(replacement, arguments: told + [.integer($0)]) }
+          ?? Statement(insertion, arguments: told))
+    }
+  }
+
+  /// Forgets a device.
+  ///
+  /// - Returns: whether there was one with this identifier and key.
+  package func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
+    let statement = Statement(
+      "DELETE FROM nextcloud_devices WHERE device_identifier = $1 AND user_key = $2",
+      .bytes(identifier), .bytes(userKey))
+    return try await database.write { connection in
+      let count = try connection.run(statement)
+      try connection.noteRemovedNextcloudDevices(count)
+      return count > 0
+    }
+  }
+
+  /// The devices with these identifiers, in no order: one query, unless there are more identifiers than a
+  /// statement can have.
+  package func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
+    let statements = stride(from: 0, to: identifiers.count, by: Self.maximumList).map { start in
+      Statement(
+        """
+        SELECT id, device_identifier, user_key, token, token_hash, kind, app, target, registered_at, is_used,
+          seen_at, token_differs_since
+        FROM nextcloud_devices WHERE device_identifier IN ($list)
+        """,
+        list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
+    }
+    guard !statements.isEmpty else { return [] }
+    return try await database.read { connection in try statements.flatMap(connection.query) }.map(device)
+  }
+
+  private func device(_ row: Row) throws -> NextcloudDevice {
+    guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(5)) else {
+      throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64(0)) is of no known kind")
+    }
+    let (identifier, userKey) = (try row.bytes(1), try row.bytes(2))
+    let place = SealedColumn.nextcloudToken.place(.bytes(identifier), .bytes(userKey))
+    return NextcloudDevice(
+      id: try row.int64(0), identifier: identifier, userKey: userKey,
+      token: storageKey.openText(try row.bytes(3), at: place), tokenHash: try row.bytes(4),
+      destination: .init(kind, app: try row.text(6), target: try row.optionalText(7)),
+      registeredAt: try row.date(8), isUsed: try row.flag(9), seenAt: try row.date(10),
+      tokenDiffersSince: try row.optionalDate(11))
+  }
+}
+
+extension DevicePlacement.Row {
+  fileprivate init(_ row: Row) throws {
+    self.init(
+      id: try row.int64(0), userKey: try row.bytes(1), tokenHash: try row.bytes(2), isUsed: try row.flag(3),
+      seenAt: try row.int64(4), registeredAt: try row.int64(5))
+  }
+}
+
+private let sameIdentifier = """
+  SELECT id, user_key, token_hash, is_used, seen_at, registered_at FROM nextcloud_devices
+  WHERE device_identifier = $1
+  """
+
+private let renewal = """
+  UPDATE nextcloud_devices SET
+    token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8,
+    token_differs_since = NULL, failure = NULL, failed_at = NULL
+  WHERE device_identifier = $1 AND user_key = $2 AND token_hash = $3
+  RETURNING id
+  """
+
+/// A key that comes in the place of another one has signed nothing yet.
+private let replacement = """
+  UPDATE nextcloud_devices SET
+    is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
+    device_identifier = $1, user_key = $2, token_hash = $3, token = $4, kind = $5, app = $6, target = $7,
+    registered_at = $8, seen_at = $8, token_differs_since = NULL, failure = NULL, failed_at = NULL
+  WHERE id = $9
+  """
+
+private let insertion = """
+  INSERT INTO nextcloud_devices
+    (device_identifier, user_key, token_hash, token, kind, app, target, registered_at, seen_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+  """

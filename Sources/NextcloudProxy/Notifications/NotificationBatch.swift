@@ -1,0 +1,127 @@
+internal import Foundation
+internal import Sealing
+
+/// The entries of a request matched with the devices that they are for. Each stands alone: what is wrong with
+/// one changes nothing about another.
+struct NotificationBatch {
+  /// An entry that its device should get.
+  struct Accepted {
+    let entry: NotificationEntry
+    let device: NextcloudDevice
+    let token: String
+  }
+
+  /// An entry that its device's server has signed, and that names another token than the device's.
+  struct Differing {
+    let entry: NotificationEntry
+    let device: NextcloudDevice
+  }
+
+  /// What passed every check, in the order of the request.
+  private(set) var accepted: [Accepted] = []
+  /// What is for a device's former or next token.
+  private(set) var differing: [Differing] = []
+  /// Entries whose identifier nobody has registered.
+  private(set) var missing: [NotificationEntry] = []
+  /// Entries that are malformed, or that no key has signed which the identifier is registered with: such a key
+  /// may yet come, so that they say nothing about what is there.
+  private(set) var failed = 0
+
+  /// An entry with the devices that have its identifier, that with its token first.
+  private struct Candidate {
+    let entry: NotificationEntry
+    let devices: [(device: NextcloudDevice, key: RSAPublicKey)]
+
+    /// The one whose key has signed it.
+    var signer: NextcloudDevice? {
+      devices.first { $0.key.verifies(entry.signature, of: entry.ciphertext) }?.device
+    }
+  }
+
+  /// Checks entries against the devices that were found for them. Whose device is missing is not asked for
+  /// a signature: nobody could check it.
+  init(_ entries: [NotificationEntry?], devices: [NextcloudDevice]) async {
+    // One user has many devices, and a group chat few users: a key is parsed once.
+    var keys: [Bytes: RSAPublicKey?] = [:]
+    func key(_ der: [UInt8]) -> RSAPublicKey? {
+      if let known = keys[Bytes(der)] { return known }
+      let key = try? RSAPublicKey(der: der)
+      keys[Bytes(der)] = .some(key)
+      return key
+    }
+    let places = Dictionary(grouping: devices.indices) { Bytes(devices[$0].identifier) }
+    var candidates: [Candidate] = []
+    candidates.reserveCapacity(entries.count)
+    for entry in entries {
+      guard let entry else {
+        failed += 1
+        continue
+      }
+      guard let places = places[Bytes(entry.identifier)] else {
+        missing.append(entry)
+        continue
+      }
+      var found = places.compactMap { place in
+        key(devices[place].userKey).map { (device: devices[place], key: $0) }
+      }
+      _ = found.partition { $0.device.tokenHash != entry.tokenHash }
+      candidates.append(Candidate(entry: entry, devices: found))
+    }
+    for (candidate, signer) in zip(candidates, await Self.verify(candidates)) {
+      guard let signer else {
+        failed += 1
+        continue
+      }
+      guard signer.tokenHash == candidate.entry.tokenHash else {
+        differing.append(Differing(entry: candidate.entry, device: signer))
+        continue
+      }
+      guard let token = signer.token else {
+        failed += 1
+        continue
+      }
+      accepted.append(Accepted(entry: candidate.entry, device: signer, token: token))
+    }
+  }
+
+  /// What the keys of devices have signed, as the devices' rows have to know it.
+  var signed: [NextcloudDevices.Signed] {
+    differing.map { .init($0.device, namesToken: false) }
+      + accepted.map { .init($0.device, namesToken: true) }
+  }
+
+  /// Fewer entries than this are not worth a task.
+  private static let entriesPerTask = 32
+
+  /// Who has signed each: on as many tasks as there are processors.
+  private static func verify(_ candidates: [Candidate]) async -> [NextcloudDevice?] {
+    let processors = ProcessInfo.processInfo.activeProcessorCount
+    let perTask = max(entriesPerTask, (candidates.count + processors - 1) / processors)
+    guard candidates.count > perTask else { return candidates.map(\.signer) }
+    return await withTaskGroup(of: (Int, [NextcloudDevice?]).self) { group in
+      for start in stride(from: 0, to: candidates.count, by: perTask) {
+        let part = candidates[start..<min(start + perTask, candidates.count)]
+        group.addTask { (start, part.map(\.signer)) }
+      }
+      var results = [NextcloudDevice?](repeating: nil, count: candidates.count)
+      for await (start, part) in group {
+        results.replaceSubrange(start..<start + part.count, with: part)
+      }
+      return results
+    }
+  }
+}
+
+/// Bytes as a key: hashed in one piece, where an array hashes each by itself, which takes as long as
+/// everything else about finding an entry's device.
+struct Bytes: Hashable {
+  let bytes: [UInt8]
+
+  init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+
+  func hash(into hasher: inout Hasher) {
+    bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+  }
+}

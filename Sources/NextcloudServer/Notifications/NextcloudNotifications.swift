@@ -1,0 +1,133 @@
+package import Foundation
+internal import Registrations
+package import SQL
+package import Sealing
+
+/// What users of Nextcloud's apps have been told, until it is taken back: apps fetch it by its number, since
+/// a push holds little, and it can be taken back by its number alone. What people read is kept sealed.
+package struct NextcloudNotifications: Sendable {
+  /// How many are kept of a user, the newest.
+  package static let maximumPerUser = 1000
+
+  /// One that is kept.
+  package struct Entry: Sendable, Hashable {
+    /// What it says.
+    package let notification: NextcloudNotification
+    /// When it was sent, the last time.
+    package let sentAt: Date
+  }
+
+  private let database: any Database
+  private let storageKey: StorageKey
+  private let now: @Sendable () -> Date
+
+  /// The notifications in `database`, sealed under `storageKey`.
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// Keeps a user's notification, in the place of one with its number.
+  package func keep(_ notification: NextcloudNotification, user: Int64) async throws {
+    func sealed(_ text: String, _ column: SealedColumn) -> Value {
+      .bytes(storageKey.seal(text, at: column.place(.integer(user), .integer(notification.nid))))
+    }
+    let insertion = Statement(
+      """
+      INSERT INTO nextcloud_notifications
+        (user_id, nid, app, created_at, subject, message, object_type, object_id)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+      ON CONFLICT (user_id, nid) DO UPDATE SET app = excluded.app, created_at = excluded.created_at,
+        subject = excluded.subject, message = excluded.message, object_type = excluded.object_type,
+        object_id = excluded.object_id
+      """, .integer(user), .integer(notification.nid), .text(notification.app),
+      .integer(now().milliseconds), sealed(notification.subject, .notificationSubject),
+      sealed(notification.message, .notificationMessage), sealed(notification.type, .notificationObjectType),
+      sealed(notification.id, .notificationObjectID))
+    let removal = Statement(
+      """
+      DELETE FROM nextcloud_notifications WHERE user_id = $1 AND created_at <= (
+        SELECT created_at FROM nextcloud_notifications WHERE user_id = $1
+        ORDER BY created_at DESC LIMIT 1 OFFSET \(Self.maximumPerUser))
+      """, .integer(user))
+    try await database.write { connection in
+      try connection.run(insertion)
+      try connection.run(removal)
+    }
+  }
+
+  /// The newest of a user's, the newest first.
+  package func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
+    try await entries(
+      Statement(
+        "\(Self.select) WHERE user_id = $1 ORDER BY created_at DESC, nid DESC LIMIT $2", .integer(user),
+        .integer(Int64(limit))), user: user)
+  }
+
+  /// A user's notification with this number.
+  package func find(_ nid: Int64, user: Int64) async throws -> Entry? {
+    try await entries(
+      Statement("\(Self.select) WHERE user_id = $1 AND nid = $2", .integer(user), .integer(nid)), user: user
+    ).first
+  }
+
+  /// The apps of those of these notifications that are kept.
+  package func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
+    let statement = Statement(
+      "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
+      list: nids.map { .integer($0) })
+    let rows = try await database.read { try $0.query(statement) }
+    return try rows.reduce(into: [:]) { try $0[try $1.int64(0)] = $1.text(1) }
+  }
+
+  /// Whether a user has any.
+  package func hasAny(user: Int64) async throws -> Bool {
+    let statement = Statement(
+      "SELECT 1 FROM nextcloud_notifications WHERE user_id = $1 LIMIT 1", .integer(user))
+    return try await database.read { try $0.query(statement).first != nil }
+  }
+
+  /// Forgets notifications that were taken back; nil stands for all of the user's.
+  package func forget(_ nids: [Int64]?, user: Int64) async throws {
+    let statement =
+      nids.map { nids in
+        Statement(
+          "DELETE FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
+          list: nids.map { .integer($0) })
+      } ?? Statement("DELETE FROM nextcloud_notifications WHERE user_id = $1", .integer(user))
+    _ = try await database.execute(statement)
+  }
+
+  /// Forgets some of those that were sent before a time; returns how many.
+  package func removeOld(before date: Date, limit: Int) async throws -> Int {
+    let statement = Statement(
+      """
+      DELETE FROM nextcloud_notifications WHERE (user_id, nid) IN (
+        SELECT user_id, nid FROM nextcloud_notifications WHERE created_at < $1 LIMIT $2)
+      """, .integer(date.milliseconds), .integer(Int64(limit)))
+    return try await database.write { try $0.run(statement) }
+  }
+
+  private static let select = """
+    SELECT nid, app, created_at, subject, message, object_type, object_id FROM nextcloud_notifications
+    """
+
+  /// Those that open.
+  private func entries(_ statement: Statement, user: Int64) async throws -> [Entry] {
+    let rows = try await database.read { try $0.query(statement) }
+    return try rows.compactMap { row in
+      let nid = try row.int64(0)
+      func text(_ index: Int, _ column: SealedColumn) throws -> String? {
+        storageKey.openText(try row.bytes(index), at: column.place(.integer(user), .integer(nid)))
+      }
+      guard let subject = try text(3, .notificationSubject), let message = try text(4, .notificationMessage),
+        let type = try text(5, .notificationObjectType), let id = try text(6, .notificationObjectID)
+      else { return nil }
+      return Entry(
+        notification: NextcloudNotification(
+          nid: nid, app: try row.text(1), subject: subject, message: message, type: type, id: id),
+        sentAt: try row.date(2))
+    }
+  }
+}

@@ -1,0 +1,139 @@
+package import Foundation
+internal import Registrations
+package import SQL
+
+/// The phones that get pushes of the Nextcloud side's users, one per app password. They go with their app
+/// password and with their user.
+package struct NextcloudRegistrations: Sendable {
+  /// The app password is gone.
+  package struct UnknownAppPassword: Error, Hashable {}
+
+  private let database: any Database
+  private let now: @Sendable () -> Date
+
+  /// The registrations in `database`.
+  package init(database: any Database, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.now = now
+  }
+
+  /// Registers a phone, or renews it; another registration of the user with the same push token is the same
+  /// phone's from before, and goes.
+  ///
+  /// What waits for a phone that changes its key, its token or its proxy can no longer reach it, and goes.
+  ///
+  /// - Returns: whether anything is not as it was.
+  /// - Throws: ``UnknownAppPassword``, or the database's own error.
+  package func put(_ registration: NextcloudRegistration.Description) async throws -> Bool {
+    let now = now()
+    return try await database.write { connection in
+      let isThere = try connection.query(
+        Statement(
+          "SELECT 1 FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(registration.appPassword),
+          .integer(registration.user)))
+      guard !isThere.isEmpty else { throw UnknownAppPassword() }
+      try connection.run(
+        Statement(
+          """
+          DELETE FROM nextcloud_registrations
+          WHERE user_id = $1 AND push_token_hash = $2 AND app_password_id <> $3
+          """,
+          .integer(registration.user), .text(registration.pushTokenHash), .integer(registration.appPassword)))
+      let before = try connection.query(
+        Statement(
+          "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1",
+          .integer(registration.appPassword))
+      ).first.map(NextcloudRegistration.init)
+      try connection.run(upsert(registration, now: now))
+      guard let before else { return true }
+      if registration.cannotRead(pushesFor: before.description) {
+        try connection.run(
+          Statement("DELETE FROM nextcloud_pushes WHERE registration_id = $1", .integer(before.id)))
+      }
+      return before.description != registration
+    }
+  }
+
+  /// Every phone of a user, the oldest registration first.
+  package func all(of user: Int64) async throws -> [NextcloudRegistration] {
+    let statement = Statement(
+      "SELECT \(columns) FROM nextcloud_registrations WHERE user_id = $1 ORDER BY id", .integer(user))
+    return try await database.read { try $0.query(statement).map(NextcloudRegistration.init) }
+  }
+
+  /// How many phones there are, of all users.
+  package func count() async throws -> Int64 {
+    let statement = Statement("SELECT COUNT(*) FROM nextcloud_registrations")
+    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
+  }
+
+  /// The phone that has registered with an app password.
+  package func find(appPassword: Int64) async throws -> NextcloudRegistration? {
+    let statement = Statement(
+      "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
+    return try await database.read { try $0.query(statement).first.map(NextcloudRegistration.init) }
+  }
+
+  /// Forgets the phone that has registered with an app password; false if none has.
+  package func remove(appPassword: Int64) async throws -> Bool {
+    let statement = Statement(
+      "DELETE FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
+    return try await database.write { try $0.run(statement) > 0 }
+  }
+
+  /// Forgets registrations as they were when a push was made for them: one that was renewed since stays.
+  ///
+  /// - Returns: how many were there.
+  package func forget(_ registrations: [(id: Int64, registeredAt: Date)]) async throws -> Int {
+    guard !registrations.isEmpty else { return 0 }
+    let statements = registrations.map { id, registeredAt in
+      Statement(
+        "DELETE FROM nextcloud_registrations WHERE id = $1 AND registered_at = $2", .integer(id),
+        .integer(registeredAt.milliseconds))
+    }
+    return try await database.write { connection in
+      try statements.reduce(0) { try $0 + connection.run($1) }
+    }
+  }
+}
+
+private let columns = """
+  id, user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, app_kind,
+  registered_at
+  """
+
+private func upsert(_ registration: NextcloudRegistration.Description, now: Date) -> Statement {
+  Statement(
+    """
+    INSERT INTO nextcloud_registrations
+      (user_id, app_password_id, device_identifier, device_key, push_token_hash, proxy_server, proxy_url,
+       app_kind, created_at, registered_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+    ON CONFLICT (app_password_id) DO UPDATE SET
+      device_identifier = excluded.device_identifier, device_key = excluded.device_key,
+      push_token_hash = excluded.push_token_hash, proxy_server = excluded.proxy_server,
+      proxy_url = excluded.proxy_url, app_kind = excluded.app_kind, registered_at = excluded.registered_at
+    """,
+    .integer(registration.user), .integer(registration.appPassword), .text(registration.deviceIdentifier),
+    .text(registration.deviceKey), .text(registration.pushTokenHash), .text(registration.proxyServer),
+    .text(registration.proxyURL), .integer(registration.appKind.rawValue), .integer(now.milliseconds))
+}
+
+extension NextcloudRegistration.Description {
+  fileprivate func cannotRead(pushesFor before: Self) -> Bool {
+    (deviceIdentifier, deviceKey, pushTokenHash, proxyURL)
+      != (before.deviceIdentifier, before.deviceKey, before.pushTokenHash, before.proxyURL)
+  }
+}
+
+extension NextcloudRegistration {
+  fileprivate init(row: Row) throws {
+    self.init(
+      id: try row.int64(0),
+      description: Description(
+        user: try row.int64(1), appPassword: try row.int64(2), deviceIdentifier: try row.text(3),
+        deviceKey: try row.text(4), pushTokenHash: try row.text(5), proxyServer: try row.text(6),
+        appKind: AppKind(rawValue: try row.int64(7)) ?? .unknown),
+      registeredAt: try row.date(8))
+  }
+}

@@ -1,0 +1,116 @@
+internal import Sealing
+internal import Wire
+
+/// Makes the pushes of a message: for whom, what each says, encrypted for the phone and signed for the user
+/// (`Documentation/Protocols/Nextcloud.md` 6.2 to 6.4).
+struct PushMaker: Sendable {
+  let padding: RSAPadding
+  let userKey: RSAPrivateKey
+
+  /// What a message comes to.
+  struct Result: Sendable {
+    var pushes: [NextcloudPush] = []
+    /// Phones that get any.
+    var devices = 0
+    /// Phones whose key is no key: nothing can ever be sent to them.
+    var broken: [NextcloudRegistration] = []
+  }
+
+  /// The pushes of a message to these phones of a user.
+  ///
+  /// - Parameters:
+  ///   - apps: of the notifications that are taken back, as far as they are known.
+  ///   - appPassword: of the phone that is not told.
+  func pushes(
+    of message: NextcloudMessage, apps: [Int64: String], to phones: [NextcloudRegistration],
+    except appPassword: Int64? = nil
+  ) async -> Result {
+    let hasTalk = phones.contains { $0.description.appKind == .talk }
+    var result = Result()
+    for phone in phones where phone.description.appPassword != appPassword {
+      let contents = Self.contents(of: message, apps: apps, for: phone.description.appKind, hasTalk: hasTalk)
+      guard !contents.isEmpty else { continue }
+      guard let key = try? RSAPublicKey(pem: phone.description.deviceKey),
+        let pushes = try? contents.map({ try push($0, to: phone, key: key) })
+      else {
+        result.broken.append(phone)
+        continue
+      }
+      result.devices += 1
+      result.pushes += pushes
+      // Each costs a signature, about a millisecond: others want to get on too.
+      await Task.yield()
+    }
+    return result
+  }
+
+  /// What one push says.
+  enum Content: Sendable, Hashable {
+    case notification(NextcloudNotification)
+    case deletion([UInt8])
+    case deletionOfAll
+  }
+
+  /// What a phone is told: the Talk app of Talk's notifications, other apps of the others' and, where the
+  /// user has no Talk app, of Talk's. That all are gone concerns everyone.
+  static func contents(
+    of message: NextcloudMessage, apps: [Int64: String], for kind: NextcloudRegistration.AppKind,
+    hasTalk: Bool
+  ) -> [Content] {
+    let isTalk = kind == .talk
+    func concerns(_ app: String) -> Bool { PushUrgency.isTalk(app) ? isTalk || !hasTalk : !isTalk }
+    switch message {
+    case .notification(let notification):
+      return concerns(notification.app) ? [.notification(notification)] : []
+    case .deletion(let nids, let app):
+      var together: [Int64] = []
+      var alone: [Int64] = []
+      for nid in nids {
+        // Of an app that nobody remembers: as though of the phone's own.
+        guard let app = app ?? apps[nid] else {
+          if isTalk { together.append(nid) } else { alone.append(nid) }
+          continue
+        }
+        guard concerns(app) else { continue }
+        if PushUrgency.isTalk(app) { together.append(nid) } else { alone.append(nid) }
+      }
+      return
+        (PushPlaintext.deletions(together, together: true) + PushPlaintext.deletions(alone, together: false))
+        .map(Content.deletion)
+    case .deletionOfAll:
+      return [.deletionOfAll]
+    }
+  }
+
+  private func push(
+    _ content: Content, to phone: NextcloudRegistration, key: RSAPublicKey
+  ) throws -> NextcloudPush {
+    let (plaintext, urgency, kind): ([UInt8], PushUrgency, NextcloudPush.Kind) =
+      switch content {
+      case .notification(let notification):
+        (
+          PushPlaintext.notification(notification, limit: key.maximumPlaintext(padding)),
+          .notification(app: notification.app, type: notification.type), .notification(nid: notification.nid)
+        )
+      case .deletion(let plaintext): (plaintext, .deletion, .deletion)
+      case .deletionOfAll: (PushPlaintext.deletionOfAll, .deletion, .deletionOfAll)
+      }
+    let ciphertext = try key.encrypt(plaintext, padding: padding)
+    let entry = Self.entry(
+      for: phone.description, ciphertext: ciphertext, signature: userKey.sign(ciphertext), urgency: urgency)
+    return NextcloudPush(for: phone, kind: kind, entry: entry)
+  }
+
+  /// An entry as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).
+  static func entry(
+    for phone: NextcloudRegistration.Description, ciphertext: [UInt8], signature: [UInt8],
+    urgency: PushUrgency
+  ) -> String {
+    let entry: JSON = [
+      "deviceIdentifier": .string(phone.deviceIdentifier), "pushTokenHash": .string(phone.pushTokenHash),
+      "subject": .string(Base64.encode(ciphertext)), "signature": .string(Base64.encode(signature)),
+      "priority": .string(urgency.priority), "type": .string(urgency.type),
+    ]
+    return String(decoding: entry.php(), as: UTF8.self)
+  }
+}

@@ -1,0 +1,220 @@
+package import Foundation
+internal import Registrations
+package import SQL
+
+/// Pushes that no proxy has taken yet, durable until one has or their time is over.
+///
+/// One is sent under a lease: taking it moves its due time behind the end of the lease, so that whoever finds
+/// it due again may take it over.
+package struct NextcloudPushes: Sendable {
+  /// How many wait for one phone; with the number of a user's app passwords this bounds them all.
+  package static let maximumPerRegistration = 200
+
+  private let database: any Database
+  private let now: @Sendable () -> Date
+  private let mayExpire: @Sendable () -> Bool
+
+  /// The pushes in `database`.
+  ///
+  /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
+  package init(
+    database: any Database, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool = { true }
+  ) {
+    self.database = database
+    self.now = now
+    self.mayExpire = mayExpire
+  }
+
+  /// Keeps pushes, which are durable when this returns, until they are due.
+  ///
+  /// - Returns: those that are kept. One of a phone that is gone is not, nor one of a phone for which
+  ///   ``maximumPerRegistration`` wait.
+  package func keep(_ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date) async throws -> [NextcloudPush] {
+    guard !pushes.isEmpty else { return [] }
+    let now = now()
+    return try await database.write { connection in
+      try connection.keep(pushes, dueAt: dueAt, expiresAt: expiresAt, now: now)
+    }
+  }
+
+  /// Drops the pushes of a user that deletions make idle, and keeps the deletions in their place: what was
+  /// promised is at no moment gone without what follows it.
+  ///
+  /// - Parameters:
+  ///   - nids: whose notifications go; nil if all do, which makes other deletions idle too.
+  ///   - deletions: what is about to be sent, kept only if anything was dropped.
+  /// - Returns: the deletions, with their places if they have any.
+  package func supersede(
+    _ nids: [Int64]?, of user: Int64, by deletions: [NextcloudPush], dueAt: Date, expiresAt: Date
+  ) async throws -> [NextcloudPush] {
+    let now = now()
+    let which =
+      nids.map { nids in
+        Statement(
+          """
+          DELETE FROM nextcloud_pushes WHERE registration_id IN (
+            SELECT id FROM nextcloud_registrations WHERE user_id = $1) AND nid IN ($list)
+          """, .integer(user), list: nids.map { .integer($0) })
+      }
+      ?? Statement(
+        """
+        DELETE FROM nextcloud_pushes WHERE registration_id IN (
+          SELECT id FROM nextcloud_registrations WHERE user_id = $1)
+        """, .integer(user))
+    return try await database.write { connection in
+      guard try connection.run(which) > 0 else { return deletions }
+      let kept = try connection.keep(deletions, dueAt: dueAt, expiresAt: expiresAt, now: now)
+      let places = Dictionary(kept.map { ($0.entry, $0.place) }, uniquingKeysWith: { first, _ in first })
+      return deletions.map { push in
+        var push = push
+        push.place = places[push.entry] ?? nil
+        return push
+      }
+    }
+  }
+
+  /// The proxies that pushes are due for.
+  package func dueProxies() async throws -> [String] {
+    let statement = Statement(
+      "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
+      .integer(now().milliseconds), .integer(over.milliseconds))
+    return try await database.read { try $0.query(statement).map { try $0.text(0) } }
+  }
+
+  /// Takes pushes for a proxy that are due, in the order in which they were made, under a lease: whoever
+  /// finds one due again after `seconds` may take it over.
+  package func lease(proxy: String, limit: Int, for seconds: TimeInterval) async throws -> [NextcloudPush] {
+    let now = now()
+    let statement = Statement(
+      """
+      UPDATE nextcloud_pushes SET due_at = $2, attempts = attempts + 1
+      WHERE id IN (
+        SELECT id FROM nextcloud_pushes WHERE proxy_url = $4 AND due_at <= $1 AND expires_at > $5
+        ORDER BY due_at, id LIMIT $3 $skip_locked)
+      RETURNING id, registration_id, registered_at, proxy_url, device_identifier, entry, kind, nid, attempts,
+        expires_at
+      """,
+      .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit)),
+      .text(proxy), .integer(over.milliseconds))
+    return try await database.execute(statement).map(NextcloudPush.init).sorted {
+      ($0.place?.id ?? 0) < ($1.place?.id ?? 0)
+    }
+  }
+
+  /// A proxy has answered about these: they are done with, whoever has them.
+  package func finish(_ pushes: [NextcloudPush]) async throws {
+    let places = pushes.compactMap(\.place)
+    guard !places.isEmpty else { return }
+    _ = try await database.execute(
+      Statement(
+        "DELETE FROM nextcloud_pushes WHERE id IN ($list)", list: places.map { .integer($0.id) }))
+  }
+
+  /// Tries again at this time. One that another sender has taken over meanwhile is that one's.
+  package func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
+    let statements = pushes.compactMap(\.place).map { place in
+      Statement(
+        "UPDATE nextcloud_pushes SET due_at = $3 WHERE id = $1 AND attempts = $2", .integer(place.id),
+        .integer(Int64(place.attempts)), .integer(date.milliseconds))
+    }
+    guard !statements.isEmpty else { return }
+    try await database.write { connection in for statement in statements { try connection.run(statement) } }
+  }
+
+  /// Gives up what no proxy has taken in time; returns how many.
+  package func removeExpired() async throws -> Int {
+    let statement = Statement(
+      "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
+    return try await database.write { try $0.run(statement) }
+  }
+
+  /// Makes due what a wrong clock has put off further than anything ever is.
+  package func bringForward() async throws { try await database.bringForward("nextcloud_pushes", now: now()) }
+
+  /// What ends then or before is over.
+  private var over: Date { mayExpire() ? now() : .distantPast }
+
+  /// How many wait.
+  package func count() async throws -> Int64 {
+    let statement = Statement("SELECT COUNT(*) FROM nextcloud_pushes")
+    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
+  }
+}
+
+extension Connection {
+  fileprivate func keep(
+    _ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date, now: Date
+  ) throws -> [NextcloudPush] {
+    var room: [Int64: Int] = [:]
+    let rows = try query(
+      Statement(
+        """
+        SELECT r.id, (SELECT COUNT(*) FROM nextcloud_pushes p WHERE p.registration_id = r.id)
+        FROM nextcloud_registrations r WHERE r.id IN ($list)
+        """, list: Set(pushes.map(\.registration)).map { .integer($0) }))
+    for row in rows {
+      room[try row.int64(0)] = NextcloudPushes.maximumPerRegistration - Int(try row.int64(1))
+    }
+    var kept: [NextcloudPush] = []
+    for push in pushes {
+      guard let left = room[push.registration], left > 0 else { continue }
+      room[push.registration] = left - 1
+      kept.append(try insert(push, dueAt: dueAt, expiresAt: expiresAt, now: now))
+    }
+    return kept
+  }
+
+  private func insert(
+    _ push: NextcloudPush, dueAt: Date, expiresAt: Date, now: Date
+  ) throws -> NextcloudPush {
+    let rows = try query(
+      Statement(
+        """
+        INSERT INTO nextcloud_pushes
+          (registration_id, registered_at, proxy_url, device_identifier, entry, kind, nid, created_at, due_at,
+           expires_at, attempts)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1)
+        RETURNING id
+        """,
+        .integer(push.registration), .integer(push.registeredAt.milliseconds), .text(push.proxy),
+        .text(push.deviceIdentifier), .text(push.entry), .integer(push.kind.storage.kind),
+        .integer(push.kind.storage.nid), .integer(now.milliseconds), .integer(dueAt.milliseconds),
+        .integer(expiresAt.milliseconds)))
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
+    var push = push
+    push.place = .init(id: id, attempts: 1, expiresAt: expiresAt)
+    return push
+  }
+}
+
+extension NextcloudPush {
+  fileprivate init(row: Row) throws {
+    self.init(
+      registration: try row.int64(1), registeredAt: try row.date(2), deviceIdentifier: try row.text(4),
+      proxy: try row.text(3), kind: Kind(storage: try row.int64(6), nid: try row.optionalInt64(7)),
+      entry: try row.text(5),
+      place: Place(
+        id: try row.int64(0), attempts: Int(try row.int64(8)), expiresAt: try row.date(9)))
+  }
+}
+
+extension NextcloudPush.Kind {
+  fileprivate var storage: (kind: Int64, nid: Int64?) {
+    switch self {
+    case .notification(let nid): (1, nid)
+    case .deletion: (2, nil)
+    case .deletionOfAll: (3, nil)
+    }
+  }
+
+  fileprivate init(storage kind: Int64, nid: Int64?) {
+    switch (kind, nid) {
+    case (1, let nid?): self = .notification(nid: nid)
+    case (3, _): self = .deletionOfAll
+    default: self = .deletion
+    }
+  }
+}

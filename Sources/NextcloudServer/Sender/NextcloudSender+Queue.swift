@@ -1,0 +1,118 @@
+internal import Delivery
+internal import Foundation
+internal import Logging
+internal import Synchronization
+internal import Wire
+
+extension NextcloudSender {
+  /// From the queue in one request.
+  private static let atOnce = 200
+  private static let interval = Duration.milliseconds(500)
+  private static let sweep: TimeInterval = 60
+
+  /// Brings what is queued to its proxies until the task is cancelled; what is under way is then given back.
+  /// Proxies do not wait for each other.
+  package func run() async {
+    var sweptAt = Date.distantPast
+    await withDiscardingTaskGroup { group in
+      while !Task.isCancelled {
+        do {
+          let now = dependencies.now()
+          if now.timeIntervalSince(sweptAt) >= Self.sweep {
+            try await removeWhatIsOver()
+            sweptAt = now
+          }
+          for proxy in try await dependencies.pushes.dueProxies()
+          where busy.withLock({ $0.insert(proxy).inserted }) {
+            group.addTask {
+              await self.work(for: proxy)
+              self.busy.withLock { _ = $0.remove(proxy) }
+            }
+          }
+        } catch {
+          logger.error("queued pushes cannot be worked on", metadata: ["error": "\(type(of: error))"])
+        }
+        // Nothing is due at once, so there is nobody to be woken by.
+        try? await Task.sleep(for: Self.interval)
+      }
+    }
+  }
+
+  private func removeWhatIsOver() async throws {
+    let count = try await dependencies.pushes.removeExpired()
+    if count > 0 { logger.warning("pushes given up: no proxy took them", metadata: ["count": "\(count)"]) }
+  }
+
+  /// Sends what is due for a proxy, as long as it takes any.
+  private func work(for proxy: String) async {
+    do {
+      while !Task.isCancelled {
+        let seconds = leaseEnd.timeIntervalSince(dependencies.now())
+        let batch = try await dependencies.pushes.lease(proxy: proxy, limit: Self.atOnce, for: seconds)
+        guard !batch.isEmpty else { return }
+        let answer = await proxies.post(batch.map(\.entry), to: proxy)
+        guard !Task.isCancelled else {
+          return try await dependencies.pushes.postpone(batch, until: dependencies.now())
+        }
+        _ = try await settle(batch, answer)
+        if case .unavailable = answer { return }
+      }
+    } catch {
+      // The lease runs out, and somebody tries again.
+      logger.error("queued pushes could not be sent", metadata: ["error": "\(type(of: error))"])
+    }
+  }
+
+  /// Does what an answer asks for (`Documentation/Protocols/Nextcloud.md` 6.5).
+  func settle(_ batch: [NextcloudPush], _ answer: ProxyAnswer) async throws -> NextcloudReceipt.Proxy {
+    var part = NextcloudReceipt.Proxy(url: batch.first?.proxy ?? "", status: answer.status)
+    switch answer {
+    case .taken(_, let unknown, let failed):
+      let lost = batch.filter { unknown.contains($0.deviceIdentifier) }
+      // A phone is forgotten once, however many pushes it was to get.
+      let phones = Dictionary(lost.map { ($0.registration, $0.registeredAt) }, uniquingKeysWith: max)
+      part.unknown = phones.count
+      part.failed = max(lost.count, min(batch.count, max(0, failed ?? batch.count)))
+      part.sent = batch.count - part.failed
+      let removed = try await dependencies.registrations.forget(phones.map { ($0.key, $0.value) })
+      if removed > 0 { log("phones removed: their proxy does not know them", part, count: removed) }
+      try await dependencies.pushes.finish(batch)
+    case .silent:
+      part.sent = batch.count
+      log("a proxy's answer makes no sense: is it an old one?", part, count: batch.count)
+      try await dependencies.pushes.finish(batch)
+    case .refused:
+      part.failed = batch.count
+      log("a proxy refuses pushes", part, count: batch.count)
+      try await dependencies.pushes.finish(batch)
+    case .unavailable:
+      let tries = batch.compactMap(\.place?.attempts).max() ?? 1
+      let next = RetrySchedule.outbox.next(
+        after: tries, now: dependencies.now(), notBefore: nil, random: .random(in: 0...1))
+      let kept = try await keep(batch, dueAt: next)
+      try await dependencies.pushes.postpone(batch, until: next)
+      part.queued = kept.count
+      part.failed = batch.count - kept.count
+      log("a proxy is away", part, count: batch.count)
+    }
+    return part
+  }
+
+  /// Those of these pushes that are kept from now on.
+  func keep(_ batch: [NextcloudPush], dueAt: Date) async throws -> [NextcloudPush] {
+    batch.filter { $0.place != nil }
+      + (try await dependencies.pushes.keep(
+        batch.filter { $0.place == nil }, dueAt: dueAt,
+        expiresAt: dependencies.now() + configuration.maximumAge))
+  }
+
+  private func log(_ text: String, _ part: NextcloudReceipt.Proxy, count: Int) {
+    // The host alone: what else a phone has put into the URL may be a secret.
+    logger.warning(
+      "\(text)",
+      metadata: [
+        "proxy": "\(URL(string: part.url)?.host() ?? "")", "count": "\(count)",
+        "status": "\(part.status.map(String.init) ?? "none")",
+      ])
+  }
+}

@@ -1,0 +1,58 @@
+internal import AsyncHTTPClient
+internal import Foundation
+internal import NIOCore
+internal import NIOHTTP1
+internal import Wire
+
+/// Posts pushes to proxies as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1).
+struct ProxyClient: Sendable {
+  /// Larger answers are not read.
+  private static let maximumBytes = 1 << 20
+
+  private let client: OutgoingClient
+  private let configuration: NextcloudSender.Configuration
+
+  init(client: OutgoingClient, configuration: NextcloudSender.Configuration) {
+    self.client = client
+    self.configuration = configuration
+  }
+
+  /// Posts entries in one request.
+  func post(_ entries: [String], to proxy: String) async -> ProxyAnswer {
+    var request = HTTPClientRequest(url: "\(proxy)/notifications")
+    request.method = .POST
+    request.headers = [
+      "Content-Type": "application/x-www-form-urlencoded",
+      "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServer.version)",
+    ]
+    if let key = configuration.subscriptionKey, !key.isEmpty,
+      proxy == NextcloudRegistration.trimmed(configuration.subscriptionServer)
+    {
+      request.headers.add(name: "X-Nextcloud-Subscription-Key", value: key)
+    }
+    request.body = .bytes(ByteBuffer(bytes: Self.form(entries)))
+    do {
+      let answer = try await client.execute(
+        request, isTrusted: isTrusted(proxy), limit: Self.maximumBytes, timeout: configuration.timeout)
+      return ProxyAnswer(status: answer.status, body: answer.body)
+    } catch OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost {
+      return .refused(status: nil)
+    } catch is NIOTooManyBytesError {
+      // It has the entries, whatever else it wants to say.
+      return .refused(status: nil)
+    } catch {
+      return .unavailable(status: nil)
+    }
+  }
+
+  /// `notifications[0]=...&notifications[1]=...`, as PHP's `http_build_query` writes it: what that leaves as
+  /// it is and this does not (`-`, `_`, `.`) is in no entry.
+  static func form(_ entries: [String]) -> [UInt8] {
+    Form.encode(entries.enumerated().map { ("notifications[\($0)]", $1) })
+  }
+
+  /// Whether the operator has named the proxy, or lets phones name any.
+  private func isTrusted(_ proxy: String) -> Bool {
+    configuration.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(configuration.defaultProxy())
+  }
+}
