@@ -1,32 +1,32 @@
-package import Foundation
+internal import Foundation
 internal import Registrations
 internal import SQL
-package import Sealing
+internal import Sealing
 
 /// A device's token on its way to the bouncer.
-package struct RegistrationJob: Sendable {
+struct RegistrationJob: Sendable {
   /// The device.
-  package let device: Int64
+  let device: Int64
   /// The row of its user.
-  package let user: Int64
+  let user: Int64
   /// The realm it is registered with.
-  package let realm: UUID
+  let realm: UUID
   /// The token that the client named.
-  package let tokenID: TokenID
+  let tokenID: TokenID
   /// The bouncer's public key, as the client spelled it.
-  package let bouncerPublicKey: String
+  let bouncerPublicKey: String
   /// What is sealed to it, in base64.
-  package let sealed: String
+  let sealed: String
   /// When the client asked.
-  package let requestedAt: Date
+  let requestedAt: Date
   /// How often it was tried, this time included.
-  package let attempts: Int
+  let attempts: Int
 }
 
 extension Devices {
   /// Takes registrations that are due, the longest due first, under a lease: whoever finds one due again
   /// after `seconds` may take it over.
-  package func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [RegistrationJob] {
+  func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [RegistrationJob] {
     let now = now()
     let statement = Statement(
       """
@@ -66,7 +66,7 @@ extension Devices {
 
   /// The bouncer has accepted: from now on the token gets notifications. Where the device is gone or wants
   /// another token by now, this one goes again. The token of its old app has served.
-  package func finish(_ job: RegistrationJob) async throws {
+  func finish(_ job: RegistrationJob) async throws {
     try await end(job) { [legacyTokens] device, connection in
       let fields = device.accepted(job.tokenID)
       if !fields.isEmpty { try legacyTokens.supersede(by: job.tokenID, user: job.user, on: connection) }
@@ -75,12 +75,12 @@ extension Devices {
   }
 
   /// The bouncer will never accept.
-  package func finish(_ job: RegistrationJob, with error: Device.RegistrationError) async throws {
+  func finish(_ job: RegistrationJob, with error: Device.RegistrationError) async throws {
     try await end(job) { device, _ in device.refused(job.tokenID, error) }
   }
 
   /// Tries again at this time. One that another sender has taken over meanwhile is that one's.
-  package func postpone(_ job: RegistrationJob, until date: Date) async throws {
+  func postpone(_ job: RegistrationJob, until date: Date) async throws {
     _ = try await database.execute(
       Statement(
         "UPDATE device_registrations SET due_at = $3 WHERE device_id = $1 AND attempts = $2",

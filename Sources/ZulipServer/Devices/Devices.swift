@@ -9,7 +9,7 @@ package import Sealing
 /// tells those who wait for events afterwards.
 package final class Devices: Sendable {
   /// How many devices a user may have.
-  package static let maximumPerUser = 500
+  static let maximumPerUser = 500
 
   let database: any Database
   let storageKey: StorageKey
@@ -66,7 +66,7 @@ package final class Devices: Sendable {
   }
 
   /// Removes a device with everything about it.
-  package func remove(_ id: Int64, user: Int64) async throws {
+  func remove(_ id: Int64, user: Int64) async throws {
     let now = now().milliseconds
     try await database.write { [self] connection in
       guard try connection.lock(user: user), let device = try device(id, user: user, on: connection)
@@ -112,7 +112,7 @@ package final class Devices: Sendable {
   }
 
   /// A user's devices as they are, and the number of the newest event that has led there.
-  package func snapshot(user: Int64) async throws -> (devices: [Device], lastEvent: Int64) {
+  func snapshot(user: Int64) async throws -> (devices: [Device], lastEvent: Int64) {
     try await database.read { connection in
       let last = try connection.query(
         Statement("SELECT last_event FROM users WHERE id = $1", .integer(user))
@@ -122,7 +122,7 @@ package final class Devices: Sendable {
   }
 
   /// A user's devices that get notifications: one query, each with the key and the token of one moment.
-  package func active(user: Int64) async throws -> [Device] {
+  func active(user: Int64) async throws -> [Device] {
     try await database.read { try self.active(user: user, on: $0) }
   }
 
@@ -137,7 +137,7 @@ package final class Devices: Sendable {
   ///
   /// - Returns: whether there is one.
   /// - Throws: ``DeviceError``, or the database's own error.
-  package func register(_ registration: DeviceRegistration, device id: Int64, user: Int64) async throws
+  func register(_ registration: DeviceRegistration, device id: Int64, user: Int64) async throws
     -> Bool
   {
     let now = now()
@@ -165,7 +165,7 @@ package final class Devices: Sendable {
   }
 
   /// Forgets tokens that the bouncer no longer knows.
-  package func lose(_ tokens: [TokenID], user: Int64) async throws {
+  func lose(_ tokens: [TokenID], user: Int64) async throws {
     guard !tokens.isEmpty else { return }
     let now = now().milliseconds
     let hasChanged = try await database.write { connection in

@@ -1,7 +1,7 @@
 /// Something that happened to a device, for its user's clients.
-package struct DeviceEvent: Sendable, Hashable {
+struct DeviceEvent: Sendable, Hashable {
   /// What happened.
-  package enum Operation: Sendable, Hashable {
+  enum Operation: Sendable, Hashable {
     /// It is new.
     case added
     /// It is gone.
@@ -11,9 +11,9 @@ package struct DeviceEvent: Sendable, Hashable {
   }
 
   /// Its place among the user's events, from 1.
-  package let number: Int64
+  let number: Int64
   /// The device's id.
-  package let device: Int64
+  let device: Int64
   /// What happened.
-  package let operation: Operation
+  let operation: Operation
 }

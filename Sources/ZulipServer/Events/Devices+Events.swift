@@ -36,7 +36,7 @@ extension Devices {
   /// Opens a queue of events for one of a user's clients: its id, and all there is at this moment.
   ///
   /// - Parameter followsDevices: whether the client wants to hear of its user's devices.
-  package func openQueue(user: Int64, followsDevices: Bool) async throws -> (
+  func openQueue(user: Int64, followsDevices: Bool) async throws -> (
     id: String, devices: [Device], lastEvent: Int64
   ) {
     let id = UUID().canonical
@@ -59,7 +59,7 @@ extension Devices {
   }
 
   /// Closes a queue; false if the user has no such queue.
-  package func closeQueue(_ id: String, user: Int64) async throws -> Bool {
+  func closeQueue(_ id: String, user: Int64) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM event_queues WHERE id = $1 AND user_id = $2", .text(id), .integer(user))
     let isClosed = try await database.write { try $0.run(statement) } > 0
@@ -68,7 +68,7 @@ extension Devices {
   }
 
   /// A user's events after a number, in order; nil if there is no such queue (any more).
-  package func events(queue id: String, user: Int64, after number: Int64) async throws -> [DeviceEvent]? {
+  func events(queue id: String, user: Int64, after number: Int64) async throws -> [DeviceEvent]? {
     let now = now()
     let found = try await database.read { connection -> (seenAt: Date, rows: [Row])? in
       guard
@@ -104,7 +104,7 @@ extension Devices {
   }
 
   /// The number of the newest event of each of these users; none for one that is gone.
-  package func lastEvents(of users: [Int64]) async throws -> [Int64: Int64] {
+  func lastEvents(of users: [Int64]) async throws -> [Int64: Int64] {
     let lists = stride(from: 0, to: users.count, by: 16_384).map {
       Array(users[$0..<min($0 + 16_384, users.count)])
     }

@@ -1,23 +1,23 @@
-package import Foundation
-package import Registrations
-package import Sealing
+internal import Foundation
+internal import Registrations
+internal import Sealing
 
 /// A token of a user's old app, as the built-in chat-server side keeps it.
-package struct LegacyToken: Sendable, Hashable {
+struct LegacyToken: Sendable, Hashable {
   /// The token, as it was first spelled.
-  package let token: PushToken
+  let token: PushToken
   /// The app's bundle id; there for APNs.
-  package let iosAppID: String?
+  let iosAppID: String?
 
   /// A token with its app.
-  package init(_ token: PushToken, iosAppID: String?) {
+  init(_ token: PushToken, iosAppID: String?) {
     self.token = token
     self.iosAppID = iosAppID
   }
 
   /// Whether a client that names this id means the same device: clients spell an APNs token in either
   /// case, and the id is one of the spelling (`Documentation/Protocols/Zulip.md` 8.2).
-  package func isMeant(by id: TokenID) -> Bool {
+  func isMeant(by id: TokenID) -> Bool {
     let text = token.text
     let spellings = token.kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]
     return spellings.contains { TokenID(token: $0) == id }
@@ -25,15 +25,15 @@ package struct LegacyToken: Sendable, Hashable {
 }
 
 /// What the bouncer has yet to be told: that a token, or that all tokens of a user, are no longer used.
-package struct Unregistration: Sendable {
+struct Unregistration: Sendable {
   /// Its row.
-  package let id: Int64
+  let id: Int64
   /// The user's realm.
-  package let realm: UUID
+  let realm: UUID
   /// The user.
-  package let user: LegacyUser
+  let user: LegacyUser
   /// The token; nil stands for all of the user's.
-  package let token: PushToken?
+  let token: PushToken?
   /// How often it was tried, this time included.
-  package let attempts: Int
+  let attempts: Int
 }

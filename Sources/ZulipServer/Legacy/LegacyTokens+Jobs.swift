@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 internal import Registrations
 internal import SQL
 internal import Sealing
@@ -6,7 +6,7 @@ internal import Sealing
 extension LegacyTokens {
   /// Takes what the bouncer has yet to be told, the longest due first, under a lease: whoever finds one due
   /// again after `seconds` may take it over. One whose token does not open stays: without a token it would mean all.
-  package func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
+  func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [Unregistration] {
     let now = now()
     let statement = Statement(
       """
@@ -34,7 +34,7 @@ extension LegacyTokens {
 
   /// The tokens that the user has here again, of those that the bouncer was to forget: an app has signed in
   /// anew meanwhile, and the bouncer may have heard of it in either order.
-  package func returned(after job: Unregistration) async throws -> [LegacyToken] {
+  func returned(after job: Unregistration) async throws -> [LegacyToken] {
     guard let uuid = job.user.uuid?.canonical else { return [] }
     let tokens = try await database.read { connection in
       let user = try connection.query(
@@ -49,13 +49,13 @@ extension LegacyTokens {
   }
 
   /// The bouncer knows. One that another sender has taken over meanwhile is done all the same.
-  package func finish(_ job: Unregistration) async throws {
+  func finish(_ job: Unregistration) async throws {
     _ = try await database.execute(
       Statement("DELETE FROM legacy_unregistrations WHERE id = $1", .integer(job.id)))
   }
 
   /// Tries again at this time; `failure` says why it was not to be had now.
-  package func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
+  func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
     _ = try await database.execute(
       Statement(
         "UPDATE legacy_unregistrations SET due_at = $3, failure = $4 WHERE id = $1 AND attempts = $2",

@@ -1,8 +1,8 @@
-package import Accounts
+internal import Accounts
 internal import Foundation
 internal import Registrations
 internal import SQL
-package import Sealing
+internal import Sealing
 
 /// The tokens of users' old apps, and what the bouncer has yet to be told of them.
 ///
@@ -10,19 +10,19 @@ package import Sealing
 /// is left behind at the bouncer, whatever happens (`Documentation/Decisions` 0009).
 package struct LegacyTokens: Sendable {
   /// How many tokens a user may have.
-  package static let maximumPerUser = 500
+  static let maximumPerUser = 500
 
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
 
   /// The user has as many tokens as it may have.
-  package struct TooMany: Error, Hashable {}
+  struct TooMany: Error, Hashable {}
 
   /// Adds a token; one that the user has stays as it is. It is no longer one that the bouncer should forget.
   ///
   /// - Parameter user: the user's row.
-  package func add(_ added: LegacyToken, user: User) async throws {
+  func add(_ added: LegacyToken, user: User) async throws {
     let hash = Value.integer(storageKey.tokenHash(of: added.token))
     let kind = Value.integer(added.token.kind.storage)
     let sealed = Value.bytes(
@@ -51,7 +51,7 @@ package struct LegacyTokens: Sendable {
   /// Removes a token in every spelling, here and, in its time, at the bouncer, if the user has it.
   ///
   /// - Returns: whether the user had it.
-  package func remove(_ token: PushToken, user: User) async throws -> Bool {
+  func remove(_ token: PushToken, user: User) async throws -> Bool {
     try await database.write { connection in
       let removed = try delete(token, user: user.id, on: connection)
       if removed { try unregister(token, of: user.id, on: connection) }
@@ -60,7 +60,7 @@ package struct LegacyTokens: Sendable {
   }
 
   /// Forgets tokens that the bouncer does not have.
-  package func forget(_ tokens: [PushToken], user: Int64) async throws {
+  func forget(_ tokens: [PushToken], user: Int64) async throws {
     guard !tokens.isEmpty else { return }
     try await database.write { connection in
       for token in tokens { _ = try delete(token, user: user, on: connection) }
@@ -68,13 +68,13 @@ package struct LegacyTokens: Sendable {
   }
 
   /// A user's tokens, the oldest first; without those that do not open.
-  package func tokens(of user: Int64) async throws -> [LegacyToken] {
+  func tokens(of user: Int64) async throws -> [LegacyToken] {
     try await database.read { try tokens(of: user, on: $0) }
   }
 
   /// Who gets a notification, out of one moment: each device once. Tokens of old apps that a device of the
   /// user has moved on with are no longer among them, and are removed.
-  package func recipients(
+  func recipients(
     _ user: Int64, devices: Devices
   ) async throws -> (tokens: [LegacyToken], devices: [Device]) {
     let (tokens, active) = try await database.read { connection in
