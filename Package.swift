@@ -129,6 +129,7 @@ let package = Package(
         "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
         "ServiceLifecycle", "UnixSignals", "Yams",
       ]),
+    module("ZulipMigration", ["Migrations", "Operations", "Registrations", "Sealing", "SQL", "Wire"]),
 
     // Layer 6: the one place where the parts are put together.
     module(
@@ -160,7 +161,7 @@ let package = Package(
       "push-bouncer",
       [
         "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Providers", "ProviderSimulator",
-        "Registrations", "Sealing", "Server", "SQL", "Wire", "ZulipServer",
+        "Registrations", "Sealing", "Server", "SQL", "Wire", "ZulipMigration", "ZulipServer",
         "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
         "NIOSSL", "ServiceLifecycle", "UnixSignals",
       ]),
@@ -238,7 +239,11 @@ let package = Package(
         "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "Wire",
         "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging",
         "Metrics",
-      ], embed: ["ZulipMigration/zulip.sql"]),
+      ]),
+    tests(
+      "ZulipMigrationTests",
+      ["Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "ZulipMigration"],
+      embed: ["zulip.sql"]),
     tests(
       "ProviderSimulatorTests",
       [

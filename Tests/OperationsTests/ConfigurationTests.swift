@@ -1,6 +1,7 @@
 import Foundation
 import Registrations
 import SQL
+import TestSupport
 import Testing
 import Wire
 

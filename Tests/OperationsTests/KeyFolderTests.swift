@@ -3,6 +3,7 @@ import Foundation
 import Providers
 import Sealing
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Operations

@@ -4,6 +4,7 @@ import SQL
 import Sealing
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import Operations

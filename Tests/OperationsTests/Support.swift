@@ -5,6 +5,7 @@ import Logging
 import Operations
 import Sealing
 import Synchronization
+import TestSupport
 import Testing
 
 /// A key folder made for a test.

@@ -72,7 +72,7 @@ package struct DatabaseCopy: Sendable {
   }
 
   /// Copies some tables only, into an empty target.
-  func copy(_ names: Set<String>) async throws {
+  package func copy(_ names: Set<String>) async throws {
     for table in try await tables() where names.contains(table.name) { _ = try await copy(table) { _, _ in } }
   }
 

@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 internal import Sealing
 
 /// Files that nobody but the service's user may read.
@@ -86,14 +86,14 @@ enum PrivateFile {
 }
 
 /// What a file's entry says of it, links followed: a secret that a container mounts is a link.
-struct FileAttributes: Sendable, Hashable {
+package struct FileAttributes: Sendable, Hashable {
   let number: Int
-  let size: Int
-  let modified: Date
+  package let size: Int
+  package let modified: Date
   let permissions: Int
 
   /// nil if there is no regular file.
-  init?(of url: URL) {
+  package init?(of url: URL) {
     let path = url.resolvingSymlinksInPath().path
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
       attributes[.type] as? FileAttributeType == .typeRegular,

@@ -1,9 +1,9 @@
 internal import Foundation
 internal import SQL
-internal import Sealing
+package import Sealing
 
 extension Analytics {
-  static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
+  package static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
 
   /// What is written down of a realm's life here, under Zulip's numbers.
   private enum RealmEvent: Int64 {

@@ -79,7 +79,7 @@ package final class E2EERegistrations: Sendable {
       iosAppID: try row.optionalText(4), registeredAt: try row.date(5))
   }
 
-  static func place(realm: Int64, _ token: TokenID) -> SealedPlace {
+  package static func place(realm: Int64, _ token: TokenID) -> SealedPlace {
     SealedColumn.e2eeToken.place(.integer(realm), .integer(token.storage))
   }
 

@@ -137,7 +137,7 @@ package struct LegacyRegistrations: Sendable {
 }
 
 extension LegacyRegistrations {
-  static func place(server: Int64, user: Value, uuid: Value) -> SealedPlace {
+  package static func place(server: Int64, user: Value, uuid: Value) -> SealedPlace {
     SealedColumn.legacyToken.place(.integer(server), user, uuid)
   }
 

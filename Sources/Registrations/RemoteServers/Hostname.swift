@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 
 /// The name under which a chat server is reached: `host` or `host:port`. A host is a name with a dot, `localhost`,
 /// or an IP address.
@@ -112,7 +112,7 @@ extension Hostname {
 
   /// A name below `.invalid`, which nobody can ever have (RFC 6761), for a server whose own is another's; with its
   /// own in it, for people.
-  static func substitute(for text: String, server: UUID) -> String {
+  package static func substitute(for text: String, server: UUID) -> String {
     let name = "\(server.canonical).invalid"
     guard let own = try? Self(text), let both = try? Self("\(own.host).\(name)") else { return name }
     return both.text

@@ -11,7 +11,7 @@ package struct RemoteServers: Sendable {
   /// Characters in a key (`zulip_org_key`).
   package static let keyLength = 64
 
-  static let keyPurpose = StorageKey.Purpose("remote_servers.key")
+  package static let keyPurpose = StorageKey.Purpose("remote_servers.key")
 
   let database: any Database
   let storageKey: StorageKey

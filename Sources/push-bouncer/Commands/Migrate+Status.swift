@@ -3,6 +3,7 @@ import Foundation
 import Operations
 import Server
 import Wire
+import ZulipMigration
 
 extension Migrate {
   struct Status: AsyncParsableCommand {

@@ -8,6 +8,7 @@ import Sealing
 import Server
 import Synchronization
 import UnixSignals
+import ZulipMigration
 
 /// `migrate ...`: from an existing bouncer, and from legacy to E2EE registrations.
 struct Migrate: AsyncParsableCommand {

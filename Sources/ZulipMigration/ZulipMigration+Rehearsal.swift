@@ -1,5 +1,6 @@
 package import Foundation
 internal import Migrations
+internal import Operations
 package import SQL
 package import Sealing
 

@@ -1,10 +1,11 @@
-package import Foundation
-package import SQL
-package import Sealing
+internal import Foundation
+internal import Registrations
+internal import SQL
+internal import Sealing
 
 extension RegistrationImport {
   /// Whose legacy registration it is: old servers name their users by number, newer ones by UUID.
-  package enum User: Sendable, Hashable {
+  enum User: Sendable, Hashable {
     /// By its number at the server.
     case id(Int64)
     /// By its UUID.
@@ -20,7 +21,7 @@ extension RegistrationImport {
   }
 
   /// A legacy registration ready to be stored, its token sealed.
-  package struct SealedLegacy: Sendable {
+  struct SealedLegacy: Sendable {
     fileprivate let key: LegacyKey
     fileprivate var realm: Int64?
     fileprivate let token: [UInt8]
@@ -32,7 +33,7 @@ extension RegistrationImport {
   ///
   /// - Parameter registeredAt: nil if it is not known. A time that is not over yet is taken for the last
   ///   moment before the import: else no answer of a provider would ever be newer.
-  package func seal(
+  func seal(
     _ token: PushToken, iosAppID: String?, server: Int64, realm: Int64?, user: User, registeredAt: Date?
   ) -> SealedLegacy {
     let latest = startedAt.milliseconds - 1
@@ -50,7 +51,7 @@ extension RegistrationImport {
   /// first stays, with the latest time.
   ///
   /// - Parameter rows: as many as a statement can have arguments.
-  package func store(_ rows: [SealedLegacy], on connection: any Connection) throws -> Outcome {
+  func store(_ rows: [SealedLegacy], on connection: any Connection) throws -> Outcome {
     var outcome = Outcome()
     let hashes = rows.map { Value.integer($0.key.tokenHash) }
     let encrypted = try connection.encryptedDevices(hashes)
@@ -102,7 +103,7 @@ extension RegistrationImport {
   /// notification, which names both (`Documentation/Protocols/Zulip.md` 7.5).
   ///
   /// - Returns: how many were removed.
-  package func foldUserIDs(in ids: ClosedRange<Int64>, on connection: any Connection) throws -> Int {
+  func foldUserIDs(in ids: ClosedRange<Int64>, on connection: any Connection) throws -> Int {
     try connection.run(
       Statement(
         """

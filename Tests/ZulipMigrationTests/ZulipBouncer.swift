@@ -5,7 +5,7 @@ import Sealing
 import TestDatabase
 import Testing
 
-@testable import Operations
+@testable import ZulipMigration
 
 extension Trait where Self == ConditionTrait {
   /// Skips what needs a PostgreSQL server where there is none.

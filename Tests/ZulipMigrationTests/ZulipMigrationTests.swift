@@ -4,9 +4,10 @@ import SQL
 import Sealing
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
-@testable import Operations
+@testable import ZulipMigration
 
 @Suite(.needsPostgreSQL) struct ZulipMigrationTests {
   @Test(arguments: DatabaseEngine.available) func `Every row becomes what it should`(

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import Registrations
 internal import Sealing
 
 extension MigrationWork {

@@ -1,10 +1,11 @@
-package import Foundation
-package import SQL
-package import Sealing
+internal import Foundation
+internal import Registrations
+internal import SQL
+internal import Sealing
 
 extension RegistrationImport {
   /// An E2EE registration ready to be stored, its token sealed.
-  package struct SealedE2EE: Sendable {
+  struct SealedE2EE: Sendable {
     let realm: Int64
     let tokenID: Int64
     let kind: Int64
@@ -17,7 +18,7 @@ extension RegistrationImport {
   }
 
   /// Seals a registration with a realm, by its row. Takes microseconds, so it is not for a transaction.
-  package func seal(_ token: PushToken, iosAppID: String?, realm: Int64, expiredAt: Date?) -> SealedE2EE {
+  func seal(_ token: PushToken, iosAppID: String?, realm: Int64, expiredAt: Date?) -> SealedE2EE {
     SealedE2EE(
       realm: realm, tokenID: token.id.storage, kind: token.kind.storage,
       token: storageKey.seal(token.text, at: E2EERegistrations.place(realm: realm, token.id)),
@@ -27,7 +28,7 @@ extension RegistrationImport {
   /// Takes registrations in. Where several are of one token and realm, the live one counts.
   ///
   /// - Parameter rows: as many as a statement can have arguments.
-  package func store(_ rows: [SealedE2EE], on connection: any Connection) throws -> Outcome {
+  func store(_ rows: [SealedE2EE], on connection: any Connection) throws -> Outcome {
     var outcome = Outcome()
     let present = try connection.registrations(withHashesOf: rows)
     var fresh: [SealedE2EE] = []

@@ -1,4 +1,3 @@
-internal import Registrations
 internal import SQL
 
 /// One start of a migration: the tables one after the other.

@@ -1,35 +1,36 @@
-package import Foundation
-package import SQL
+internal import Foundation
+internal import Registrations
+internal import SQL
 internal import Sealing
 
 extension RegistrationImport {
   /// A chat server as another bouncer knows it.
-  package struct Server: Sendable {
+  struct Server: Sendable {
     /// Its id at the bouncers, which it keeps.
-    package var uuid: UUID
+    var uuid: UUID
     /// Its key, which it keeps too.
-    package var key: String
+    var key: String
     /// Its hostname.
-    package var hostname: String
+    var hostname: String
     /// Whether another server has the hostname, which must not be asked for.
-    package var isHostnameTaken: Bool
+    var isHostnameTaken: Bool
     /// Whom to write to.
-    package var contactEmail: String
+    var contactEmail: String
     /// When it was switched off, if it was.
-    package var deactivatedAt: Date?
+    var deactivatedAt: Date?
     /// Its latest call.
-    package var lastRequestAt: Date?
+    var lastRequestAt: Date?
     /// Its version.
-    package var version: String?
+    var version: String?
     /// The commit its version is based on.
-    package var mergeBase: String?
+    var mergeBase: String?
     /// Its API feature level.
-    package var apiFeatureLevel: Int64?
+    var apiFeatureLevel: Int64?
     /// When it last uploaded its audit log.
-    package var lastAuditLogUpdateAt: Date?
+    var lastAuditLogUpdateAt: Date?
 
     /// A server by its parts.
-    package init(
+    init(
       uuid: UUID, key: String, hostname: String, isHostnameTaken: Bool, contactEmail: String,
       deactivatedAt: Date? = nil, lastRequestAt: Date? = nil, version: String? = nil,
       mergeBase: String? = nil,
@@ -50,20 +51,20 @@ extension RegistrationImport {
   }
 
   /// What a server is here.
-  package struct StoredServer: Sendable, Hashable {
+  struct StoredServer: Sendable, Hashable {
     /// Its row.
-    package let id: Int64
+    let id: Int64
     /// Whether it is here only now.
-    package let isNew: Bool
+    let isNew: Bool
     /// Whether it got another hostname than its own, which another server has.
-    package let isRenamed: Bool
+    let isRenamed: Bool
   }
 
   /// Takes a server in, unless it is here: then it keeps the key and whatever else it has here.
   ///
   /// A server whose hostname is another's comes in under one that can be nobody's, for its devices would
   /// not be reached without it. It keeps id and key, and gets its name by registering with a free one.
-  package func store(_ server: Server, on connection: any Connection) throws -> StoredServer {
+  func store(_ server: Server, on connection: any Connection) throws -> StoredServer {
     let known = try connection.query(
       Statement("SELECT id FROM remote_servers WHERE uuid = $1", .text(server.uuid.canonical)))
     if let id = try known.first?.int64(0) { return StoredServer(id: id, isNew: false, isRenamed: false) }

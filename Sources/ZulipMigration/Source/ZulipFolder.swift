@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Operations
 
 /// A folder of CSV files named after the tables.
 struct ZulipFolder: ZulipOrigin {

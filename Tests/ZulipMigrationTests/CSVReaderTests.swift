@@ -1,7 +1,8 @@
 import Foundation
+import TestSupport
 import Testing
 
-@testable import Operations
+@testable import ZulipMigration
 
 @Suite struct CSVReaderTests {
   /// The records of a file, or why it has none.

@@ -1,37 +1,38 @@
-package import Foundation
-package import SQL
+internal import Foundation
+internal import Registrations
+internal import SQL
 internal import Sealing
 
 extension RegistrationImport {
   /// A realm as another bouncer knows it.
-  package struct Realm: Sendable {
+  struct Realm: Sendable {
     /// The row of its server here.
-    package var server: Int64
+    var server: Int64
     /// Its id everywhere.
-    package var uuid: UUID
+    var uuid: UUID
     /// The secret that proves that it is its own.
-    package var ownerSecret: String
+    var ownerSecret: String
     /// Its host.
-    package var host: String
+    var host: String
     /// Its name.
-    package var name: String
+    var name: String
     /// Zulip's number for the kind of organisation.
-    package var orgType: Int64
+    var orgType: Int64
     /// When it was made.
-    package var dateCreated: Date
+    var dateCreated: Date
     /// Whether its server has deactivated it.
-    package var isDeactivated: Bool
+    var isDeactivated: Bool
     /// Whether it is missing from its server's latest list.
-    package var isLocallyDeleted: Bool
+    var isLocallyDeleted: Bool
     /// Whether it is the realm of Zulip's own bots.
-    package var isSystemBotRealm: Bool
+    var isSystemBotRealm: Bool
     /// How its users sign in: a JSON object of flags, compact, sorted by name.
-    package var authenticationMethods: String
+    var authenticationMethods: String
     /// The latest call about it.
-    package var lastRequestAt: Date?
+    var lastRequestAt: Date?
 
     /// A realm by its parts.
-    package init(
+    init(
       server: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64,
       dateCreated: Date, isDeactivated: Bool, isLocallyDeleted: Bool, isSystemBotRealm: Bool,
       authenticationMethods: String, lastRequestAt: Date? = nil
@@ -52,7 +53,7 @@ extension RegistrationImport {
   }
 
   /// What a realm is here.
-  package enum StoredRealm: Sendable, Hashable {
+  enum StoredRealm: Sendable, Hashable {
     /// Here only now.
     case imported(Int64)
     /// Here before; left as it was.
@@ -64,7 +65,7 @@ extension RegistrationImport {
   /// Takes a realm in, unless it is here.
   ///
   /// Its id at its server is not known to another bouncer: the server tells it with its next upload.
-  package func store(_ realm: Realm, on connection: any Connection) throws -> StoredRealm {
+  func store(_ realm: Realm, on connection: any Connection) throws -> StoredRealm {
     let known = try connection.query(
       Statement("SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(realm.uuid.canonical)))
     if let known = known.first {

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import Registrations
 
 /// A row as PostgreSQL spells it as text, from a database or a file: the values of
 /// ``ZulipTable/columns`` by their places, nil for NULL and for columns that are not there.
