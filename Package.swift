@@ -38,16 +38,16 @@ func dependencies(_ names: [String]) -> [Target.Dependency] {
   }
 }
 
-func module(_ name: String, _ needs: [String], path: String? = nil, embed: [String] = []) -> Target {
+func module(_ name: String, _ needs: String..., path: String? = nil, embed: [String] = []) -> Target {
   .target(
     name: name, dependencies: dependencies(needs), path: path, resources: embed.map { .embedInCode($0) })
 }
 
-func program(_ name: String, _ needs: [String], path: String? = nil) -> Target {
+func program(_ name: String, _ needs: String..., path: String? = nil) -> Target {
   .executableTarget(name: name, dependencies: dependencies(needs), path: path)
 }
 
-func tests(_ name: String, _ needs: [String], embed: [String] = []) -> Target {
+func tests(_ name: String, _ needs: String..., embed: [String] = []) -> Target {
   .testTarget(name: name, dependencies: dependencies(needs), resources: embed.map { .embedInCode($0) })
 }
 
@@ -63,215 +63,130 @@ let package = Package(
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
 
     // Layer 1: know nothing of the domain and nothing of each other.
-    module("Sealing", ["CSodium", "Crypto", "CryptoExtras"]),
-    module("SQL", ["CPostgreSQL", "Crypto", "GRDB", "GRDBSQLite"]),
-    module("Migrations", ["SQL"], path: "Migrations", embed: ["0001_schema.sql"]),
+    module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
+    module("SQL", "CPostgreSQL", "Crypto", "GRDB", "GRDBSQLite"),
+    module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
     module(
-      "Providers",
-      [
-        "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore", "NIOFoundationCompat", "NIOHPACK",
-        "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS",
-      ]),
+      "Providers", "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore", "NIOFoundationCompat",
+      "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "Wire",
-      [
-        "SQL",
-        "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
-      ]),
+      "Wire", "SQL", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOHTTP1", "NIOPosix"),
 
     // Layer 2: the domain.
-    module("Registrations", ["Sealing", "SQL"]),
-    module("Accounts", ["Registrations", "Sealing", "SQL"]),
+    module("Registrations", "Sealing", "SQL"),
+    module("Accounts", "Registrations", "Sealing", "SQL"),
 
     // Layer 3: what becomes of a notification.
     module(
-      "Delivery",
-      [
-        "Providers", "Registrations", "Sealing", "SQL",
-        "Logging", "Metrics", "NIOCore", "NIOFoundationCompat",
-      ]),
+      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Logging", "Metrics", "NIOCore",
+      "NIOFoundationCompat"),
 
     // Layer 4: one wire each.
     module(
-      "ZulipBouncer",
-      [
-        "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire",
-        "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
-        "NIOPosix", "NIOSSL",
-      ]),
+      "ZulipBouncer", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire", "AsyncHTTPClient",
+      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer",
-      [
-        "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire",
-        "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
-        "NIOHTTP1",
-      ]),
+      "ZulipServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire", "AsyncHTTPClient",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
     module(
-      "NextcloudProxy",
-      [
-        "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire",
-        "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1",
-      ]),
+      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire", "Crypto",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer",
-      [
-        "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire",
-        "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1",
-      ]),
-    module(
-      "Backend", ["Accounts", "Registrations", "SQL", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"]),
+      "NextcloudServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire", "AsyncHTTPClient",
+      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+    module("Backend", "Accounts", "Registrations", "SQL", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"),
 
     // Layer 5: what the operator has.
     module(
-      "Operations",
-      [
-        "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Wire",
-        "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
-        "ServiceLifecycle", "UnixSignals", "Yams",
-      ]),
-    module("ZulipMigration", ["Migrations", "Operations", "Registrations", "Sealing", "SQL", "Wire"]),
+      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+      "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
+      "ServiceLifecycle", "UnixSignals", "Yams"),
+    module("ZulipMigration", "Migrations", "Operations", "Registrations", "Sealing", "SQL", "Wire"),
 
     // Layer 6: the one place where the parts are put together.
     module(
-      "Server",
-      [
-        "Accounts", "Backend", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
-        "Providers", "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
-        "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
-        "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals",
-      ]),
+      "Server", "Accounts", "Backend", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer",
+      "Operations", "Providers", "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
-      "ProviderSimulator",
-      [
-        "Crypto", "CryptoExtras", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOHTTP2",
-        "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509",
-      ]),
+      "ProviderSimulator", "Crypto", "CryptoExtras", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1",
+      "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
-      "Demo",
-      [
-        "Operations", "ProviderSimulator", "Sealing", "Server", "Wire",
-        "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle",
-        "UnixSignals",
-      ]),
+      "Demo", "Operations", "ProviderSimulator", "Sealing", "Server", "Wire", "AsyncHTTPClient", "Crypto",
+      "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Layer 7: commands.
     program(
-      "push-bouncer",
-      [
-        "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Providers", "ProviderSimulator",
-        "Registrations", "Sealing", "Server", "SQL", "Wire", "ZulipMigration", "ZulipServer",
-        "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
-        "NIOSSL", "ServiceLifecycle", "UnixSignals",
-      ]),
+      "push-bouncer", "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Providers",
+      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Wire", "ZulipMigration",
+      "ZulipServer", "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1",
+      "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Tests, what they share, and benchmarks.
-    module("TestDatabase", ["Migrations", "SQL"], path: "Tests/Support/TestDatabase"),
+    module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
+    module("TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", path: "Tests/Support/TestStore"),
     module(
-      "TestStore", ["Registrations", "Sealing", "SQL", "TestDatabase"], path: "Tests/Support/TestStore"),
-    module(
-      "TestSupport",
-      [
-        "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging", "NIOSSL",
-        "ServiceLifecycle", "SwiftASN1", "X509",
-      ], path: "Tests/Support/TestSupport"),
-    tests("SealingTests", ["Sealing", "CryptoExtras"]),
-    tests("SQLTests", ["Migrations", "SQL", "TestDatabase"]),
+      "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
+      "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509", path: "Tests/Support/TestSupport"),
+    tests("SealingTests", "Sealing", "CryptoExtras"),
+    tests("SQLTests", "Migrations", "SQL", "TestDatabase"),
     tests(
-      "ProvidersTests",
-      [
-        "Providers", "ProviderSimulator",
-        "Crypto", "CryptoExtras", "JWTKit", "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1",
-        "NIOHTTP2", "NIOPosix", "NIOSSL", "SwiftASN1", "X509",
-      ]),
+      "ProvidersTests", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras", "JWTKit", "Logging",
+      "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "SwiftASN1",
+      "X509"),
     tests(
-      "WireTests",
-      [
-        "TestSupport", "Wire",
-        "Hummingbird", "HummingbirdTesting", "NIOCore", "NIOEmbedded",
-      ]),
-    tests("AccountsTests", ["Accounts", "Sealing", "SQL", "TestStore"]),
+      "WireTests", "TestSupport", "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
+      "NIOCore", "NIOEmbedded"),
+    tests("AccountsTests", "Accounts", "Sealing", "SQL", "TestStore"),
     tests(
-      "RegistrationsTests",
-      [
-        "Accounts", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing", "SQL", "TestStore",
-        "ZulipServer",
-      ]),
+      "RegistrationsTests", "Accounts", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing",
+      "SQL", "TestStore", "ZulipServer"),
     tests(
-      "DeliveryTests",
-      [
-        "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase",
-        "Logging", "NIOCore",
-      ]),
+      "DeliveryTests", "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
+      "TestDatabase", "Logging", "NIOCore"),
     tests(
-      "ZulipBouncerTests",
-      [
-        "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase",
-        "TestSupport", "Wire", "ZulipBouncer",
-        "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "HummingbirdTLS",
-        "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
-      ]),
+      "ZulipBouncerTests", "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
+      "TestDatabase", "TestSupport", "Wire", "ZulipBouncer", "Crypto", "CryptoExtras", "HTTPTypes",
+      "Hummingbird", "HummingbirdTesting", "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL",
+      "ServiceLifecycle", "SwiftASN1", "X509"),
     tests(
-      "ZulipServerTests",
-      [
-        "Accounts", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire",
-        "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
-      ]),
+      "ZulipServerTests", "Accounts", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire",
+      "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
-      "NextcloudTests",
-      [
-        "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers", "ProviderSimulator",
-        "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "Wire", "ZulipServer",
-        "AsyncHTTPClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
-        "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
-      ], embed: ["vectors.json"]),
+      "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
+      "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport",
+      "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
+      "HummingbirdTesting", "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1",
+      "X509", embed: ["vectors.json"]),
     tests(
-      "BackendTests",
-      [
-        "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
-        "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
-      ]),
+      "BackendTests", "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
+      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
-      "OperationsTests",
-      [
-        "Accounts", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations", "Providers",
-        "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "Wire",
-        "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging",
-        "Metrics",
-      ]),
+      "OperationsTests", "Accounts", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
+      "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      "Wire", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
+      "Logging", "Metrics"),
     tests(
-      "ZulipMigrationTests",
-      ["Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "ZulipMigration"],
-      embed: ["zulip.sql"]),
+      "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      "ZulipMigration", embed: ["zulip.sql"]),
     tests(
-      "ProviderSimulatorTests",
-      [
-        "ProviderSimulator",
-        "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2",
-        "NIOPosix", "NIOSSL",
-      ]),
+      "ProviderSimulatorTests", "ProviderSimulator", "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore",
+      "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
-      "ServerTests",
-      [
-        "Operations", "Registrations", "Server", "TestSupport", "Wire",
-        "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix",
-        "ServiceLifecycle",
-      ]),
+      "ServerTests", "Operations", "Registrations", "Server", "TestSupport", "Wire", "HTTPTypes",
+      "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle"),
     tests(
-      "push-bouncerTests",
-      [
-        "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server", "SQL", "TestSupport",
-        "Wire",
-        "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
-      ]),
-    program("database-bench", ["SQL"], path: "Tests/Support/DatabaseBench"),
+      "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
+      "SQL", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
+      "NIOSSL"),
+    program("database-bench", "SQL", path: "Tests/Support/DatabaseBench"),
     program(
-      "nextcloud-bench",
-      [
-        "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing", "SQL", "Wire",
-        "Crypto", "Logging", "NIOCore",
-      ], path: "Tests/Support/NextcloudBench"),
+      "nextcloud-bench", "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing",
+      "SQL", "Wire", "Crypto", "Logging", "NIOCore", path: "Tests/Support/NextcloudBench"),
   ]
 )
 
