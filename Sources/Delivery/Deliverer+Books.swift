@@ -12,9 +12,9 @@ extension Deliverer {
   func keepBooks(
     of deliveries: [Delivery], _ endings: [Ending], sentAfter began: Date, _ results: inout [DeliveryResult]
   ) async {
-    var ending: [RegistrationBook.Failure] = []
-    var refused: [RegistrationBook.Failure] = []
-    var held: [(index: Int, death: RegistrationBook.Failure, reason: Reason, route: Route)] = []
+    var ending: [OutcomeRecorder.Failure] = []
+    var refused: [OutcomeRecorder.Failure] = []
+    var held: [(index: Int, death: OutcomeRecorder.Failure, reason: Reason, route: Route)] = []
     var living: [(registration: RegistrationReference, route: Route)] = []
     let mayHold = heldDeaths.mayHold
     for (index, delivery) in deliveries.enumerated() {
@@ -25,7 +25,7 @@ extension Deliverer {
       case .ended(let reason): ending.append(delivery.failure(reason, sentAfter: began))
       case .refused(let reason): refused.append(delivery.failure(reason))
       case .delivered:
-        if mayHold, let route = providers.way(for: delivery.push)?.route {
+        if mayHold, let route = providers.routeSender(for: delivery.push)?.route {
           living.append((delivery.registration, route))
         }
       case .queued, .unconfigured: break
@@ -60,8 +60,8 @@ extension Deliverer {
 
 extension Delivery {
   /// - Parameter began: FCM's answer is about the time when it was asked, APNs' about a time that it names.
-  fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> RegistrationBook.Failure {
-    var failure = RegistrationBook.Failure(registration, reason: reason.description)
+  fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> OutcomeRecorder.Failure {
+    var failure = OutcomeRecorder.Failure(registration, reason: reason.description)
     if case .fcm = push { failure.holdsBefore = began }
     return failure
   }

@@ -9,7 +9,7 @@ extension Deliverer {
   /// A try that is at its provider.
   struct LateTry: Sendable {
     let delivery: Delivery
-    let way: Way
+    let routeSender: RouteSender
     /// Before it was sent.
     let began: Date
     let answer: @Sendable () async -> Outcome
@@ -46,10 +46,11 @@ extension Deliverer {
         return .done
       case .leftover(let leftover):
         return .leftover(leftover)
-      case .underWay(let way, let answer):
+      case .underWay(let routeSender, let answer):
         if let answer {
           settle(
-            LateTry(delivery: entry.delivery, way: way, began: began, answer: answer), under: entry.lease,
+            LateTry(delivery: entry.delivery, routeSender: routeSender, began: began, answer: answer),
+            under: entry.lease,
             then: late)
         }
         return .underWay
@@ -78,7 +79,7 @@ extension Deliverer {
       metrics.count(late.delivery.push, outcome)
       var left: Leftover?
       var fate: Outbox.Fate?
-      let ending = judge(outcome, of: late.delivery, over: late.way)
+      let ending = judge(outcome, of: late.delivery, over: late.routeSender)
       switch ending {
       case .result, .held:
         var results = [ending.result]
@@ -93,7 +94,7 @@ extension Deliverer {
       }
       if let lease, let fate {
         // What cannot be written now is kept in mind by the outbox.
-        try? await outbox.settle([(lease, fate)], on: late.way.route)
+        try? await outbox.settle([(lease, fate)], on: late.routeSender.route)
       }
       ended?(left)
       lateAnswers.end()

@@ -9,7 +9,7 @@ import Synchronization
 /// tries again, and hands what is left to the outbox.
 package final class Deliverer: Sendable {
   let providers: PushProviders
-  let registrations: RegistrationBook
+  let registrations: OutcomeRecorder
   let outbox: Outbox
   private let deadline: Duration
   let now: @Sendable () -> Date
@@ -21,7 +21,7 @@ package final class Deliverer: Sendable {
 
   /// - Parameter deadline: how long a batch may take, where its caller does not say.
   package init(
-    providers: PushProviders, registrations: RegistrationBook, outbox: Outbox, deadline: Duration,
+    providers: PushProviders, registrations: OutcomeRecorder, outbox: Outbox, deadline: Duration,
     now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.providers = providers
@@ -55,11 +55,15 @@ package final class Deliverer: Sendable {
       case .result, .held: break
       case .leftover(let leftover):
         leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
-      case .underWay(let way, let answer):
+      case .underWay(let routeSender, let answer):
         if let answer {
-          late.append((leftovers.count, LateTry(delivery: delivery, way: way, began: began, answer: answer)))
+          late.append(
+            (
+              leftovers.count,
+              LateTry(delivery: delivery, routeSender: routeSender, began: began, answer: answer)
+            ))
         }
-        leftovers.append((delivery, way.route, now() + lease))
+        leftovers.append((delivery, routeSender.route, now() + lease))
       }
     }
     do {
@@ -83,9 +87,9 @@ package final class Deliverer: Sendable {
 
   /// What the deletion guard doubts now, of the present credentials.
   package func doubts() -> [Doubt] {
-    let ways = providers.ways
-    var doubts = records.withLock { $0.doubts(of: ways) }
-    let routes = Set(ways.map(\.route))
+    let routeSenders = providers.routeSenders
+    var doubts = records.withLock { $0.doubts(of: routeSenders) }
+    let routes = Set(routeSenders.map(\.route))
     for held in heldDeaths.doubts where routes.contains(held.route) {
       if let index = doubts.firstIndex(where: { $0.route == held.route && $0.kind == held.kind }) {
         doubts[index].held = held.held
@@ -138,7 +142,7 @@ extension Deliverer {
     case held(Reason, on: Route)
     case leftover(Leftover)
     /// It is at its provider. Nil: nobody will hear the answer.
-    case underWay(Way, answer: (@Sendable () async -> Outcome)?)
+    case underWay(RouteSender, answer: (@Sendable () async -> Outcome)?)
 
     /// What it comes to for whoever waits.
     var result: DeliveryResult {
@@ -171,28 +175,29 @@ extension Deliverer {
   private func send(
     _ delivery: Delivery, by deadline: ContinuousClock.Instant, _ schedule: RetrySchedule?
   ) async -> Ending {
-    guard var way = providers.way(for: delivery.push) else {
+    guard var routeSender = providers.routeSender(for: delivery.push) else {
       metrics.count(delivery.push, nil)
       return .result(.unconfigured)
     }
     if let notBefore = delivery.notBefore, notBefore > now() {
-      return .leftover(Leftover(reason: .paced, route: way.route, notBefore: notBefore, concernsRoute: false))
+      return .leftover(
+        Leftover(reason: .paced, route: routeSender.route, notBefore: notBefore, concernsRoute: false))
     }
     var tries = 0
     while true {
       tries += 1
       let outcome: Outcome
       switch await providers.attempt(
-        delivery.push, over: way, deadline: deadline, isPatient: schedule == nil)
+        delivery.push, over: routeSender, deadline: deadline, isPatient: schedule == nil)
       {
       case .ended(let ended): outcome = ended
-      case .underWay(let answer): return .underWay(way, answer: answer)
+      case .underWay(let answer): return .underWay(routeSender, answer: answer)
       }
       metrics.count(delivery.push, outcome)
-      switch judge(outcome, of: delivery, over: way) {
+      switch judge(outcome, of: delivery, over: routeSender) {
       case .result(let result): return .result(result)
       case .held(let reason, let route): return .held(reason, on: route)
-      case .underWay(let way, let answer): return .underWay(way, answer: answer)
+      case .underWay(let routeSender, let answer): return .underWay(routeSender, answer: answer)
       case .leftover(let leftover):
         guard let schedule, tries < leftover.triesInRequest, leftover.notBefore == nil else {
           return .leftover(leftover)
@@ -201,16 +206,16 @@ extension Deliverer {
         guard ContinuousClock.now + pause < deadline else { return .leftover(leftover) }
         try? await Task.sleep(for: pause)
         // The credential may have been replaced meanwhile.
-        way = providers.way(for: delivery.push) ?? way
+        routeSender = providers.routeSender(for: delivery.push) ?? routeSender
       }
     }
   }
 
   /// What an outcome means for the notification and its registration.
-  func judge(_ outcome: Outcome, of delivery: Delivery, over way: Way) -> Ending {
-    let (route, ways) = (way.route, { self.providers.ways })
+  func judge(_ outcome: Outcome, of delivery: Delivery, over routeSender: RouteSender) -> Ending {
+    let (route, routeSenders) = (routeSender.route, { self.providers.routeSenders })
     let (verdict, change) = records.withLock {
-      $0.judge(outcome, of: delivery.registration, over: way, now: now(), present: ways)
+      $0.judge(outcome, of: delivery.registration, over: routeSender, now: now(), present: routeSenders)
     }
     switch change {
     case .doubted(let reason):
@@ -235,7 +240,7 @@ extension Deliverer {
     case .rejected(let reason):
       return .result(.refused(reason))
     case .retry(.abandoned, _):
-      return .underWay(way, answer: nil)
+      return .underWay(routeSender, answer: nil)
     case .retry(let reason, let notBefore):
       var leftover = Leftover(
         reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests)

@@ -42,11 +42,11 @@ extension NextcloudProxy {
     /// The devices.
     package var devices: NextcloudDevices
     /// What deliveries find out about them.
-    package var book: RegistrationBook
+    package var recorder: OutcomeRecorder
     /// Sends notifications.
     package var deliverer: Deliverer
     /// Which store was last served.
-    package var memory: StoreMemory
+    package var lossDetector: StoreLossDetector
     /// The service's clock.
     package var now: @Sendable () -> Date
     /// Whether anything may be called over now: not while the clock is doubted.
@@ -56,14 +56,15 @@ extension NextcloudProxy {
 
     /// What it works with.
     package init(
-      devices: NextcloudDevices, book: RegistrationBook, deliverer: Deliverer, memory: StoreMemory,
+      devices: NextcloudDevices, recorder: OutcomeRecorder, deliverer: Deliverer,
+      lossDetector: StoreLossDetector,
       now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool = { true },
       logger: Logger
     ) {
       self.devices = devices
-      self.book = book
+      self.recorder = recorder
       self.deliverer = deliverer
-      self.memory = memory
+      self.lossDetector = lossDetector
       self.now = now
       self.mayExpire = mayExpire
       self.logger = logger

@@ -112,11 +112,11 @@ package struct NextcloudServer: Sendable {
   }
 
   private func addRoutes(to routes: RouterGroup<WireContext>) {
-    routes.endpoint("cloud/capabilities", .get, use: open(capabilities))
+    routes.endpoint("cloud/capabilities", .get, use: unauthenticated(capabilities))
     routes.endpoint("cloud/user", .get, use: authenticated(user))
     routes.endpoint("core/getapppassword", .get, use: authenticated(makeAppPassword))
     routes.endpoint("core/apppassword", .delete, use: authenticated(removeAppPassword))
-    routes.endpoint("identityproof/key/{user_id}", .get, use: open(identityProof))
+    routes.endpoint("identityproof/key/{user_id}", .get, use: unauthenticated(identityProof))
     let app = routes.group("apps/notifications/api")
     app.endpoint("v2/push", [.post: authenticated(register), .delete: authenticated(unregister)])
     app.endpoint(

@@ -17,7 +17,7 @@ package final class PushProviders: Sendable {
     case open(Reason, since: Date)
   }
 
-  let workshop: Workshop
+  let factory: TransportFactory
   private let state = Mutex(State())
 
   private struct State {
@@ -40,7 +40,7 @@ package final class PushProviders: Sendable {
     connection: HTTP2ConnectionHandler.Limits = .init(),
     now: @escaping @Sendable () -> Date
   ) throws {
-    workshop = try Workshop(configuration: configuration, pool: pool, connection: connection, now: now)
+    factory = try TransportFactory(configuration: configuration, pool: pool, connection: connection, now: now)
   }
 
   /// Takes these credentials from now on. Requests in flight end with the ones they began with;
@@ -49,7 +49,7 @@ package final class PushProviders: Sendable {
   package func use(_ credentials: Credentials) {
     let left = state.withLock { state -> [any Transport] in
       guard !state.isShutDown else { return [] }
-      let left = state.senders.use(credentials, workshop: workshop)
+      let left = state.senders.use(credentials, factory: factory)
       state.leaving += left
       return left
     }
@@ -61,13 +61,13 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// The way that the push would take; nil where no credential serves its topic or project.
-  package func way(for push: Push) -> Way? {
-    state.withLock { $0.senders.way(for: push) }
+  /// What would send the push; nil where no credential serves its topic or project.
+  package func routeSender(for push: Push) -> RouteSender? {
+    state.withLock { $0.senders.routeSender(for: push) }
   }
 
   /// How long an answer is waited for after whoever waited for it has gone on without.
-  package var answerPatience: Duration { .nanoseconds(workshop.pool.patience.nanoseconds) }
+  package var answerPatience: Duration { .nanoseconds(factory.pool.patience.nanoseconds) }
 
   /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
   package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
@@ -84,32 +84,35 @@ package final class PushProviders: Sendable {
   /// While the route's breaker is open that is `retry(breakerOpen)`, at once.
   ///
   /// - Parameters:
-  ///   - way: which ``way(for:)`` has told; by default what it tells now.
+  ///   - routeSender: which ``routeSender(for:)`` has told; by default what it tells now.
   ///   - isPatient: goes also over a route that answers later than the deadlines of most.
   package func attempt(
-    _ push: Push, over way: Way? = nil, deadline: ContinuousClock.Instant, isPatient: Bool = false
+    _ push: Push, over routeSender: RouteSender? = nil, deadline: ContinuousClock.Instant,
+    isPatient: Bool = false
   ) async -> Attempt<Outcome> {
     let started = NIODeadline.now()
-    let (way, isShutDown) = state.withLock { (way ?? $0.senders.way(for: push), $0.isShutDown) }
+    let (routeSender, isShutDown) = state.withLock {
+      (routeSender ?? $0.senders.routeSender(for: push), $0.isShutDown)
+    }
     let attempt: Attempt<Outcome>
     let left = TimeAmount(deadline - .now)
     if isShutDown {
       attempt = .ended(Outcome(.shuttingDown))
-    } else if way != nil, left <= .zero {
+    } else if routeSender != nil, left <= .zero {
       // Says nothing about the route.
       attempt = .ended(Outcome(TransportFailure.timeout))
-    } else if let way {
-      switch way.health.admit(isPatient: isPatient, now: workshop.now()) {
+    } else if let routeSender {
+      switch routeSender.health.admit(isPatient: isPatient, now: factory.now()) {
       case .wait(let until):
         attempt = .ended(.retry(.breakerOpen, notBefore: until))
       case let admission:
-        attempt = await way.attempt(
-          push, started: started, deadline: started + left, isProbe: admission == .probe, now: workshop.now)
+        attempt = await routeSender.attempt(
+          push, started: started, deadline: started + left, isProbe: admission == .probe, now: factory.now)
       }
     } else {
       attempt = .ended(.misconfigured(.unconfigured))
     }
-    let (metrics, provider) = (workshop.metrics, push.provider)
+    let (metrics, provider) = (factory.metrics, push.provider)
     switch attempt {
     case .ended(let outcome):
       metrics.ended(provider, outcome, after: .now() - started)
@@ -123,24 +126,24 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// The ways of the present credentials, whether used yet or not.
-  package var ways: [Way] { state.withLock { $0.senders.ways } }
+  /// The senders of the present credentials, whether used yet or not.
+  package var routeSenders: [RouteSender] { state.withLock { $0.senders.routeSenders } }
 
   /// The state of every route of the present credentials.
   package func routeStates() -> [Route: RouteState] {
-    Dictionary(ways.map { ($0.route, $0.state) }) { $1 }
+    Dictionary(routeSenders.map { ($0.route, $0.state) }) { $1 }
   }
 
   /// Closes all connections after the requests in flight have ended, which get that much time. Those that have
   /// not are `retry(abandoned)`: nobody knows what becomes of them.
   package func shutdown(within limit: Duration = .seconds(60)) async {
     guard let transports = close() else { return }
-    await Self.shutDown(transports, workshop, deadline: .now() + TimeAmount(limit))
+    await Self.shutDown(transports, factory, deadline: .now() + TimeAmount(limit))
   }
 
   deinit {
     guard let transports = close() else { return }
-    Task { [workshop] in await Self.shutDown(transports, workshop, deadline: nil) }
+    Task { [factory] in await Self.shutDown(transports, factory, deadline: nil) }
   }
 
   /// Takes no more pushes; returns what is to be shut down, the first time.
@@ -151,13 +154,15 @@ package final class PushProviders: Sendable {
     }
   }
 
-  private static func shutDown(_ transports: [any Transport], _ workshop: Workshop, deadline: NIODeadline?)
+  private static func shutDown(
+    _ transports: [any Transport], _ factory: TransportFactory, deadline: NIODeadline?
+  )
     async
   {
     await withTaskGroup { group in
       for transport in transports { group.addTask { await transport.shutdown(deadline: deadline) } }
     }
-    try? await workshop.client.shutdown()
+    try? await factory.client.shutdown()
   }
 }
 

@@ -24,34 +24,34 @@ struct Senders {
   /// The topics of each, as its file lists them.
   private var listed: [APNsCredential: Set<String>] = [:]
   private var tokens: [APNsKey: TokenSource] = [:]
-  private var topics: [String: Way] = [:]
-  private var projects: [String: Way] = [:]
+  private var topics: [String: RouteSender] = [:]
+  private var projects: [String: RouteSender] = [:]
   private var defaultProject: String?
 
   /// All that can hold connections.
   var transports: [any Transport] { apns.values.map(\.transport) + fcm.values.map(\.transport) }
 
-  /// The way of the push, if there is one.
-  func way(for push: Push) -> Way? {
+  /// What sends the push, if there is anything.
+  func routeSender(for push: Push) -> RouteSender? {
     switch push {
     case .apns(let notification): topics[notification.topic]
     case .fcm(let message): (message.project ?? defaultProject).flatMap { projects[$0] }
     }
   }
 
-  /// All ways. A VoIP topic that nobody listed appears once it has been used.
-  var ways: [Way] {
+  /// All of them. A VoIP topic that nobody listed appears once it has been used.
+  var routeSenders: [RouteSender] {
     (Array(topics.values) + Array(projects.values)).filter {
       $0.state != .unknown || !$0.route.target.hasSuffix(Self.voip)
     }
   }
 
   /// Takes these credentials; returns the transports that are no longer needed.
-  mutating func use(_ credentials: Credentials, workshop: Workshop) -> [any Transport] {
+  mutating func use(_ credentials: Credentials, factory: TransportFactory) -> [any Transport] {
     let before = self
     self = Senders()
     for credential in credentials.apns {
-      add(credential, before, workshop)
+      add(credential, before, factory)
     }
     // What a file lists itself goes before what follows from another's list.
     for credential in credentials.apns {
@@ -60,7 +60,7 @@ struct Senders {
       }
     }
     for credential in credentials.fcm {
-      add(credential, before, workshop)
+      add(credential, before, factory)
     }
     defaultProject = credentials.defaultProject ?? credentials.fcm.first?.projectID
     for (identity, sender) in apns {
@@ -75,17 +75,17 @@ struct Senders {
 
   private static let voip = ".voip"
 
-  private mutating func add(_ credential: APNsCredential, _ before: Senders, _ workshop: Workshop) {
+  private mutating func add(_ credential: APNsCredential, _ before: Senders, _ factory: TransportFactory) {
     let identity = credential.identity
     if apns[identity] == nil {
       let key = APNsKey(credential)
-      let source = tokens[key] ?? before.tokens[key] ?? workshop.apnsTokens(credential)
+      let source = tokens[key] ?? before.tokens[key] ?? factory.apnsTokens(credential)
       tokens[key] = source
       apns[identity] =
         before.apns[identity]
         ?? {
-          let (transport, authority) = workshop.apnsTransport(credential.environment)
-          return APNsSender(authority: authority, transport: transport, tokens: source, now: workshop.now)
+          let (transport, authority) = factory.apnsTransport(credential.environment)
+          return APNsSender(authority: authority, transport: transport, tokens: source, now: factory.now)
         }()
     }
     listed[identity, default: []].formUnion(credential.topics)
@@ -98,21 +98,21 @@ struct Senders {
     let known = before.topics[topic].flatMap {
       $0.route == route && before.apns[credential.identity] != nil ? $0 : nil
     }
-    topics[topic] = known ?? Way(route, .apns(sender))
+    topics[topic] = known ?? RouteSender(route, .apns(sender))
   }
 
-  private mutating func add(_ credential: FCMCredential, _ before: Senders, _ workshop: Workshop) {
+  private mutating func add(_ credential: FCMCredential, _ before: Senders, _ factory: TransportFactory) {
     guard projects[credential.projectID] == nil else { return }
     let known = before.fcm[credential]
     let sender =
       known
       ?? FCMSender(
-        origin: workshop.fcmOrigin, project: credential.projectID, transport: workshop.fcmTransport(),
-        tokens: workshop.fcmTokens(credential), now: workshop.now)
+        origin: factory.fcmOrigin, project: credential.projectID, transport: factory.fcmTransport(),
+        tokens: factory.fcmTokens(credential), now: factory.now)
     fcm[credential] = sender
     let route = Route(provider: .fcm, credential: credential.name, target: credential.projectID)
-    let way = known == nil ? nil : before.projects[credential.projectID]
-    projects[credential.projectID] = way ?? Way(route, .fcm(sender))
+    let routeSender = known == nil ? nil : before.projects[credential.projectID]
+    projects[credential.projectID] = routeSender ?? RouteSender(route, .fcm(sender))
   }
 }
 

@@ -72,7 +72,7 @@ package struct BouncerService {
       maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds),
       longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
     let deliverer = Deliverer(
-      providers: providers, registrations: store.book, outbox: outbox,
+      providers: providers, registrations: store.recorder, outbox: outbox,
       deadline: configuration.delivery.deadline, now: now, logger: logger)
     let outboxSender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: store.database, now: now)
@@ -118,7 +118,7 @@ package struct BouncerService {
     metrics.gauges("push_bouncer_sealed_values_not_opened") {
       storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
     }
-    metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.bell.waiters))] }
+    metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.eventNotifier.waiters))] }
     metrics.gauges("push_bouncer_device_registrations_pending") {
       [.init(Double(try await builtIn.devices.jobCount()))]
     }
@@ -171,7 +171,7 @@ package struct BouncerService {
         Repeating { await certificate?.run() },
         Repeating {
           await Housekeeping(
-            registrations: registrations, legacy: store.legacy, book: store.book,
+            registrations: registrations, legacy: store.legacy, recorder: store.recorder,
             removals: [
               .init("unused Nextcloud devices removed") {
                 try await store.nextcloudDevices.removeUnused(
@@ -210,7 +210,7 @@ package struct BouncerService {
         Draining {
           manager?.tell(.stopping)
           readiness.drain()
-          builtIn.bell.close()
+          builtIn.eventNotifier.close()
         },
       ],
       publicPort: publicPort, adminPort: adminPort, endpoints: endpoints,

@@ -21,7 +21,7 @@ struct BuiltInServer {
   let server: ZulipServer
   let accounts: Accounts
   let devices: Devices
-  let bell: EventBell
+  let eventNotifier: EventNotifier
   let notifier: Notifier
   let realms: RealmUpload?
   let registrar: Registrar?
@@ -34,7 +34,7 @@ struct BuiltInServer {
     _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncer, logger: Logger
   ) async throws -> BuiltInServer {
     let accounts = store.accounts
-    let bell = EventBell()
+    let eventNotifier = EventNotifier()
     var local: RemoteServer?
     var client: HTTPClient?
     let bouncerClient: BouncerClient?
@@ -55,7 +55,7 @@ struct BuiltInServer {
     }
     let devices = Devices(
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
-      changed: bell.ring)
+      changed: eventNotifier.ring)
     let bouncer = bouncerClient.map { client in
       (client: client, realms: RealmUpload(accounts: accounts, bouncer: client, logger: logger))
     }
@@ -74,11 +74,12 @@ struct BuiltInServer {
         rateLimitPerUser: configuration.server.rateLimitPerUser,
         maximumBodyBytes: configuration.http.maxBodyBytes),
       dependencies: .init(
-        accounts: accounts, devices: devices, bell: bell, registrar: registrar, unregistrar: unregistrar,
+        accounts: accounts, devices: devices, eventNotifier: eventNotifier, registrar: registrar,
+        unregistrar: unregistrar,
         notifier: notifier,
         now: store.now))
     return BuiltInServer(
-      server: server, accounts: accounts, devices: devices, bell: bell, notifier: notifier,
+      server: server, accounts: accounts, devices: devices, eventNotifier: eventNotifier, notifier: notifier,
       realms: bouncer?.realms, registrar: registrar, unregistrar: unregistrar,
       client: client)
   }
@@ -86,7 +87,9 @@ struct BuiltInServer {
   /// Works in the background until its task is cancelled.
   func run(logger: Logger) async {
     await withTaskGroup { group in
-      group.addTask { await EventWatch(devices: devices, bell: bell, logger: logger).run() }
+      group.addTask {
+        await EventPoller(devices: devices, eventNotifier: eventNotifier, logger: logger).run()
+      }
       if let realms { group.addTask { await realms.run() } }
       if let registrar { group.addTask { await registrar.run() } }
       if let unregistrar { group.addTask { await unregistrar.run() } }

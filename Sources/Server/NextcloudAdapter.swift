@@ -15,7 +15,7 @@ import Wire
 struct NextcloudAdapter {
   private let proxy: NextcloudProxy
   private let server: NextcloudServer
-  private let memory: StoreMemory
+  private let lossDetector: StoreLossDetector
   private let client: OutgoingClient
   let sender: NextcloudSender
   /// The phones of the server side's users.
@@ -33,13 +33,14 @@ struct NextcloudAdapter {
     let settings = configuration.nextcloud
     let apps = try apps(settings)
     let devices = store.nextcloudDevices
-    let memory = StoreMemory(
+    let lossDetector = StoreLossDetector(
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
       devices: devices, now: store.now, mayExpire: store.mayExpire, logger: logger)
     let proxy = NextcloudProxy(
       configuration: .init(configuration, apps: apps),
       dependencies: .init(
-        devices: devices, book: store.book, deliverer: deliverer, memory: memory, now: store.now,
+        devices: devices, recorder: store.recorder, deliverer: deliverer, lossDetector: lossDetector,
+        now: store.now,
         mayExpire: store.mayExpire, logger: logger))
     let client = OutgoingClient(
       configuration: .outgoing(configuration.providers, trusting: try roots(settings.proxiesCAFile))
@@ -74,7 +75,7 @@ struct NextcloudAdapter {
         notifications: store.nextcloudNotifications, sender: sender,
         brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) }, now: store.now))
     return NextcloudAdapter(
-      proxy: proxy, server: server, memory: memory, client: client, sender: sender,
+      proxy: proxy, server: server, lossDetector: lossDetector, client: client, sender: sender,
       registrations: registrations, pushes: pushes, devices: devices)
   }
 
@@ -86,7 +87,7 @@ struct NextcloudAdapter {
   /// Works in the background until its task is cancelled.
   func run() async {
     await withTaskGroup { group in
-      group.addTask { await memory.run() }
+      group.addTask { await lossDetector.run() }
       group.addTask { await sender.run() }
     }
   }

@@ -80,7 +80,9 @@ package struct Store {
   var nextcloudDevices: NextcloudDevices {
     NextcloudDevices(database: database, storageKey: storageKey, now: now)
   }
-  package var book: RegistrationBook { RegistrationBook(database: database, now: now, mayExpire: mayExpire) }
+  package var recorder: OutcomeRecorder {
+    OutcomeRecorder(database: database, now: now, mayExpire: mayExpire)
+  }
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.
   package func devices() async throws -> Devices {

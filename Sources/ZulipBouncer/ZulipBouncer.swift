@@ -98,11 +98,12 @@ package struct ZulipBouncer: Sendable {
   package func addRoutes(to router: Router<WireContext>) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/remotes/\(endpoint)") }
 
-    router.endpoint(path("server/register"), .post, use: open(register))
-    router.endpoint(path("server/register/transfer"), .post, use: open(transfer))
+    router.endpoint(path("server/register"), .post, use: unauthenticated(register))
+    router.endpoint(path("server/register/transfer"), .post, use: unauthenticated(transfer))
     // Upstream does not restrict the method of this one.
     router.endpoint(
-      path("server/register/verify_challenge"), [.post: open(verifyChallenge), .get: open(verifyChallenge)])
+      path("server/register/verify_challenge"),
+      [.post: unauthenticated(verifyChallenge), .get: unauthenticated(verifyChallenge)])
 
     router.endpoint(path("server/deactivate"), .post, use: authenticated(deactivate))
     router.endpoint(path("server/analytics/status"), .get, use: authenticated(analyticsStatus))

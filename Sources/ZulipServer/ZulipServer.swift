@@ -35,7 +35,7 @@ package struct ZulipServer: Sendable {
     /// Their devices.
     package var devices: Devices
     /// Wakes those who wait for events.
-    package var bell: EventBell
+    package var eventNotifier: EventNotifier
     /// Brings tokens to the bouncer; nil if there is none.
     package var registrar: Registrar?
     /// Tells the bouncer of old tokens that are no longer used; nil if there is none.
@@ -47,12 +47,12 @@ package struct ZulipServer: Sendable {
 
     /// What it works with.
     package init(
-      accounts: Accounts, devices: Devices, bell: EventBell, registrar: Registrar?,
+      accounts: Accounts, devices: Devices, eventNotifier: EventNotifier, registrar: Registrar?,
       unregistrar: LegacyUnregistrar?, notifier: Notifier, now: @escaping @Sendable () -> Date
     ) {
       self.accounts = accounts
       self.devices = devices
-      self.bell = bell
+      self.eventNotifier = eventNotifier
       self.registrar = registrar
       self.unregistrar = unregistrar
       self.notifier = notifier

@@ -40,7 +40,7 @@ import Testing
           if case .ended = result { Issue.record("a registration ended") }
         }
       }
-      #expect(try await bench.book.living(devices.map(\.registration)).count == devices.count)
+      #expect(try await bench.recorder.living(devices.map(\.registration)).count == devices.count)
     }
   }
 
@@ -122,7 +122,7 @@ import Testing
   }
 
   /// aioapns and pushy fail what is under way when a connection says goodbye.
-  @Test func `A GOAWAY fails nothing that is under way`() async throws {
+  @Test func `A GOAWAY fails nothing that is under routeSender`() async throws {
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       let device = try await bench.devices(.apns)[0]
       await bench.faults { $0.apns.goAwayEvery = 50 }

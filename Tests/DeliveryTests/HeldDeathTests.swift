@@ -24,7 +24,7 @@ import Testing
       setDead(true, devices, bench)
       let results = try await say(devices, bench)
       #expect(results.count { $0 == .ended(reason) } == 20)
-      let living = try await bench.book.living(devices.map(\.registration))
+      let living = try await bench.recorder.living(devices.map(\.registration))
       let held = devices.filter { living.contains($0.registration.row) }
       #expect(held.count == 80)
       #expect(try await heldCount(bench) == 80)
@@ -63,7 +63,7 @@ import Testing
       #expect(try await Self.heldCount(bench) == 80)
       bench.advance(200)
       #expect(try await Self.outcomes(devices, bench) == [.ended(Self.reason)])
-      #expect(try await bench.book.living(devices.map(\.registration)).isEmpty)
+      #expect(try await bench.recorder.living(devices.map(\.registration)).isEmpty)
       #expect(try await Self.heldCount(bench) == 0)
     }
   }
@@ -74,7 +74,7 @@ import Testing
       bench.advance(3700)
       #expect(try await Self.outcomes(devices, bench) == [.refused(Self.reason)])
       #expect(try await Self.heldCount(bench) == 80)
-      #expect(try await bench.book.living(devices.map(\.registration)).count == 80)
+      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 80)
       bench.clock.isTrusted = true
       #expect(try await Self.outcomes(devices, bench) == [.ended(Self.reason)])
     }
@@ -105,7 +105,7 @@ import Testing
       try await bench.register(PushToken(devices[0].token, kind: .fcm))
       // A notification that was made before: it says nothing about the registration that there is now.
       #expect(try await Self.say(devices, bench).first == .refused(Self.reason))
-      #expect(try await bench.book.living(devices.map(\.registration)) == [devices[0].registration.row])
+      #expect(try await bench.recorder.living(devices.map(\.registration)) == [devices[0].registration.row])
       #expect(try await Self.heldCount(bench) == 0)
       #expect(try await bench.lives(devices[0]))
     }
@@ -121,16 +121,17 @@ import Testing
       Self.setDead(false, devices[1...2], bench)
       #expect(try await Self.outcomes(devices[1...2], bench) == [.delivered])
       #expect(try await Self.heldCount(bench) == 78)
-      let route = try #require(try await bench.book.held().first)
+      let route = try #require(try await bench.recorder.held().first)
       #expect(route.credential == "default")
       #expect(route.count == 78)
-      let (ended, stayed) = try await bench.book.endHeld(on: route.routeID)
+      let (ended, stayed) = try await bench.recorder.endHeld(on: route.routeID)
       #expect((ended, stayed) == (77, 1))
       #expect(
-        try await bench.book.living(devices.map(\.registration)) == Set(devices[...2].map(\.registration.row))
+        try await bench.recorder.living(devices.map(\.registration))
+          == Set(devices[...2].map(\.registration.row))
       )
       #expect(try await Self.heldCount(bench) == 0)
-      #expect(try await bench.book.endHeld(on: route.routeID) == (0, 0))
+      #expect(try await bench.recorder.endHeld(on: route.routeID) == (0, 0))
     }
   }
 
@@ -164,11 +165,11 @@ import Testing
   {
     try await Self.test { bench, devices async throws in
       // A bad answer about a row that is not there is not kept at all.
-      let gone = RegistrationBook.Failure(
+      let gone = OutcomeRecorder.Failure(
         .init(.nextcloud, id: 77, registeredAt: bench.clock.now), reason: "UNREGISTERED")
-      let route = try #require(try await bench.book.held().first).routeID
-      #expect(try await bench.book.hold([(gone, route)]).held.isEmpty)
-      #expect(try await bench.book.sweepHeld(after: nil).removed == 0)
+      let route = try #require(try await bench.recorder.held().first).routeID
+      #expect(try await bench.recorder.hold([(gone, route)]).held.isEmpty)
+      #expect(try await bench.recorder.sweepHeld(after: nil).removed == 0)
       _ = try await bench.database.execute(
         .init("DELETE FROM e2ee_registrations WHERE id = $1", .integer(devices[0].registration.id)))
       try await bench.register(PushToken(devices[1].token, kind: .fcm))
@@ -176,16 +177,16 @@ import Testing
       var removed: [Int] = []
       var last: RegistrationReference.Row?
       repeat {
-        let stretch = try await bench.book.sweepHeld(after: last, limit: 30)
+        let stretch = try await bench.recorder.sweepHeld(after: last, limit: 30)
         removed.append(stretch.removed)
         last = stretch.last
       } while last != nil
       #expect(removed.count == 4)
       #expect(removed.reduce(0, +) == 2)
       bench.advance(7.1 * 86_400)
-      #expect(try await bench.book.sweepHeld(after: nil).removed == 78)
+      #expect(try await bench.recorder.sweepHeld(after: nil).removed == 78)
       #expect(try await Self.heldCount(bench) == 0)
-      #expect(try await bench.book.living(devices.map(\.registration)).count == 79)
+      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 79)
     }
   }
 }

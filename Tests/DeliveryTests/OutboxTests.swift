@@ -343,7 +343,7 @@ import Testing
   @Test func `Entries that somebody has exchanged go to nobody`() async throws {
     let store = try await OutboxStore()
     for id: Int64 in [1, 2] { try await store.keep(.sample("push \(id)", registration: id)) }
-    func exchange() async throws {
+    func pending() async throws {
       try await store.database.write { connection in
         let rows = try connection.query(Statement("SELECT id, push FROM outbox ORDER BY id"))
         for (row, other) in zip(rows, rows.reversed()) {
@@ -352,10 +352,10 @@ import Testing
         }
       }
     }
-    try await exchange()
+    try await pending()
     #expect(try await store.outbox.lease(route, limit: 9, for: 30).isEmpty)
     #expect(try await store.rows() == 2)
-    try await exchange()
+    try await pending()
     store.clock.advance(61)
     #expect(
       try await Set(store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text)) == [

@@ -52,7 +52,9 @@ import Testing
     }
   }
 
-  @Test func `A token that was registered again while its notification was under way stays`() async throws {
+  @Test func `A token that was registered again while its notification was under routeSender stays`()
+    async throws
+  {
     try await DeliveryBench.test { bench in
       let device = try await bench.devices(.apns)[0]
       bench.advance(1)

@@ -101,14 +101,14 @@ import Testing
       let results = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
       #expect(results.count { $0 == .ended(reason) } == 20)
       #expect(results.count { $0 == .refused(reason) } == 80)
-      #expect(try await bench.book.living(devices.map(\.registration)).count == 80)
+      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 80)
       guard case .failing(reason, since: _) = bench.state(route) else {
         Issue.record("the route is \(String(describing: bench.state(route)))")
         return
       }
       // It is over, and those who live have lost nothing.
       for device in devices { bench.simulator.setToken(device.token, nil) }
-      let living = try await bench.book.living(devices.map(\.registration))
+      let living = try await bench.recorder.living(devices.map(\.registration))
       let pushes = devices.filter { living.contains($0.registration.row) }.map { bench.push("after", to: $0) }
       #expect(try await Set(bench.deliverer.deliver(pushes)) == [.delivered])
       #expect(bench.state(route) == .ok)

@@ -148,13 +148,13 @@ import Testing
         Issue.record("the route is \(String(describing: bench.state(route)))")
         return
       }
-      #expect(try await bench.book.living(devices.map(\.registration)).count == 10)
+      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 10)
       guard mistake != "topic" else { return }
       bench.providers.use(right)
       try await bench.drained()
       #expect(bench.accepted().count == 30)
       #expect(bench.accepted().values.allSatisfy { $0.count == 1 })
-      #expect(try await bench.book.living(devices.map(\.registration)).count == 10)
+      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 10)
     }
   }
 
@@ -167,7 +167,7 @@ import Testing
         bench.push("expired", to: devices[2], expiration: bench.clock.now + 60),
       ]
       #expect(try await bench.deliverer.deliver(pushes) == [.queued, .queued, .queued])
-      _ = try await bench.book.end([.init(devices[0].registration, reason: "Unregistered")])
+      _ = try await bench.recorder.end([.init(devices[0].registration, reason: "Unregistered")])
       bench.advance(61)
       await bench.faults { _ in }
       try await bench.drained()

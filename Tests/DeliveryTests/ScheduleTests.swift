@@ -36,35 +36,35 @@ import Testing
     #expect(schedule.next(after: 5, now: now, notBefore: now - 60, random: 1) == now + 32)
   }
 
-  @Test func `A pace doubles while it goes well, to its largest, and falls to one`() {
-    var pace = Pace()
+  @Test func `A sendWindow doubles while it goes well, to its largest, and falls to one`() {
+    var sendWindow = SendWindow()
     var windows: [Int] = []
     for _ in 0..<8 {
-      windows.append(pace.window)
-      pace.ended(tries: pace.window, failures: 0, notBefore: nil, now: now)
+      windows.append(sendWindow.window)
+      sendWindow.ended(tries: sendWindow.window, failures: 0, notBefore: nil, now: now)
     }
     #expect(windows == [1, 2, 4, 8, 16, 32, 64, 64])
-    #expect(!pace.isPaused(at: now))
-    pace.ended(tries: 64, failures: 33, notBefore: nil, now: now)
-    #expect(pace.window == 1)
+    #expect(!sendWindow.isPaused(at: now))
+    sendWindow.ended(tries: 64, failures: 33, notBefore: nil, now: now)
+    #expect(sendWindow.window == 1)
   }
 
   @Test func `Failures that are not more than half hold up only their own`() {
-    var pace = Pace()
-    for _ in 0..<4 { pace.ended(tries: pace.window, failures: 0, notBefore: nil, now: now) }
-    pace.ended(tries: 16, failures: 8, notBefore: now + 60, now: now)
-    #expect(pace.window == 16)
-    #expect(!pace.isPaused(at: now))
+    var sendWindow = SendWindow()
+    for _ in 0..<4 { sendWindow.ended(tries: sendWindow.window, failures: 0, notBefore: nil, now: now) }
+    sendWindow.ended(tries: 16, failures: 8, notBefore: now + 60, now: now)
+    #expect(sendWindow.window == 16)
+    #expect(!sendWindow.isPaused(at: now))
   }
 
   @Test func `Failures pause a route for as long as its provider asks, and for a moment at least`() {
-    var pace = Pace()
+    var sendWindow = SendWindow()
     for (notBefore, pausedUntil) in [(nil, now + 0.5), (now - 5, now + 0.5), (now + 30, now + 30)] {
-      pace.ended(tries: 1, failures: 1, notBefore: notBefore, now: now)
-      #expect(pace.isPaused(at: now) && pace.isPaused(at: pausedUntil - 0.001))
-      #expect(!pace.isPaused(at: pausedUntil))
+      sendWindow.ended(tries: 1, failures: 1, notBefore: notBefore, now: now)
+      #expect(sendWindow.isPaused(at: now) && sendWindow.isPaused(at: pausedUntil - 0.001))
+      #expect(!sendWindow.isPaused(at: pausedUntil))
       // The clock was put back.
-      #expect(!pace.isPaused(at: now - 3600))
+      #expect(!sendWindow.isPaused(at: now - 3600))
     }
   }
 }

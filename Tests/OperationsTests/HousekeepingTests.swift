@@ -58,7 +58,7 @@ import Testing
     let dead = try #require(
       try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).found.first)
     #expect(
-      try await RegistrationBook(database: database, now: { clock.now }).end([
+      try await OutcomeRecorder(database: database, now: { clock.now }).end([
         .init(dead.reference, reason: "UNREGISTERED")
       ]) == [dead.reference])
 
@@ -86,7 +86,7 @@ import Testing
     let lines = Lines()
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy,
-      book: RegistrationBook(database: database, now: { clock.now }),
+      recorder: OutcomeRecorder(database: database, now: { clock.now }),
       removals: [
         .init {
           try await nextcloud.removeUnused(since: clock.now - configuration.retention.nextcloud, limit: $0)

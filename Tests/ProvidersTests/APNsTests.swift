@@ -285,11 +285,11 @@ struct APNsTests {
     let server = try await TestServer.start { [.answer(200, [("apns-id", $0["apns-topic"] ?? "")])] }
     let providers = try Self.providers(server)
     #expect(await Self.send(Self.push(topic: "org.other"), providers) == .misconfigured(.unconfigured))
-    #expect(providers.way(for: Self.push(topic: "org.other"))?.route == nil)
+    #expect(providers.routeSender(for: Self.push(topic: "org.other"))?.route == nil)
     let voip = Self.push(topic: "org.example.chat.voip")
     #expect(await Self.send(voip, providers) == .delivered(id: "org.example.chat.voip"))
     #expect(
-      providers.way(for: voip)?.route
+      providers.routeSender(for: voip)?.route
         == Route(provider: .apns, credential: "main", target: "org.example.chat.voip"))
     await providers.shutdown()
     try await server.stop()

@@ -235,12 +235,14 @@ struct FCMTests {
     let second = try TestKeys.fcmCredential("b", project: "two", tokenPort: server.port)
     providers.use(Credentials(fcm: [first, second], defaultProject: "two"))
     #expect(
-      providers.way(for: .fcm(Self.message))?.route == Route(provider: .fcm, credential: "b", target: "two"))
+      providers.routeSender(for: .fcm(Self.message))?.route
+        == Route(provider: .fcm, credential: "b", target: "two"))
     var named = Self.message
     named.project = "one"
-    #expect(providers.way(for: .fcm(named))?.route == Route(provider: .fcm, credential: "a", target: "one"))
+    #expect(
+      providers.routeSender(for: .fcm(named))?.route == Route(provider: .fcm, credential: "a", target: "one"))
     named.project = "three"
-    #expect(providers.way(for: .fcm(named))?.route == nil)
+    #expect(providers.routeSender(for: .fcm(named))?.route == nil)
     await providers.shutdown()
     try await server.stop()
   }

@@ -129,7 +129,7 @@ struct HTTP2PoolTests {
     try await server.stop()
   }
 
-  @Test func `A GOAWAY that only announces another lets what is under way end`() async throws {
+  @Test func `A GOAWAY that only announces another lets what is under routeSender end`() async throws {
     let server = try await TestServer.start { request in
       switch (request.connection, request.path) {
       case (1, "/last"):
@@ -202,7 +202,8 @@ struct HTTP2PoolTests {
     try await server.stop()
   }
 
-  @Test func `A request that is under way is left at its deadline, and its answer comes later`() async throws
+  @Test func `A request that is under routeSender is left at its deadline, and its answer comes later`()
+    async throws
   {
     let server = try await TestServer.start {
       [.after(.milliseconds($0.path == "/late" ? 1500 : 0), [.answer(200)])]
@@ -329,30 +330,31 @@ struct HTTP2PoolTests {
 
   @Test func `A proxy connects us through`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
-    let way = try await TestProxy.start()
-    let proxy = try #require(URL(string: "http://us%40er:pass@127.0.0.1:\(way.port)").flatMap { Proxy($0) })
+    let routeSender = try await TestProxy.start()
+    let proxy = try #require(
+      URL(string: "http://us%40er:pass@127.0.0.1:\(routeSender.port)").flatMap { Proxy($0) })
     let pool = try Self.pool(server, proxy: proxy)
     #expect(await Self.send(20, at: 20, over: pool) == [.success(200): 20])
     #expect(
-      way.heads == [
+      routeSender.heads == [
         "CONNECT 127.0.0.1:\(server.port) HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\n"
           + "Proxy-Authorization: Basic \(Data("us@er:pass".utf8).base64EncodedString())\r\n\r\n"
       ])
     await pool.shutdown(deadline: nil)
-    try await way.stop()
+    try await routeSender.stop()
     try await server.stop()
   }
 
   @Test func `A proxy that refuses is told as such`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
-    let way = try await TestProxy.start(status: 407)
-    let proxy = try #require(URL(string: "http://127.0.0.1:\(way.port)").flatMap { Proxy($0) })
+    let routeSender = try await TestProxy.start(status: 407)
+    let proxy = try #require(URL(string: "http://127.0.0.1:\(routeSender.port)").flatMap { Proxy($0) })
     let pool = try Self.pool(server, proxy: proxy)
     #expect(
       await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.proxyRefused))
     #expect(server.connections == 0)
     await pool.shutdown(deadline: nil)
-    try await way.stop()
+    try await routeSender.stop()
     try await server.stop()
   }
 
@@ -459,7 +461,7 @@ struct HTTP2PoolTests {
     try await server.stop()
   }
 
-  @Test func `Shutting down lets what is under way end and refuses the rest`() async throws {
+  @Test func `Shutting down lets what is under routeSender end and refuses the rest`() async throws {
     let server = try await TestServer.start { _ in [.after(.milliseconds(200), [.answer(200)])] }
     let pool = try Self.pool(server)
     async let first = pool.execute(Self.request("/1"), deadline: .seconds(20)).map(\.status)
@@ -477,7 +479,7 @@ struct HTTP2PoolTests {
 
 extension HTTP2Pool {
   /// Sends the request and waits for its ending.
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Exchange.Ending {
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> PendingRequest.Ending {
     await send(request, deadline: deadline).ending
   }
 }

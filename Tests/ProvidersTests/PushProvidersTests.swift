@@ -77,8 +77,9 @@ struct PushProvidersTests {
         TestKeys.apnsCredential(
           "b", keyID: "BBBBBBBBBB", topics: ["org.example.chat", "org.example.chat.voip"]),
       ]))
-    #expect(providers.way(for: APNsTests.push())?.route.credential == "a")
-    #expect(providers.way(for: APNsTests.push(topic: "org.example.chat.voip"))?.route.credential == "b")
+    #expect(providers.routeSender(for: APNsTests.push())?.route.credential == "a")
+    #expect(
+      providers.routeSender(for: APNsTests.push(topic: "org.example.chat.voip"))?.route.credential == "b")
   }
 
   @Test func `A route's state follows its answers and its own only`() async throws {

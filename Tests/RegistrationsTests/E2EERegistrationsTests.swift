@@ -56,8 +56,8 @@ struct E2EERegistrationsTests {
     try await store.registrations.register(token, iosAppID: "old.app", realm: realm.id, bouncerKey: "old")
     let first = try #require(
       try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.first)
-    let failure = RegistrationBook.Failure(first.reference, reason: "Unregistered")
-    #expect(try await store.book.end([failure]) == [first.reference])
+    let failure = OutcomeRecorder.Failure(first.reference, reason: "Unregistered")
+    #expect(try await store.recorder.end([failure]) == [first.reference])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.isEmpty)
     #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.text("Unregistered")]])
 
@@ -88,9 +88,9 @@ struct E2EERegistrationsTests {
       try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.first)
     store.clock.advance(0.001)
     try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
-    let failure = RegistrationBook.Failure(met.reference, reason: "Unregistered")
-    #expect(try await store.book.end([failure]).isEmpty)
-    try await store.book.note([failure])
+    let failure = OutcomeRecorder.Failure(met.reference, reason: "Unregistered")
+    #expect(try await store.recorder.end([failure]).isEmpty)
+    try await store.recorder.note([failure])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.count == 1)
     #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.null]])
   }
@@ -122,7 +122,7 @@ struct E2EERegistrationsTests {
     }
     let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.prefix(3).map(\.id))
       .found
-    _ = try await store.book.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
+    _ = try await store.recorder.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
     #expect(
       try await store.registrations.counts().map { [$0.live, $0.expired] } == [[0, 0], [2, 3]])
     #expect(try await store.registrations.removeExpired(before: store.clock.now) == 0)

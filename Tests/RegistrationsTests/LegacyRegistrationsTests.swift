@@ -79,17 +79,17 @@ struct LegacyRegistrationsTests {
     }
     let older = try #require(try await legacy.find(token, of: user, server: servers[0]))
     let newer = try #require(try await legacy.find(token, of: user, server: servers[1]))
-    let failure = RegistrationBook.Failure(older.reference, reason: "Unregistered")
-    #expect(try await store.book.end([failure]) == [older.reference])
-    #expect(try await store.book.living([older.reference, newer.reference]) == [newer.reference.row])
+    let failure = OutcomeRecorder.Failure(older.reference, reason: "Unregistered")
+    #expect(try await store.recorder.end([failure]) == [older.reference])
+    #expect(try await store.recorder.living([older.reference, newer.reference]) == [newer.reference.row])
 
     try await legacy.register(token, iosAppID: "app", for: user, server: servers[1], realm: nil)
-    let late = RegistrationBook.Failure(newer.reference, reason: "Unregistered")
-    #expect(try await store.book.end([late]).isEmpty)
-    try await store.book.note([late])
+    let late = OutcomeRecorder.Failure(newer.reference, reason: "Unregistered")
+    #expect(try await store.recorder.end([late]).isEmpty)
+    try await store.recorder.note([late])
     #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.null]])
     let renewed = try #require(try await legacy.find(token, of: user, server: servers[1]))
-    try await store.book.note([.init(renewed.reference, reason: "BadDeviceToken")])
+    try await store.recorder.note([.init(renewed.reference, reason: "BadDeviceToken")])
     #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.text("BadDeviceToken")]])
   }
 
@@ -109,8 +109,8 @@ struct LegacyRegistrationsTests {
       found.append(try #require(try await legacy.find(token, of: user, server: server)).reference)
     }
     // The third registered when the notification for the first was on its way.
-    let failure = RegistrationBook.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
-    #expect(try await store.book.end([failure]) == [found[0]])
-    #expect(try await store.book.living(found) == [found[2].row])
+    let failure = OutcomeRecorder.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
+    #expect(try await store.recorder.end([failure]) == [found[0]])
+    #expect(try await store.recorder.living(found) == [found[2].row])
   }
 }

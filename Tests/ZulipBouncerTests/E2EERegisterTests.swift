@@ -123,7 +123,7 @@ struct E2EERegisterTests {
       _ = try await bouncer.post(
         "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)
       let first = try #require(try await stored().first)
-      _ = try await bouncer.book.end([.init(first.reference, reason: "Unregistered")])
+      _ = try await bouncer.recorder.end([.init(first.reference, reason: "Unregistered")])
       #expect(try await stored().isEmpty)
       bouncer.clock.advance(100)
       guard case .object(var object) = bouncer.apns() else { return }

@@ -125,7 +125,7 @@ struct LegacyNotifyTests {
         try await RemoteRealms(database: bouncer.database).find(uuid: UUID(uuidString: realm) ?? UUID())?.id)
       let live = try #require(
         try await bouncer.registrations.lookup(realm: realmID, tokenIDs: [token.id]).found.first)
-      _ = try await bouncer.book.end([.init(live.reference, reason: "Unregistered")])
+      _ = try await bouncer.recorder.end([.init(live.reference, reason: "Unregistered")])
       _ = try await bouncer.post("push/register", user.register("aa01ab", .apns, realm: realm), as: server)
       #expect(
         totals(try await bouncer.post("push/notify", json: user.notification("y", realm: realm), as: server))

@@ -106,7 +106,9 @@ import Wire
       let client = try await chat.user()
       let (queue, last, _) = try await open(client)
       let watching = Task {
-        await EventWatch(devices: chat.devices, bell: chat.bell, logger: Logger(label: "test")).run()
+        await EventPoller(
+          devices: chat.devices, eventNotifier: chat.eventNotifier, logger: Logger(label: "test")
+        ).run()
       }
       async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
       let device = try await chat.elsewhere.add(user: client.user.id)
@@ -133,7 +135,7 @@ import Wire
       let (queue, last, _) = try await open(client)
       async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
       // Whichever of the two comes first.
-      chat.bell.close()
+      chat.eventNotifier.close()
       let answer = try await waiting
       #expect(try events(answer) == [["type": "heartbeat", "id": .integer(try #require(Int64(last)))]])
     }

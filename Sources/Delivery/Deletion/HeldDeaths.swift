@@ -26,12 +26,12 @@ final class HeldDeaths: Sendable {
   /// More are not kept, of each kind: what is said of the rest counts for nothing.
   private static let limit = 1_000_000
 
-  private let registrations: RegistrationBook
+  private let registrations: OutcomeRecorder
   private let outbox: Outbox
   private let logger: Logger
   private let state = Mutex(State())
 
-  init(registrations: RegistrationBook, outbox: Outbox, logger: Logger) {
+  init(registrations: OutcomeRecorder, outbox: Outbox, logger: Logger) {
     self.registrations = registrations
     self.outbox = outbox
     self.logger = logger
@@ -77,10 +77,10 @@ final class HeldDeaths: Sendable {
   /// Keeps deaths that are not believed.
   ///
   /// - Returns: the registrations that have ended by that, because the provider has said so for long enough.
-  func hold(_ deaths: [(death: RegistrationBook.Failure, reason: Reason, route: Route)], now: Date)
+  func hold(_ deaths: [(death: OutcomeRecorder.Failure, reason: Reason, route: Route)], now: Date)
     async throws -> Set<RegistrationReference>
   {
-    var kept: [(death: RegistrationBook.Failure, route: Int64)] = []
+    var kept: [(death: OutcomeRecorder.Failure, route: Int64)] = []
     for (death, _, route) in deaths where count(of: death.registration.kind) < Self.limit {
       kept.append((death, try await outbox.id(of: route)))
     }

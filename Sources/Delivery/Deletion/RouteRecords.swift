@@ -27,7 +27,7 @@ struct RouteRecords: Sendable {
   }
 
   private struct Key: Hashable {
-    let way: Way.ID
+    let routeSender: RouteSender.ID
     let kind: RegistrationReference.Kind
   }
 
@@ -43,23 +43,23 @@ struct RouteRecords: Sendable {
   ///
   /// - Parameter present: the ways of the present credentials; what others have shown is forgotten.
   mutating func judge(
-    _ outcome: Outcome, of registration: RegistrationReference, over way: Way, now: Date,
-    present: () -> [Way]
+    _ outcome: Outcome, of registration: RegistrationReference, over routeSender: RouteSender, now: Date,
+    present: () -> [RouteSender]
   ) -> (DeletionGuard.Verdict, Change?) {
-    let key = Key(way: way.id, kind: registration.kind)
+    let key = Key(routeSender: routeSender.id, kind: registration.kind)
     if records[key] == nil {
       let present = Set(present().map(\.id))
-      records = records.filter { present.contains($0.key.way) }
+      records = records.filter { present.contains($0.key.routeSender) }
     }
     return records[key, default: Record()].judge(outcome, registration, now)
   }
 
   /// What is doubted of these ways.
-  func doubts(of ways: [Way]) -> [Doubt] {
-    ways.flatMap { way in
+  func doubts(of routeSenders: [RouteSender]) -> [Doubt] {
+    routeSenders.flatMap { routeSender in
       RegistrationReference.Kind.allCases.compactMap { kind in
-        records[Key(way: way.id, kind: kind)]?.doubt.map {
-          Doubt(route: way.route, kind: kind, reason: $0.reason, since: $0.since)
+        records[Key(routeSender: routeSender.id, kind: kind)]?.doubt.map {
+          Doubt(route: routeSender.route, kind: kind, reason: $0.reason, since: $0.since)
         }
       }
     }

@@ -16,7 +16,7 @@ package final class OutboxSender: Sendable {
   private static let mostLate = 500
 
   private struct RouteState {
-    var pace = Pace()
+    var sendWindow = SendWindow()
     var isBusy = false
     /// Entries whose answers are still to come.
     var late = 0
@@ -59,7 +59,7 @@ package final class OutboxSender: Sendable {
     let now = now()
     return routes.withLock { routes in
       var state = routes[route] ?? RouteState()
-      guard !state.isBusy, !state.pace.isPaused(at: now) else { return false }
+      guard !state.isBusy, !state.sendWindow.isPaused(at: now) else { return false }
       state.isBusy = true
       routes[route] = state
       return true
@@ -74,13 +74,15 @@ package final class OutboxSender: Sendable {
       while !Task.isCancelled, try await Task(operation: { try await round(on: route) }).value {}
     } catch {
       report(error)
-      routes.withLock { $0[route]?.pace.ended(tries: 1, failures: 1, notBefore: nil, now: now()) }
+      routes.withLock { $0[route]?.sendWindow.ended(tries: 1, failures: 1, notBefore: nil, now: now()) }
     }
   }
 
   /// Sends as many as the pace allows; whether to go on at once.
   private func round(on route: Route) async throws -> Bool {
-    let limit = routes.withLock { min($0[route]?.pace.window ?? 1, Self.mostLate - ($0[route]?.late ?? 0)) }
+    let limit = routes.withLock {
+      min($0[route]?.sendWindow.window ?? 1, Self.mostLate - ($0[route]?.late ?? 0))
+    }
     guard limit > 0 else { return false }
     let entries = try await outbox.lease(route, limit: limit, for: deliverer.lease)
     guard !entries.isEmpty else { return false }
@@ -126,9 +128,10 @@ package final class OutboxSender: Sendable {
     let isPaused = routes.withLock { routes in
       routes[route]?.late += current.count - ended
       if ended > 0 || current.isEmpty {
-        routes[route]?.pace.ended(tries: ended, failures: failures, notBefore: notBefore, now: self.now())
+        routes[route]?.sendWindow.ended(
+          tries: ended, failures: failures, notBefore: notBefore, now: self.now())
       }
-      return routes[route]?.pace.isPaused(at: now) ?? true
+      return routes[route]?.sendWindow.isPaused(at: now) ?? true
     }
     try await outbox.settle(fates, on: route)
     return !isPaused && entries.count == limit
@@ -139,7 +142,8 @@ package final class OutboxSender: Sendable {
     let failures = leftover?.concernsRoute == true ? 1 : 0
     routes.withLock { routes in
       routes[route]?.late -= 1
-      routes[route]?.pace.ended(tries: 1, failures: failures, notBefore: leftover?.notBefore, now: now())
+      routes[route]?.sendWindow.ended(
+        tries: 1, failures: failures, notBefore: leftover?.notBefore, now: now())
     }
   }
 

@@ -46,7 +46,7 @@ extension NextcloudProxy {
   private func isDoubtful(_ gone: [NotificationEntry]) async -> Bool {
     guard !gone.isEmpty else { return false }
     do {
-      return try await dependencies.memory.isDoubtful()
+      return try await dependencies.lossDetector.isDoubtful()
     } catch {
       report(error)
       return true
@@ -124,7 +124,7 @@ extension NextcloudProxy {
   private func note(_ unconfigured: [RegistrationReference]) async {
     guard !unconfigured.isEmpty else { return }
     do {
-      try await dependencies.book.note(unconfigured.map { .init($0, reason: "\(Reason.unconfigured)") })
+      try await dependencies.recorder.note(unconfigured.map { .init($0, reason: "\(Reason.unconfigured)") })
     } catch {
       report(error)
     }

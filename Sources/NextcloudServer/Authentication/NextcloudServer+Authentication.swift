@@ -22,7 +22,7 @@ extension NextcloudServer {
 
   /// For calls of anybody. Credentials that are wrong, or not valid any more, are never taken for none: an app
   /// has to hear that it was signed out.
-  func open(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
+  func unauthenticated(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
     answering { request, context in
       let login = try await signIn(request, from: context.clientAddress)
       guard login != nil || request.headers[.authorization] == nil else { throw OCSAnswer.notLoggedIn }

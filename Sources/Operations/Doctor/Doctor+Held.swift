@@ -10,9 +10,9 @@ extension Doctor {
     if let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) { return [] }
     // A database that cannot be read is a finding of its own.
     guard let database = try? await openDatabase(url: url) else { return [] }
-    var held: [RegistrationBook.Held] = []
+    var held: [OutcomeRecorder.Held] = []
     if (try? await Migrator.version(of: database)) == Schema.version {
-      held = (try? await RegistrationBook(database: database, now: now).held()) ?? []
+      held = (try? await OutcomeRecorder(database: database, now: now).held()) ?? []
     }
     await database.close()
     let routes = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }

@@ -20,7 +20,7 @@ package struct Housekeeping: Sendable {
 
   private let registrations: E2EERegistrations
   private let legacy: LegacyRegistrations
-  private let book: RegistrationBook
+  private let recorder: OutcomeRecorder
   private let removals: [Removal]
   private let status: MigrationStatus
   private let resealing: Resealing
@@ -54,7 +54,7 @@ package struct Housekeeping: Sendable {
   ///   - removals: what is over besides registrations.
   ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
   package init(
-    registrations: E2EERegistrations, legacy: LegacyRegistrations, book: RegistrationBook,
+    registrations: E2EERegistrations, legacy: LegacyRegistrations, recorder: OutcomeRecorder,
     removals: [Removal],
     status: MigrationStatus, resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date,
@@ -63,7 +63,7 @@ package struct Housekeeping: Sendable {
   ) {
     self.registrations = registrations
     self.legacy = legacy
-    self.book = book
+    self.recorder = recorder
     self.removals = removals
     self.status = status
     self.resealing = resealing
@@ -170,7 +170,7 @@ package struct Housekeeping: Sendable {
 
   private func forgetHeld(_ round: inout Round) async throws {
     for _ in 0..<Self.stretches where !Task.isCancelled {
-      let (removed, last) = try await book.sweepHeld(after: round.lastHeld)
+      let (removed, last) = try await recorder.sweepHeld(after: round.lastHeld)
       round.lastHeld = last
       if removed > 0 { logger.info("held deaths forgotten", metadata: ["count": "\(removed)"]) }
       if last == nil { return }

@@ -39,7 +39,7 @@ struct APNsSender: Sendable {
 
   /// What the ending means, and whether it is worth another try at once.
   private func judge(
-    _ ending: Exchange.Ending, _ notification: APNsNotification, _ authorization: String
+    _ ending: PendingRequest.Ending, _ notification: APNsNotification, _ authorization: String
   ) -> (outcome: Outcome, isWorthAnother: Bool) {
     switch ending {
     case .failure(let failure):

@@ -11,41 +11,42 @@ import Synchronization
 final class ClearTransport: Transport {
   private let client: HTTPClient
   private let limits: PoolLimits
-  private let open = Mutex<(exchanges: [ObjectIdentifier: Exchange], isClosing: Bool)>(([:], false))
+  private let open = Mutex<(pendingRequests: [ObjectIdentifier: PendingRequest], isClosing: Bool)>(
+    ([:], false))
 
   init(client: HTTPClient, limits: PoolLimits = .init()) {
     self.client = client
     self.limits = limits
   }
 
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<Exchange.Ending> {
-    let exchange = Exchange(request)
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<PendingRequest.Ending> {
+    let pending = PendingRequest(request)
     let refusal = open.withLock { open -> TransportFailure? in
       guard !open.isClosing else { return .shuttingDown }
-      guard open.exchanges.count < limits.underWay else { return .overloaded }
-      open.exchanges[ObjectIdentifier(exchange)] = exchange
+      guard open.pendingRequests.count < limits.underWay else { return .overloaded }
+      open.pendingRequests[ObjectIdentifier(pending)] = pending
       return nil
     }
     if let refusal { return .ended(.failure(refusal)) }
     // The client does not tell what it has handed over.
-    _ = exchange.begin(at: nil)
+    _ = pending.begin(at: nil)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        guard exchange.attach(continuation) else { return }
-        Task { end(exchange, await execute(request, deadline: deadline + limits.patience)) }
-        MultiThreadedEventLoopGroup.singleton.any().scheduleTask(deadline: deadline) { _ = exchange.leave() }
+        guard pending.attach(continuation) else { return }
+        Task { end(pending, await execute(request, deadline: deadline + limits.patience)) }
+        MultiThreadedEventLoopGroup.singleton.any().scheduleTask(deadline: deadline) { _ = pending.leave() }
       }
     } onCancel: {
-      _ = exchange.leave()
+      _ = pending.leave()
     }
   }
 
-  private func end(_ exchange: Exchange, _ ending: Exchange.Ending) {
-    open.withLock { open in _ = open.exchanges.removeValue(forKey: ObjectIdentifier(exchange)) }
-    exchange.end(ending)
+  private func end(_ pending: PendingRequest, _ ending: PendingRequest.Ending) {
+    open.withLock { open in _ = open.pendingRequests.removeValue(forKey: ObjectIdentifier(pending)) }
+    pending.end(ending)
   }
 
-  private func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Exchange.Ending {
+  private func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> PendingRequest.Ending {
     let authority = request.headers.first(name: ":authority") ?? ""
     let path = request.headers.first(name: ":path") ?? "/"
     var outgoing = HTTPClientRequest(url: "http://\(authority)\(path)")
@@ -79,9 +80,9 @@ final class ClearTransport: Transport {
 
   func shutdown(deadline: NIODeadline?) async {
     open.withLock { $0.isClosing = true }
-    while deadline.map({ .now() < $0 }) ?? true, open.withLock({ !$0.exchanges.isEmpty }) {
+    while deadline.map({ .now() < $0 }) ?? true, open.withLock({ !$0.pendingRequests.isEmpty }) {
       try? await Task.sleep(for: .milliseconds(20))
     }
-    for exchange in open.withLock({ Array($0.exchanges.values) }) { end(exchange, .failure(.abandoned)) }
+    for pending in open.withLock({ Array($0.pendingRequests.values) }) { end(pending, .failure(.abandoned)) }
   }
 }

@@ -32,7 +32,7 @@ struct FCMSender: Sendable {
   }
 
   /// What the ending means, and whether another access token may do better.
-  private func judge(_ ending: Exchange.Ending, _ authorization: String) -> (
+  private func judge(_ ending: PendingRequest.Ending, _ authorization: String) -> (
     outcome: Outcome, isWorthAnother: Bool
   ) {
     switch ending {

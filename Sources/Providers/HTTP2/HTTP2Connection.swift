@@ -9,7 +9,7 @@ final class HTTP2Connection: Sendable {
   let id: ConnectionID
   private let eventLoop: any EventLoop
   private let handler: NIOLoopBound<HTTP2ConnectionHandler>
-  private let inbox = Mutex<[Exchange]>([])
+  private let inbox = Mutex<[PendingRequest]>([])
 
   /// To be made on the handler's event loop.
   init(id: ConnectionID, eventLoop: any EventLoop, handler: HTTP2ConnectionHandler) {
@@ -19,18 +19,18 @@ final class HTTP2Connection: Sendable {
   }
 
   /// Sends the request. What comes while the event loop is busy goes out with one wake-up and one flush.
-  func start(_ exchange: Exchange) {
+  func start(_ pending: PendingRequest) {
     let isFirst = inbox.withLock { inbox in
-      inbox.append(exchange)
+      inbox.append(pending)
       return inbox.count == 1
     }
     guard isFirst else { return }
     eventLoop.execute { [self] in
-      let exchanges = inbox.withLock { inbox in
+      let pendingRequests = inbox.withLock { inbox in
         defer { inbox = [] }
         return inbox
       }
-      handler.value.start(exchanges)
+      handler.value.start(pendingRequests)
     }
   }
 

@@ -47,7 +47,7 @@ extension HTTP2ConnectionHandler {
     guard let open = streams[stream] else { return }
     if code == .refusedStream {
       _ = take(stream)
-      owner.unprocessed(open.exchange, on: id)
+      owner.unprocessed(open.pending, on: id)
     } else {
       // With a status it is an answer, though perhaps a cut one; without, a reset.
       streams[stream]?.isSent = true
@@ -61,7 +61,7 @@ extension HTTP2ConnectionHandler {
     drain()
     for stream in streams.keys.filter({ $0 > last }).sorted() {
       guard let taken = take(stream) else { continue }
-      owner.unprocessed(taken.exchange, on: id)
+      owner.unprocessed(taken.pending, on: id)
     }
   }
 }

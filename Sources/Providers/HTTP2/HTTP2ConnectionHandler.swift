@@ -10,9 +10,9 @@ protocol HTTP2ConnectionOwner: Sendable {
   func draining(_ id: ConnectionID)
   func suspected(_ id: ConnectionID)
   func alive(_ id: ConnectionID)
-  func finished(_ exchange: Exchange, on id: ConnectionID, _ ending: Exchange.Ending)
+  func finished(_ pending: PendingRequest, on id: ConnectionID, _ ending: PendingRequest.Ending)
   /// The peer certainly did not process the request.
-  func unprocessed(_ exchange: Exchange, on id: ConnectionID)
+  func unprocessed(_ pending: PendingRequest, on id: ConnectionID)
   /// Reported once. `failure` says why, where the connection was never up.
   func closed(_ id: ConnectionID, failure: TransportFailure?)
 }
@@ -33,7 +33,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
 
   /// A request under way.
   struct Stream {
-    let exchange: Exchange
+    let pending: PendingRequest
     let started: NIODeadline
     /// Whether the request has gone out whole.
     var isSent = false
@@ -67,22 +67,22 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   // MARK: Requests
 
   /// Sends requests, with one flush for all.
-  func start(_ exchanges: [Exchange]) {
+  func start(_ pendingRequests: [PendingRequest]) {
     guard let context, let connection, !hasEnded, !isDraining else {
-      for exchange in exchanges { owner.unprocessed(exchange, on: id) }
+      for pending in pendingRequests { owner.unprocessed(pending, on: id) }
       return
     }
     let now = NIODeadline.now()
     if streams.isEmpty { health.wake(now: now) }
-    for exchange in exchanges {
+    for pending in pendingRequests {
       let stream = nextStream
-      guard exchange.begin(at: .init(connection: connection, stream: stream)) else {
-        owner.finished(exchange, on: id, .failure(.cancelled))
+      guard pending.begin(at: .init(connection: connection, stream: stream)) else {
+        owner.finished(pending, on: id, .failure(.cancelled))
         continue
       }
       nextStream = stream.advanced(by: 2)
-      streams[stream] = Stream(exchange: exchange, started: now)
-      write(exchange.request, on: stream, context)
+      streams[stream] = Stream(pending: pending, started: now)
+      write(pending.request, on: stream, context)
     }
     context.flush()
     // Ids are used up after a thousand million requests; long before that another connection takes over.
@@ -113,10 +113,10 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     }
     context?.writeAndFlush(
       wrapOutboundOut(HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))), promise: nil)
-    owner.unprocessed(taken.exchange, on: id)
+    owner.unprocessed(taken.pending, on: id)
   }
 
-  /// Gives a stream up whose exchange has ended already.
+  /// Gives a stream up whose request has ended already.
   func reset(_ stream: HTTP2StreamID, timedOut: Bool) {
     guard let taken = take(stream), let context else { return }
     let frame = HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))
@@ -124,7 +124,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     if timedOut {
       act(on: health.timedOut(sent: taken.started, now: .now()))
     }
-    owner.finished(taken.exchange, on: id, .failure(.timeout))
+    owner.finished(taken.pending, on: id, .failure(.timeout))
   }
 
   /// The stream ends with an answer, whole or cut.
@@ -137,11 +137,11 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     }
     health.answered(now: .now())
     guard let status = taken.status else {
-      owner.finished(taken.exchange, on: id, .failure(.streamReset))
+      owner.finished(taken.pending, on: id, .failure(.streamReset))
       return
     }
     let response = ProviderResponse(status: status, headers: taken.headers, body: taken.body, connection: id)
-    owner.finished(taken.exchange, on: id, .success(response))
+    owner.finished(taken.pending, on: id, .success(response))
   }
 
   /// Removes the stream from the books; whoever takes it reports its end.
@@ -193,7 +193,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
         continue
       }
       guard let taken = take(stream) else { continue }
-      owner.finished(taken.exchange, on: id, .failure(.connectionLost))
+      owner.finished(taken.pending, on: id, .failure(.connectionLost))
     }
     owner.closed(id, failure: hasSettings ? nil : failure)
     context?.close(promise: nil)

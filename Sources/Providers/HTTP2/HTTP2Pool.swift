@@ -5,14 +5,14 @@ import Synchronization
 /// The connections to one origin, for one credential.
 final class HTTP2Pool: Transport {
   private struct State {
-    var decisions: PoolState<Exchange, HTTP2Connection>
+    var decisions: PoolState<PendingRequest, HTTP2Connection>
     /// Every request that has not ended, with the time at which it is to be looked at.
-    var exchanges: [ObjectIdentifier: (exchange: Exchange, deadline: NIODeadline)] = [:]
+    var pendingRequests: [ObjectIdentifier: (pending: PendingRequest, deadline: NIODeadline)] = [:]
     var nextSweep: NIODeadline?
     var closing: [CheckedContinuation<Void, Never>] = []
   }
 
-  private typealias Commands = [PoolState<Exchange, HTTP2Connection>.Command]
+  private typealias Commands = [PoolState<PendingRequest, HTTP2Connection>.Command]
 
   /// How often a request that was certainly not processed goes out again.
   private static let refusals = 10
@@ -43,15 +43,15 @@ final class HTTP2Pool: Transport {
 
   // MARK: Transport
 
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<Exchange.Ending> {
-    let exchange = Exchange(request)
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<PendingRequest.Ending> {
+    let pending = PendingRequest(request)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        guard exchange.attach(continuation) else { return }
-        admit(exchange, deadline)
+        guard pending.attach(continuation) else { return }
+        admit(pending, deadline)
       }
     } onCancel: {
-      if !leave(exchange) { giveUp(exchange, .cancelled) }
+      if !leave(pending) { giveUp(pending, .cancelled) }
     }
   }
 
@@ -79,7 +79,7 @@ final class HTTP2Pool: Transport {
   // MARK: Decisions into deeds
 
   private func decide(
-    _ body: @Sendable (inout PoolState<Exchange, HTTP2Connection>, NIODeadline) -> Commands
+    _ body: @Sendable (inout PoolState<PendingRequest, HTTP2Connection>, NIODeadline) -> Commands
   ) {
     let (commands, closed) = state.withLock { state -> (Commands, [CheckedContinuation<Void, Never>]) in
       let commands = body(&state.decisions, .now())
@@ -94,8 +94,8 @@ final class HTTP2Pool: Transport {
   private func perform(_ commands: Commands) {
     for command in commands {
       switch command {
-      case .start(let exchange, let connection): connection.start(exchange)
-      case .fail(let exchange, let failure): giveUp(exchange, failure)
+      case .start(let pending, let connection): connection.start(pending)
+      case .fail(let pending, let failure): giveUp(pending, failure)
       case .connect(let id, let delay):
         let eventLoop = group.next()
         eventLoop.scheduleTask(in: delay) { [self] in connector.connect(id, owner: self, on: eventLoop) }
@@ -107,23 +107,23 @@ final class HTTP2Pool: Transport {
 
   /// Gives up whatever is under way, and closes all connections with it.
   private func abandon() {
-    let exchanges = state.withLock { state in state.exchanges.values.map(\.exchange) }
-    for exchange in exchanges { giveUp(exchange, .abandoned) }
+    let pendingRequests = state.withLock { state in state.pendingRequests.values.map(\.pending) }
+    for pending in pendingRequests { giveUp(pending, .abandoned) }
     decide { decisions, _ in decisions.closeAll() }
   }
 
   // MARK: Deadlines
 
-  private func admit(_ exchange: Exchange, _ deadline: NIODeadline) {
-    watch(exchange, until: deadline)
-    decide { $0.add(exchange, now: $1) }
+  private func admit(_ pending: PendingRequest, _ deadline: NIODeadline) {
+    watch(pending, until: deadline)
+    decide { $0.add(pending, now: $1) }
     // Cancelled while it was let in: the handler found nothing to give up then.
-    if exchange.isOver { forget(exchange) }
+    if pending.isOver { forget(pending) }
   }
 
-  private func watch(_ exchange: Exchange, until deadline: NIODeadline) {
+  private func watch(_ pending: PendingRequest, until deadline: NIODeadline) {
     let isFirst = state.withLock { state in
-      state.exchanges[ObjectIdentifier(exchange)] = (exchange, deadline)
+      state.pendingRequests[ObjectIdentifier(pending)] = (pending, deadline)
       let isFirst = state.nextSweep.map { deadline < $0 } ?? true
       if isFirst { state.nextSweep = deadline }
       return isFirst
@@ -140,45 +140,45 @@ final class HTTP2Pool: Transport {
   /// time, and given up the second.
   private func sweep(_ scheduled: NIODeadline) {
     let now = NIODeadline.now()
-    let (late, next) = state.withLock { state -> ([Exchange], NIODeadline?) in
+    let (late, next) = state.withLock { state -> ([PendingRequest], NIODeadline?) in
       // An earlier deadline has come in since, and its sweep looks after the rest.
       guard state.nextSweep == scheduled else { return ([], nil) }
-      let late = state.exchanges.filter { $0.value.deadline <= now }
-      for id in late.keys { state.exchanges[id] = nil }
-      state.nextSweep = state.exchanges.values.lazy.map(\.deadline).min().map {
+      let late = state.pendingRequests.filter { $0.value.deadline <= now }
+      for id in late.keys { state.pendingRequests[id] = nil }
+      state.nextSweep = state.pendingRequests.values.lazy.map(\.deadline).min().map {
         max($0, now + Self.sweepSpacing)
       }
-      return (late.values.map(\.exchange), state.nextSweep)
+      return (late.values.map(\.pending), state.nextSweep)
     }
     if let next { scheduleSweep(next) }
-    for exchange in late where !leave(exchange) { giveUp(exchange, .timeout) }
+    for pending in late where !leave(pending) { giveUp(pending, .timeout) }
     guard !late.isEmpty else { return }
     state.withLock { state in state.decisions.removeWaiting { $0.isOver } }
   }
 
   /// Whoever waits for the request goes on without its answer; false if it is not under way, or nobody waits.
-  private func leave(_ exchange: Exchange) -> Bool {
-    guard patience > .zero, exchange.leave() else { return false }
-    watch(exchange, until: .now() + patience)
+  private func leave(_ pending: PendingRequest) -> Bool {
+    guard patience > .zero, pending.leave() else { return false }
+    watch(pending, until: .now() + patience)
     // Answered in between: there is nothing to watch.
-    if exchange.isOver { forget(exchange) }
+    if pending.isOver { forget(pending) }
     return true
   }
 
   /// Ends a request that has no answer; its stream, if it has one, is reset.
-  private func giveUp(_ exchange: Exchange, _ failure: TransportFailure) {
-    if let place = exchange.end(.failure(failure)) {
+  private func giveUp(_ pending: PendingRequest, _ failure: TransportFailure) {
+    if let place = pending.end(.failure(failure)) {
       place.connection.reset(place.stream, timedOut: failure == .timeout)
     }
-    forget(exchange)
+    forget(pending)
   }
 
-  private func forget(_ exchange: Exchange) {
-    state.withLock { state in _ = state.exchanges.removeValue(forKey: ObjectIdentifier(exchange)) }
+  private func forget(_ pending: PendingRequest) {
+    state.withLock { state in _ = state.pendingRequests.removeValue(forKey: ObjectIdentifier(pending)) }
   }
 }
 
-typealias PoolLimits = PoolState<Exchange, HTTP2Connection>.Limits
+typealias PoolLimits = PoolState<PendingRequest, HTTP2Connection>.Limits
 
 // MARK: - What the connections report
 
@@ -205,20 +205,20 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
     decide { $0.alive(id, now: $1) }
   }
 
-  func finished(_ exchange: Exchange, on id: ConnectionID, _ ending: Exchange.Ending) {
+  func finished(_ pending: PendingRequest, on id: ConnectionID, _ ending: PendingRequest.Ending) {
     let answered = (try? ending.get()) != nil
-    forget(exchange)
+    forget(pending)
     decide { $0.finished(on: id, answered: answered, now: $1) }
-    exchange.end(ending)
+    pending.end(ending)
   }
 
-  func unprocessed(_ exchange: Exchange, on id: ConnectionID) {
-    let again = exchange.refused(limit: Self.refusals)
+  func unprocessed(_ pending: PendingRequest, on id: ConnectionID) {
+    let again = pending.refused(limit: Self.refusals)
     decide { decisions, now in
       let commands = decisions.finished(on: id, answered: false, now: now)
-      return commands + (again ? decisions.add(exchange, again: true, now: now) : [])
+      return commands + (again ? decisions.add(pending, again: true, now: now) : [])
     }
-    if !again { giveUp(exchange, .refused) }
+    if !again { giveUp(pending, .refused) }
   }
 
   func closed(_ id: ConnectionID, failure: TransportFailure?) {

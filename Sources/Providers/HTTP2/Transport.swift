@@ -31,7 +31,7 @@ struct ConnectionID: Hashable, Sendable {
 protocol Transport: AnyObject, Sendable {
   /// Sends the request. Returns by the deadline, a few milliseconds late at most, or when the task is cancelled:
   /// a request that no connection has taken is then withdrawn, another goes on.
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<Exchange.Ending>
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<PendingRequest.Ending>
   /// Uses the connection for no more requests; those on it go on.
   func retire(_ connection: ConnectionID)
   /// Uses no connection any more that was begun before, or together with, this one (nil: none that there is);

@@ -67,15 +67,15 @@ package final class PostgreSQLDatabase: Database {
     let workers = (0...options.connections).map { _ in
       PostgreSQLWorker(settings, preparedStatements: options.preparedStatements)
     }
-    let attempts = Attempts()
+    let retry = SerializationRetry()
     transactions = JobQueue(
       label: "PostgreSQL", workers: options.connections, maximumGroup: 1,
       maximumWaiting: options.maximumWaiting
     ) { worker, jobs in
-      for job in jobs { job.perform(on: workers[worker], attempts, observer: observer) }
+      for job in jobs { job.perform(on: workers[worker], retry, observer: observer) }
     }
     let groupWriter = PostgreSQLGroupWriter(
-      worker: workers[options.connections], attempts: attempts, observer: observer)
+      worker: workers[options.connections], retry: retry, observer: observer)
     writes = JobQueue(
       label: "PostgreSQL writer", workers: 1, maximumGroup: options.maximumWriteGroup,
       maximumWaiting: options.maximumWaiting

@@ -20,7 +20,7 @@ struct PostgreSQLWrite: QueuedJob {
 /// each once the server has confirmed the commit.
 struct PostgreSQLGroupWriter: Sendable {
   let worker: PostgreSQLWorker
-  let attempts: Attempts
+  let retry: SerializationRetry
   let observer: DatabaseObserver?
 
   private enum Outcome: Sendable {
@@ -68,7 +68,7 @@ struct PostgreSQLGroupWriter: Sendable {
 
   /// One transaction with all of `group`, run again when another transaction got in the way.
   private func commit(_ group: ArraySlice<PostgreSQLWrite>) -> Outcome {
-    attempts.run {
+    retry.run {
       commitOnce(group)
     } again: {
       // Of several, the one that was in the way is soon alone.

@@ -37,8 +37,8 @@ struct PostgreSQLTransaction: QueuedJob {
   /// The body is run again if another transaction got in the way, and if the connection broke before
   /// it came to the commit: either way nothing came of it, and a body has no effects but on the
   /// database. Not so if it broke during the commit, whose outcome nobody knows.
-  func perform(on worker: PostgreSQLWorker, _ attempts: Attempts, observer: DatabaseObserver?) {
-    let last = attempts.run {
+  func perform(on worker: PostgreSQLWorker, _ retry: SerializationRetry, observer: DatabaseObserver?) {
+    let last = retry.run {
       outcome(on: worker, observer)
     } again: {
       if case .failed(_, true) = $0 { true } else { false }

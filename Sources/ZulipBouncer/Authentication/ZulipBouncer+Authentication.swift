@@ -10,7 +10,7 @@ extension ZulipBouncer {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response
 
   /// For calls without credentials: so many per address.
-  func open(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
+  func unauthenticated(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
       try perAddress.check(context.clientAddress.source)
       return try await handler(request, context)

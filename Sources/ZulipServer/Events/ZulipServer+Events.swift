@@ -48,7 +48,7 @@ extension ZulipServer {
     if events == nil, mayWait {
       // Who listens before he looks misses nothing.
       events =
-        try await dependencies.bell.listening(to: user.id) { rings in
+        try await dependencies.eventNotifier.listening(to: user.id) { rings in
           if let events = try await found() { return events }
           for await _ in rings.until(Self.heartbeat) {
             if let events = try await found() { return events }

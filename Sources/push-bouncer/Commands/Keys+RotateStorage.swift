@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
 import Operations
-import Server
 import Registrations
+import Server
 import Wire
 
 extension Keys {

@@ -27,7 +27,7 @@ extension Routes {
 
     func run() async throws {
       let configuration = try options.load()
-      let held = HeldByRoute(try await Store.with(configuration) { try await $0.book.held() })
+      let held = HeldByRoute(try await Store.with(configuration) { try await $0.recorder.held() })
       let keys = KeyFolder(
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
         logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
@@ -70,11 +70,11 @@ extension Routes {
 
     func run() async throws {
       let (route, held, ended, stayed) = try await Store.with(options) { store in
-        let held = HeldByRoute(try await store.book.held())
+        let held = HeldByRoute(try await store.recorder.held())
         let route = try held.find(name)
         var (ended, stayed) = (0, 0)
         for id in Set(held[route].map(\.routeID)) {
-          let end = try await store.book.endHeld(on: id)
+          let end = try await store.recorder.endHeld(on: id)
           ended += end.ended
           stayed += end.stayed
         }
@@ -95,16 +95,16 @@ extension Routes {
 
 /// What is held back, by the credential.
 private struct HeldByRoute {
-  private let held: [String: [RegistrationBook.Held]]
+  private let held: [String: [OutcomeRecorder.Held]]
 
-  init(_ held: [RegistrationBook.Held]) {
+  init(_ held: [OutcomeRecorder.Held]) {
     self.held = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }
   }
 
   /// The credentials on which anything is.
   var names: [String] { held.keys.sorted() }
 
-  subscript(name: String) -> [RegistrationBook.Held] {
+  subscript(name: String) -> [OutcomeRecorder.Held] {
     (held[name] ?? []).sorted {
       ($0.target, $0.kind.rawValue, $0.reason) < ($1.target, $1.kind.rawValue, $1.reason)
     }
@@ -131,7 +131,7 @@ private struct RouteReport {
   let name: String
   /// What `/readyz` says of it; nil if nobody has told.
   let check: JSON?
-  let held: [RegistrationBook.Held]
+  let held: [OutcomeRecorder.Held]
 
   private var provider: String { String(name.prefix { $0 != ":" }) }
   private var count: Int { held.map(\.count).reduce(0, +) }
@@ -151,7 +151,7 @@ private struct RouteReport {
   }
 }
 
-extension RegistrationBook.Held {
+extension OutcomeRecorder.Held {
   fileprivate var json: JSON {
     [
       "target": .string(target), "kind": .string("\(kind)"), "reason": .string(reason),

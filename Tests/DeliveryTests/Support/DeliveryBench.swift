@@ -45,7 +45,7 @@ final class DeliveryBench: Sendable {
   let providers: PushProviders
   let database: any Database
   let registrations: E2EERegistrations
-  let book: RegistrationBook
+  let recorder: OutcomeRecorder
   let outbox: Outbox
   let deliverer: Deliverer
   let sender: OutboxSender
@@ -74,12 +74,12 @@ final class DeliveryBench: Sendable {
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     realm = try await Self.realm(in: database, storageKey, now)
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
-    book = RegistrationBook(database: database, now: now, mayExpire: { [clock] in clock.isTrusted })
+    recorder = OutcomeRecorder(database: database, now: now, mayExpire: { [clock] in clock.isTrusted })
     outbox = Outbox(
       database: database, storageKey: storageKey, maxAge: 86_400, now: now,
       mayExpire: { [clock] in clock.isTrusted })
     deliverer = Deliverer(
-      providers: providers, registrations: book, outbox: outbox, deadline: deadline, now: now,
+      providers: providers, registrations: recorder, outbox: outbox, deadline: deadline, now: now,
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     providers.use(try credentials())
@@ -137,7 +137,7 @@ final class DeliveryBench: Sendable {
   /// As of another node, or of the same one after a restart.
   func anotherDeliverer() -> Deliverer {
     Deliverer(
-      providers: providers, registrations: book, outbox: outbox, deadline: .seconds(60),
+      providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(60),
       now: { [clock] in clock.now },
       logger: logger)
   }
@@ -171,7 +171,7 @@ final class DeliveryBench: Sendable {
   }
 
   func lives(_ device: Device) async throws -> Bool {
-    try await book.living([device.registration]).contains(device.registration.row)
+    try await recorder.living([device.registration]).contains(device.registration.row)
   }
 
   /// A notification to be told by its name.

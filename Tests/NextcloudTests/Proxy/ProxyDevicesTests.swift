@@ -163,7 +163,7 @@ struct ProxyDevicesTests {
       var phone = ProxyPhone(.talkIOS)
       _ = try await phone.register(at: bench)
       let before = try #require(try await bench.devices.lookup([phone.identifier]).first)
-      try await bench.book.note([.init(before.reference, reason: "TooBig")])
+      try await bench.recorder.note([.init(before.reference, reason: "TooBig")])
       bench.clock.advance(100)
       phone.token = ProxyPhone.App.filesIOS.token.lowercased()
       var fields = phone.fields

@@ -68,17 +68,18 @@ enum NextcloudBench {
     now: @escaping @Sendable () -> Date
   ) throws -> NextcloudProxy {
     let logger = Logger(label: "bench")
-    let book = RegistrationBook(database: database, now: now)
+    let recorder = OutcomeRecorder(database: database, now: now)
     let deliverer = Deliverer(
-      providers: try PushProviders(configuration: .init()), registrations: book,
+      providers: try PushProviders(configuration: .init()), registrations: recorder,
       outbox: Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now),
       deadline: .seconds(10), now: now, logger: logger)
-    let memory = StoreMemory(
+    let lossDetector = StoreLossDetector(
       file: folder.appending(path: "store.json"), devices: devices, now: now, logger: logger)
     return NextcloudProxy(
       configuration: .init(),
       dependencies: .init(
-        devices: devices, book: book, deliverer: deliverer, memory: memory, now: now, logger: logger))
+        devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,
+        logger: logger))
   }
 
   struct Cost: CustomStringConvertible {

@@ -22,7 +22,7 @@ package final class Store: Sendable {
   package let realms: RemoteRealms
   package let analytics: Analytics
   package let registrations: E2EERegistrations
-  package let book: RegistrationBook
+  package let recorder: OutcomeRecorder
   private let test: TestDatabase
 
   package init(storageKey: StorageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))) async throws {
@@ -33,7 +33,7 @@ package final class Store: Sendable {
     servers = RemoteServers(database: database, storageKey: storageKey, now: now)
     realms = RemoteRealms(database: database)
     analytics = Analytics(database: database, storageKey: storageKey, now: now)
-    book = RegistrationBook(database: database, now: now)
+    recorder = OutcomeRecorder(database: database, now: now)
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
 

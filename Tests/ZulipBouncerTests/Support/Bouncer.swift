@@ -37,7 +37,7 @@ final class Bouncer: Sendable {
   let analytics: Analytics
   let registrations: E2EERegistrations
   let requestTimes: RequestTimes
-  let book: RegistrationBook
+  let recorder: OutcomeRecorder
   let keys: BouncerKeys
   let keyPair: BouncerKeyPair
   let providers: PushProviders
@@ -52,7 +52,7 @@ final class Bouncer: Sendable {
     registrations = parts.registrations
     requestTimes = parts.requestTimes
     let clock = clock
-    book = RegistrationBook(database: database, now: { clock.now })
+    recorder = OutcomeRecorder(database: database, now: { clock.now })
     keys = BouncerKeys(database: database, now: { clock.now })
     keyPair = parts.keyPair
     providers = parts.providers
@@ -102,7 +102,7 @@ final class Bouncer: Sendable {
           bouncerKeys: BouncerKeys(database: database, now: now),
           requestTimes: requestTimes,
           deliverer: Deliverer(
-            providers: providers, registrations: RegistrationBook(database: database, now: now),
+            providers: providers, registrations: OutcomeRecorder(database: database, now: now),
             outbox: Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now),
             deadline: .seconds(10), now: now, logger: logger),
           keyring: { ring }, storageKey: storageKey, now: now,

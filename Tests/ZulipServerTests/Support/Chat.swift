@@ -63,7 +63,7 @@ final class Chat: Sendable {
   let wire: Wire
   let accounts: Accounts
   let devices: Devices
-  let bell: EventBell
+  let eventNotifier: EventNotifier
   let notifier: Notifier
   let realm: ChatRealm
   /// On the same database, as another node has them: nobody here hears of what they do.
@@ -71,11 +71,11 @@ final class Chat: Sendable {
   private let client: any TestClientProtocol
 
   private init(
-    _ parts: (Clock, Wire, Accounts, Devices, EventBell, Notifier, ChatRealm), elsewhere: Devices,
+    _ parts: (Clock, Wire, Accounts, Devices, EventNotifier, Notifier, ChatRealm), elsewhere: Devices,
     client: any TestClientProtocol
   ) {
     self.elsewhere = elsewhere
-    (clock, wire, accounts, devices, bell, notifier, realm) = parts
+    (clock, wire, accounts, devices, eventNotifier, notifier, realm) = parts
     self.client = client
   }
 
@@ -87,12 +87,12 @@ final class Chat: Sendable {
     let testDatabase = try await TestDatabase()
     defer { withExtendedLifetime(testDatabase) {} }
     let database = testDatabase.database
-    let (clock, wire, bell) = (Clock(), Wire(), EventBell())
+    let (clock, wire, eventNotifier) = (Clock(), Wire(), EventNotifier())
     let now: @Sendable () -> Date = { clock.now }
     let storageKey = StorageKey(bytes: [UInt8](repeating: 5, count: 32))
     let accounts = Accounts(database: database, storageKey: storageKey, now: now)
     let devices = Devices(
-      database: database, storageKey: storageKey, localServer: nil, now: now, changed: bell.ring)
+      database: database, storageKey: storageKey, localServer: nil, now: now, changed: eventNotifier.ring)
     let elsewhere = Devices(
       database: database, storageKey: storageKey, localServer: nil, now: now, changed: { _ in })
     var logger = Logger(label: "test")
@@ -111,7 +111,8 @@ final class Chat: Sendable {
     let server = ZulipServer(
       configuration: .init(rateLimitPerUser: perUser, maximumBodyBytes: 1 << 20),
       dependencies: .init(
-        accounts: accounts, devices: devices, bell: bell, registrar: isThere ? registrar : nil,
+        accounts: accounts, devices: devices, eventNotifier: eventNotifier,
+        registrar: isThere ? registrar : nil,
         unregistrar: isThere ? unregistrar : nil, notifier: notifier,
         now: now))
     let router = Router(context: WireContext.self)
@@ -127,8 +128,9 @@ final class Chat: Sendable {
       try await application.test(.live) { client in
         try await test(
           Chat(
-            (clock, wire, accounts, devices, bell, notifier, realm), elsewhere: elsewhere, client: client))
-        bell.close()
+            (clock, wire, accounts, devices, eventNotifier, notifier, realm), elsewhere: elsewhere,
+            client: client))
+        eventNotifier.close()
       }
       group.cancelAll()
     }

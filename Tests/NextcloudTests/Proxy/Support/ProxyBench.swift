@@ -71,8 +71,8 @@ final class ProxyBench: Sendable {
   let simulator: ProviderSimulator
   let database: any Database
   let devices: NextcloudDevices
-  let book: RegistrationBook
-  let memory: StoreMemory
+  let recorder: OutcomeRecorder
+  let lossDetector: StoreLossDetector
   let folder: URL
   let logger: Logger
   let proxy: NextcloudProxy
@@ -98,16 +98,16 @@ final class ProxyBench: Sendable {
     database = test.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
-    book = RegistrationBook(database: database, now: now)
+    recorder = OutcomeRecorder(database: database, now: now)
     let outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
     var logger = options.log.map { Logger(label: "test", factory: $0) } ?? Logger(label: "test")
     logger.logLevel = options.log == nil ? .critical : .warning
     self.logger = logger
     let deliverer = Deliverer(
-      providers: providers, registrations: book, outbox: outbox, deadline: .seconds(600), now: now,
+      providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(600), now: now,
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
-    memory = StoreMemory(
+    lossDetector = StoreLossDetector(
       file: folder.appending(path: "nextcloud-store.json"), devices: devices, now: now,
       mayExpire: mayExpire, logger: logger)
     var configuration = options.configuration
@@ -115,7 +115,8 @@ final class ProxyBench: Sendable {
     proxy = NextcloudProxy(
       configuration: configuration,
       dependencies: .init(
-        devices: devices, book: book, deliverer: deliverer, memory: memory, now: now, mayExpire: mayExpire,
+        devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,
+        mayExpire: mayExpire,
         logger: logger))
     providers.use(try credentials(options))
   }

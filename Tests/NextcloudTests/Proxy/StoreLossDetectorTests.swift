@@ -8,7 +8,7 @@ import Testing
 
 @testable import NextcloudProxy
 
-@Suite("The memory of the store")
+@Suite("The lossDetector of the store")
 struct StoreMemoryTests {
   private let start = Date(timeIntervalSince1970: 1_790_000_000)
 
@@ -94,15 +94,15 @@ struct StoreMemoryTests {
     try await ProxyBench.test { bench throws in
       let phone = ProxyPhone()
       _ = try await phone.register(at: bench)
-      try await bench.memory.look()
+      try await bench.lossDetector.look()
       if isUninstalled {
         bench.simulator.setToken(phone.token, TokenRule(status: 404, reason: "UNREGISTERED"))
       } else {
         #expect(try await phone.unregister(at: bench).status == 200)
       }
       #expect(try await bench.notify([phone.entry()]).unknown == [phone.identifierText])
-      try await bench.memory.look()
-      #expect(!(try await bench.memory.isDoubtful()))
+      try await bench.lossDetector.look()
+      #expect(!(try await bench.lossDetector.isDoubtful()))
     }
   }
 
@@ -122,17 +122,19 @@ struct StoreMemoryTests {
     try await ProxyBench.test { old throws in
       let file = old.folder.appending(path: "nextcloud-store.json")
       _ = try await ProxyPhone().register(at: old)
-      try await old.memory.look()
+      try await old.lossDetector.look()
       let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
       #expect(attributes[.posixPermissions] as? Int == 0o600)
-      #expect(!(try await old.memory.isDoubtful()))
+      #expect(!(try await old.lossDetector.isDoubtful()))
       // The same database after a restart.
-      let again = StoreMemory(file: file, devices: old.devices, now: { old.clock.now }, logger: old.logger)
+      let again = StoreLossDetector(
+        file: file, devices: old.devices, now: { old.clock.now }, logger: old.logger)
       #expect(!(try await again.isDoubtful()))
       try await ProxyBench.test { new throws in
-        let moved = StoreMemory(file: file, devices: new.devices, now: { old.clock.now }, logger: old.logger)
+        let moved = StoreLossDetector(
+          file: file, devices: new.devices, now: { old.clock.now }, logger: old.logger)
         #expect(try await moved.isDoubtful())
-        let restarted = StoreMemory(
+        let restarted = StoreLossDetector(
           file: file, devices: new.devices, now: { old.clock.now }, logger: old.logger)
         #expect(try await restarted.isDoubtful())
         old.clock.advance(3601)
@@ -144,14 +146,14 @@ struct StoreMemoryTests {
   @Test("does without a file where none can be written")
   func readOnly() async throws {
     try await ProxyBench.test { bench throws in
-      let memory = StoreMemory(
+      let lossDetector = StoreLossDetector(
         file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices,
         now: { bench.clock.now }, logger: bench.logger)
-      #expect(!(try await memory.isDoubtful()))
+      #expect(!(try await lossDetector.isDoubtful()))
       _ = try await ProxyPhone().register(at: bench)
-      try await memory.look()
+      try await lossDetector.look()
       _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
-      #expect(try await memory.isDoubtful())
+      #expect(try await lossDetector.isDoubtful())
     }
   }
 
@@ -161,7 +163,7 @@ struct StoreMemoryTests {
       var phones: [ProxyPhone] = []
       for index in 0..<18 { phones.append(ProxyPhone(user: ProxyPhone.users[index % 2])) }
       for phone in phones { _ = try await phone.register(at: bench) }
-      try await bench.memory.look()
+      try await bench.lossDetector.look()
       // A store that has lost nothing knows what it says.
       let stranger = ProxyPhone()
       #expect(try await bench.notify([stranger.entry()]).unknown == [stranger.identifierText])
@@ -194,7 +196,7 @@ struct StoreMemoryTests {
     try await ProxyBench.test { bench throws in
       let phones = [ProxyPhone(), ProxyPhone(), ProxyPhone()]
       for phone in phones { _ = try await phone.register(at: bench) }
-      try await bench.memory.look()
+      try await bench.lossDetector.look()
       _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
       #expect(try await bench.notify([phones[0].entry()]).unknown == [])
       for hours in [25.0, -50.0] {
@@ -204,7 +206,7 @@ struct StoreMemoryTests {
       }
       // That the clock is right now does not make the loss a day younger than it is.
       bench.clock.isTrusted = true
-      try await bench.memory.look()
+      try await bench.lossDetector.look()
       #expect(try await bench.notify([phones[0].entry()]).unknown == [])
       bench.clock.advance(3601)
       #expect(try await bench.notify([phones[0].entry()]).unknown == [phones[0].identifierText])
@@ -215,14 +217,14 @@ struct StoreMemoryTests {
   func counting() async throws {
     try await ProxyBench.test { bench throws in
       for _ in 0..<3 { _ = try await ProxyPhone().register(at: bench) }
-      try await bench.memory.look()
+      try await bench.lossDetector.look()
       #expect(try await bench.devices.state(countingTo: 2)?.devices == 2)
       #expect(try await bench.devices.state(countingTo: 0)?.devices == 0)
-      #expect(!(try await bench.memory.isDoubtful()))
+      #expect(!(try await bench.lossDetector.isDoubtful()))
       _ = try await bench.database.execute(
         Statement(
           "DELETE FROM nextcloud_devices WHERE id > (SELECT MIN(id) FROM nextcloud_devices)"))
-      #expect(try await bench.memory.isDoubtful())
+      #expect(try await bench.lossDetector.isDoubtful())
     }
   }
 }

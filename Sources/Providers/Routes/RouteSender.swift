@@ -1,11 +1,11 @@
 package import Foundation
 import NIOCore
 
-/// A route as one loading of its credential made it: a key that has changed makes another way of the same route.
-/// What a route has proven belongs to the way that it was proven with, so that an answer to a request of an older
+/// A route as one loading of its credential made it: a key that has changed makes another sender of the same route.
+/// What a route has proven belongs to the sender that it was proven with, so that an answer to a request of an older
 /// key teaches nothing about the present one.
-package struct Way: Sendable {
-  /// Tells ways apart; never used again.
+package struct RouteSender: Sendable {
+  /// Tells senders apart; never used again.
   package typealias ID = UUID
 
   /// Whose route it is.

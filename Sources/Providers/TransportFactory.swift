@@ -6,7 +6,7 @@ import NIOPosix
 import NIOSSL
 
 /// Makes what a credential needs to send: transports and token sources. Holds what all of them share.
-struct Workshop: Sendable {
+struct TransportFactory: Sendable {
   let metrics = ProviderMetrics()
   /// For OAuth, and for an FCM in clear.
   let client: HTTPClient

@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Remembers in a file, beside the keys and not in the database, which store was last served: a database
 /// that was lost must not make servers delete the registrations of their users.
-package final class StoreMemory: Sendable {
+package final class StoreLossDetector: Sendable {
   /// How often the store is looked at.
   private static let interval = Duration.seconds(60)
 

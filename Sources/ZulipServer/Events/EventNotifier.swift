@@ -2,7 +2,7 @@ internal import Foundation
 internal import Synchronization
 
 /// Wakes those who wait for a user's events.
-package final class EventBell: Sendable {
+package final class EventNotifier: Sendable {
   /// How many may wait for one user; more are answered at once.
   static let maximumWaiters = 20
 
@@ -13,7 +13,7 @@ package final class EventBell: Sendable {
 
   private let state = Mutex(State())
 
-  /// A bell that nobody waits for.
+  /// A notifier that nobody waits for.
   package init() {}
 
   /// How many clients wait for events at this moment.

@@ -3,7 +3,7 @@ import Synchronization
 
 /// One request and whoever waits for its answer. It ends once: by an answer, a failure, or because
 /// time is up. Whoever waits may leave before that, and come back for the ending.
-final class Exchange: Sendable {
+final class PendingRequest: Sendable {
   typealias Ending = Result<ProviderResponse, TransportFailure>
   typealias Continuation = CheckedContinuation<Attempt<Ending>, Never>
 

@@ -2,17 +2,17 @@ package import Logging
 
 /// Rings for what other processes have done to a user's devices: another node on the same database, or a
 /// command. One small query at a time, and only while somebody waits.
-package struct EventWatch: Sendable {
+package struct EventPoller: Sendable {
   private static let interval = Duration.milliseconds(500)
 
   private let devices: Devices
-  private let bell: EventBell
+  private let eventNotifier: EventNotifier
   private let logger: Logger
 
-  /// Watches the users that wait at `bell`.
-  package init(devices: Devices, bell: EventBell, logger: Logger) {
+  /// Watches the users that wait at `eventNotifier`.
+  package init(devices: Devices, eventNotifier: EventNotifier, logger: Logger) {
     self.devices = devices
-    self.bell = bell
+    self.eventNotifier = eventNotifier
     self.logger = logger
   }
 
@@ -32,10 +32,10 @@ package struct EventWatch: Sendable {
 
   /// Rings for those whose newest event is not what it was; returns what it is now.
   func look(_ known: [Int64: Int64]) async throws -> [Int64: Int64] {
-    let waiting = bell.users
+    let waiting = eventNotifier.users
     guard !waiting.isEmpty else { return [:] }
     let latest = try await devices.lastEvents(of: waiting)
-    for user in waiting where latest[user] != known[user] { bell.ring(user: user) }
+    for user in waiting where latest[user] != known[user] { eventNotifier.ring(user: user) }
     return latest
   }
 }

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// All may be under way at once, but of those that are run again only one at a time: else many
 /// that write the same row would go on to fail each other.
-final class Attempts: Sendable {
+final class SerializationRetry: Sendable {
   private static let maximum = 10
 
   /// Waited for on the threads of connections only, which have nothing else to do.

@@ -2,7 +2,7 @@ package import Foundation
 package import SQL
 
 /// What deliveries find out about registrations, of every kind: which have ended, and what went wrong.
-package struct RegistrationBook: Sendable {
+package struct OutcomeRecorder: Sendable {
   /// A registration as a delivery met it, and what the provider said.
   package struct Failure: Sendable, Hashable {
     /// The registration.
@@ -25,7 +25,7 @@ package struct RegistrationBook: Sendable {
   let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
 
-  /// The book of the registrations in `database`.
+  /// A recorder for the registrations in `database`.
   ///
   /// - Parameter mayExpire: whether an hour may be called over now: not while the clock is doubted.
   package init(
@@ -121,7 +121,7 @@ extension RegistrationReference.Kind {
 
 extension Connection {
   /// Ends registrations, unless they have been made again; those that are at an end then.
-  func end(_ dead: [RegistrationBook.Failure], now: Date) throws -> Set<RegistrationReference> {
+  func end(_ dead: [OutcomeRecorder.Failure], now: Date) throws -> Set<RegistrationReference> {
     var ended: Set<RegistrationReference> = []
     for failure in dead {
       let registration = failure.registration

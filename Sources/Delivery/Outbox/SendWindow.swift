@@ -3,7 +3,7 @@ import Foundation
 /// How many entries of one route are sent at a time: one after a round of failures, then twice as
 /// many after each round that went well. A provider that has just come back is not met with all that
 /// has gathered, and fresh notifications always find room beside it.
-struct Pace: Sendable {
+struct SendWindow: Sendable {
   static let largest = 64
 
   /// How many may go now.

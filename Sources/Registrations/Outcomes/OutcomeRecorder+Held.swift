@@ -3,7 +3,7 @@ internal import SQL
 
 /// Deaths that are held back, because a provider has called too many dead at once to be believed: kept for as long
 /// as it takes to see whether it says the same again, or the operator does.
-extension RegistrationBook {
+extension OutcomeRecorder {
   /// A provider that says the same so many seconds later is believed.
   static let heldInterval: TimeInterval = 3600
   /// So many seconds later what it said counts for nothing any more.
@@ -170,7 +170,7 @@ private struct HeldRow {
 
 extension Connection {
   /// When it was first said of this registration, as it is now; nil if it is gone or was made again.
-  fileprivate func hold(_ death: RegistrationBook.Failure, on route: Int64, now: Date) throws -> Date? {
+  fileprivate func hold(_ death: OutcomeRecorder.Failure, on route: Int64, now: Date) throws -> Date? {
     let registration = death.registration
     return try query(
       Statement(
