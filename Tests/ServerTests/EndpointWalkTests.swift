@@ -15,21 +15,48 @@ import Wire
 @Suite struct EndpointWalkTests {
   private static let bytes = 64 * 1024
 
-  private func service(_ body: (BouncerService, _ credentials: String) async throws -> Void) async throws {
-    try await withService(["backend.token": Self.token, "nextcloud.enabled": "true"]) {
-      service, configuration in
+  private static let token = String(repeating: "0123456789abcdef", count: 4)
+  private static let (realm, email, apiKey) = (
+    "aa9c4b3e-5b6c-4d0f-8a7b-0123456789ab", "iago@example.org", "AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+  )
+
+  /// A service with a chat server and a user; `signIn` is what each of them signs in with, by an endpoint's path.
+  private func service(
+    _ body: (BouncerService, _ signIn: (_ path: String) -> String) async throws -> Void
+  ) async throws {
+    let settings = [
+      "backend.token": Self.token, "nextcloud.enabled": "true", "http.trusted_proxies": "127.0.0.1",
+      "http.rate_limit.per_address": "0", "server.rate_limit.per_user": "0",
+      "bouncer.rate_limit.per_server": "0", "nextcloud.rate_limit.per_address": "0",
+    ]
+    try await withService(settings) { service, configuration in
       let (server, key) = try await Store.with(configuration) {
         try await $0.servers.add(hostname: Hostname("chat.example.org"), contactEmail: "admin@example.org")
       }
-      try await body(service, "\(server.uuid.uuidString.lowercased()):\(key)")
+      let realm = "/backend/v1/realms/\(Self.realm)"
+      for (path, body) in [
+        (realm, #"{"name":"Chat","url":"https://chat.example.org"}"#),
+        ("\(realm)/users/1", #"{"email":"\#(Self.email)","api_key":"\#(Self.apiKey)","username":"iago"}"#),
+      ] {
+        let request = Request(
+          head: .init(
+            method: .put, scheme: nil, authority: nil, path: path,
+            headerFields: [.authorization: "Bearer \(Self.token)"]),
+          body: .init(buffer: ByteBuffer(string: body)))
+        let response = try await service.endpoints.responder.respond(
+          to: request, context: WireContext(inProcess: service.logger))
+        #expect(response.status.kind == .successful)
+      }
+      try await body(service) { path in
+        path.hasPrefix("/api/v1/remotes/")
+          ? "\(server.uuid.uuidString.lowercased()):\(key)" : "\(Self.email):\(Self.apiKey)"
+      }
     }
   }
 
-  private static let token = String(repeating: "0123456789abcdef", count: 4)
-
   /// Bodies, headers and queries that have the text where somebody may look at it.
   ///
-  /// - Parameter credentials: a chat server's, as for Basic.
+  /// - Parameter credentials: good ones, as for Basic; the first two requests have them.
   private static func requests(
     _ text: String, _ credentials: String
   ) -> [(HTTPFields, query: String, body: [UInt8])] {
@@ -48,8 +75,9 @@ import Wire
     let hostile: HTTPFields = [
       .authorization: "Basic \(Data("a\(header):b\(header)".utf8).base64EncodedString())", .accept: header,
       .contentType: "application/\(header)", .userAgent: "Mozilla/5.0 (Android) Nextcloud-Talk v\(header)",
-      .ocsAPIRequest: header, .ifNoneMatch: header, .xRequestID: header, .xForwardedFor: header,
-      .acceptLanguage: header,
+      .ocsAPIRequest: header, .ifNoneMatch: header, .xRequestID: header, .acceptLanguage: header,
+      // Who shows what is wrong calls from elsewhere: after a while nobody there is let in.
+      .xForwardedFor: "\(header), 192.0.2.\(Int.random(in: 1...254))",
     ]
     let query = String(decoding: Form.encode([(header, header), ("format", header)]), as: UTF8.self)
     func headers(_ authorization: String, _ type: String) -> HTTPFields {
@@ -61,29 +89,44 @@ import Wire
       (headers(signed, formType), "", Form.encode(form)),
       (headers(signed, "application/json"), "", json.bytes),
       (headers("Bearer \(token)", "application/json"), query, json.bytes),
-      (headers("Bearer \(header)", formType), query, Form.encode(form)), (hostile, query, json.bytes),
+      (hostile, query, Form.encode(form)), (hostile, query, json.bytes),
     ]
   }
 
   @Test(arguments: [HostileText.marks, .unorderedMarks])
   func `No endpoint takes longer for the worst of texts`(_ kind: HostileText) async throws {
-    try await service { service, credentials in
-      let requests = Self.requests(kind.text(bytes: Self.bytes), credentials)
+    try await service { service, signIn in
+      let text = kind.text(bytes: Self.bytes)
       #expect(service.endpoints.routes.count > 50)
-      for route in service.endpoints.routes {
+      let all = [service.endpoints, service.operatorEndpoints].flatMap { endpoints in
+        endpoints.routes.map { (endpoints, $0) }
+      }
+      // One that nothing works after comes last.
+      let isLast = { (path: String) in path.hasSuffix("/deactivate") }
+      var made: [String: [(HTTPFields, query: String, body: [UInt8])]] = [:]
+      for (endpoints, route) in all.sorted(by: { !isLast($0.1.path) && isLast($1.1.path) }) {
         let path = route.path.replacing("{realm_uuid}", with: UUID().uuidString)
           .replacing(#/{[a-z_]+}/#, with: "1")
+        let credentials = signIn(path)
+        let requests = made[credentials] ?? Self.requests(text, credentials)
+        made[credentials] = requests
         let start = ContinuousClock.now
+        var statuses: [HTTPResponse.Status] = []
         for (headers, query, body) in requests {
           let request = Request(
             head: .init(
               method: route.method, scheme: nil, authority: nil,
               path: query.isEmpty ? path : "\(path)?\(query)", headerFields: headers),
             body: .init(buffer: ByteBuffer(bytes: body)))
-          let response = try await service.endpoints.responder.respond(
+          let response = try await endpoints.responder.respond(
             to: request, context: WireContext(inProcess: service.logger))
           #expect(response.status != .internalServerError, "\(route)")
+          statuses.append(response.status)
         }
+        // Without this, what stands behind the sign-in would not be walked at all.
+        #expect(
+          statuses.prefix(3).contains { $0 != .unauthorized && $0 != .tooManyRequests },
+          "\(route): \(statuses.map(\.code))")
         // Five requests of a fraction of a second each, on a machine that has other things to do, too.
         #expect(ContinuousClock.now - start < .seconds(20), "\(route)")
       }
