@@ -10,7 +10,7 @@
 /// begins after a write has returned sees it. Cancelling a task does not withdraw what it has
 /// asked of the database. Errors are ``DatabaseError``, or what a body threw.
 package protocol Database: Sendable {
-  /// Which engine runs it. Only what a migration is made of depends on it.
+  /// Which engine runs it. Only what a migration is made of, and how its catalog is asked, depends on it.
   var engine: DatabaseEngine { get }
 
   /// Runs `body` in a read-only snapshot, beside other readers and the writer.

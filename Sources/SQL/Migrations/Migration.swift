@@ -6,7 +6,7 @@ package struct Migration: Sendable, Hashable {
   /// Its place in the order, from 1.
   package let number: Int
 
-  /// What it is about, as in its file's name: `0001_bouncer.sql` is `bouncer`.
+  /// What it is about, as in its file's name: `0001_schema.sql` is `schema`.
   package let name: String
 
   /// The statements, separated by semicolons.

@@ -30,7 +30,8 @@ final class BodyGate: ChannelInboundHandler, ChannelOutboundHandler, RemovableCh
     case .head(let request):
       open += 1
       isClosed = request.hasBodyToBeAskedFor
-      isExpected = isClosed && request.headerFields[.expect]?.lowercased() == "100-continue"
+      isExpected =
+        isClosed && request.headerFields[.expect]?.dropping(prefix: "100-continue")?.isEmpty == true
     case .body: isExpected = false
     case .end: pass(context)
     }
