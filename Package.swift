@@ -74,40 +74,48 @@ let package = Package(
       "NIOHTTP1", "NIOPosix"),
 
     // Layer 2: the domain.
-    module("Registrations", "Sealing", "SQL"),
-    module("Accounts", "Registrations", "Sealing", "SQL"),
+    module("Storage", "Sealing", "SQL"),
+    module("Registrations", "Sealing", "SQL", "Storage"),
+    module("Accounts", "Sealing", "SQL", "Storage"),
 
     // Layer 3: what becomes of a notification.
     module(
-      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Logging", "Metrics", "NIOCore",
+      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Logging", "Metrics", "NIOCore",
       "NIOFoundationCompat"),
 
     // Layer 4: one wire each.
     module(
-      "ZulipBouncer", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire", "AsyncHTTPClient",
+      "ZulipBouncer", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "AsyncHTTPClient",
       "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire", "AsyncHTTPClient",
+      "ZulipServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "AsyncHTTPClient",
       "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
     module(
-      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Wire", "Crypto",
+      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "Crypto",
       "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Wire", "AsyncHTTPClient",
+      "NextcloudServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "AsyncHTTPClient",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
-    module("Backend", "Accounts", "Registrations", "SQL", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"),
+    module("Backend", "Accounts", "SQL", "Storage", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"),
 
     // Layer 5: what the operator has.
     module(
-      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Wire",
+      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "Wire",
       "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams"),
-    module("ZulipMigration", "Migrations", "Operations", "Registrations", "Sealing", "SQL", "Wire"),
+    module(
+      "ZulipMigration", "Migrations", "Operations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),
 
     // Layer 6: the one place where the parts are put together.
     module(
       "Server", "Accounts", "Backend", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer",
-      "Operations", "Providers", "Registrations", "Sealing", "SQL", "Wire", "ZulipBouncer", "ZulipServer",
+      "Operations", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire", "ZulipBouncer",
+      "ZulipServer",
       "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
       "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
@@ -122,7 +130,7 @@ let package = Package(
     // Layer 7: commands.
     program(
       "push-bouncer", "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Wire", "ZulipMigration",
+      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "Wire", "ZulipMigration",
       "ZulipServer", "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1",
       "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
@@ -141,12 +149,14 @@ let package = Package(
     tests(
       "WireTests", "TestSupport", "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
       "NIOCore", "NIOEmbedded"),
-    tests("AccountsTests", "Accounts", "Sealing", "SQL", "TestStore"),
     tests(
-      "RegistrationsTests", "Accounts", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing",
-      "SQL", "TestStore", "ZulipServer"),
+      "StorageTests", "Accounts", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing",
+      "SQL", "Storage", "TestStore", "ZulipServer"),
+    tests("AccountsTests", "Accounts", "Sealing", "SQL", "TestStore"),
+    tests("RegistrationsTests", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),
     tests(
       "DeliveryTests", "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
+      "Storage",
       "TestDatabase", "Logging", "NIOCore"),
     tests(
       "ZulipBouncerTests", "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
@@ -158,7 +168,8 @@ let package = Package(
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
       "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport",
+      "ProviderSimulator", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestStore",
+      "TestSupport",
       "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1",
       "X509", embed: ["vectors.json"]),
@@ -167,11 +178,12 @@ let package = Package(
       "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
       "OperationsTests", "Accounts", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
-      "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase",
+      "TestSupport",
       "Wire", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
       "Logging", "Metrics"),
     tests(
-      "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestSupport",
       "ZulipMigration", embed: ["zulip.sql"]),
     tests(
       "ProviderSimulatorTests", "ProviderSimulator", "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore",

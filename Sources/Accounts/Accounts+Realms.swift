@@ -1,7 +1,7 @@
 package import Foundation
-internal import Registrations
 internal import SQL
 internal import Sealing
+internal import Storage
 
 extension Accounts {
   /// Adds a realm, or makes the one that is there as told.

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Registrations
+internal import Storage
 
 extension Accounts {
   /// Whether a text can be a realm's address: an `http` or `https` URL of at most 1024 bytes.

@@ -1,7 +1,7 @@
 package import Foundation
-internal import Registrations
 package import SQL
 internal import Sealing
+internal import Storage
 
 extension Accounts {
   /// A user as it is to be.

@@ -1,7 +1,7 @@
 package import Foundation
-internal import Registrations
 package import SQL
 package import Sealing
+internal import Storage
 
 /// The realms and users of the built-in chat-server side. Keys and passwords are kept as keyed hashes
 /// only (`Documentation/Decisions` 0015).

@@ -1,7 +1,7 @@
 package import Foundation
-internal import Registrations
 internal import SQL
 internal import Sealing
+internal import Storage
 
 /// Apps that want to sign in and wait for the user to let them: version 2 of Nextcloud's login flow.
 ///

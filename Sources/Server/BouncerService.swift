@@ -13,6 +13,7 @@ import Registrations
 import SQL
 import Sealing
 package import ServiceLifecycle
+import Storage
 import Wire
 import ZulipBouncer
 import ZulipServer

@@ -8,6 +8,7 @@ package import Operations
 package import Registrations
 package import SQL
 package import Sealing
+import Storage
 package import ZulipServer
 
 /// The database with the key that its secrets are sealed under: what commands and service share.

@@ -2,6 +2,7 @@ import Foundation
 import Providers
 import Registrations
 import SQL
+import Storage
 import Testing
 
 @testable import Delivery

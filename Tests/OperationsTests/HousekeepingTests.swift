@@ -6,6 +6,7 @@ import NextcloudServer
 import Registrations
 import SQL
 import Sealing
+import Storage
 import Synchronization
 import TestDatabase
 import Testing

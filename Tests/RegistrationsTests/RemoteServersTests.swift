@@ -2,6 +2,7 @@ import Foundation
 import Registrations
 package import SQL
 import Sealing
+import Storage
 import TestStore
 import Testing
 

@@ -2,7 +2,7 @@ internal import Accounts
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-internal import Registrations
+internal import Storage
 internal import Wire
 
 extension WireContext {

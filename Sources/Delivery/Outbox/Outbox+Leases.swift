@@ -3,6 +3,7 @@ import Providers
 import Registrations
 import SQL
 import Sealing
+import Storage
 import Synchronization
 
 extension Outbox {

@@ -3,6 +3,7 @@ import Providers
 import Registrations
 package import SQL
 package import Sealing
+import Storage
 import Synchronization
 
 /// What was promised and no provider has taken yet, durable and sealed (`Documentation/Decisions` 0001, 0002).

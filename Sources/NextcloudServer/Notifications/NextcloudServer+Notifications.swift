@@ -3,7 +3,7 @@ internal import Crypto
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-internal import Registrations
+internal import Storage
 internal import Wire
 
 extension NextcloudServer {

@@ -1,8 +1,8 @@
 internal import Foundation
 internal import Migrations
-internal import Registrations
 internal import SQL
 internal import Sealing
+internal import Storage
 
 extension Doctor {
   func keyFindings(_ snapshot: KeyFolder.Snapshot) -> [Finding] {

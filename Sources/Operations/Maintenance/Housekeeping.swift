@@ -3,6 +3,7 @@ package import Logging
 package import Metrics
 package import Registrations
 internal import Sealing
+package import Storage
 
 /// What is done now and then, without anybody asking: expired registrations go
 /// (`retention.expired_days`), so does what else is over, and legacy registrations of devices that have moved on,

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import SQL
 package import Sealing
+internal import Storage
 
 extension Analytics {
   package static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")

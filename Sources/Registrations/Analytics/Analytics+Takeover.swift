@@ -1,6 +1,7 @@
 package import Foundation
 internal import SQL
 internal import Sealing
+internal import Storage
 
 extension Analytics {
   /// A realm that has gone from one server to another.

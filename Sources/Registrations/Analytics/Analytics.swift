@@ -1,6 +1,7 @@
 package import Foundation
 package import SQL
 package import Sealing
+import Storage
 
 /// What chat servers report: figures, events and the list of their realms.
 package struct Analytics: Sendable {

@@ -1,5 +1,6 @@
 package import Foundation
 package import SQL
+import Storage
 
 /// Which bouncer keys the nodes of the service have in their folders.
 ///

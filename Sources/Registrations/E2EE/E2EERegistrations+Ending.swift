@@ -1,5 +1,6 @@
 package import Foundation
 internal import SQL
+internal import Storage
 
 extension E2EERegistrations {
   /// Removes registrations that expired before a time (`retention.expired_days`), a bounded number at

@@ -1,6 +1,7 @@
 package import Foundation
 internal import SQL
 package import Sealing
+internal import Storage
 
 extension E2EERegistrations {
   /// How a bouncer key is used.

@@ -1,6 +1,7 @@
 package import Foundation
 package import SQL
 package import Sealing
+internal import Storage
 internal import Synchronization
 
 /// The devices that get end-to-end encrypted notifications.
@@ -109,21 +110,3 @@ private let upsert = """
     ios_app_id = excluded.ios_app_id, bouncer_key_id = excluded.bouncer_key_id,
     registered_at = excluded.registered_at, expired_at = NULL, failure = NULL, failed_at = NULL
   """
-
-extension PushToken.Kind {
-  /// As the database keeps it, and as Zulip numbers the legacy kinds.
-  package var storage: Int64 {
-    switch self {
-    case .apns: 1
-    case .fcm: 2
-    }
-  }
-
-  package init?(storage: Int64) {
-    switch storage {
-    case 1: self = .apns
-    case 2: self = .fcm
-    default: return nil
-    }
-  }
-}

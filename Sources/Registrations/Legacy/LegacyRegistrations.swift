@@ -1,6 +1,7 @@
 package import Foundation
 package import SQL
 package import Sealing
+import Storage
 
 /// The devices that get notifications in clear.
 ///

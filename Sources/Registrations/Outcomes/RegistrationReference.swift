@@ -1,6 +1,7 @@
 package import Foundation
 internal import SQL
 package import Sealing
+internal import Storage
 
 /// A registration of any kind, as it was when a notification was made for it.
 package struct RegistrationReference: Sendable, Hashable {

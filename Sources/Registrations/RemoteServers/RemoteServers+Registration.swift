@@ -1,6 +1,7 @@
 package import Foundation
 internal import SQL
 internal import Sealing
+internal import Storage
 
 extension RemoteServers {
   /// What a server says of itself when it registers.

@@ -1,6 +1,7 @@
 package import Foundation
 package import SQL
 package import Sealing
+import Storage
 
 /// The chat servers that may use this bouncer.
 package struct RemoteServers: Sendable {

@@ -1,5 +1,6 @@
 package import Foundation
 package import SQL
+internal import Storage
 internal import Synchronization
 
 /// When each server and each realm last called. Calls are noted in memory and written down together,

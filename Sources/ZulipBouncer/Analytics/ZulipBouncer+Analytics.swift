@@ -3,6 +3,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import Registrations
+internal import Storage
 internal import Wire
 
 extension ZulipBouncer {

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Registrations
+internal import Storage
 
 extension UUID {
   /// Reads a UUID in every spelling that Python's `uuid.UUID` takes: `urn:uuid:` in front, braces

@@ -1,8 +1,8 @@
 internal import Accounts
 internal import Foundation
 package import NIOCore
-internal import Registrations
 internal import Sealing
+internal import Storage
 internal import Wire
 
 /// A bouncer as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9): the same calls and answers

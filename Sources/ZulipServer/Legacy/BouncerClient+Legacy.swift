@@ -2,6 +2,7 @@ internal import Accounts
 internal import Foundation
 internal import Registrations
 internal import Sealing
+internal import Storage
 internal import Wire
 
 extension BouncerClient {

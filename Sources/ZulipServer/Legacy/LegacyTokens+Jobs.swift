@@ -2,6 +2,7 @@ internal import Foundation
 internal import Registrations
 internal import SQL
 internal import Sealing
+internal import Storage
 
 extension LegacyTokens {
   /// Takes what the bouncer has yet to be told, the longest due first, under a lease: whoever finds one due

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
 import Operations
-import Registrations
 import Server
+import Storage
 import Wire
 
 extension Keys {

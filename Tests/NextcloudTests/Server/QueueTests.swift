@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
-import Registrations
 import SQL
 import Sealing
+import Storage
 import Synchronization
 import Testing
 import Wire

@@ -1,6 +1,7 @@
 import Accounts
 import Foundation
 import SQL
+import Storage
 import TestStore
 import Testing
 

@@ -3,6 +3,7 @@ import Foundation
 import NextcloudProxy
 import NextcloudServer
 import SQL
+import Storage
 import TestStore
 import Testing
 

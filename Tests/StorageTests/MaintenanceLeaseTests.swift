@@ -1,6 +1,6 @@
 import Foundation
-import Registrations
 import SQL
+import Storage
 import TestStore
 import Testing
 

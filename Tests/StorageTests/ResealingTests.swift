@@ -1,10 +1,10 @@
 import Foundation
 import NextcloudProxy
 import SQL
+import Storage
 import TestStore
 import Testing
 
-@testable import Registrations
 @testable import Sealing
 
 @Suite("Sealing anew") struct ResealingTests {

@@ -10,3 +10,21 @@ extension StorageKey {
     return Int64(bitPattern: hash.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }
 }
+
+extension PushToken.Kind {
+  /// As the database keeps it, and as Zulip numbers the legacy kinds.
+  package var storage: Int64 {
+    switch self {
+    case .apns: 1
+    case .fcm: 2
+    }
+  }
+
+  package init?(storage: Int64) {
+    switch storage {
+    case 1: self = .apns
+    case 2: self = .fcm
+    default: return nil
+    }
+  }
+}
