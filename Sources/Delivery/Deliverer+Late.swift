@@ -41,7 +41,7 @@ extension Deliverer {
     let tries = zip(entries, endings).map { entry, ending -> OutboxTry in
       switch ending {
       case .result(.unconfigured):
-        return .leftover(.unconfigured(on: route))
+        return .leftover(Leftover(route: route, notBefore: nil, scope: .route))
       case .result, .held:
         return .done
       case .leftover(let leftover):
@@ -107,12 +107,6 @@ extension Deliverer {
   /// Returns when none of those is left.
   package func settled() async {
     await lateAnswers.none()
-  }
-}
-
-extension Deliverer.Leftover {
-  fileprivate static func unconfigured(on route: Route) -> Self {
-    .init(reason: .unconfigured, route: route, notBefore: nil, concernsRoute: true)
   }
 }
 

@@ -125,11 +125,9 @@ package final class Deliverer: Sendable {
 extension Deliverer {
   /// What is not done yet: nobody has taken it, and it may still be taken.
   struct Leftover: Sendable {
-    let reason: Reason
     let route: Route
     let notBefore: Date?
-    /// Whether the next notification on that route would fare the same.
-    let concernsRoute: Bool
+    let scope: Outcome.Scope
     /// When to try again from the outbox.
     var schedule = RetrySchedule.outbox
     /// More tries than this within a request would only hold it up.
@@ -180,8 +178,7 @@ extension Deliverer {
       return .result(.unconfigured)
     }
     if let notBefore = delivery.notBefore, notBefore > now() {
-      return .leftover(
-        Leftover(reason: .paced, route: routeSender.route, notBefore: notBefore, concernsRoute: false))
+      return .leftover(Leftover(route: routeSender.route, notBefore: notBefore, scope: .token))
     }
     var tries = 0
     while true {
@@ -239,18 +236,17 @@ extension Deliverer {
       return .result(verdict == .end ? .ended(reason) : .refused(reason))
     case .rejected(let reason):
       return .result(.refused(reason))
-    case .retry(.abandoned, _):
+    case .retry(_, _, .process):
       return .underWay(routeSender, answer: nil)
-    case .retry(let reason, let notBefore):
-      var leftover = Leftover(
-        reason: reason, route: route, notBefore: notBefore, concernsRoute: reason != .tooManyRequests)
-      if route.provider == .apns, outcome.isOutage {
+    case .retry(_, let notBefore, let scope):
+      var leftover = Leftover(route: route, notBefore: notBefore, scope: scope)
+      if route.provider == .apns, scope == .provider {
         (leftover.schedule, leftover.triesInRequest) = (.outage, 2)
       }
       return .leftover(leftover)
-    case .misconfigured(let reason):
+    case .misconfigured:
       // Mended by the operator, not by trying at once.
-      return .leftover(Leftover(reason: reason, route: route, notBefore: now() + 1, concernsRoute: true))
+      return .leftover(Leftover(route: route, notBefore: now() + 1, scope: .route))
     }
   }
 }

@@ -21,8 +21,10 @@ final class DeliveryMetrics: Sendable {
       case .apns: .apns
       case .fcm: .fcm
       }
-    let (result, reason) = outcome?.labels ?? ("unconfigured", "")
-    counter("push_bouncer_deliveries_total", provider, "outcome", result, reason).increment()
+    counter(
+      "push_bouncer_deliveries_total", provider, "outcome", outcome?.label ?? "unconfigured",
+      outcome?.reason?.description ?? ""
+    ).increment()
   }
 
   /// Counts what the deletion guard made of an answer about a token.
@@ -42,20 +44,6 @@ final class DeliveryMetrics: Sendable {
         label: name, dimensions: [("provider", provider.rawValue), (label, result), ("reason", reason)])
       counters[series] = counter
       return counter
-    }
-  }
-}
-
-extension Outcome {
-  /// The outcome and its reason as metric labels; both are from closed lists.
-  fileprivate var labels: (String, String) {
-    switch self {
-    case .delivered: ("delivered", "")
-    case .dead(let reason, _): ("dead", reason.description)
-    case .suspect(let reason): ("suspect", reason.description)
-    case .retry(let reason, _): ("retry", reason.description)
-    case .rejected(let reason): ("rejected", reason.description)
-    case .misconfigured(let reason): ("misconfigured", reason.description)
     }
   }
 }

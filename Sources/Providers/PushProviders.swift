@@ -104,7 +104,7 @@ package final class PushProviders: Sendable {
     } else if let routeSender {
       switch routeSender.health.admit(isPatient: isPatient, now: factory.now()) {
       case .wait(let until):
-        attempt = .ended(.retry(.breakerOpen, notBefore: until))
+        attempt = .ended(.retry(.breakerOpen, notBefore: until, scope: .route))
       case let admission:
         attempt = await routeSender.attempt(
           push, started: started, deadline: started + left, isProbe: admission == .probe, now: factory.now)

@@ -56,7 +56,8 @@ import Testing
     _ = deletionGuard.judge(delivered, registeredAt: registered, now: now)
     for _ in 0..<100 {
       #expect(
-        deletionGuard.judge(.retry(.timeout, notBefore: nil), registeredAt: registered, now: now) == .keep)
+        deletionGuard.judge(
+          .retry(.timeout, notBefore: nil, scope: .route), registeredAt: registered, now: now) == .keep)
       #expect(
         deletionGuard.judge(.misconfigured(.topicDisallowed), registeredAt: registered, now: now) == .keep)
       #expect(deletionGuard.judge(.rejected(.payloadTooLarge), registeredAt: registered, now: now) == .keep)

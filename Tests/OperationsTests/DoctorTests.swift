@@ -225,7 +225,8 @@ import Testing
       .suspect(.fcmSenderIDMismatch),
     ]
     let bad: [Outcome] = [
-      .retry(.connectFailed, notBefore: nil), .misconfigured(.invalidProviderToken), .rejected(.badPath),
+      .retry(.connectFailed, notBefore: nil, scope: .route), .misconfigured(.invalidProviderToken),
+      .rejected(.badPath),
     ]
     for outcome in good { #expect(Doctor.finding("apns:x", "topic", outcome).isGood) }
     for outcome in bad { #expect(!Doctor.finding("apns:x", "topic", outcome).isGood) }

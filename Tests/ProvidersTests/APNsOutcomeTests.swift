@@ -43,8 +43,8 @@ struct APNsOutcomeTests {
     Row(400, "DuplicateHeaders", .rejected(.duplicateHeaders)),
     Row(400, "PayloadEmpty", .rejected(.payloadEmpty)),
     Row(400, "MissingDeviceToken", .rejected(.missingDeviceToken)),
-    Row(400, "IdleTimeout", .retry(.idleTimeout, notBefore: nil)),
-    Row(403, "ExpiredProviderToken", .retry(.expiredProviderToken, notBefore: nil)),
+    Row(400, "IdleTimeout", .retry(.idleTimeout, notBefore: nil, scope: .route)),
+    Row(403, "ExpiredProviderToken", .retry(.expiredProviderToken, notBefore: nil, scope: .route)),
     Row(403, "InvalidProviderToken", .misconfigured(.invalidProviderToken)),
     Row(403, "MissingProviderToken", .misconfigured(.missingProviderToken)),
     Row(403, "UnrelatedKeyIdInToken", .misconfigured(.unrelatedKeyIDInToken)),
@@ -58,20 +58,21 @@ struct APNsOutcomeTests {
     Row(410, "Unregistered", .dead(.unregistered, since: nil)),
     Row(410, "ExpiredToken", .dead(.expiredToken, since: nil)),
     Row(413, "PayloadTooLarge", .rejected(.payloadTooLarge)),
-    Row(429, "TooManyRequests", .retry(.tooManyRequests, notBefore: now + 5)),
-    Row(429, "TooManyProviderTokenUpdates", .retry(.tooManyProviderTokenUpdates, notBefore: nil)),
-    Row(500, "InternalServerError", .retry(.internalServerError, notBefore: nil)),
-    Row(503, "ServiceUnavailable", .retry(.serviceUnavailable, notBefore: nil)),
-    Row(503, "Shutdown", .retry(.shutdown, notBefore: nil)),
+    Row(429, "TooManyRequests", .retry(.tooManyRequests, notBefore: now + 5, scope: .token)),
+    Row(
+      429, "TooManyProviderTokenUpdates", .retry(.tooManyProviderTokenUpdates, notBefore: nil, scope: .route)),
+    Row(500, "InternalServerError", .retry(.internalServerError, notBefore: nil, scope: .provider)),
+    Row(503, "ServiceUnavailable", .retry(.serviceUnavailable, notBefore: nil, scope: .provider)),
+    Row(503, "Shutdown", .retry(.shutdown, notBefore: nil, scope: .provider)),
     // What no page lists: the status says whose fault it is, and nobody dies of it.
     Row(400, "SomethingNew", .rejected(.unknown)),
     Row(403, "SomethingNew", .misconfigured(.unknown)),
     Row(410, "SomethingNew", .suspect(.unknown)),
-    Row(429, "SomethingNew", .retry(.unknown, notBefore: nil)),
-    Row(500, "SomethingNew", .retry(.serverError, notBefore: nil)),
+    Row(429, "SomethingNew", .retry(.unknown, notBefore: nil, scope: .route)),
+    Row(500, "SomethingNew", .retry(.serverError, notBefore: nil, scope: .provider)),
     Row(400, "Unregistered", .suspect(.unregistered)),
-    Row(500, "Unregistered", .retry(.serverError, notBefore: nil)),
-    Row(503, "BadDeviceToken", .retry(.serverError, notBefore: nil)),
+    Row(500, "Unregistered", .retry(.serverError, notBefore: nil, scope: .provider)),
+    Row(503, "BadDeviceToken", .retry(.serverError, notBefore: nil, scope: .provider)),
     // Our own names are not for the peer to use.
     Row(400, "timeout", .rejected(.unknown)),
   ]
@@ -95,33 +96,52 @@ struct APNsOutcomeTests {
   @Test(arguments: [400, 403, 404, 410, 413, 429])
   func `What cannot be read never blames the token`(status: Int) {
     for body in ["", "<html>Unregistered</html>", #"{"reason":"Unregis"#, "[]", #"{"reason":410}"#, "null"] {
-      #expect(Self.outcome(status, body) == .retry(.unreadableAnswer, notBefore: nil))
+      #expect(Self.outcome(status, body) == .retry(.unreadableAnswer, notBefore: nil, scope: .route))
     }
   }
 
   @Test(arguments: [500, 502, 503, 504]) func `An outage without a reason is one`(status: Int) {
     for body in ["", "<html>", #"{"rea"#] {
-      #expect(Self.outcome(status, body) == .retry(.serverError, notBefore: nil))
+      #expect(Self.outcome(status, body) == .retry(.serverError, notBefore: nil, scope: .provider))
     }
   }
 
   @Test func `Retry-After is heeded where something may be retried`() {
     let later = Self.now.addingTimeInterval(120)
     #expect(
-      Self.outcome(503, #"{"reason":"Shutdown"}"#, retryAfter: "120") == .retry(.shutdown, notBefore: later))
-    #expect(Self.outcome(503, "<html>", retryAfter: "120") == .retry(.serverError, notBefore: later))
+      Self.outcome(503, #"{"reason":"Shutdown"}"#, retryAfter: "120")
+        == .retry(.shutdown, notBefore: later, scope: .provider))
+    #expect(
+      Self.outcome(503, "<html>", retryAfter: "120")
+        == .retry(.serverError, notBefore: later, scope: .provider))
     #expect(
       Self.outcome(429, #"{"reason":"TooManyRequests"}"#, retryAfter: "120")
-        == .retry(.tooManyRequests, notBefore: later))
+        == .retry(.tooManyRequests, notBefore: later, scope: .token))
   }
 
   @Test(arguments: [
-    (TransportFailure.timeout, Reason.timeout), (.cancelled, .cancelled), (.connectFailed, .connectFailed),
-    (.tlsFailed, .tlsFailed), (.proxyRefused, .proxyRefused), (.connectionLost, .connectionLost),
-    (.streamReset, .streamReset), (.refused, .refused), (.overloaded, .overloaded),
-    (.shuttingDown, .shuttingDown),
+    (TransportFailure.timeout, Reason.timeout, Outcome.Scope.route),
+    (.cancelled, .cancelled, .caller),
+    (.connectFailed, .connectFailed, .route),
+    (.tlsFailed, .tlsFailed, .route),
+    (.proxyRefused, .proxyRefused, .route),
+    (.connectionLost, .connectionLost, .connection),
+    (.streamReset, .streamReset, .connection),
+    (.refused, .refused, .connection),
+    (.overloaded, .overloaded, .caller),
+    (.shuttingDown, .shuttingDown, .caller),
+    (.abandoned, .abandoned, .process),
   ])
-  func `No answer is another chance later`(failure: TransportFailure, reason: Reason) {
-    #expect(Outcome(failure) == .retry(reason, notBefore: nil))
+  func `No answer is another chance later`(failure: TransportFailure, reason: Reason, scope: Outcome.Scope) {
+    #expect(Outcome(failure) == .retry(reason, notBefore: nil, scope: scope))
+  }
+
+  @Test(arguments: [
+    (TokenFailure.unreachable, Outcome.retry(.tokenUnavailable, notBefore: nil, scope: .route)),
+    (.timeout, .retry(.timeout, notBefore: nil, scope: .route)),
+    (.refused(.invalidGrant), .misconfigured(.invalidGrant)),
+  ])
+  func `Without a token nothing is learned of the notification`(failure: TokenFailure, outcome: Outcome) {
+    #expect(Outcome(failure) == outcome)
   }
 }

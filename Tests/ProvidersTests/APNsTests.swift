@@ -167,7 +167,9 @@ struct APNsTests {
     let clock = TestClock()
     let providers = try Self.providers(server, clock: clock)
     for _ in 0..<5 {
-      #expect(await Self.send(Self.push(), providers) == .retry(.expiredProviderToken, notBefore: nil))
+      #expect(
+        await Self.send(Self.push(), providers)
+          == .retry(.expiredProviderToken, notBefore: nil, scope: .route))
       clock.advance(by: 60)
     }
     #expect(server.requests.count == 5)
@@ -187,7 +189,9 @@ struct APNsTests {
     let clock = TestClock()
     let providers = try Self.providers(server, clock: clock)
     for _ in 0..<3 {
-      #expect(await Self.send(Self.push(), providers) == .retry(.tooManyProviderTokenUpdates, notBefore: nil))
+      #expect(
+        await Self.send(Self.push(), providers)
+          == .retry(.tooManyProviderTokenUpdates, notBefore: nil, scope: .route))
       clock.advance(by: 10 * 60)
     }
     #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
@@ -254,7 +258,7 @@ struct APNsTests {
         ? [.answer(503, [], #"{"reason":"Shutdown"}"#)] : [.answer(200, [("apns-id", "x")])]
     }
     let providers = try Self.providers(server)
-    #expect(await Self.send(Self.push(), providers) == .retry(.shutdown, notBefore: nil))
+    #expect(await Self.send(Self.push(), providers) == .retry(.shutdown, notBefore: nil, scope: .provider))
     #expect(await Self.send(Self.push(), providers) == .delivered(id: "x"))
     #expect(server.requests.map(\.connection) == [1, 2])
     await providers.shutdown()
@@ -298,11 +302,12 @@ struct APNsTests {
   @Test func `A deadline that has passed sends nothing`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
     let providers = try Self.providers(server)
-    #expect(await Self.send(Self.push(), providers, within: -1) == .retry(.timeout, notBefore: nil))
+    #expect(
+      await Self.send(Self.push(), providers, within: -1) == .retry(.timeout, notBefore: nil, scope: .route))
     #expect(server.connections == 0)
     #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
     await providers.shutdown()
-    #expect(await Self.send(Self.push(), providers) == .retry(.shuttingDown, notBefore: nil))
+    #expect(await Self.send(Self.push(), providers) == .retry(.shuttingDown, notBefore: nil, scope: .caller))
     try await server.stop()
   }
 }

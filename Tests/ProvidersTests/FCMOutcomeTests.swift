@@ -71,24 +71,37 @@ struct FCMOutcomeTests {
     (404, error(404, "UNREGISTERED"), .suspect(.fcmUnregistered)),
     (
       429, error(429, "RESOURCE_EXHAUSTED", fcm: "QUOTA_EXCEEDED"),
-      .retry(.fcmQuotaExceeded, notBefore: now.addingTimeInterval(60))
+      .retry(.fcmQuotaExceeded, notBefore: now.addingTimeInterval(60), scope: .tokenOrRoute)
     ),
     (
-      429, error(429, "RESOURCE_EXHAUSTED"), .retry(.fcmQuotaExceeded, notBefore: now.addingTimeInterval(60))
+      429, error(429, "RESOURCE_EXHAUSTED"),
+      .retry(.fcmQuotaExceeded, notBefore: now.addingTimeInterval(60), scope: .tokenOrRoute)
     ),
-    (500, error(500, "INTERNAL", fcm: "INTERNAL"), .retry(.fcmInternal, notBefore: nil)),
-    (503, error(503, "UNAVAILABLE", fcm: "UNAVAILABLE"), .retry(.fcmUnavailable, notBefore: nil)),
-    (400, error(400, "UNKNOWN", fcm: "UNSPECIFIED_ERROR"), .retry(.fcmUnspecifiedError, notBefore: nil)),
-    (500, error(500, "NEW", fcm: "NEW"), .retry(.unknown, notBefore: nil)),
+    (500, error(500, "INTERNAL", fcm: "INTERNAL"), .retry(.fcmInternal, notBefore: nil, scope: .provider)),
+    (
+      503, error(503, "UNAVAILABLE", fcm: "UNAVAILABLE"),
+      .retry(.fcmUnavailable, notBefore: nil, scope: .provider)
+    ),
+    (
+      400, error(400, "UNKNOWN", fcm: "UNSPECIFIED_ERROR"),
+      .retry(.fcmUnspecifiedError, notBefore: nil, scope: .route)
+    ),
+    (500, error(500, "NEW", fcm: "NEW"), .retry(.unknown, notBefore: nil, scope: .provider)),
     (400, error(400, "FAILED_PRECONDITION"), .rejected(.unknown)),
-    (500, error(500, "INTERNAL", fcm: "UNREGISTERED"), .retry(.fcmUnregistered, notBefore: nil)),
-    (404, "<html>Not Found</html>", .retry(.unreadableAnswer, notBefore: nil)),
-    (404, "", .retry(.unreadableAnswer, notBefore: nil)),
-    (404, #"{"error":{"code":404,"details":[{"@type":"#, .retry(.unreadableAnswer, notBefore: nil)),
-    (502, "<html>Bad Gateway</html>", .retry(.serverError, notBefore: nil)),
-    (503, "", .retry(.serverError, notBefore: nil)),
-    (200, "<html>Log in to the network</html>", .retry(.unreadableAnswer, notBefore: nil)),
-    (302, "", .retry(.unreadableAnswer, notBefore: nil)),
+    (
+      500, error(500, "INTERNAL", fcm: "UNREGISTERED"),
+      .retry(.fcmUnregistered, notBefore: nil, scope: .provider)
+    ),
+    (404, "<html>Not Found</html>", .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (404, "", .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (
+      404, #"{"error":{"code":404,"details":[{"@type":"#,
+      .retry(.unreadableAnswer, notBefore: nil, scope: .route)
+    ),
+    (502, "<html>Bad Gateway</html>", .retry(.serverError, notBefore: nil, scope: .provider)),
+    (503, "", .retry(.serverError, notBefore: nil, scope: .provider)),
+    (200, "<html>Log in to the network</html>", .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (302, "", .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
   ]
 
   @Test(arguments: rows) func `Each row means what the table says`(row: (Int, String, Outcome)) {
@@ -104,10 +117,10 @@ struct FCMOutcomeTests {
     let body = Self.error(429, "RESOURCE_EXHAUSTED", fcm: "QUOTA_EXCEEDED")
     #expect(
       Self.outcome(429, body, retryAfter: "10")
-        == .retry(.fcmQuotaExceeded, notBefore: Self.now.addingTimeInterval(10)))
+        == .retry(.fcmQuotaExceeded, notBefore: Self.now.addingTimeInterval(10), scope: .tokenOrRoute))
     #expect(
       Self.outcome(503, "", retryAfter: "Fri, 15 Jan 2027 08:05:00 GMT")
-        == .retry(.serverError, notBefore: Date(timeIntervalSince1970: 1_800_000_300)))
+        == .retry(.serverError, notBefore: Date(timeIntervalSince1970: 1_800_000_300), scope: .provider))
   }
 
   @Test(arguments: [

@@ -124,7 +124,7 @@ struct FCMTests {
     await eventually { Self.assertions(server) == 2 }
     #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
     clock.advance(by: 600)
-    #expect(await Self.send(providers) == .retry(.tokenUnavailable, notBefore: nil))
+    #expect(await Self.send(providers) == .retry(.tokenUnavailable, notBefore: nil, scope: .route))
     await providers.shutdown()
     try await server.stop()
   }
@@ -137,10 +137,16 @@ struct FCMTests {
       ),
       (.init(status: 401, body: #"{"error":"invalid_client"}"#), .misconfigured(.invalidClient)),
       (.init(status: 400, body: #"{"error":"new"}"#), .misconfigured(.unknown)),
-      (.init(status: 500, body: #"{"error":"internal_failure"}"#), .retry(.tokenUnavailable, notBefore: nil)),
-      (.init(status: 429, body: #"{"error":"rate"}"#), .retry(.tokenUnavailable, notBefore: nil)),
-      (.init(status: 403, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil)),
-      (.init(status: 200, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil)),
+      (
+        .init(status: 500, body: #"{"error":"internal_failure"}"#),
+        .retry(.tokenUnavailable, notBefore: nil, scope: .route)
+      ),
+      (
+        .init(status: 429, body: #"{"error":"rate"}"#),
+        .retry(.tokenUnavailable, notBefore: nil, scope: .route)
+      ),
+      (.init(status: 403, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil, scope: .route)),
+      (.init(status: 200, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil, scope: .route)),
     ] {
       let server = try await Self.start(oauth: { _ in answer })
       let providers = try Self.providers(server)
@@ -163,7 +169,7 @@ struct FCMTests {
     let server = try await Self.start(oauth: { _ in .granted("late", delay: .seconds(3)) })
     let providers = try Self.providers(server)
     let took = await ContinuousClock().measure {
-      #expect(await Self.send(providers, within: 0.2) == .retry(.timeout, notBefore: nil))
+      #expect(await Self.send(providers, within: 0.2) == .retry(.timeout, notBefore: nil, scope: .route))
     }
     #expect(took < .seconds(2))
     await providers.shutdown()
@@ -190,7 +196,7 @@ struct FCMTests {
   @Test func `An answer whose body never ends is over at the deadline`() async throws {
     let server = try await Self.start(fcm: { _ in .init(status: 200, body: "{", isCut: true) })
     let providers = try Self.providers(server)
-    #expect(await Self.send(providers, within: 0.5) == .retry(.timeout, notBefore: nil))
+    #expect(await Self.send(providers, within: 0.5) == .retry(.timeout, notBefore: nil, scope: .route))
     await providers.shutdown(within: .zero)
     try await server.stop()
   }
@@ -202,7 +208,7 @@ struct FCMTests {
     let providers = try PushProviders(
       configuration: .init(fcmEndpoint: URL(string: "http://127.0.0.1:\(gone.port)")), now: { Date() })
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: oauth.port)]))
-    #expect(await Self.send(providers, within: 30) == .retry(.connectFailed, notBefore: nil))
+    #expect(await Self.send(providers, within: 30) == .retry(.connectFailed, notBefore: nil, scope: .route))
     let route = Route(provider: .fcm, credential: "default", target: "demo")
     guard case .failing(.connectFailed, _) = providers.routeStates()[route] else {
       Issue.record("\(providers.routeStates())")
@@ -224,7 +230,7 @@ struct FCMTests {
     }
     async let ending = answer()
     await providers.shutdown(within: .zero)
-    #expect(await ending == .retry(.abandoned, notBefore: nil))
+    #expect(await ending == .retry(.abandoned, notBefore: nil, scope: .process))
     try await server.stop()
   }
 

@@ -114,7 +114,7 @@ struct PushProvidersTests {
     let server = try await TestServer.start { _ in [.drop] }
     let providers = try APNsTests.providers(
       server, clock: TestClock(), credentials: Credentials(apns: [TestKeys.apnsCredential("a")]))
-    guard case .retry(.connectionLost, _) = await APNsTests.send(APNsTests.push(), providers) else {
+    guard case .retry(.connectionLost, _, _) = await APNsTests.send(APNsTests.push(), providers) else {
       Issue.record("the connection was to be lost")
       return
     }

@@ -112,10 +112,10 @@ package final class OutboxSender: Sendable {
       case .leftover(let leftover):
         ended += 1
         fates.append((entry.lease, .retry(at: deliverer.dueAt(leftover, after: entry.lease.attempts))))
-        guard leftover.concernsRoute else { continue }
+        guard leftover.scope != .token else { continue }
         failures += 1
-        // One that goes too fast may be a device: whether it is the project, the next one tells.
-        if current.count > 1 || leftover.reason != .fcmQuotaExceeded {
+        // Where it may be the device alone, the next one tells whether it is the route.
+        if current.count > 1 || leftover.scope != .tokenOrRoute {
           notBefore = leftover.notBefore ?? notBefore
         }
       }
@@ -139,7 +139,7 @@ package final class OutboxSender: Sendable {
 
   /// An entry that was under way for longer than a round is settled.
   private func answeredLate(_ leftover: Deliverer.Leftover?, on route: Route) {
-    let failures = leftover?.concernsRoute == true ? 1 : 0
+    let failures = leftover.map { $0.scope != .token } == true ? 1 : 0
     routes.withLock { routes in
       routes[route]?.late -= 1
       routes[route]?.sendWindow.ended(

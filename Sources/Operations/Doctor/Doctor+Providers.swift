@@ -64,7 +64,7 @@ extension Doctor {
     switch outcome {
     case .delivered, .dead, .suspect:
       return .good(check, "serves \(target)")
-    case .retry(let reason, _):
+    case .retry(let reason, _, _):
       return .bad(
         check, "\(target): \(reason)",
         advice: "see whether the provider can be reached from here: network, firewall, providers.proxy, clock"

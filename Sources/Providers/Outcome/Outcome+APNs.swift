@@ -43,12 +43,16 @@ extension Outcome {
     }
     let notBefore = RetryAfter.date(answer.retryAfter, now: now)
     guard let refusal = answer.refusal else {
-      self = .retry(answer.status >= 500 ? .serverError : .unreadableAnswer, notBefore: notBefore)
+      self =
+        answer.status >= 500
+        ? .retry(.serverError, notBefore: notBefore, scope: .provider)
+        : .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
       return
     }
     guard answer.status < 500 else {
       self = .retry(
-        Reason.outages.contains(refusal.reason) ? refusal.reason : .serverError, notBefore: notBefore)
+        Reason.outages.contains(refusal.reason) ? refusal.reason : .serverError, notBefore: notBefore,
+        scope: .provider)
       return
     }
     switch refusal.reason {
@@ -65,10 +69,12 @@ extension Outcome {
       self = .rejected(refusal.reason)
     case .tooManyRequests:
       // Too many to one device: at once it would be one more.
-      self = .retry(refusal.reason, notBefore: notBefore ?? now + Self.devicePause)
-    case .idleTimeout, .expiredProviderToken, .tooManyProviderTokenUpdates,
-      .internalServerError, .serviceUnavailable, .shutdown:
-      self = .retry(refusal.reason, notBefore: notBefore)
+      self = .retry(refusal.reason, notBefore: notBefore ?? now + Self.devicePause, scope: .token)
+    case .idleTimeout, .expiredProviderToken, .tooManyProviderTokenUpdates:
+      // Another connection or provider token was tried already.
+      self = .retry(refusal.reason, notBefore: notBefore, scope: .route)
+    case .internalServerError, .serviceUnavailable, .shutdown:
+      self = .retry(refusal.reason, notBefore: notBefore, scope: .provider)
     default:
       self = Self.unknown(status: answer.status, notBefore: notBefore)
     }
@@ -80,7 +86,7 @@ extension Outcome {
     case 400, 404, 405, 413: .rejected(.unknown)
     case 401, 403: .misconfigured(.unknown)
     case 410: .suspect(.unknown)
-    default: .retry(.unknown, notBefore: notBefore)
+    default: .retry(.unknown, notBefore: notBefore, scope: .route)
     }
   }
 }

@@ -82,19 +82,23 @@ extension Outcome {
       return
     }
     guard let error = answer.error, answer.status >= 400 else {
-      self = .retry(answer.status >= 500 ? .serverError : .unreadableAnswer, notBefore: notBefore)
+      self =
+        answer.status >= 500
+        ? .retry(.serverError, notBefore: notBefore, scope: .provider)
+        : .retry(.unreadableAnswer, notBefore: notBefore, scope: .route)
       return
     }
     let reason = error.fcmCode ?? Reason(providerName: error.status ?? "")
     switch answer.status {
     case 429:
-      self = .retry(.fcmQuotaExceeded, notBefore: notBefore ?? now.addingTimeInterval(Self.quotaPause))
+      // The quota may be the device's: its minute is not the whole project's.
+      self = .retry(.fcmQuotaExceeded, notBefore: notBefore ?? now + Self.quotaPause, scope: .tokenOrRoute)
     case 500...:
-      self = .retry(reason, notBefore: notBefore)
+      self = .retry(reason, notBefore: notBefore, scope: .provider)
     case 400 where reason == .fcmInvalidArgument:
       self = error.blamesToken ? .suspect(.invalidRegistrationToken) : .rejected(reason)
     case _ where reason == .fcmUnspecifiedError:
-      self = .retry(reason, notBefore: notBefore)
+      self = .retry(reason, notBefore: notBefore, scope: .route)
     case _ where reason == .fcmUnregistered:
       self = answer.status == 404 && error.fcmCode != nil ? .dead(reason, since: nil) : .suspect(reason)
     case 403 where reason == .fcmSenderIDMismatch:

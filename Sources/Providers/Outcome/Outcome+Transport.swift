@@ -27,20 +27,30 @@ enum TransportFailure: Error, Hashable, Sendable {
 extension Outcome {
   /// Nothing was learned about the notification or its token: later is another chance.
   init(_ failure: TransportFailure) {
-    let reason: Reason =
+    let (reason, scope): (Reason, Scope) =
       switch failure {
-      case .timeout: .timeout
-      case .cancelled: .cancelled
-      case .connectFailed: .connectFailed
-      case .tlsFailed: .tlsFailed
-      case .proxyRefused: .proxyRefused
-      case .connectionLost: .connectionLost
-      case .streamReset: .streamReset
-      case .refused: .refused
-      case .overloaded: .overloaded
-      case .shuttingDown: .shuttingDown
-      case .abandoned: .abandoned
+      case .timeout: (.timeout, .route)
+      case .cancelled: (.cancelled, .caller)
+      case .connectFailed: (.connectFailed, .route)
+      case .tlsFailed: (.tlsFailed, .route)
+      case .proxyRefused: (.proxyRefused, .route)
+      case .connectionLost: (.connectionLost, .connection)
+      case .streamReset: (.streamReset, .connection)
+      case .refused: (.refused, .connection)
+      case .overloaded: (.overloaded, .caller)
+      case .shuttingDown: (.shuttingDown, .caller)
+      case .abandoned: (.abandoned, .process)
       }
-    self = .retry(reason, notBefore: nil)
+    self = .retry(reason, notBefore: nil, scope: scope)
+  }
+
+  /// Without a token nothing was sent: an outage passes, a bad credential does not.
+  init(_ failure: TokenFailure) {
+    self =
+      switch failure {
+      case .unreachable: .retry(.tokenUnavailable, notBefore: nil, scope: .route)
+      case .timeout: .retry(.timeout, notBefore: nil, scope: .route)
+      case .refused(let reason): .misconfigured(reason)
+      }
   }
 }

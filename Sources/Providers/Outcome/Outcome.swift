@@ -12,25 +12,37 @@ package enum Outcome: Sendable, Hashable {
   /// The token was refused in a way that may also be our own misconfiguration.
   case suspect(Reason)
   /// It may succeed later, not before the given time where the provider names one.
-  case retry(Reason, notBefore: Date?)
+  case retry(Reason, notBefore: Date?, scope: Scope)
   /// The request itself is wrong; sending it again is pointless.
   case rejected(Reason)
-  /// A credential, topic or project is wrong; the token may well be good.
+  /// A credential, topic or project is wrong, and so is the whole route; the token may well be good.
   case misconfigured(Reason)
+
+  /// Whom it concerns that a notification has to be tried again: who else would fare the same.
+  package enum Scope: Sendable, Hashable {
+    /// Its device alone. The route works.
+    case token
+    /// Its device or its route: the provider does not say which.
+    case tokenOrRoute
+    /// The connection that it went over, with all that was on it. Another one may be fine.
+    case connection
+    /// Its route: the next notification would fare the same.
+    case route
+    /// The provider, which is out of order.
+    case provider
+    /// Whoever sent it: nothing was learned about the provider, which has not been handed it.
+    case caller
+    /// This process, which ends before the answer has come: nobody will know whether it was taken.
+    case process
+  }
 
   /// Why; nil for what was delivered.
   package var reason: Reason? {
     switch self {
     case .delivered: nil
-    case .dead(let reason, _), .retry(let reason, _): reason
+    case .dead(let reason, _), .retry(let reason, _, _): reason
     case .suspect(let reason), .rejected(let reason), .misconfigured(let reason): reason
     }
-  }
-
-  /// Whether APNs said that it is out of order, or somebody in between did of a provider: 5xx.
-  package var isOutage: Bool {
-    guard case .retry(let reason, _) = self else { return false }
-    return Reason.outages.contains(reason)
   }
 
   /// Whether it is the provider's own word, not the lack of one.

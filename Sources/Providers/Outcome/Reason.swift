@@ -77,8 +77,6 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case invalidRegistrationToken
   /// More requests wait for a connection than we let wait.
   case overloaded
-  /// Its sender has had as many as are sent at once: it is not due yet.
-  case paced
   /// The HTTP CONNECT proxy did not let us through.
   case proxyRefused
   /// The provider closed the stream before it looked at the request, and did so each time.
@@ -122,7 +120,7 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
     switch self {
     case .abandoned, .backlogged, .breakerOpen, .cancelled, .connectFailed, .connectionLost,
       .invalidRegistrationToken,
-      .overloaded, .paced, .proxyRefused,
+      .overloaded, .proxyRefused,
       .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
       .unconfigured, .unknown, .unreadableAnswer:
       true

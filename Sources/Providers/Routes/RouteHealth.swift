@@ -4,7 +4,7 @@ import Synchronization
 
 /// How one route fares, as its answers show, with its breaker.
 final class RouteHealth: Sendable {
-  private struct State {
+  fileprivate struct State {
     var breaker = Breaker()
     var slowness = Slowness()
     var slowSince: Date?
@@ -50,27 +50,30 @@ final class RouteHealth: Sendable {
         if !state.slowness.isSlow { state.slowSince = nil }
       }
       switch outcome {
-      case .delivered, .dead, .suspect, .rejected, .retry(.tooManyRequests, _):
+      case .delivered, .dead, .suspect, .rejected, .retry(_, _, .token):
         state.isProven = true
         state.failure = nil
         state.breaker.succeeded()
-      case .retry(.abandoned, _), .retry(.cancelled, _), .retry(.overloaded, _), .retry(.shuttingDown, _):
+      case .retry(_, _, .caller), .retry(_, _, .process):
         if isProbe { state.breaker.probeAbandoned(now: now) }
-      case .retry(.connectionLost, _), .retry(.streamReset, _), .retry(.refused, _):
+      case .retry(_, _, .connection):
         // A connection ends with hundreds of requests on it, and the next one may be fine: if it is
         // not, it fails to connect, and that counts.
-        if isProbe {
-          state.breaker.failed(isLasting: false, notBefore: nil, now: now, jitter: .random(in: 0...1))
-        }
-      case .retry(let reason, let notBefore):
+        if isProbe { state.failed(isLasting: false, notBefore: nil, now) }
+      case .retry(let reason, let notBefore, let scope):
         state.failure = (reason, state.failure?.since ?? now)
-        // A quota may be one device's: its minute is not the whole project's.
-        let asked = reason == .fcmQuotaExceeded ? nil : notBefore
-        state.breaker.failed(isLasting: false, notBefore: asked, now: now, jitter: .random(in: 0...1))
+        // What may be for one device only is not asked of the others.
+        state.failed(isLasting: false, notBefore: scope == .tokenOrRoute ? nil : notBefore, now)
       case .misconfigured(let reason):
         state.failure = (reason, state.failure?.since ?? now)
-        state.breaker.failed(isLasting: true, notBefore: nil, now: now, jitter: .random(in: 0...1))
+        state.failed(isLasting: true, notBefore: nil, now)
       }
     }
+  }
+}
+
+extension RouteHealth.State {
+  fileprivate mutating func failed(isLasting: Bool, notBefore: Date?, _ now: Date) {
+    breaker.failed(isLasting: isLasting, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
   }
 }

@@ -103,15 +103,3 @@ enum TokenFailure: Error, Hashable, Sendable {
   /// The issuer refused us, or our key is unusable: mending it takes a person.
   case refused(Reason)
 }
-
-extension Outcome {
-  /// Without a token nothing was sent: an outage passes, a bad credential does not.
-  init(_ failure: TokenFailure) {
-    self =
-      switch failure {
-      case .unreachable: .retry(.tokenUnavailable, notBefore: nil)
-      case .timeout: .retry(.timeout, notBefore: nil)
-      case .refused(let reason): .misconfigured(reason)
-      }
-  }
-}

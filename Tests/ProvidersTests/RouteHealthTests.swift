@@ -1,0 +1,77 @@
+import Foundation
+import NIOCore
+import Testing
+
+@testable import Providers
+
+/// What an outcome teaches about its route, by whom it concerns.
+@Suite struct RouteHealthTests {
+  private static let now = Date(timeIntervalSince1970: 1_800_000_000)
+
+  private static func retry(_ scope: Outcome.Scope, notBefore: Date? = nil) -> Outcome {
+    .retry(.unknown, notBefore: notBefore, scope: scope)
+  }
+
+  /// A route that such an outcome has come over so many times.
+  private static func route(_ outcome: Outcome, times: Int = Breaker.threshold) -> RouteHealth {
+    let health = RouteHealth()
+    for _ in 0..<times { health.record(outcome, after: .milliseconds(50), isProbe: false, now: now) }
+    return health
+  }
+
+  /// When the next one goes; nil: at once.
+  private static func wait(_ health: RouteHealth) -> TimeInterval? {
+    guard case .wait(let until) = health.admit(isPatient: true, now: now) else { return nil }
+    return until.timeIntervalSince(now)
+  }
+
+  @Test(arguments: [
+    Outcome.delivered(id: "1"), .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
+    .rejected(.payloadTooLarge), retry(.token),
+  ])
+  func `What concerns one notification or device proves that the route works`(outcome: Outcome) {
+    let health = Self.route(Self.retry(.route))
+    #expect(Self.wait(health) != nil)
+    health.record(outcome, after: .milliseconds(50), isProbe: true, now: Self.now)
+    #expect(health.state == .ok)
+    #expect(Self.wait(health) == nil)
+  }
+
+  @Test(arguments: [Outcome.Scope.route, .provider, .tokenOrRoute])
+  func `What concerns the route opens its breaker when it comes often enough`(scope: Outcome.Scope) {
+    let almost = Self.route(Self.retry(scope), times: Breaker.threshold - 1)
+    #expect(almost.state == .failing(.unknown, since: Self.now))
+    #expect(Self.wait(almost) == nil)
+    let open = Self.route(Self.retry(scope))
+    #expect(open.state == .open(.unknown, since: Self.now))
+    #expect(Self.wait(open) != nil)
+  }
+
+  @Test func `What is misconfigured opens the breaker at once`() {
+    #expect(Self.wait(Self.route(.misconfigured(.invalidProviderToken), times: 1)) != nil)
+  }
+
+  @Test(arguments: [Outcome.Scope.connection, .caller, .process])
+  func `What concerns a connection or whoever sent it says nothing about the route`(scope: Outcome.Scope) {
+    let health = Self.route(Self.retry(scope), times: 100)
+    #expect(health.state == .unknown)
+    #expect(Self.wait(health) == nil)
+  }
+
+  @Test func `The provider's word when to come back is the route's only where it was surely meant for it`() {
+    let notBefore = Self.now + 90
+    #expect(Self.wait(Self.route(Self.retry(.route, notBefore: notBefore))) == 90)
+    #expect(Self.wait(Self.route(Self.retry(.provider, notBefore: notBefore))) == 90)
+    #expect((Self.wait(Self.route(Self.retry(.tokenOrRoute, notBefore: notBefore))) ?? 90) <= 1)
+  }
+
+  @Test func `A probe that its caller gave up lets the next one go, and a lost connection does not`() throws {
+    for (scope, goesOn) in [(Outcome.Scope.caller, true), (.process, true), (.connection, false)] {
+      let health = Self.route(Self.retry(.route))
+      let later = Self.now + 2
+      #expect(health.admit(isPatient: true, now: later) == .probe)
+      health.record(Self.retry(scope), after: .milliseconds(50), isProbe: true, now: later)
+      #expect((health.admit(isPatient: true, now: later) == .probe) == goesOn, "\(scope)")
+    }
+  }
+}
