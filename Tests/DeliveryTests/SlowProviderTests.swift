@@ -24,10 +24,10 @@ import Testing
     }
   }
 
-  @Test func `Twenty seconds of latency hold nobody up, and each notification is accepted once`() async throws
+  @Test func `Latency of many seconds holds nobody up, and each notification is accepted once`() async throws
   {
-    try await DeliveryBench.test(deadline: .seconds(3), patience: .seconds(60)) { bench in
-      await Self.latency(20_000, bench)
+    try await DeliveryBench.test(deadline: .seconds(1), patience: .seconds(60)) { bench in
+      await Self.latency(10_000, bench)
       let devices = try await bench.devices(.apns, 5) + bench.devices(.fcm, 5)
       var slowest = Duration.zero
       var count = 0
@@ -38,11 +38,11 @@ import Testing
         slowest = max(slowest, .now - began)
         count += batch.count
       }
-      #expect(slowest < .seconds(5))
+      #expect(slowest < .seconds(10))
       try await bench.drained(within: .seconds(180))
       #expect(bench.accepted().count == count)
       #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
-      print("20 s of latency: \(count) notifications, the slowest request took \(slowest)")
+      print("10 s of latency: \(count) notifications, the slowest request took \(slowest)")
     }
   }
 
@@ -52,7 +52,7 @@ import Testing
   ) async throws {
     try await DeliveryBench.test(deadline: .milliseconds(300)) { bench in
       let devices = try await bench.devices(kind, 3)
-      for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }
+      for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
       await Self.latency(3000, bench)
       #expect(
         try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) == [
@@ -70,7 +70,7 @@ import Testing
   @Test func `A late answer does what it would have done in time`() async throws {
     try await DeliveryBench.test(deadline: .milliseconds(300)) { bench in
       let devices = try await bench.devices(.apns, 3)
-      for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }
+      for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
       let rules = [
         TokenRule(status: 410, delayMilliseconds: 1000), TokenRule(status: 413, delayMilliseconds: 1000),
         TokenRule(status: 429, delayMilliseconds: 1000, times: 1),
@@ -105,7 +105,7 @@ import Testing
     try await DeliveryBench.test(deadline: .milliseconds(1200), patience: .seconds(60)) { bench in
       for (kind, route) in [(PushToken.Kind.apns, bench.apnsRoute), (.fcm, bench.fcmRoute)] {
         let device = try await bench.devices(kind)[0]
-        #expect(try await bench.deliver("first", to: device) == .delivered)
+        #expect(try await bench.deliverPatiently("first", to: device) == .delivered)
         await bench.faults {
           $0.apns.neverAnswerEvery = 1
           $0.fcm.neverAnswerEvery = 1
@@ -134,7 +134,7 @@ import Testing
   @Test func `A caller that goes away takes nothing back`() async throws {
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       let devices = try await bench.devices(.apns, 2)
-      for device in devices { #expect(try await bench.deliver("before", to: device) == .delivered) }
+      for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
       await Self.latency(2000, bench)
       let caller = Task { try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) }
       try await eventually { bench.simulator.deliveries().count == 4 }
@@ -172,7 +172,7 @@ import Testing
   {
     try await DeliveryBench.test(deadline: .milliseconds(300), isSending: false) { bench in
       let device = try await bench.devices(.apns)[0]
-      #expect(try await bench.deliver("before", to: device) == .delivered)
+      #expect(try await bench.deliverPatiently("before", to: device) == .delivered)
       await Self.latency(1500, bench)
       func push(_ name: String) -> Outgoing {
         var push = bench.push(name, to: device)
@@ -194,7 +194,7 @@ import Testing
     try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(60), isSending: false) {
       bench in
       let device = try await bench.devices(.apns)[0]
-      #expect(try await bench.deliver("before", to: device) == .delivered)
+      #expect(try await bench.deliverPatiently("before", to: device) == .delivered)
       await Self.latency(30_000, bench)
       #expect(try await bench.deliver("n", to: device) == .queued)
       await bench.providers.shutdown(within: .milliseconds(200))

@@ -166,13 +166,13 @@ struct FCMTests {
 
   @Test func `An OAuth endpoint that never answers does not hold a sender beyond its deadline`() async throws
   {
-    let server = try await Self.start(oauth: { _ in .granted("late", delay: .seconds(3)) })
+    let server = try await Self.start(oauth: { _ in .granted("late", delay: .seconds(30)) })
     let providers = try Self.providers(server)
     let took = await ContinuousClock().measure {
       #expect(await Self.send(providers, within: 0.2) == .retry(.timeout, notBefore: nil, scope: .route))
     }
-    #expect(took < .seconds(2))
-    await providers.shutdown()
+    #expect(took < .seconds(15))
+    await providers.shutdown(within: .zero)
     try await server.stop()
   }
 

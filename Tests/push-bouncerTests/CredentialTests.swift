@@ -19,7 +19,7 @@ extension Chaos {
         let good = try stage.place.text(of: p8)
         let description = try stage.place.text(of: "Keys/apns/simulator.json")
 
-        try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
+        try await stage.serve("--delivery.deadline", "3s", "--log.level", "notice") { running, server in
           let ledger = Ledger()
           for phone in try await stage.phones(10, at: server) { ledger.add(phone) }
           try await withThrowingTaskGroup(of: Void.self) { group in

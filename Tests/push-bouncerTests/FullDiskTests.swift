@@ -17,7 +17,7 @@ extension Chaos {
         // A file system that one command leaves must not keep the folder from going.
         defer { trouble.clean(folder) }
         try await stage.serve(
-          "--delivery.deadline", "1s", "--log.level", "notice", "--database.url", trouble.databaseURL,
+          "--delivery.deadline", "3s", "--log.level", "notice", "--database.url", trouble.databaseURL,
           through: trouble.launcher(folder)
         ) { running, server in
           let phones = try await stage.phones(4, at: server)
@@ -31,7 +31,9 @@ extension Chaos {
               && ready.json["checks"]?["database"]?["status"]?.string == "failing"
           }
           // After a 5xx a stock server would have the phone wait for ever.
-          await refused(429) { try await stage.register(Stage.phone(.fcm), at: server) }
+          async let registration: Void = refused(429) {
+            try await stage.register(Stage.phone(.fcm), at: server)
+          }
           // Reads go on, and so does what needs no write.
           let through = try await server.mark(phones)
           #expect(through.sent == 4 && through.deleted.isEmpty)
@@ -40,6 +42,7 @@ extension Chaos {
           (faults.apns.outage, faults.fcm.outage) = (true, true)
           await stage.simulator.setFaults(faults)
           await refused(503) { _ = try await server.mark(phones) }
+          await registration
           // The providers call a phone dead: nothing can be written, so nothing dies.
           await stage.simulator.setFaults(Faults())
           stage.simulator.setToken(phones[0].token, TokenRule(status: 410, reason: "Unregistered"))

@@ -6,7 +6,7 @@ import Wire
 
 @testable import push_bouncer
 
-extension Chaos.NodesTests {
+extension NodesTests {
   /// Each node has a key folder of its own. While both take registrations and deliver, one is killed that does not have
   /// the new key yet, then one that does, then the rotation itself.
   @Test func nodesTakeUpANewStorageKeyAndLoseNothing() async throws {
@@ -37,7 +37,7 @@ extension Chaos.NodesTests {
             let before = ledger.now.marks.count
             await eventually("promises", within: .seconds(60)) { ledger.now.marks.count > before + 20 }
           }
-          let rotation = ["keys", "rotate-storage", "--silence", "60", "--json"]
+          let rotation = ["keys", "rotate-storage", "--silence", "25", "--json"]
           try await load(stage, robin, ledger, until: .seconds(1200), pause: .milliseconds(200)) {
             await eventually("promises", within: .seconds(60)) { ledger.now.marks.count > 50 }
             // Of itself it would not end.

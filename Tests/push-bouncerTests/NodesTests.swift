@@ -7,276 +7,274 @@ import Wire
 
 @testable import Demo
 
-extension Chaos {
-  /// Several nodes on one PostgreSQL, behind a plain round-robin.
-  @Suite(
-    .enabled(
-      if: PostgreSQLServer.isAvailable, "without TEST_POSTGRESQL_URL there is no PostgreSQL to start"))
-  struct NodesTests {
-    static let quiet = ["--delivery.deadline", "1s", "--log.level", "notice"]
+/// Several nodes on one PostgreSQL, behind a plain round-robin.
+@Suite(
+  .serialized,
+  .enabled(
+    if: PostgreSQLServer.isAvailable, "without TEST_POSTGRESQL_URL there is no PostgreSQL to start"))
+struct NodesTests {
+  static let quiet = ["--delivery.deadline", "3s", "--log.level", "notice"]
 
-    /// Runs nodes until `body` returns; each comes back when it has ended, as a supervisor sees to it.
-    ///
-    /// - Parameter arguments: what each is started with besides.
-    func nodes(
-      _ count: Int, of stage: Stage, arguments: [[String]] = [],
-      _ body: @escaping (RoundRobin, Supervisor) async throws -> Void
-    ) async throws {
-      let robin = RoundRobin()
-      let supervisor = Supervisor()
-      try await withThrowingTaskGroup(of: Void.self) { group in
-        for number in 0..<count {
-          group.addTask {
-            while !supervisor.isOver {
-              try await stage.serve(
-                Self.quiet + (arguments.isEmpty ? [] : arguments[number])
-              ) { running, server in
-                supervisor.started(number, running)
-                robin.add(number, server)
-                await eventually("its end", within: .seconds(600)) { !running.process.isRunning }
-                robin.remove(number)
-              }
-            }
-          }
-        }
-        await eventually("all nodes") { (0..<count).allSatisfy { supervisor.running($0) != nil } }
-        do {
-          try await body(robin, supervisor)
-        } catch {
-          supervisor.end()
-          throw error
-        }
-        supervisor.end()
-        try await group.waitForAll()
-      }
-    }
-
-    @Test func nodesShareTheOutboxAndSendEachOnce() async throws {
-      try await PostgreSQLServer.test { postgres in
-        try await Stage.test(database: postgres.url) { stage in
-          try await nodes(3, of: stage) { robin, _ in
-            let phones = try await robin.call { try await stage.phones(20, at: $0) }
-            var faults = Faults()
-            (faults.apns.outage, faults.fcm.outage) = (true, true)
-            await stage.simulator.setFaults(faults)
-            let ledger = Ledger()
-            for _ in 0..<30 { ledger.add(try await robin.call { try await $0.mark(phones) }) }
-            await stage.simulator.setFaults(Faults())
-            await stage.expectArrival(of: ledger.now.marks)
-            // Whoever takes an entry has it alone.
-            #expect(stage.arrived().values.allSatisfy { $0 == 1 })
-            #expect(ledger.now.marks.count == 600)
-          }
-        }
-      }
-    }
-
-    @Test func nodesThatAreKilledLoseNothing() async throws {
-      try await PostgreSQLServer.test { postgres in
-        try await Stage.test(database: postgres.url) { stage in
-          try await nodes(3, of: stage) { robin, supervisor in
-            let ledger = Ledger()
-            try await load(stage, robin, ledger, until: .seconds(12)) {
-              for _ in 0..<6 {
-                try await Task.sleep(for: .milliseconds(.random(in: 700...1800)))
-                supervisor.running(.random(in: 0..<3))?.send(SIGKILL)
-              }
-            }
-            try await settle(stage, robin, ledger)
-          }
-        }
-      }
-    }
-
-    @Test func aDatabaseThatIsKilledAndStartedAgainLosesNothing() async throws {
-      try await PostgreSQLServer.test { postgres in
-        try await Stage.test(database: postgres.url) { stage in
-          try await nodes(2, of: stage) { robin, supervisor in
-            let ledger = Ledger()
-            try await load(stage, robin, ledger, until: .seconds(10)) {
-              for _ in 0..<2 {
-                try await Task.sleep(for: .seconds(1))
-                try await postgres.kill()
-                try await Task.sleep(for: .seconds(1))
-                try await postgres.start()
-              }
-            }
-            for number in 0..<2 {
-              let running = try #require(supervisor.running(number))
-              await eventually("ready again") {
-                (try? await running.call("admin", path: "/readyz").status) == 200
-              }
-              // It has come through without a restart.
-              #expect(running.process.isRunning)
-            }
-            try await settle(stage, robin, ledger)
-          }
-        }
-      }
-    }
-
-    /// The other node goes on; the one that is cut off promises nothing that it cannot keep, and is back
-    /// by itself.
-    @Test(.enabled(if: Network.isAvailable, "takes privileges and ip"))
-    func aNodeThatIsCutOffFromItsDatabaseComesBack() async throws {
-      let port = try await freePort()
-      let networks = ["127.0.7.1", "127.0.7.2"].map(Network.init)
-      let addresses = networks.map(\.address).joined(separator: ",")
-      defer { networks[0].mend() }
-      try await PostgreSQLServer.test("listen_addresses='\(addresses)'", "port=\(port)") { _ in
-        let urls = networks.map { "postgres://postgres@\($0.address):\(port)/postgres?sslmode=disable" }
-        try await Stage.test(database: urls[1]) { stage in
-          try await nodes(2, of: stage, arguments: urls.map { ["--database.url", $0] }) { robin, supervisor in
-            let ledger = Ledger()
-            let cutOff = try #require(supervisor.running(0))
-            try await load(stage, robin, ledger, until: .seconds(120)) {
-              await eventually("promises") { ledger.now.marks.count > 50 }
-              try networks[0].cut()
-              await eventually("not ready", within: .seconds(45)) {
-                (try? await cutOff.call("admin", path: "/readyz").status) == 503
-              }
-              let node = try #require(robin.remove(0))
-              let before = ledger.now.marks.count
-              await eventually("promises of the other node") { ledger.now.marks.count > before + 50 }
-              networks[0].mend()
-              await eventually("ready again", within: .seconds(60)) {
-                (try? await cutOff.call("admin", path: "/readyz").status) == 200
-              }
-              robin.add(0, node)
-              let then = ledger.now.marks.count
-              await eventually("promises of both") { ledger.now.marks.count > then + 20 }
-            }
-            #expect(cutOff.process.isRunning)
-            try await settle(stage, robin, ledger)
-          }
-        }
-      }
-    }
-
-    @Test func whatOneNodeHasReportedDeadNoneSendsTo() async throws {
-      try await PostgreSQLServer.test { postgres in
-        try await Stage.test(database: postgres.url) { stage in
-          try await nodes(3, of: stage) { robin, _ in
-            let phones = try await robin.call { try await stage.phones(4, at: $0) }
-            for phone in phones {
-              stage.simulator.setToken(phone.token, TokenRule(status: phone.kind == .apns ? 410 : 404))
-            }
-            let reported = try await robin.call { try await $0.mark(phones) }
-            #expect(reported.deleted.count == 4)
-            for _ in 0..<9 {
-              let again = try await robin.call { try await $0.mark(phones) }
-              #expect(again.deleted.count == 4 && again.sent == 0)
-            }
-            #expect(stage.simulator.deliveries(includingRefused: true).count == 4)
-          }
-        }
-      }
-    }
-
-    @Test func nodesThatAreRestartedOneAfterTheOtherFailNoRequest() async throws {
-      try await PostgreSQLServer.test { postgres in
-        try await Stage.test(database: postgres.url) { stage in
-          try await nodes(2, of: stage) { robin, supervisor in
-            let ledger = Ledger()
-            try await load(stage, robin, ledger, until: .seconds(60)) {
-              for number in 0..<2 {
-                await eventually("promises") { !ledger.now.marks.isEmpty }
-                let running = try #require(supervisor.running(number))
-                robin.remove(number)
-                await eventually("nothing under way") { robin.calls(at: number) == 0 }
-                running.send(SIGTERM)
-                #expect(await running.status() == 0)
-                await eventually("a new one") {
-                  supervisor.running(number)?.process.processIdentifier
-                    != running.process.processIdentifier
-                }
-                let before = ledger.now.marks.count
-                await eventually("promises") { ledger.now.marks.count > before + 20 }
-              }
-            }
-            #expect(ledger.now.refusals == 0)
-            try await settle(stage, robin, ledger)
-          }
-        }
-      }
-    }
-
-    @Test func aServiceMovesFromSQLiteWithAllItsPhones() async throws {
-      try await PostgreSQLServer.test { postgres in
-        try await Stage.test { stage in
-          let phones = try await stage.serveOnce { try await stage.phones(10, at: $0) }
-          let copied = try await stage.place.run(
-            "copy", "--from", "sqlite:push-bouncer.sqlite", "--to", postgres.url, "--json")
-          #expect(copied.status == 0, "\(copied.errors)")
-          try await stage.serve("--database.url", postgres.url) { _, server in
-            #expect(try await server.mark(phones).sent == 10)
-            try await stage.register(Stage.phone(.fcm), at: server)
-          }
-        }
-      }
-    }
-
-    /// Registers and notifies while `trouble` lasts and no longer than `limit`. Refusals are counted,
-    /// nothing is expected of them.
-    ///
-    /// - Parameter pause: between two calls of one of six callers.
-    func load(
-      _ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger, until limit: Duration, pause: Duration = .zero,
-      _ trouble: @escaping @Sendable () async throws -> Void
-    ) async throws {
-      let end = ContinuousClock.now + limit
-      let isOver = Over()
-      try await withThrowingTaskGroup(of: Void.self) { group in
-        for _ in 0..<6 {
-          group.addTask {
-            while !isOver.value, ContinuousClock.now < end {
-              do {
-                let phones = ledger.phones(.random(in: 1...4))
-                if phones.isEmpty || Int.random(in: 0..<6) == 0 {
-                  let phone = Stage.phone(.random() ? .apns : .fcm)
-                  try await robin.call { try await stage.register(phone, at: $0) }
-                  ledger.add(phone)
-                } else {
-                  ledger.add(try await robin.call { try await $0.mark(phones) })
-                }
-                if pause > .zero { try await Task.sleep(for: pause) }
-              } catch {
-                ledger.addRefusal()
-                try? await Task.sleep(for: .milliseconds(20))
-              }
-            }
-          }
-        }
+  /// Runs nodes until `body` returns; each comes back when it has ended, as a supervisor sees to it.
+  ///
+  /// - Parameter arguments: what each is started with besides.
+  func nodes(
+    _ count: Int, of stage: Stage, arguments: [[String]] = [],
+    _ body: @escaping (RoundRobin, Supervisor) async throws -> Void
+  ) async throws {
+    let robin = RoundRobin()
+    let supervisor = Supervisor()
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<count {
         group.addTask {
-          try await trouble()
-          isOver.set()
-        }
-        try await group.waitForAll()
-      }
-    }
-
-    /// Everything promised arrives, and every phone is still known.
-    func settle(_ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger) async throws {
-      let promised = ledger.now
-      #expect(promised.phones.count > 5 && promised.marks.count > 50)
-      for start in stride(from: 0, to: promised.phones.count, by: 50) {
-        let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
-        await eventually("an answer") {
-          guard let promise = try? await robin.call({ try await $0.mark(some) }) else { return false }
-          ledger.add(promise)
-          return true
+          while !supervisor.isOver {
+            try await stage.serve(
+              Self.quiet + (arguments.isEmpty ? [] : arguments[number])
+            ) { running, server in
+              supervisor.started(number, running)
+              robin.add(number, server)
+              await eventually("its end", within: .seconds(600)) { !running.process.isRunning }
+              robin.remove(number)
+            }
+          }
         }
       }
-      #expect(ledger.now.deletions == 0)
-      await stage.expectArrival(of: ledger.now.marks, within: .seconds(150))
-      print(
-        "\(promised.phones.count) phones, \(promised.marks.count) notifications promised, "
-          + "\(promised.refusals) calls without an answer, "
-          + "\(stage.arrived().values.count { $0 > 1 }) sent more than once")
+      await eventually("all nodes") { (0..<count).allSatisfy { supervisor.running($0) != nil } }
+      do {
+        try await body(robin, supervisor)
+      } catch {
+        supervisor.end()
+        throw error
+      }
+      supervisor.end()
+      try await group.waitForAll()
     }
   }
-}
 
+  @Test func nodesShareTheOutboxAndSendEachOnce() async throws {
+    try await PostgreSQLServer.test { postgres in
+      try await Stage.test(database: postgres.url) { stage in
+        try await nodes(3, of: stage) { robin, _ in
+          let phones = try await robin.call { try await stage.phones(20, at: $0) }
+          var faults = Faults()
+          (faults.apns.outage, faults.fcm.outage) = (true, true)
+          await stage.simulator.setFaults(faults)
+          let ledger = Ledger()
+          for _ in 0..<30 { ledger.add(try await robin.call { try await $0.mark(phones) }) }
+          await stage.simulator.setFaults(Faults())
+          await stage.expectArrival(of: ledger.now.marks)
+          // Whoever takes an entry has it alone.
+          #expect(stage.arrived().values.allSatisfy { $0 == 1 })
+          #expect(ledger.now.marks.count == 600)
+        }
+      }
+    }
+  }
+
+  @Test func nodesThatAreKilledLoseNothing() async throws {
+    try await PostgreSQLServer.test { postgres in
+      try await Stage.test(database: postgres.url) { stage in
+        try await nodes(3, of: stage) { robin, supervisor in
+          let ledger = Ledger()
+          try await load(stage, robin, ledger, until: .seconds(12)) {
+            for _ in 0..<6 {
+              try await Task.sleep(for: .milliseconds(.random(in: 700...1800)))
+              supervisor.running(.random(in: 0..<3))?.send(SIGKILL)
+            }
+          }
+          try await settle(stage, robin, ledger)
+        }
+      }
+    }
+  }
+
+  @Test func aDatabaseThatIsKilledAndStartedAgainLosesNothing() async throws {
+    try await PostgreSQLServer.test { postgres in
+      try await Stage.test(database: postgres.url) { stage in
+        try await nodes(2, of: stage) { robin, supervisor in
+          let ledger = Ledger()
+          try await load(stage, robin, ledger, until: .seconds(10)) {
+            for _ in 0..<2 {
+              try await Task.sleep(for: .seconds(1))
+              try await postgres.kill()
+              try await Task.sleep(for: .seconds(1))
+              try await postgres.start()
+            }
+          }
+          for number in 0..<2 {
+            let running = try #require(supervisor.running(number))
+            await eventually("ready again") {
+              (try? await running.call("admin", path: "/readyz").status) == 200
+            }
+            // It has come through without a restart.
+            #expect(running.process.isRunning)
+          }
+          try await settle(stage, robin, ledger)
+        }
+      }
+    }
+  }
+
+  /// The other node goes on; the one that is cut off promises nothing that it cannot keep, and is back
+  /// by itself.
+  @Test(.enabled(if: Network.isAvailable, "takes privileges and ip"))
+  func aNodeThatIsCutOffFromItsDatabaseComesBack() async throws {
+    let port = try await freePort()
+    let networks = ["127.0.7.1", "127.0.7.2"].map(Network.init)
+    let addresses = networks.map(\.address).joined(separator: ",")
+    defer { networks[0].mend() }
+    try await PostgreSQLServer.test("listen_addresses='\(addresses)'", "port=\(port)") { _ in
+      let urls = networks.map { "postgres://postgres@\($0.address):\(port)/postgres?sslmode=disable" }
+      try await Stage.test(database: urls[1]) { stage in
+        try await nodes(2, of: stage, arguments: urls.map { ["--database.url", $0] }) { robin, supervisor in
+          let ledger = Ledger()
+          let cutOff = try #require(supervisor.running(0))
+          try await load(stage, robin, ledger, until: .seconds(120)) {
+            await eventually("promises") { ledger.now.marks.count > 50 }
+            try networks[0].cut()
+            await eventually("not ready", within: .seconds(45)) {
+              (try? await cutOff.call("admin", path: "/readyz").status) == 503
+            }
+            let node = try #require(robin.remove(0))
+            let before = ledger.now.marks.count
+            await eventually("promises of the other node") { ledger.now.marks.count > before + 50 }
+            networks[0].mend()
+            await eventually("ready again", within: .seconds(60)) {
+              (try? await cutOff.call("admin", path: "/readyz").status) == 200
+            }
+            robin.add(0, node)
+            let then = ledger.now.marks.count
+            await eventually("promises of both") { ledger.now.marks.count > then + 20 }
+          }
+          #expect(cutOff.process.isRunning)
+          try await settle(stage, robin, ledger)
+        }
+      }
+    }
+  }
+
+  @Test func whatOneNodeHasReportedDeadNoneSendsTo() async throws {
+    try await PostgreSQLServer.test { postgres in
+      try await Stage.test(database: postgres.url) { stage in
+        try await nodes(3, of: stage) { robin, _ in
+          let phones = try await robin.call { try await stage.phones(4, at: $0) }
+          for phone in phones {
+            stage.simulator.setToken(phone.token, TokenRule(status: phone.kind == .apns ? 410 : 404))
+          }
+          let reported = try await robin.call { try await $0.mark(phones) }
+          #expect(reported.deleted.count == 4)
+          for _ in 0..<9 {
+            let again = try await robin.call { try await $0.mark(phones) }
+            #expect(again.deleted.count == 4 && again.sent == 0)
+          }
+          #expect(stage.simulator.deliveries(includingRefused: true).count == 4)
+        }
+      }
+    }
+  }
+
+  @Test func nodesThatAreRestartedOneAfterTheOtherFailNoRequest() async throws {
+    try await PostgreSQLServer.test { postgres in
+      try await Stage.test(database: postgres.url) { stage in
+        try await nodes(2, of: stage) { robin, supervisor in
+          let ledger = Ledger()
+          try await load(stage, robin, ledger, until: .seconds(60)) {
+            for number in 0..<2 {
+              await eventually("promises") { !ledger.now.marks.isEmpty }
+              let running = try #require(supervisor.running(number))
+              robin.remove(number)
+              await eventually("nothing under way") { robin.calls(at: number) == 0 }
+              running.send(SIGTERM)
+              #expect(await running.status() == 0)
+              await eventually("a new one") {
+                supervisor.running(number)?.process.processIdentifier
+                  != running.process.processIdentifier
+              }
+              let before = ledger.now.marks.count
+              await eventually("promises") { ledger.now.marks.count > before + 20 }
+            }
+          }
+          #expect(ledger.now.refusals == 0)
+          try await settle(stage, robin, ledger)
+        }
+      }
+    }
+  }
+
+  @Test func aServiceMovesFromSQLiteWithAllItsPhones() async throws {
+    try await PostgreSQLServer.test { postgres in
+      try await Stage.test { stage in
+        let phones = try await stage.serveOnce { try await stage.phones(10, at: $0) }
+        let copied = try await stage.place.run(
+          "copy", "--from", "sqlite:push-bouncer.sqlite", "--to", postgres.url, "--json")
+        #expect(copied.status == 0, "\(copied.errors)")
+        try await stage.serve("--database.url", postgres.url) { _, server in
+          #expect(try await server.mark(phones).sent == 10)
+          try await stage.register(Stage.phone(.fcm), at: server)
+        }
+      }
+    }
+  }
+
+  /// Registers and notifies while `trouble` lasts and no longer than `limit`. Refusals are counted,
+  /// nothing is expected of them.
+  ///
+  /// - Parameter pause: between two calls of one of six callers.
+  func load(
+    _ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger, until limit: Duration, pause: Duration = .zero,
+    _ trouble: @escaping @Sendable () async throws -> Void
+  ) async throws {
+    let end = ContinuousClock.now + limit
+    let isOver = Over()
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<6 {
+        group.addTask {
+          while !isOver.value, ContinuousClock.now < end {
+            do {
+              let phones = ledger.phones(.random(in: 1...4))
+              if phones.isEmpty || Int.random(in: 0..<6) == 0 {
+                let phone = Stage.phone(.random() ? .apns : .fcm)
+                try await robin.call { try await stage.register(phone, at: $0) }
+                ledger.add(phone)
+              } else {
+                ledger.add(try await robin.call { try await $0.mark(phones) })
+              }
+              if pause > .zero { try await Task.sleep(for: pause) }
+            } catch {
+              ledger.addRefusal()
+              try? await Task.sleep(for: .milliseconds(20))
+            }
+          }
+        }
+      }
+      group.addTask {
+        try await trouble()
+        isOver.set()
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  /// Everything promised arrives, and every phone is still known.
+  func settle(_ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger) async throws {
+    let promised = ledger.now
+    #expect(promised.phones.count > 5 && promised.marks.count > 50)
+    for start in stride(from: 0, to: promised.phones.count, by: 50) {
+      let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
+      await eventually("an answer") {
+        guard let promise = try? await robin.call({ try await $0.mark(some) }) else { return false }
+        ledger.add(promise)
+        return true
+      }
+    }
+    #expect(ledger.now.deletions == 0)
+    await stage.expectArrival(of: ledger.now.marks, within: .seconds(150))
+    print(
+      "\(promised.phones.count) phones, \(promised.marks.count) notifications promised, "
+        + "\(promised.refusals) calls without an answer, "
+        + "\(stage.arrived().values.count { $0 > 1 }) sent more than once")
+  }
+}
 extension Stage {
   /// Runs the service for one thing.
   fileprivate func serveOnce<Result: Sendable>(_ body: (ChatServer) async throws -> Result) async throws

@@ -33,7 +33,7 @@ extension Chaos {
           #expect(doctor.output.contains("keys rotate-storage"), "\(doctor.output)")
           try await notify()
           try await stage.place.start(
-            ["keys", "rotate-storage", "--silence", "40", "--writes", "5", "--json"]
+            ["keys", "rotate-storage", "--silence", "25", "--writes", "5", "--json"]
           ) { rotation in
             let end = ContinuousClock.now + .seconds(300)
             while rotation.process.isRunning, .now < end {

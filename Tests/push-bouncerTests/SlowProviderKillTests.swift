@@ -17,8 +17,8 @@ extension Chaos {
           await stage.simulator.setFaults(faults)
           let start = ContinuousClock.now
           let promise = try await server.mark(phones)
-          // The deadline and a little.
-          #expect(.now - start < .seconds(6))
+          // The deadline and a little, not the twenty seconds that the providers take.
+          #expect(.now - start < .seconds(15))
           #expect(promise.sent == 0 && promise.deleted.isEmpty)
           promised = Set(promise.marks)
           #expect(promised.count == 6)

@@ -86,7 +86,7 @@ extension Chaos {
     }
 
     @Test func anExcessIsQueuedAndSentAtTheServersPace() async throws {
-      let (limit, window) = (20, 2.0)
+      let (limit, window) = (20, 1.0)
       try await Stage.test { stage in
         try await stage.serve(
           "--bouncer.notifications_per_server", "\(limit)/\(Int(window))s", "--log.level", "notice"

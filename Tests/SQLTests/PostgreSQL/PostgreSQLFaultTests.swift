@@ -108,7 +108,7 @@ struct PostgreSQLFaultTests {
       try await index % 2 == 0
         ? database.query(Statement("SELECT 1")) : database.execute(Statement("SELECT 1"))
     }
-    #expect(ContinuousClock.now - start < .seconds(5))
+    #expect(ContinuousClock.now - start < .seconds(20))
     for result in results {
       let error = #expect(throws: DatabaseError.self) { try result.get() }
       #expect(error?.code == .connectionLost)

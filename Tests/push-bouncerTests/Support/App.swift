@@ -127,11 +127,14 @@ extension Stage {
   }
 }
 
-/// A port that nothing listens on at this moment.
+/// A port that nothing listens on at this moment, and that no connection is made from: those have higher ones.
 func freePort() async throws -> Int {
-  let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-    .bind(host: "127.0.0.1", port: 0).get()
-  let port = try #require(channel.localAddress?.port)
-  try await channel.close()
-  return port
+  for _ in 0..<100 {
+    let port = Int.random(in: 20_000..<32_768)
+    let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+    guard let channel = try? await bootstrap.bind(host: "127.0.0.1", port: port).get() else { continue }
+    try await channel.close()
+    return port
+  }
+  throw POSIXError(.EADDRINUSE)
 }

@@ -159,7 +159,7 @@ final class ProxyBench: Sendable {
     }
     sending.cancel()
     await sending.value
-    await bench.providers.shutdown()
+    await bench.providers.shutdown(within: .zero)
     await bench.simulator.stop()
     await bench.database.close()
     try? FileManager.default.removeItem(at: bench.folder)
