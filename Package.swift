@@ -89,9 +89,8 @@ let package = Package(
       "AsyncHTTPClient",
       "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Storage", "Wire",
-      "AsyncHTTPClient",
-      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
+      "ZulipServer", "Accounts", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
       "Crypto",

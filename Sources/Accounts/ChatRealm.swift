@@ -24,4 +24,7 @@ package struct ChatRealm: Sendable, Hashable {
     self.requiresE2EE = requiresE2EE
     self.createdAt = createdAt
   }
+
+  /// The host of its address; empty if it has none.
+  package var host: String { URL(string: url)?.host() ?? "" }
 }

@@ -1,15 +1,10 @@
 import Accounts
 import AsyncHTTPClient
 import Foundation
-import HTTPTypes
-import Hummingbird
 import Logging
-import NIOCore
 import Operations
 import Registrations
 import Sealing
-import Synchronization
-import Wire
 import ZulipBouncer
 import ZulipServer
 
@@ -37,26 +32,25 @@ struct BuiltInServer {
     let eventNotifier = EventNotifier()
     var local: RemoteServer?
     var client: HTTPClient?
-    let bouncerClient: BouncerClient?
+    let bouncerInUse: (any Bouncer)?
     switch configuration.server.bouncer {
-    case .off: bouncerClient = nil
+    case .off: bouncerInUse = nil
     case .local:
-      let (server, key) = try await enrol(store)
+      let server = try await enrol(store.servers)
       local = server
-      bouncerClient =
-        .inProcess(ownBouncer, id: server.uuid.uuidString.lowercased(), key: key, logger: logger)
+      bouncerInUse = OwnBouncer(bouncer: ownBouncer, server: server.uuid, logger: logger)
     case .remote(let url):
       let remote = HTTPClient(
         eventLoopGroupProvider: .singleton, configuration: .outgoing(configuration.providers))
       client = remote
-      bouncerClient = .remote(
+      bouncerInUse = BouncerClient.remote(
         url: url, id: configuration.server.orgID ?? "", key: configuration.server.orgKey ?? "", client: remote
       )
     }
     let devices = Devices(
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
       changed: eventNotifier.ring)
-    let bouncer = bouncerClient.map { client in
+    let bouncer = bouncerInUse.map { client in
       (client: client, realms: RealmUpload(accounts: accounts, bouncer: client, logger: logger))
     }
     let notifier = Notifier(devices: devices, bouncer: bouncer)
@@ -100,60 +94,17 @@ struct BuiltInServer {
     try? await client?.shutdown()
   }
 
-  /// Makes it one of the bouncer's chat servers. Its key follows from the storage key, so that it is the
-  /// same on every node and kept nowhere.
-  private static func enrol(_ store: Store) async throws -> (server: RemoteServer, key: String) {
-    let key = store.storageKey.hash("key", for: StorageKey.Purpose("built_in_server")).map { byte in
-      (byte < 16 ? "0" : "") + String(byte, radix: 16)
-    }.joined()
-    if let server = try await store.servers.find(hostname: hostname) { return (server, key) }
+  /// Makes it one of the bouncer's chat servers. It needs no key, and nobody is told the one that it gets.
+  private static func enrol(_ servers: RemoteServers) async throws -> RemoteServer {
+    if let server = try await servers.find(hostname: hostname) { return server }
     do {
-      let added = try await store.servers.add(
-        hostname: try Hostname(hostname), key: key, contactEmail: "root@\(hostname)")
-      return (added.server, key)
+      return try await servers.add(hostname: Hostname(hostname), contactEmail: "root@\(hostname)").server
     } catch RemoteServers.Refusal.hostnameTaken {
       // Another node was faster.
-      guard let server = try await store.servers.find(hostname: hostname) else {
+      guard let server = try await servers.find(hostname: hostname) else {
         throw RemoteServers.Refusal.hostnameTaken
       }
-      return (server, key)
+      return server
     }
   }
-}
-
-extension BouncerClient {
-  /// This program's own bouncer, called without a network, by the same rules as any.
-  fileprivate static func inProcess(
-    _ bouncer: ZulipBouncer, id: String, key: String, logger: Logger
-  ) -> BouncerClient {
-    let router = Router(context: WireContext.self)
-    router.add(middleware: EnvelopeMiddleware())
-    bouncer.addRoutes(to: router)
-    let responder = router.buildResponder()
-    let credentials = "Basic \(Base64.encode(Array("\(id):\(key)".utf8)))"
-    return BouncerClient { call in
-      let head = HTTPRequest(
-        method: .post, scheme: nil, authority: nil, path: "/api/v1/remotes/\(call.endpoint)",
-        headerFields: [.contentType: call.contentType, .authorization: credentials])
-      let request = Request(head: head, body: RequestBody(buffer: ByteBuffer(bytes: call.body)))
-      let response = try await responder.respond(to: request, context: WireContext(inProcess: logger))
-      let buffer = CollectingWriter.Buffer()
-      try await response.body.write(CollectingWriter(buffer: buffer))
-      return Answer(status: response.status.code, body: buffer.contents)
-    }
-  }
-}
-
-/// Takes an answer's body to itself.
-private struct CollectingWriter: ResponseBodyWriter {
-  let buffer: Buffer
-
-  final class Buffer: Sendable {
-    private let bytes = Mutex(ByteBuffer())
-    var contents: ByteBuffer { bytes.withLock { $0 } }
-    func append(_ more: ByteBuffer) { bytes.withLock { _ = $0.writeImmutableBuffer(more) } }
-  }
-
-  func write(_ buffer: ByteBuffer) async throws { self.buffer.append(buffer) }
-  consuming func finish(_ trailingHeaders: HTTPFields?) async throws {}
 }

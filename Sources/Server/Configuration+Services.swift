@@ -24,13 +24,11 @@ extension Configuration.HTTP {
 }
 
 extension ZulipBouncer.Configuration {
-  /// For the built-in chat-server side, whose users have limits of their own.
+  /// For the built-in chat-server side, whose users have limits of their own. It is called without a wire,
+  /// where the other limits are.
   static func unlimited(_ configuration: Configuration, port: Port) -> Self {
     var settings = Self(configuration, port: port)
-    settings.rateLimitPerServer = nil
-    settings.rateLimitOfRegistrations = nil
     settings.notificationsPerServer = nil
-    settings.maximumBodyBytes = settings.maximumAnalyticsBytes
     return settings
   }
 

@@ -10,7 +10,7 @@ package struct ZulipServer: Sendable {
   /// The version whose behaviour this is.
   package static let version = "12.0"
   /// Its API feature level.
-  static let featureLevel: Int64 = 483
+  package static let featureLevel: Int64 = 483
   /// How long a client waits for events before it hears that it is still connected.
   static let heartbeat = Duration.seconds(50)
 

@@ -9,6 +9,12 @@ package struct LegacyUser: Sendable, Hashable {
   /// Its UUID.
   package let uuid: UUID?
 
+  /// A user with both.
+  package init(id: Int64, uuid: UUID) {
+    self.id = id
+    self.uuid = uuid
+  }
+
   /// nil if there is neither.
   package init?(id: Int64?, uuid: UUID?) {
     if id == nil && uuid == nil { return nil }

@@ -10,7 +10,7 @@ package struct WireContext: RequestContext {
   package internal(set) var requestID: String
   /// The client's address: the peer's, or what a trusted proxy says of it.
   package internal(set) var clientAddress: ClientAddress
-  /// The connection it came on; nil for a call that this program makes to itself.
+  /// The connection it came on; nil for a call within the process, as tests make them.
   let channel: (any Channel)?
 
   /// The context of a request from `source`.
@@ -21,7 +21,7 @@ package struct WireContext: RequestContext {
     channel = source.channel
   }
 
-  /// The context of a call that this program makes to itself.
+  /// The context of a call within the process.
   package init(inProcess logger: Logger) {
     coreContext = .init(source: InProcess(logger: logger))
     requestID = ""

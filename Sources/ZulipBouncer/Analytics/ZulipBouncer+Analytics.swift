@@ -1,8 +1,8 @@
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-internal import Logging
-internal import Registrations
+package import Logging
+package import Registrations
 internal import Storage
 internal import Wire
 
@@ -21,16 +21,22 @@ extension ZulipBouncer {
     ])
   }
 
-  /// `POST server/analytics`: a server reports of itself and its realms
-  /// (`Documentation/Protocols/Zulip.md` 4.2).
+  /// `POST server/analytics` (`Documentation/Protocols/Zulip.md` 4.2).
   func uploadAnalytics(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumAnalyticsBytes)
     let upload = try AnalyticsUpload(&parameters)
+    try await store(upload, of: server, logger: context.logger)
+    let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
+    return parameters.success([.init("realms", .object(JSON.Object(realms)))])
+  }
+
+  /// Takes what a server reports of itself and its realms.
+  package func store(_ upload: AnalyticsUpload, of server: RemoteServer, logger: Logger) async throws {
     do {
       for takeover in try await dependencies.analytics.store(upload, server: server.id) {
-        context.logger.notice(
+        logger.notice(
           "realm taken over from a server that has let it go",
           metadata: [
             "realm": "\(takeover.realm.canonical)", "server": "\(server.uuid.canonical)",
@@ -40,8 +46,6 @@ extension ZulipBouncer {
     } catch let refusal as Analytics.Refusal {
       throw APIError(refusal)
     }
-    let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
-    return parameters.success([.init("realms", .object(JSON.Object(realms)))])
   }
 
   /// Everybody may push, for ever: there are no plans here (`Documentation/Decisions` 0021).

@@ -1,9 +1,10 @@
-internal import Foundation
+package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
-internal import Registrations
+package import Registrations
 internal import SQL
+internal import Storage
 internal import Wire
 
 extension ZulipBouncer {
@@ -50,6 +51,20 @@ extension ZulipBouncer {
     case .unknown: throw APIError.unknownServer(role)
     case .wrongKey: throw APIError.unauthorized(APIError.wrongKeyText(role))
     case .deactivated: throw APIError.unauthorized(APIError.deactivatedText)
+    }
+  }
+
+  /// A call by a chat server that is part of this program: it needs no key, and waits for the database.
+  package func call<Result>(
+    as server: UUID, _ body: (RemoteServer) async throws -> Result
+  ) async throws -> Result {
+    try await DatabasePatience.wait(upTo: configuration.patience) {
+      guard let server = try await dependencies.servers.find(uuid: server) else {
+        throw APIError.unknownServer(server.canonical)
+      }
+      guard !server.isDeactivated else { throw APIError.unauthorized(APIError.deactivatedText) }
+      dependencies.requestTimes.note(server: server.id)
+      return try await body(server)
     }
   }
 

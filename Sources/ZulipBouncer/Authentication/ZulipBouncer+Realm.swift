@@ -4,9 +4,8 @@ internal import Registrations
 internal import Wire
 
 extension ZulipBouncer {
-  /// The realm that a server names as its own, its call noted.
-  func realm(named text: String, of server: RemoteServer) async throws -> RemoteRealm {
-    guard let uuid = UUID(pythonText: text) else { throw APIError.missingRealm }
+  /// The realm that a server calls for, its call noted.
+  func caller(_ uuid: UUID, of server: RemoteServer) async throws -> RemoteRealm {
     let realm = try await realm(uuid, of: server)
     dependencies.requestTimes.note(realm: realm.id)
     return realm
@@ -28,8 +27,16 @@ extension ZulipBouncer {
   }
 }
 
+extension UUID {
+  /// The realm that a server names.
+  init(realm text: String) throws(APIError) {
+    guard let uuid = UUID(pythonText: text) else { throw .missingRealm }
+    self = uuid
+  }
+}
+
 extension APIError {
-  static var missingRealm: APIError {
+  fileprivate static var missingRealm: APIError {
     APIError(.forbidden, code: "MISSING_REMOTE_REALM", "Organization not registered")
   }
 }

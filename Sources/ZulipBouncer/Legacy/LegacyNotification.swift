@@ -3,10 +3,10 @@ import NIOCore
 import Providers
 import Registrations
 import Sealing
-import Wire
+package import Wire
 
 /// A notification in clear, as a chat server hands it over (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
-struct LegacyNotification {
+package struct LegacyNotification: Sendable {
   /// A removal tells of so many messages at most: the newest.
   private static let maximumRemovals = 200
   /// How long a provider keeps it for a phone that is off, in seconds.
@@ -26,8 +26,8 @@ struct LegacyNotification {
     self.options = options
   }
 
-  /// Reads it from the body of `push/notify`.
-  init(_ body: Field) throws(APIError) {
+  /// Reads it from the body of `push/notify`, or from members that are called like that one's.
+  package init(_ body: Field) throws(APIError) {
     var fcm = try body.object("gcm_payload")
     try Self.truncate(&fcm, body["gcm_payload"])
     var apns = try body.object("apns_payload")

@@ -35,6 +35,9 @@ struct LegacyParameters {
     return id
   }
 
+  /// The realm; one whose name is no UUID is one that nobody has told of, and not needed.
+  var realm: UUID? { realmUUID.flatMap(UUID.init(pythonText:)) }
+
   /// The user, once everything before it in the order of checks was right.
   func user() throws(APIError) -> LegacyUser { try LegacyUser(id: userID, uuidText: userUUID) }
 }

@@ -1,13 +1,13 @@
-internal import Foundation
+package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-internal import Logging
-internal import Registrations
-internal import Sealing
+package import Logging
+package import Registrations
+package import Sealing
 internal import Wire
 
 extension ZulipBouncer {
-  /// `POST push/register`: keeps an old app's token (`Documentation/Protocols/Zulip.md` 7.2).
+  /// `POST push/register` (`Documentation/Protocols/Zulip.md` 7.2).
   func registerLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -19,12 +19,22 @@ extension ZulipBouncer {
     if token.kind == .apns, appID == nil { throw APIError("Missing ios_app_id") }
     let user = try parameters.user()
     if parameters.realmUUID != nil, user.uuid == nil { throw APIError("Missing user_uuid") }
-    let realm = try await legacyRealm(parameters.realmUUID, of: server, context)
-    try await dependencies.legacy.register(token, iosAppID: appID, for: user, server: server.id, realm: realm)
+    try await registerLegacy(
+      token, iosAppID: appID, for: user, realm: parameters.realm, of: server, logger: context.logger)
     return parameters.form.success()
   }
 
-  /// `POST push/unregister`: forgets a token of a user (7.3).
+  /// Keeps an old app's token.
+  package func registerLegacy(
+    _ token: PushToken, iosAppID: String?, for user: LegacyUser, realm: UUID?, of server: RemoteServer,
+    logger: Logger
+  ) async throws {
+    let realm = try await legacyRealm(realm, of: server, logger)
+    try await dependencies.legacy.register(
+      token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
+  }
+
+  /// `POST push/unregister` (7.3).
   func unregisterLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -32,36 +42,42 @@ extension ZulipBouncer {
     let (text, kind) = try parameters.readToken()
     try parameters.readUser()
     let token = try PushToken(text, legacyKind: kind)
-    let user = try parameters.user()
-    guard try await dependencies.legacy.unregister(token, of: user, server: server.id) > 0 else {
-      throw APIError("Token does not exist")
-    }
+    try await unregisterLegacy(token, for: try parameters.user(), of: server)
     return parameters.form.success()
   }
 
-  /// `POST push/unregister/all`: forgets all tokens of a user (7.4).
+  /// `POST push/unregister/all` (7.4).
   func unregisterAllLegacy(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
     var parameters = LegacyParameters(try await .read(from: request, limit: configuration.maximumBodyBytes))
     try parameters.readUser()
-    try await dependencies.legacy.unregisterAll(of: try parameters.user(), server: server.id)
+    try await unregisterLegacy(nil, for: try parameters.user(), of: server)
     return parameters.form.success()
+  }
+
+  /// Forgets a token of a user; nil stands for all of them, of which there may be none.
+  package func unregisterLegacy(
+    _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
+  ) async throws {
+    guard let token else {
+      return try await dependencies.legacy.unregisterAll(of: user, server: server.id)
+    }
+    guard try await dependencies.legacy.unregister(token, of: user, server: server.id) > 0 else {
+      throw APIError("Token does not exist")
+    }
   }
 
   /// The realm that a legacy call names. One that nobody has told of is not needed for it; another
   /// server's is refused.
   func legacyRealm(
-    _ text: String?, of server: RemoteServer, _ context: WireContext
+    _ uuid: UUID?, of server: RemoteServer, _ logger: Logger
   ) async throws -> RemoteRealm? {
-    guard let text else { return nil }
-    guard let uuid = UUID(pythonText: text),
-      case let ownership = try await dependencies.realms.find(uuid: uuid, server: server.id),
-      ownership != .unknown
-    else {
-      context.logger.info("a legacy call names an unknown realm", metadata: ["server": "\(server.uuid)"])
+    guard let uuid else { return nil }
+    guard try await dependencies.realms.find(uuid: uuid, server: server.id) != .unknown else {
+      logger.info("a legacy call names an unknown realm", metadata: ["server": "\(server.uuid)"])
       return nil
     }
-    return try await realm(named: text, of: server)
+    return try await caller(uuid, of: server)
   }
 }

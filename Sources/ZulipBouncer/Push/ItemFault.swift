@@ -1,9 +1,9 @@
 internal import Logging
 internal import Metrics
-internal import Wire
+package import Wire
 
 /// Why a notification of a request is not sent.
-enum ItemFault: Error {
+package enum ItemFault: Error {
   /// It is not what a chat server sends: what the caller would be told.
   case malformed(APIError)
   /// Its provider takes no payload of that size.

@@ -2,8 +2,28 @@ internal import Delivery
 internal import Logging
 internal import Providers
 internal import Registrations
-internal import Sealing
+package import Sealing
 internal import Wire
+
+/// What became of the notifications of a request.
+package struct NotifyReceipt: Sendable {
+  /// How many APNs took.
+  package let apple: Int
+  /// How many FCM took.
+  package let android: Int
+  /// Ids that the server should forget: the unknown first, then those that APNs and those that FCM has
+  /// declared dead.
+  package let gone: [TokenID]
+
+  /// As chat servers are told.
+  var members: [JSON.Object.Member] {
+    [
+      .init("apple_successfully_sent_count", .integer(Int64(apple))),
+      .init("android_successfully_sent_count", .integer(Int64(android))),
+      .init("delete_token_ids", .array(gone.map { .string($0.base64) })),
+    ]
+  }
+}
 
 /// The items of a request matched with the registrations they are for.
 struct NotifyBatch {
@@ -41,11 +61,10 @@ struct NotifyBatch {
     }
   }
 
-  /// How many each provider took, and which ids the server should forget: the unknown first, then
-  /// those that APNs and those that FCM has declared dead.
-  func answer(_ results: [DeliveryResult]) -> [JSON.Object.Member] {
-    func delivered(_ kind: PushToken.Kind) -> JSON {
-      .integer(Int64(zip(targets, results).count { $0.kind == kind && $1 == .delivered }))
+  /// What the results of the deliveries come to.
+  func receipt(_ results: [DeliveryResult]) -> NotifyReceipt {
+    func delivered(_ kind: PushToken.Kind) -> Int {
+      zip(targets, results).count { $0.kind == kind && $1 == .delivered }
     }
     func ended(_ kind: PushToken.Kind) -> [TokenID] {
       zip(targets, results).compactMap { target, result in
@@ -54,12 +73,9 @@ struct NotifyBatch {
       }
     }
     var seen: Set<TokenID> = []
-    let gone = (unknown + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted }
-    return [
-      .init("apple_successfully_sent_count", delivered(.apns)),
-      .init("android_successfully_sent_count", delivered(.fcm)),
-      .init("delete_token_ids", .array(gone.map { .string($0.base64) })),
-    ]
+    return NotifyReceipt(
+      apple: delivered(.apns), android: delivered(.fcm),
+      gone: (unknown + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted })
   }
 }
 

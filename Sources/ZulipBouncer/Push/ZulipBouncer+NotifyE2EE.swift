@@ -1,24 +1,35 @@
 internal import Delivery
+package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-internal import Registrations
+package import Logging
+package import Registrations
 internal import Wire
 
 extension ZulipBouncer {
-  /// `POST push/e2ee/notify`: sends notifications that only phones can read.
+  /// `POST push/e2ee/notify` (`Documentation/Protocols/Zulip.md` 6.2).
   func notifyE2EE(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response
   {
-    let notification = try NotifyRequest(
-      try await Field.body(
-        of: request, limit: configuration.maximumBodyBytes, cutBelow: NotifyRequest.depth))
+    let body = try await Field.body(
+      of: request, limit: configuration.maximumBodyBytes, cutBelow: NotifyRequest.depth)
+    let realm = try body["realm_uuid"].string()
+    let notification = try NotifyRequest(body)
     let query = try Parameters(query: request)
-    let realm = try await realm(named: notification.realmUUID, of: server)
+    let receipt = try await notify(
+      notification, realm: UUID(realm: realm), of: server, logger: context.logger)
+    return query.success(receipt.members + [.init("realm_push_status", Self.pushStatus)])
+  }
+
+  /// Sends notifications that only phones can read.
+  package func notify(
+    _ notification: NotifyRequest, realm: UUID, of server: RemoteServer, logger: Logger
+  ) async throws -> NotifyReceipt {
+    let realm = try await caller(realm, of: server)
     let (found, unreadable) = try await dependencies.registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(
-      notification, registrations: found, unreadable: unreadable, logger: context.logger)
-    let results = try await deliver(batch.deliveries, of: server)
-    return query.success(batch.answer(results) + [.init("realm_push_status", Self.pushStatus)])
+      notification, registrations: found, unreadable: unreadable, logger: logger)
+    return batch.receipt(try await deliver(batch.deliveries, of: server))
   }
 
   /// Sends what the server's pace lets through, and keeps the rest in the outbox.

@@ -1,14 +1,12 @@
-internal import Foundation
+package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-internal import Registrations
-internal import Sealing
+package import Registrations
+package import Sealing
 internal import Wire
 
 extension ZulipBouncer {
-  /// `POST push/e2ee/register`: opens what a phone has sealed and keeps its token
-  /// (`Documentation/Protocols/Zulip.md` 6.1). One that was there before lives again, with all that is new
-  /// (`Documentation/Decisions` 0008).
+  /// `POST push/e2ee/register` (`Documentation/Protocols/Zulip.md` 6.1).
   func registerE2EE(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
@@ -17,9 +15,24 @@ extension ZulipBouncer {
     let tokenID = try parameters.required("token_id")
     let sealed = try parameters.required("encrypted_push_registration")
     let publicKey = try parameters.required("bouncer_public_key")
-    let realm = try await realm(named: realmUUID, of: server)
+    try await register(
+      sealed, tokenID: TokenID(base64: tokenID), publicKey: publicKey, realm: UUID(realm: realmUUID),
+      of: server)
+    return parameters.success()
+  }
+
+  /// Opens what a phone has sealed and keeps its token. One that was there before lives again, with all that
+  /// is new (`Documentation/Decisions` 0008).
+  ///
+  /// - Parameters:
+  ///   - tokenID: of the sealed token, as the server knows it; nil for a text that is no id.
+  ///   - publicKey: that it was sealed for, as the server spells it.
+  package func register(
+    _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID, of server: RemoteServer
+  ) async throws {
+    let realm = try await caller(realm, of: server)
     let registration = try await open(sealed, publicKey: publicKey)
-    guard registration.token.id.base64 == tokenID else { throw APIError.invalidRegistration }
+    guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
     guard !registration.isExpired(at: dependencies.now()) else {
       // To a chat server this is for good, and to a phone: a clock that may be wrong must not say it.
       guard dependencies.mayExpire() else { throw APIError.rateLimited(retryAfter: "60") }
@@ -27,7 +40,6 @@ extension ZulipBouncer {
     }
     try await dependencies.registrations.register(
       registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
-    return parameters.success()
   }
 
   private func open(_ sealed: String, publicKey: String) async throws -> PushRegistration {

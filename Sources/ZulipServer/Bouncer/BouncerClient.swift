@@ -1,13 +1,14 @@
-internal import Accounts
-internal import Foundation
+package import Accounts
+package import Foundation
 package import NIOCore
-internal import Sealing
+internal import Providers
+internal import Registrations
+package import Sealing
 internal import Storage
 internal import Wire
 
-/// A bouncer as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9): the same calls and answers
-/// whether it is this program's own or another one.
-package struct BouncerClient: Sendable {
+/// Another program's bouncer, as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9).
+package struct BouncerClient: Bouncer {
   /// A call: POST, with the server's credentials.
   package struct Call: Sendable {
     /// Below `/api/v1/remotes/`.
@@ -39,42 +40,37 @@ package struct BouncerClient: Sendable {
     self.transport = transport
   }
 
-  /// Passes a phone's sealed token on; when this returns the bouncer has it.
-  func register(_ job: RegistrationJob) async throws {
+  package func register(
+    _ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID
+  ) async throws {
     let form = Form.encode([
-      ("realm_uuid", job.realm.canonical), ("token_id", job.tokenID.base64),
-      ("encrypted_push_registration", job.sealed), ("bouncer_public_key", job.bouncerPublicKey),
+      ("realm_uuid", realm.canonical), ("token_id", tokenID.base64),
+      ("encrypted_push_registration", sealed), ("bouncer_public_key", publicKey),
     ])
     _ = try await post("push/e2ee/register", "application/x-www-form-urlencoded", form)
   }
 
-  /// What became of notifications.
-  struct Receipt: Sendable {
-    var apple = 0
-    var android = 0
-    /// Tokens that the bouncer does not know, or no longer.
-    var gone: [TokenID] = []
-  }
-
-  /// Sends sealed notifications to devices of a realm.
-  func notify(realm: UUID, _ requests: [JSON]) async throws -> Receipt {
-    let body: JSON = ["realm_uuid": .string(realm.canonical), "push_requests": .array(requests)]
+  package func notify(
+    realm: UUID, _ notifications: [SealedNotification]
+  ) async throws -> NotificationReceipt {
+    let body: JSON = [
+      "realm_uuid": .string(realm.canonical), "push_requests": .array(notifications.map(\.json)),
+    ]
     let answer = try await post("push/e2ee/notify", "application/json", body.bytes)
     guard case .array(let gone)? = answer["delete_token_ids"],
       let apple = answer["apple_successfully_sent_count"]?.integer,
       let android = answer["android_successfully_sent_count"]?.integer
     else { throw BouncerError.failed(status: 200) }
-    return Receipt(
+    return NotificationReceipt(
       apple: Int(clamping: apple), android: Int(clamping: android),
       gone: gone.compactMap { $0.string.flatMap(TokenID.init(base64:)) })
   }
 
-  /// Tells of all realms, each with what proves that it is ours.
-  func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws {
+  package func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws {
     let list = realms.map { realm, secret -> JSON in
       [
         "id": .integer(realm.id), "uuid": .string(realm.uuid.canonical), "uuid_owner_secret": .string(secret),
-        "host": .string(URL(string: realm.url)?.host() ?? ""), "url": .string(realm.url),
+        "host": .string(realm.host), "url": .string(realm.url),
         "name": .string(realm.name), "org_type": 0,
         "date_created": .number("\(realm.createdAt.timeIntervalSince1970)"), "deactivated": false,
         "is_system_bot_realm": false, "authentication_methods": [:],
@@ -97,21 +93,36 @@ package struct BouncerClient: Sendable {
       throw BouncerError.unreachable
     }
     let json = try? JSON.parse(answer.body)
-    switch answer.status {
-    case 200:
-      guard let json, json["result"]?.string == "success" else { throw BouncerError.failed(status: 200) }
-      return json
-    case 400..<500 where answer.status != 429 && answer.status != 408:
-      // A refusal that is not in the envelope comes from something in between.
-      guard let json, let message = json["msg"]?.string else {
-        throw BouncerError.failed(status: answer.status)
-      }
-      // It is passed on and kept: no more of it than a sentence.
-      throw BouncerError.refused(
-        code: String((json["code"]?.string ?? "BAD_REQUEST").prefix(64)), message: String(message.prefix(500))
-      )
-    default:
-      throw BouncerError.failed(status: answer.status)
+    guard answer.status == 200 else {
+      throw BouncerError(status: answer.status, code: json?["code"]?.string, message: json?["msg"]?.string)
+    }
+    guard let json, json["result"]?.string == "success" else { throw BouncerError.failed(status: 200) }
+    return json
+  }
+}
+
+extension SealedNotification {
+  /// The item of `push/e2ee/notify`.
+  fileprivate var json: JSON {
+    var payload: JSON.Object = [
+      "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
+    ]
+    switch kind {
+    case .apns:
+      payload["aps"] = .object(shape.aps)
+      return [
+        "token_id": .string(tokenID.base64),
+        "http_headers": [
+          "apns_priority": .integer(Int64(shape.apnsPriority)),
+          "apns_push_type": .string(shape.apnsPushType.rawValue),
+        ],
+        "payload": .object(payload),
+      ]
+    case .fcm:
+      return [
+        "token_id": .string(tokenID.base64), "fcm_priority": .string(shape.fcmPriority.rawValue),
+        "payload": .object(payload),
+      ]
     }
   }
 }

@@ -1,5 +1,5 @@
 /// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
-enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
+package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// No answer: it cannot be reached, or takes too long.
   case unreachable
   /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429).
@@ -7,8 +7,19 @@ enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// It refuses: its code and what it says.
   case refused(code: String, message: String)
 
+  /// What an answer means that is no success.
+  package init(status: Int, code: String?, message: String?) {
+    // A refusal without a message is not in the envelope, and comes from something in between.
+    guard (400..<500).contains(status), status != 429, status != 408, let message else {
+      self = .failed(status: status)
+      return
+    }
+    // It is passed on and kept: no more of it than a sentence.
+    self = .refused(code: String((code ?? "BAD_REQUEST").prefix(64)), message: String(message.prefix(500)))
+  }
+
   /// A sentence for the log.
-  var description: String {
+  package var description: String {
     switch self {
     case .unreachable: "the bouncer cannot be reached"
     case .failed(let status): "the bouncer failed with status \(status)"

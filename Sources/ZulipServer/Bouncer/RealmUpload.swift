@@ -5,12 +5,12 @@ internal import Synchronization
 /// Tells the bouncer of the realms: at the start, when they change, and when it says that it misses one.
 package final class RealmUpload: Sendable {
   private let accounts: Accounts
-  private let bouncer: BouncerClient
+  private let bouncer: any Bouncer
   private let logger: Logger
   private let wakeUp = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
   /// Uploads the realms of `accounts`.
-  package init(accounts: Accounts, bouncer: BouncerClient, logger: Logger) {
+  package init(accounts: Accounts, bouncer: any Bouncer, logger: Logger) {
     self.accounts = accounts
     self.bouncer = bouncer
     self.logger = logger

@@ -12,7 +12,7 @@ package final class Registrar: Sendable {
   private static let atOnce = 64
 
   private let devices: Devices
-  private let bouncer: BouncerClient
+  private let bouncer: any Bouncer
   private let realms: RealmUpload
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
@@ -23,7 +23,7 @@ package final class Registrar: Sendable {
   ///
   /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
   package init(
-    devices: Devices, bouncer: BouncerClient, realms: RealmUpload, now: @escaping @Sendable () -> Date,
+    devices: Devices, bouncer: any Bouncer, realms: RealmUpload, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
   ) {
     self.devices = devices
@@ -54,7 +54,10 @@ package final class Registrar: Sendable {
       let end = job.requestedAt + Self.maximumAge
       if now() >= end, mayExpire() { return try await fail(job, .requestExpired) }
       do {
-        try await realms.providing { try await bouncer.register(job) }
+        try await realms.providing {
+          try await bouncer.register(
+            job.sealed, tokenID: job.tokenID, publicKey: job.bouncerPublicKey, realm: job.realm)
+        }
         try await devices.finish(job)
       } catch let error as BouncerError {
         if let failure = error.registrationError { return try await fail(job, failure) }

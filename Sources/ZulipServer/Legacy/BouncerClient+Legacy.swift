@@ -1,49 +1,39 @@
-internal import Accounts
-internal import Foundation
-internal import Registrations
-internal import Sealing
+package import Accounts
+package import Foundation
+package import Registrations
+package import Sealing
 internal import Storage
-internal import Wire
+package import Wire
 
 extension BouncerClient {
   /// Tells of a token of an old app (`Documentation/Protocols/Zulip.md` 7.2).
-  func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws {
-    var form = Self.form(user, realm) + Self.form(token.token)
-    if let id = token.iosAppID { form.append(("ios_app_id", id)) }
+  package func registerLegacy(
+    _ token: PushToken, iosAppID: String?, of user: LegacyUser, realm: UUID
+  ) async throws {
+    var form = Self.form(user, realm) + Self.form(token)
+    if let id = iosAppID { form.append(("ios_app_id", id)) }
     _ = try await post("push/register", "application/x-www-form-urlencoded", Form.encode(form))
   }
 
   /// Tells that a token is no longer used (7.3); nil stands for all of the user's (7.4).
-  func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws {
+  package func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws {
     let form = Self.form(user, realm) + (token.map(Self.form) ?? [])
     _ = try await post(
       token == nil ? "push/unregister/all" : "push/unregister", "application/x-www-form-urlencoded",
       Form.encode(form))
   }
 
-  /// What became of a notification in clear.
-  struct LegacyReceipt: Sendable {
-    var apple = 0
-    var android = 0
-    /// Tokens that the bouncer does not have, as they were spelled.
-    var missing: Set<PushToken> = []
-  }
-
   /// Sends a notification in clear to all old apps of a user (7.5).
-  func notifyLegacy(
+  package func notifyLegacy(
     _ user: User, _ message: LegacyMessage, tokens: [PushToken]
-  ) async throws -> LegacyReceipt {
+  ) async throws -> LegacyNotificationReceipt {
     func list(_ kind: PushToken.Kind) -> JSON {
       .array(tokens.filter { $0.kind == kind }.map { .string($0.text) })
     }
-    // What a user has no device for is left out.
-    func payload(_ kind: PushToken.Kind, _ payload: JSON.Object) -> JSON {
-      .object(tokens.contains { $0.kind == kind } ? payload : [:])
-    }
     let body: JSON = [
       "user_uuid": .string(user.uuid.canonical), "user_id": .integer(user.userID),
-      "realm_uuid": .string(user.realm.uuid.canonical), "apns_payload": payload(.apns, message.apns),
-      "gcm_payload": payload(.fcm, message.fcm), "gcm_options": .object(message.fcmOptions),
+      "realm_uuid": .string(user.realm.uuid.canonical), "apns_payload": .object(message.apns),
+      "gcm_payload": .object(message.fcm), "gcm_options": .object(message.fcmOptions),
       "android_devices": list(.fcm), "apple_devices": list(.apns),
     ]
     let answer = try await post("push/notify", "application/json", body.bytes)
@@ -54,13 +44,13 @@ extension BouncerClient {
       guard case .array(let texts)? = missing[name] else { return [] }
       return texts.compactMap { $0.string.flatMap { try? PushToken($0, kind: kind) } }
     }
-    return LegacyReceipt(
+    return LegacyNotificationReceipt(
       apple: Int(clamping: apple), android: Int(clamping: android),
       missing: Set(absent("apple_devices", .apns) + absent("android_devices", .fcm)))
   }
 
   /// Sends a test to one token (7.6).
-  func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws {
+  package func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws {
     let body: JSON = [
       "user_uuid": .string(user.uuid.canonical), "user_id": .integer(user.userID),
       "realm_uuid": .string(user.realm.uuid.canonical), "token": .string(token.text),
@@ -88,5 +78,5 @@ extension PushToken {
 
 extension User {
   /// As a bouncer is told who it is.
-  var legacyUser: LegacyUser? { LegacyUser(id: userID, uuid: uuid) }
+  package var legacyUser: LegacyUser { LegacyUser(id: userID, uuid: uuid) }
 }

@@ -18,9 +18,6 @@ extension LegacyTokens {
       """,
       .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit)))
     return try await database.execute(statement).compactMap { row in
-      guard let user = LegacyUser(id: try row.int64(3), uuid: try row.uuid(2)) else {
-        throw DatabaseError(.corrupt, "an unregistration is nobody's")
-      }
       var token: PushToken?
       if let kind = try row.optionalInt64(4) {
         let place = SealedColumn.unregisteredToken.place(.text(try row.text(2)))
@@ -28,7 +25,8 @@ extension LegacyTokens {
         guard token != nil else { return nil }
       }
       return Unregistration(
-        id: try row.int64(0), realm: try row.uuid(1), user: user, token: token,
+        id: try row.int64(0), realm: try row.uuid(1),
+        user: LegacyUser(id: try row.int64(3), uuid: try row.uuid(2)), token: token,
         attempts: Int(try row.int64(6)))
     }
   }

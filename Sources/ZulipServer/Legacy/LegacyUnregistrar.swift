@@ -10,14 +10,14 @@ package final class LegacyUnregistrar: Sendable {
   private static let atOnce = 32
 
   private let tokens: LegacyTokens
-  private let bouncer: BouncerClient
+  private let bouncer: any Bouncer
   private let now: @Sendable () -> Date
   private let logger: Logger
   private let loop: WorkLoop
 
   /// Works on what `tokens` has for the bouncer.
   package init(
-    tokens: LegacyTokens, bouncer: BouncerClient, now: @escaping @Sendable () -> Date, logger: Logger
+    tokens: LegacyTokens, bouncer: any Bouncer, now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.tokens = tokens
     self.bouncer = bouncer
@@ -69,7 +69,8 @@ package final class LegacyUnregistrar: Sendable {
       // What it does not have it need not forget.
     }
     for token in try await tokens.returned(after: job) {
-      try await bouncer.registerLegacy(token, of: job.user, realm: job.realm)
+      try await bouncer.registerLegacy(
+        token.token, iosAppID: token.iosAppID, of: job.user, realm: job.realm)
     }
   }
 }

@@ -31,7 +31,7 @@ extension Notifier {
     guard !tokens.isEmpty else { return (LegacyResult(), []) }
     guard let bouncer else { throw APIError.pushServiceNotConfigured }
     let receipt = try await bouncer.realms.providing {
-      try await bouncer.client.notifyLegacy(user, message, tokens: tokens)
+      try await bouncer.client.notifyLegacy(user, message.reduced(to: tokens), tokens: tokens)
     }
     try await devices.legacyTokens.forget(Array(receipt.missing), user: user.id)
     let result = LegacyResult(

@@ -69,10 +69,11 @@ extension ZulipServer {
     } catch is LegacyTokens.TooMany {
       throw APIError("Too many devices (limit: \(LegacyTokens.maximumPerUser))")
     }
-    guard let bouncer = dependencies.notifier.bouncer, let name = user.legacyUser else { return }
+    guard let bouncer = dependencies.notifier.bouncer else { return }
     do {
       try await bouncer.realms.providing {
-        try await bouncer.client.registerLegacy(token, of: name, realm: user.realm.uuid)
+        try await bouncer.client.registerLegacy(
+          token.token, iosAppID: token.iosAppID, of: user.legacyUser, realm: user.realm.uuid)
       }
     } catch let error as BouncerError {
       // The row stays: the app comes again, and until then the bouncer says that it does not have it.
@@ -92,11 +93,11 @@ extension ZulipServer {
 
   /// A token that this side does not have may still be the bouncer's; whether it was is the answer.
   private func checkAtBouncer(_ token: PushToken, of user: User) async throws {
-    guard let bouncer = dependencies.notifier.bouncer, let name = user.legacyUser else {
+    guard let bouncer = dependencies.notifier.bouncer else {
       throw APIError("Token does not exist")
     }
     do {
-      try await bouncer.client.unregisterLegacy(token, of: name, realm: user.realm.uuid)
+      try await bouncer.client.unregisterLegacy(token, of: user.legacyUser, realm: user.realm.uuid)
     } catch let error as BouncerError {
       throw APIError(legacy: error)
     }

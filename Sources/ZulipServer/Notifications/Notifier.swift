@@ -6,10 +6,10 @@ package import Wire
 /// the bouncer.
 package struct Notifier: Sendable {
   let devices: Devices
-  let bouncer: (client: BouncerClient, realms: RealmUpload)?
+  let bouncer: (client: any Bouncer, realms: RealmUpload)?
 
   /// - Parameter bouncer: nil if there is none, and nobody gets any.
-  package init(devices: Devices, bouncer: (client: BouncerClient, realms: RealmUpload)?) {
+  package init(devices: Devices, bouncer: (client: any Bouncer, realms: RealmUpload)?) {
     self.devices = devices
     self.bouncer = bouncer
   }
@@ -109,14 +109,14 @@ package struct Notifier: Sendable {
       throw APIError(
         "the notification is too large (\(error.bytes) bytes, limit: \(PlainNotification.maximumBytes))")
     }
-    let requests = devices.compactMap(notification.request)
-    guard !requests.isEmpty else { return Result() }
+    let notifications = devices.compactMap(notification.sealed)
+    guard !notifications.isEmpty else { return Result() }
     let receipt = try await bouncer.realms.providing {
-      try await bouncer.client.notify(realm: user.realm.uuid, requests)
+      try await bouncer.client.notify(realm: user.realm.uuid, notifications)
     }
     try await self.devices.lose(receipt.gone, user: user.id)
     return Result(
-      devices: requests.count, apple: receipt.apple, android: receipt.android, gone: receipt.gone.count)
+      devices: notifications.count, apple: receipt.apple, android: receipt.android, gone: receipt.gone.count)
   }
 
   private static func complete(_ payload: JSON.Object, for user: User) -> JSON.Object {

@@ -1,5 +1,6 @@
-internal import Sealing
-internal import Wire
+package import Providers
+package import Sealing
+package import Wire
 
 /// A notification as its users' phones will read it, before it is sealed for each
 /// (`Documentation/Protocols/Zulip.md` 5.6, 6.5 and 10.6).
@@ -31,45 +32,47 @@ struct PlainNotification {
     let bytes: Int
   }
 
-  /// The item of `push/e2ee/notify` for a device; nil for one that cannot get any.
-  func request(for device: Device) -> JSON? {
+  /// The notification sealed for a device; nil for one that cannot get any.
+  func sealed(for device: Device) -> SealedNotification? {
     guard let key = device.pushKey, let keyID = device.state.pushKeyID, let tokenID = device.state.tokenID,
       let kind = device.kind
     else { return nil }
-    var payload: JSON.Object = [
-      "push_key_id": .integer(Int64(keyID)), "encrypted_data": .string(Base64.encode(key.seal(plaintext))),
-    ]
-    switch kind {
-    case .apns:
-      payload["aps"] = shape.aps
-      return [
-        "token_id": .string(tokenID.base64),
-        "http_headers": ["apns_priority": shape.apnsPriority, "apns_push_type": shape.apnsPushType],
-        "payload": .object(payload),
-      ]
-    case .fcm:
-      return [
-        "token_id": .string(tokenID.base64), "fcm_priority": shape.fcmPriority, "payload": .object(payload),
-      ]
-    }
+    return SealedNotification(
+      tokenID: tokenID, kind: kind, pushKeyID: Int64(keyID),
+      encryptedData: Base64.encode(key.seal(plaintext)), shape: shape)
   }
+}
+
+/// A notification that one device can open.
+package struct SealedNotification: Sendable {
+  /// The device's token.
+  package let tokenID: TokenID
+  /// Whose token it is.
+  package let kind: PushToken.Kind
+  /// The device's name for the key that it is sealed with.
+  package let pushKeyID: Int64
+  /// What the device opens, in base64.
+  package let encryptedData: String
+  /// What its provider is told.
+  package let shape: ProviderShape
 }
 
 /// What Apple and Google are told of a notification that they cannot read. Apps decide what it has to be, so
 /// all of it stands here.
-private struct ProviderShape {
-  let aps: JSON
-  let apnsPushType: JSON
-  let apnsPriority: JSON
-  let fcmPriority: JSON
+package struct ProviderShape: Sendable {
+  /// What Apple may look at.
+  package let aps: JSON.Object
+  package let apnsPushType: APNsNotification.PushType
+  package let apnsPriority: Int
+  package let fcmPriority: FCMMessage.Priority
 
   /// The text is what a phone shows until its app has decrypted the rest; without a sound some stay silent.
   static let alert = ProviderShape(
     aps: ["mutable-content": 1, "alert": ["title": "New notification"], "sound": "default"],
-    apnsPushType: "alert", apnsPriority: 10, fcmPriority: "high")
+    apnsPushType: .alert, apnsPriority: 10, fcmPriority: .high)
 
   /// Takes notifications away. iOS hands a push that shows nothing to the app only in this shape; stock
   /// servers send an alert in a background push, which the app's extension does not take.
   static let removal = ProviderShape(
-    aps: ["content-available": 1], apnsPushType: "background", apnsPriority: 5, fcmPriority: "normal")
+    aps: ["content-available": 1], apnsPushType: .background, apnsPriority: 5, fcmPriority: .normal)
 }
