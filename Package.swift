@@ -89,8 +89,9 @@ let package = Package(
       "AsyncHTTPClient",
       "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "Accounts", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
+      "ZulipServer", "Accounts", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
+      "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
       "Crypto",
