@@ -138,6 +138,10 @@ let package = Package(
     module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
     module("TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", path: "Tests/Support/TestStore"),
     module(
+      "TestService", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipBouncer",
+      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore", "ServiceLifecycle",
+      path: "Tests/Support/TestService"),
+    module(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
       "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509", path: "Tests/Support/TestSupport"),
     tests("SealingTests", "Sealing", "CryptoExtras"),
@@ -159,10 +163,9 @@ let package = Package(
       "Storage",
       "TestDatabase", "Logging", "NIOCore"),
     tests(
-      "ZulipBouncerTests", "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-      "TestDatabase", "TestSupport", "Wire", "ZulipBouncer", "Crypto", "CryptoExtras", "HTTPTypes",
-      "Hummingbird", "HummingbirdTesting", "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL",
-      "ServiceLifecycle", "SwiftASN1", "X509"),
+      "ZulipBouncerTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
+      "Sealing", "Server", "SQL", "TestService", "TestSupport", "Wire", "ZulipBouncer", "CryptoExtras",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
     tests(
       "ZulipServerTests", "Accounts", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire",
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
@@ -190,7 +193,8 @@ let package = Package(
       "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
       "ServerTests", "Operations", "Registrations", "Server", "TestSupport", "Wire", "HTTPTypes",
-      "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle"),
+      "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle",
+      "TestService"),
     tests(
       "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
       "SQL", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",

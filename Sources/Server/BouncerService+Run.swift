@@ -15,6 +15,11 @@ extension BouncerService {
     }
   }
 
+  /// Closes what was opened when it was built, for whoever does not run it.
+  package func close() async {
+    for case let resource as Closing in services.reversed() { await resource.close() }
+  }
+
   /// SIGHUP reads the keys and the certificate again; the second SIGTERM or SIGINT ends the process at once. Not a part of
   /// the service group, which would end it with the first.
   private func obeySignals() async {

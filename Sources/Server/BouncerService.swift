@@ -8,14 +8,14 @@ import NIOCore
 import NextcloudProxy
 import NextcloudServer
 package import Operations
-import Providers
+package import Providers
 import Registrations
 import SQL
 import Sealing
 package import ServiceLifecycle
 import Storage
-import Wire
-import ZulipBouncer
+package import Wire
+package import ZulipBouncer
 import ZulipServer
 
 /// The service in one piece: everything is made here, once, and handed to whom it concerns.
@@ -27,9 +27,16 @@ package struct BouncerService {
   /// The operator's listener's port, once it listens.
   package let adminPort: Port
   /// What answers strangers, and on which paths.
-  let endpoints: Endpoints
+  package let endpoints: Endpoints
   /// What answers the operator.
   let operatorEndpoints: Endpoints
+  /// Its database.
+  package let store: Store
+  /// Apple and Google.
+  package let providers: PushProviders
+  /// The bouncer, as others call it.
+  package let bouncer: ZulipBouncer
+  let nextcloud: NextcloudAdapter?
   let keyFolder: KeyFolder
   /// The public listener's, if it speaks TLS.
   let certificate: ServerCertificate?
@@ -38,18 +45,20 @@ package struct BouncerService {
   /// Puts the parts together. Nothing listens yet.
   ///
   /// - Parameters:
+  ///   - time: what it takes for now.
+  ///   - metrics: where its gauges are read.
   ///   - sockets: where it listens, if not on sockets of its own.
   ///   - manager: who wants to hear how it fares.
-  ///   - clockOffset: what the service's clock is ahead of the real one, for tests.
   ///   - descriptors: how many the process may have.
+  ///   - bodies: the bodies that are read at a time, for tests; else by the configuration.
+  ///   - adjust: what no setting says of the bouncer, for tests.
   package static func build(
-    _ configuration: Configuration, sockets: PassedSockets = PassedSockets(), manager: ServiceManager? = nil,
-    clockOffset: Duration = .zero, descriptors: DescriptorLimit = .raised(), logger: Logger
+    _ configuration: Configuration, time: ServiceTime = ServiceTime(),
+    metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
+    manager: ServiceManager? = nil, descriptors: DescriptorLimit = .raised(),
+    bodies: BodyBudget? = nil, adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
-    let offset = TimeInterval(clockOffset.components.seconds)
-    let time = ServiceTime(wall: { Date() + offset })
     let (now, mayExpire) = (time.now, time.mayExpire)
-    let metrics = PrometheusRegistry.shared
 
     let keyFolder = KeyFolder(
       directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
@@ -87,8 +96,10 @@ package struct BouncerService {
       deliverer: deliverer,
       keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, mayExpire: mayExpire,
       logger: logger)
+    var bouncerConfiguration = ZulipBouncer.Configuration(configuration, port: publicPort)
+    adjust(&bouncerConfiguration)
     let bouncer = ZulipBouncer(
-      configuration: .init(configuration, port: publicPort), dependencies: bouncerDependencies)
+      configuration: bouncerConfiguration, dependencies: bouncerDependencies)
     let builtIn = try await BuiltInServer.build(
       configuration, store: store,
       ownBouncer: ZulipBouncer(
@@ -128,8 +139,10 @@ package struct BouncerService {
       [.init(Double(try await builtIn.devices.legacyTokens.jobCount()))]
     }
     let adminPort = Port()
-    let bodies = BodyBudget(
-      limit: configuration.http.maxBytesInFlight, largest: configuration.http.largestBodyBytes)
+    let bodies =
+      bodies
+      ?? BodyBudget(
+        limit: configuration.http.maxBytesInFlight, largest: configuration.http.largestBodyBytes)
     metrics.gauges("push_bouncer_http_body_bytes") { [.init(Double(bodies.bytes))] }
     let endpoints = Endpoints.forStrangers(
       trustedProxies: configuration.http.trustedProxies, bodies: bodies
@@ -215,7 +228,8 @@ package struct BouncerService {
         },
       ],
       publicPort: publicPort, adminPort: adminPort, endpoints: endpoints,
-      operatorEndpoints: operatorEndpoints, keyFolder: keyFolder, certificate: certificate, logger: logger)
+      operatorEndpoints: operatorEndpoints, store: store, providers: providers, bouncer: bouncer,
+      nextcloud: nextcloud, keyFolder: keyFolder, certificate: certificate, logger: logger)
   }
 
   /// What has been taken waits for the database and the providers as long as it may, and has a moment to be

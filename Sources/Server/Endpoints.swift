@@ -1,14 +1,14 @@
 import HTTPTypes
-import Hummingbird
+package import Hummingbird
 import Logging
 import NIOCore
 import Operations
 import SQL
-import Wire
+package import Wire
 
 /// What may be called at a listener.
-struct Endpoints: Sendable {
-  let responder: PlainPaths<RouterResponder<WireContext>>
+package struct Endpoints: Sendable {
+  package let responder: PlainPaths<RouterResponder<WireContext>>
   /// Each path with its methods.
   let routes: [(path: String, method: HTTPRequest.Method)]
 

@@ -3,6 +3,7 @@ import NIOCore
 import NIOEmbedded
 import NIOHTTPTypes
 import NIOPosix
+import TestService
 import Testing
 
 @testable import Server
@@ -12,8 +13,8 @@ import Testing
   private let path = "/api/v1/remotes/server/register"
 
   @Test func whoAsksFirstIsToldToGoOnAndThenAnswered() async throws {
-    try await withService { service, _ in
-      let port = await service.publicPort.wait()
+    try await TestService.run(clock: TestClock(nil), isWorking: true) { test in
+      let port = await test.service.publicPort.wait()
       let socket = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(
         host: "127.0.0.1", port: port
       ) { channel in

@@ -1,10 +1,8 @@
 import Foundation
 import HTTPTypes
-import Hummingbird
-import NIOCore
 import Registrations
+import TestService
 import Testing
-import Wire
 
 @testable import Server
 
@@ -14,50 +12,40 @@ import Wire
   private static let (email, apiKey) = ("iago@example.org", "AbCdEfGhIjKlMnOpQrStUvWxYz012345")
   private static let token = String(repeating: "0123456789abcdef", count: 4)
 
-  private func call(
-    _ service: BouncerService, _ method: HTTPRequest.Method, _ path: String, _ body: String,
-    type: String = "application/x-www-form-urlencoded", authorization: String
-  ) async throws -> HTTPResponse.Status {
-    let request = Request(
-      head: .init(
-        method: method, scheme: nil, authority: nil, path: path,
-        headerFields: [.contentType: type, .authorization: authorization]),
-      body: .init(buffer: ByteBuffer(string: body)))
-    return try await service.endpoints.responder.respond(
-      to: request, context: WireContext(inProcess: service.logger)
-    ).status
-  }
-
   @Test func callsTheBouncerWithoutAKeyAndUntilItIsDeactivated() async throws {
-    try await withService(["backend.token": Self.token]) { service, configuration in
+    try await TestService.run(
+      ["backend.token": Self.token], clock: TestClock(nil), isWorking: true
+    ) { test in
       for (path, body) in [
         (Self.realm, #"{"name":"Chat","url":"https://chat.example.org"}"#),
         ("\(Self.realm)/users/1", #"{"email":"\#(Self.email)","api_key":"\#(Self.apiKey)"}"#),
       ] {
-        #expect(
-          try await call(
-            service, .put, path, body, type: "application/json", authorization: "Bearer \(Self.token)"
-          ).kind == .successful)
+        let answer = try await test.call(
+          .put, path, headers: [.authorization: "Bearer \(Self.token)"], body: body.utf8)
+        #expect((200..<300).contains(answer.status))
       }
       /// An old app tells of its token, and the bouncer hears of it before the app is answered.
-      func tell() async throws -> HTTPResponse.Status {
+      func tell() async throws -> Int {
         let credentials = Data("\(Self.email):\(Self.apiKey)".utf8).base64EncodedString()
-        return try await call(
-          service, .post, "/api/v1/users/me/android_gcm_reg_id", "token=abc",
-          authorization: "Basic \(credentials)")
+        return try await test.call(
+          .post, "/api/v1/users/me/android_gcm_reg_id",
+          headers: [
+            .contentType: "application/x-www-form-urlencoded", .authorization: "Basic \(credentials)",
+          ], body: "token=abc".utf8
+        ).status
       }
-      try await Store.with(configuration) { store in
+      try await Store.with(test.configuration) { store in
         let server = try #require(try await store.servers.find(hostname: BuiltInServer.hostname))
         _ = try await store.servers.rotateKey(server.id, graceForPrevious: false)
-        #expect(try await tell() == .ok)
+        #expect(try await tell() == 200)
         let summary = try await store.servers.all().first { $0.server.id == server.id }
         #expect(summary?.legacyRegistrations == 1)
         #expect(summary?.realms == 1)
 
         try await store.servers.setDeactivated(server.id, true)
-        #expect(try await tell() == .badRequest)
+        #expect(try await tell() == 400)
         try await store.servers.setDeactivated(server.id, false)
-        #expect(try await tell() == .ok)
+        #expect(try await tell() == 200)
       }
     }
   }

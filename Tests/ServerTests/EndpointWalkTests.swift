@@ -4,6 +4,7 @@ import Hummingbird
 import Logging
 import NIOCore
 import Registrations
+import TestService
 import TestSupport
 import Testing
 import Wire
@@ -22,30 +23,28 @@ import Wire
 
   /// A service with a chat server and a user; `signIn` is what each of them signs in with, by an endpoint's path.
   private func service(
-    _ body: (BouncerService, _ signIn: (_ path: String) -> String) async throws -> Void
+    _ body:
+      @escaping @Sendable (
+        BouncerService, _ signIn: @Sendable (_ path: String) -> String
+      ) async throws -> Void
   ) async throws {
     let settings = [
-      "backend.token": Self.token, "nextcloud.enabled": "true", "http.trusted_proxies": "127.0.0.1",
-      "http.rate_limit.per_address": "0", "server.rate_limit.per_user": "0",
+      "backend.token": Self.token, "nextcloud.enabled": "true", "http.rate_limit.per_address": "0",
+      "server.rate_limit.per_user": "0",
       "bouncer.rate_limit.per_server": "0", "nextcloud.rate_limit.per_address": "0",
     ]
-    try await withService(settings) { service, configuration in
-      let (server, key) = try await Store.with(configuration) {
-        try await $0.servers.add(hostname: Hostname("chat.example.org"), contactEmail: "admin@example.org")
-      }
+    try await TestService.run(settings, clock: TestClock(nil), isWorking: true) { test in
+      let service = test.service
+      let (server, key) = try await service.store.servers.add(
+        hostname: Hostname("chat.example.org"), contactEmail: "admin@example.org")
       let realm = "/backend/v1/realms/\(Self.realm)"
       for (path, body) in [
         (realm, #"{"name":"Chat","url":"https://chat.example.org"}"#),
         ("\(realm)/users/1", #"{"email":"\#(Self.email)","api_key":"\#(Self.apiKey)","username":"iago"}"#),
       ] {
-        let request = Request(
-          head: .init(
-            method: .put, scheme: nil, authority: nil, path: path,
-            headerFields: [.authorization: "Bearer \(Self.token)"]),
-          body: .init(buffer: ByteBuffer(string: body)))
-        let response = try await service.endpoints.responder.respond(
-          to: request, context: WireContext(inProcess: service.logger))
-        #expect(response.status.kind == .successful)
+        let answer = try await test.call(
+          .put, path, headers: [.authorization: "Bearer \(Self.token)"], body: body.utf8)
+        #expect((200..<300).contains(answer.status))
       }
       try await body(service) { path in
         path.hasPrefix("/api/v1/remotes/")

@@ -3,6 +3,7 @@ import HTTPTypes
 import Registrations
 import SQL
 import Sealing
+import TestService
 import Testing
 import Wire
 import ZulipBouncer
@@ -145,7 +146,7 @@ struct AuthenticationTests {
 
   @Test("are limited per server, after authentication, but for notifications and registrations of devices")
   func rateLimit() async throws {
-    try await Bouncer.test({ $0.rateLimitPerServer = RateLimit(calls: 2, seconds: 60) }) { bouncer in
+    try await Bouncer.test(["bouncer.rate_limit.per_server": "2/60s"]) { bouncer in
       let server = try await bouncer.server()
       let other = try await bouncer.server("other.example.org")
       func status(_ server: Credentials) async throws -> Answer {
@@ -193,7 +194,8 @@ struct AuthenticationTests {
   func registrations() async throws {
     let configured = ZulipBouncer.Configuration(publicURL: { "" })
     #expect(configured.rateLimitOfRegistrations == RateLimit(calls: 60_000, seconds: 60))
-    try await Bouncer.test({ $0.rateLimitOfRegistrations = RateLimit(calls: 1, seconds: 60) }) { bouncer in
+    try await Bouncer.test(adjust: { $0.rateLimitOfRegistrations = RateLimit(calls: 1, seconds: 60) }) {
+      bouncer in
       let server = try await bouncer.server()
       #expect(try await bouncer.post("push/e2ee/register", [], as: server).status == 400)
       let limited = try await bouncer.post("push/e2ee/register", [], as: server)
@@ -219,7 +221,7 @@ struct AuthenticationTests {
 struct OpenCallTests {
   @Test("are limited per address")
   func rateLimit() async throws {
-    try await Bouncer.test({ $0.rateLimitPerAddress = RateLimit(calls: 3, seconds: 60) }) { bouncer in
+    try await Bouncer.test(["http.rate_limit.per_address": "3/60s"]) { bouncer in
       for endpoint in ["server/register", "server/register/transfer", "server/register/verify_challenge"] {
         #expect(try await bouncer.post(endpoint, []).status == 400)
       }

@@ -5,6 +5,7 @@ import NIOCore
 import Registrations
 import SQL
 import Sealing
+import TestService
 import TestSupport
 import Testing
 import Wire
@@ -34,11 +35,10 @@ struct ChallengeTests {
     _ test: @escaping @Sendable (Bouncer, OthersHost) async throws -> Void
   ) async throws {
     try await OthersHost.run { host in
-      try await Bouncer.test({
-        $0.verifyCAFile = host.caFile
-        $0.verifyAllowPrivateAddresses = true
-        $0.operatorEmail = "operator@example.org"
-      }) { try await test($0, host) }
+      try await Bouncer.test([
+        "bouncer.verify_ca_file": host.caFile, "bouncer.verify_allow_private_addresses": "true",
+        "operator.email": "operator@example.org",
+      ]) { try await test($0, host) }
     }
   }
 
@@ -47,15 +47,15 @@ struct ChallengeTests {
     try await withHost { bouncer, host in
       _ = try await bouncer.server(host.name)
       show(try await transfer(host.name, bouncer), at: host)
-      bouncer.clock.advance(25 * 3600)
-      bouncer.clock.isTrusted = false
+      bouncer.clock.jump(25 * 3600)
       let answer = try await verify(host.name, bouncer)
       #expect(answer.status == 429 && answer.headers[.retryAfter] == "60")
-      bouncer.clock.isTrusted = true
+      try await bouncer.test.trustClock()
       #expect(try await verify(host.name, bouncer).status == 400)
       // A secret of a clock that was a day ahead is not good for a day.
       show(try await transfer(host.name, bouncer), at: host)
-      bouncer.clock.advance(-25 * 3600)
+      bouncer.clock.jump(-25 * 3600)
+      try await bouncer.test.trustClock()
       #expect(try await verify(host.name, bouncer).status == 400)
     }
   }
@@ -182,7 +182,7 @@ struct ChallengeTests {
   @Test("is not called at a private address, unless that is allowed")
   func privateAddresses() async throws {
     try await OthersHost.run { host in
-      try await Bouncer.test({ $0.verifyCAFile = host.caFile }) { bouncer in
+      try await Bouncer.test(["bouncer.verify_ca_file": host.caFile]) { bouncer in
         _ = try await bouncer.server(host.name)
         let answer = try await verify(host.name, bouncer)
         #expect(answer.message == "Connection error occurred while communicating with the host.")
@@ -194,7 +194,7 @@ struct ChallengeTests {
   @Test("is not trusted for a certificate that nobody vouches for")
   func untrusted() async throws {
     try await OthersHost.run { host in
-      try await Bouncer.test({ $0.verifyAllowPrivateAddresses = true }) { bouncer in
+      try await Bouncer.test(["bouncer.verify_allow_private_addresses": "true"]) { bouncer in
         _ = try await bouncer.server(host.name)
         let answer = try await verify(host.name, bouncer)
         #expect(answer.message == "SSL error occurred while communicating with the host.")
@@ -249,12 +249,10 @@ struct ChallengeTests {
     "that is new comes in by a challenge where hostnames are verified, as a stock server's command does it")
   func newServers() async throws {
     try await OthersHost.run { host in
-      try await Bouncer.test({
-        $0.verifyCAFile = host.caFile
-        $0.verifyAllowPrivateAddresses = true
-        $0.verifyHostnames = true
-        $0.allowedHostnames = try [HostnamePattern(host.name), HostnamePattern("*.example.org")]
-      }) { bouncer in
+      try await Bouncer.test([
+        "bouncer.verify_ca_file": host.caFile, "bouncer.verify_allow_private_addresses": "true",
+        "bouncer.verify_hostnames": "true", "bouncer.allowed_hostnames": "\(host.name),*.example.org",
+      ]) { bouncer in
         func register(_ hostname: String, _ id: String, _ key: String) async throws -> Answer {
           try await bouncer.post(
             "server/register",
@@ -327,7 +325,7 @@ struct ChallengeTests {
 
   @Test("may try thirty times an hour, whoever else tries")
   func limit() async throws {
-    try await Bouncer.test({ $0.rateLimitPerAddress = nil }) { bouncer in
+    try await Bouncer.test(["http.rate_limit.per_address": "0"]) { bouncer in
       // Their calls fail at once: nothing here may be called.
       for name in ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"] {
         _ = try await bouncer.server(name)

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Registrations
 import Sealing
+import TestService
 import Testing
 import Wire
 

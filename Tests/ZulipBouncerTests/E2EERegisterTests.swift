@@ -3,6 +3,7 @@ import HTTPTypes
 import Registrations
 import SQL
 import Sealing
+import TestService
 import Testing
 import Wire
 import ZulipBouncer
@@ -66,8 +67,7 @@ struct E2EERegisterTests {
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
       let form = try bouncer.registerForm(realm: realm, bouncer.apns())
-      bouncer.clock.isTrusted = false
-      bouncer.clock.advance(25 * 3600)
+      bouncer.clock.jump(25 * 3600)
       let refusal = try await bouncer.post("push/e2ee/register", form, as: server)
       #expect(refusal.status == 429 && refusal.code == "RATE_LIMIT_HIT")
       #expect(refusal.headers[.retryAfter] == "60")
@@ -77,7 +77,7 @@ struct E2EERegisterTests {
         try await bouncer.post("push/e2ee/register", fresh + [("token_id", "AAAA")], as: server).status == 400
       )
       #expect(try await bouncer.post("push/e2ee/register", fresh, as: server).isSuccess)
-      bouncer.clock.isTrusted = true
+      try await bouncer.test.trustClock()
       #expect(
         try await bouncer.post("push/e2ee/register", form, as: server).code == "REQUEST_EXPIRED")
     }

@@ -3,6 +3,7 @@ import HTTPTypes
 import Registrations
 import SQL
 import Sealing
+import TestService
 import TestSupport
 import Testing
 import Wire
@@ -24,11 +25,10 @@ struct FuzzTests {
       "push/register", "push/unregister", "push/unregister/all", "push/notify", "push/test_notification",
     ])
   func nonsense(endpoint: String) async throws {
-    try await Bouncer.test({
-      $0.registration = .open
-      $0.rateLimitPerAddress = nil
-      $0.rateLimitPerServer = nil
-    }) { bouncer in
+    try await Bouncer.test([
+      "bouncer.registration": "open", "http.rate_limit.per_address": "0",
+      "bouncer.rate_limit.per_server": "0",
+    ]) { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
       let seeds = try Self.seeds(realm, bouncer)[endpoint] ?? []

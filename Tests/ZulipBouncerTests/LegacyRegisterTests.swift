@@ -3,6 +3,7 @@ import HTTPTypes
 import Registrations
 import SQL
 import Sealing
+import TestService
 import Testing
 import Wire
 

@@ -5,6 +5,7 @@ import Providers
 import Registrations
 import SQL
 import Sealing
+import TestService
 import Testing
 import Wire
 
@@ -34,8 +35,7 @@ struct PaceTests {
 
   @Test("lets as many as the limit go at once, and the rest one after the other")
   func excess() throws {
-    let clock = Bouncer.Clock()
-    clock.set(Self.start)
+    let clock = TestClock(Self.start)
     let pace = NotificationPace(Self.limit, now: { clock.now })
     #expect(try times(pace, 3) == [nil, nil, nil])
     #expect(try times(pace, 4) == [nil, 15, 30, 45])
@@ -52,8 +52,7 @@ struct PaceTests {
 
   @Test("has an end: what waits is bounded")
   func share() throws {
-    let clock = Bouncer.Clock()
-    clock.set(Self.start)
+    let clock = TestClock(Self.start)
     let pace = NotificationPace(Self.limit, now: { clock.now })
     _ = try pace.pace(deliveries(4 + 60), of: 1)
     // A request is taken whole or not at all.
@@ -78,7 +77,7 @@ struct PaceTests {
 
   @Test("queues what is beyond it, in clear or not, and answers 200")
   func queues() async throws {
-    try await Simulated.test({ $0.notificationsPerServer = Self.limit }) { simulated in
+    try await Simulated.test(["bouncer.notifications_per_server": "4/60s"]) { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)

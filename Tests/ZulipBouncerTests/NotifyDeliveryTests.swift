@@ -6,6 +6,7 @@ import Providers
 import Registrations
 import SQL
 import Sealing
+import TestService
 import Testing
 import Wire
 
@@ -77,7 +78,7 @@ struct NotifyDeliveryTests {
   @Test("on Android is data, and the answer counts what was taken and names what is gone")
   func fcm() async throws {
     try await Google.run { google in
-      try await Bouncer.test(providers: .init(fcmEndpoint: google.url)) { bouncer in
+      try await Bouncer.test(["fcm.endpoint": google.url.absoluteString]) { bouncer in
         bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))
         let server = try await bouncer.server()
         let realm = try await bouncer.realm(of: server)
@@ -120,7 +121,7 @@ struct NotifyDeliveryTests {
     "is nobody else's: of registrations whose tokens were exchanged in the database none is sent to or lost")
   func exchanged() async throws {
     try await Google.run { google in
-      try await Bouncer.test(providers: .init(fcmEndpoint: google.url)) { bouncer in
+      try await Bouncer.test(["fcm.endpoint": google.url.absoluteString]) { bouncer in
         bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))
         let server = try await bouncer.server()
         let realm = try await bouncer.realm(of: server)

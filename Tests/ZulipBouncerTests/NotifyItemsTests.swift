@@ -4,6 +4,7 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
+import TestService
 import Testing
 import Wire
 

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Registrations
+import TestService
 import Testing
 import Wire
 import ZulipBouncer
@@ -25,7 +26,7 @@ struct RegisterTests {
 
   @Test("takes a new server in and lets it change")
   func success() async throws {
-    try await Bouncer.test({ $0.registration = .open }) { bouncer in
+    try await Bouncer.test(["bouncer.registration": "open"]) { bouncer in
       let created = try await bouncer.post("server/register", Self.form())
       #expect(created.text == #"{"result":"success","msg":"","created":true}"# + "\n")
       let updated = try await bouncer.post(
@@ -52,7 +53,7 @@ struct RegisterTests {
 
   @Test("is reached over TCP, through doubled slashes too")
   func live() async throws {
-    try await Bouncer.test({ $0.registration = .open }, live: true) { bouncer in
+    try await Bouncer.test(["bouncer.registration": "open"], isLive: true) { bouncer in
       let answer = try await bouncer.post("/server/register", Self.form())
       #expect(answer.json["created"] == true)
     }
@@ -68,7 +69,7 @@ struct RegisterTests {
 
   @Test("refuses what is wrong, in order, and changes nothing")
   func refusals() async throws {
-    try await Bouncer.test({ $0.registration = .open }) { bouncer in
+    try await Bouncer.test(["bouncer.registration": "open"]) { bouncer in
       let other = try await bouncer.server("taken.example.org")
       let off = try await bouncer.server("off.example.org")
       let offID = try #require(try await bouncer.servers.find(hostname: "off.example.org")?.id)
@@ -153,9 +154,7 @@ struct RegisterTests {
 
   @Test("lets strangers in by hostname only, where registration is closed")
   func closed() async throws {
-    try await Bouncer.test({
-      $0.allowedHostnames = try [HostnamePattern("*.Allowed.org"), HostnamePattern("one.example.org")]
-    }) { bouncer in
+    try await Bouncer.test(["bouncer.allowed_hostnames": "*.Allowed.org,one.example.org"]) { bouncer in
       for hostname in [
         "new.example.org", "allowed.org", "notallowed.org", "x.allowed.org.example.org",
         "one.example.org:8443",
@@ -184,18 +183,19 @@ struct RegisterTests {
 
   @Test("checks the domain of the contact address where it is told to")
   func emailDomains() async throws {
-    try await Bouncer.test({
-      $0.registration = .open
-      $0.verifyEmailDomain = true
-      $0.mailExchange = { domain in
-        switch domain {
-        case "nomail.org": .none
-        case "gone.org": .noSuchDomain
-        case "slow.org": .unknown
-        default: .found
+    try await Bouncer.test(
+      ["bouncer.registration": "open", "bouncer.verify_email_domain": "true"],
+      adjust: {
+        $0.mailExchange = { domain in
+          switch domain {
+          case "nomail.org": .none
+          case "gone.org": .noSuchDomain
+          case "slow.org": .unknown
+          default: .found
+          }
         }
       }
-    }) { bouncer in
+    ) { bouncer in
       for (domain, message) in [
         ("mailinator.com", "Please use your real email address."),
         ("x.Mailinator.com", "Please use your real email address."),

@@ -52,8 +52,8 @@ struct Serve: AsyncParsableCommand {
     // A limit on the size of files is a full disk like any other: an error, and no end of the process.
     signal(SIGXFSZ, SIG_IGN)
     let service = try await BouncerService.build(
-      configuration, sockets: sockets, manager: manager, clockOffset: offset, descriptors: descriptors,
-      logger: logger)
+      configuration, time: ServiceTime(wall: { Date() + offset / .seconds(1) }), sockets: sockets,
+      manager: manager, descriptors: descriptors, logger: logger)
     try await service.run()
     logger.notice("stopped")
   }

@@ -27,6 +27,11 @@ package final class TestDatabase: Sendable {
   /// What other programs are given to reach a database on a server; nil for a file.
   package let postgreSQLURL: String?
 
+  /// It as a setting.
+  package var setting: String {
+    postgreSQLURL ?? "sqlite:\(folder.appending(path: "test.sqlite").path(percentEncoded: false))"
+  }
+
   /// A folder of the test's own, which holds the files of an SQLite database.
   package let folder: URL
 
@@ -65,7 +70,10 @@ package final class TestDatabase: Sendable {
   }
 
   /// Everything that is kept, as it is kept: what is in clear here is in clear at rest.
-  package func contents() async throws -> Data {
+  ///
+  /// - Parameter other: the same database as somebody else has it open, if this one is closed.
+  package func contents(through other: (any Database)? = nil) async throws -> Data {
+    let database = other ?? self.database
     guard database.engine == .postgreSQL else {
       return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
         .reduce(into: Data()) { $0 += try Data(contentsOf: $1) }

@@ -1,149 +1,66 @@
-import Delivery
 import Foundation
 import HTTPTypes
-import Hummingbird
-import HummingbirdTesting
-import Logging
-import NIOCore
+import Operations
 import Providers
 import Registrations
 import SQL
 import Sealing
-import Synchronization
-import TestDatabase
+import Server
+import TestService
 import Testing
 import Wire
-import ZulipBouncer
 
-/// A bouncer on a database of its own, called as a chat server calls it.
-final class Bouncer: Sendable {
-  /// A clock that stands still until it is moved.
-  final class Clock: Sendable {
-    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
-    var now: Date { time.withLock { $0 } }
-    func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
-    private let trusted = Mutex(true)
-    var isTrusted: Bool {
-      get { trusted.withLock { $0 } }
-      set { trusted.withLock { $0 = newValue } }
-    }
-    func set(_ date: Date) { time.withLock { $0 = date } }
-  }
+@testable import ZulipBouncer
 
-  let clock: Clock
-  let database: any Database
-  let storageKey = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
-  let servers: RemoteServers
-  let analytics: Analytics
-  let registrations: E2EERegistrations
-  let requestTimes: RequestTimes
-  let recorder: OutcomeRecorder
-  let keys: BouncerKeys
+/// The service, called as a chat server calls its bouncer.
+struct Bouncer: Sendable {
+  let test: TestService
   let keyPair: BouncerKeyPair
-  let providers: PushProviders
-  private let client: any TestClientProtocol
 
-  private init(client: any TestClientProtocol, parts: Parts) {
-    self.client = client
-    clock = parts.clock
-    database = parts.database
-    servers = parts.servers
-    analytics = parts.analytics
-    registrations = parts.registrations
-    requestTimes = parts.requestTimes
-    let clock = clock
-    recorder = OutcomeRecorder(database: database, now: { clock.now })
-    keys = BouncerKeys(database: database, now: { clock.now })
-    keyPair = parts.keyPair
-    providers = parts.providers
-  }
-
-  private struct Parts {
-    let clock = Clock()
-    let keyPair = BouncerKeyPair()
-    let test: TestDatabase
-    let database: any Database
-    let servers: RemoteServers
-    let analytics: Analytics
-    let registrations: E2EERegistrations
-    let requestTimes: RequestTimes
-    let providers: PushProviders
-    let bouncer: ZulipBouncer
-
-    init(
-      providers configuration: PushProviders.Configuration,
-      _ configure: (inout ZulipBouncer.Configuration) throws -> Void
-    ) async throws {
-      test = try await TestDatabase()
-      database = PatientDatabase(test.database)
-      let storageKey = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
-      let now: @Sendable () -> Date = { [clock] in clock.now }
-      servers = RemoteServers(database: database, storageKey: storageKey, now: now)
-      analytics = Analytics(database: database, storageKey: storageKey, now: now)
-      registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
-      requestTimes = RequestTimes(database: database, now: now)
-      providers = try PushProviders(configuration: configuration)
-      var logger = Logger(label: "test")
-      logger.logLevel = .critical
-      let known = BouncerKeyring.Entry(pair: keyPair, state: .active)
-      // The key pair of the vectors in Documentation/Protocols/Zulip.md 12.
-      let vector = BouncerKeyPair(privateKey: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").map {
-        BouncerKeyring.Entry(pair: $0, state: .retired)
-      }
-      let ring = BouncerKeyring([known] + (vector.map { [$0] } ?? []))
-      var settings = ZulipBouncer.Configuration(publicURL: { "https://push.example.org" })
-      try configure(&settings)
-      bouncer = ZulipBouncer(
-        configuration: settings,
-        dependencies: .init(
-          servers: servers, realms: RemoteRealms(database: database), analytics: analytics,
-          registrations: registrations,
-          legacy: LegacyRegistrations(database: database, storageKey: storageKey, now: now),
-          bouncerKeys: BouncerKeys(database: database, now: now),
-          requestTimes: requestTimes,
-          deliverer: Deliverer(
-            providers: providers, registrations: OutcomeRecorder(database: database, now: now),
-            outbox: Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now),
-            deadline: .seconds(10), now: now, logger: logger),
-          keyring: { ring }, storageKey: storageKey, now: now,
-          mayExpire: { [clock] in clock.isTrusted }, logger: logger))
-    }
-  }
+  var clock: TestClock { test.clock }
+  var database: any Database { test.service.store.database }
+  private var parts: ZulipBouncer.Dependencies { test.service.bouncer.dependencies }
+  var servers: RemoteServers { parts.servers }
+  var registrations: E2EERegistrations { parts.registrations }
+  var recorder: OutcomeRecorder { test.service.store.recorder }
+  var requestTimes: RequestTimes { parts.requestTimes }
+  var providers: PushProviders { test.service.providers }
+  var keys: BouncerKeys { parts.bouncerKeys }
 
   /// Runs a test against a bouncer.
   static func test(
-    _ configure: (inout ZulipBouncer.Configuration) throws -> Void = { _ in },
-    providers configuration: PushProviders.Configuration = .init(), live: Bool = false,
+    _ settings: [String: String] = [:], clock: TestClock = TestClock(), isLive: Bool = false,
+    keys: (_ folder: URL) throws -> Void = { _ in },
+    adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in },
     _ test: @escaping @Sendable (Bouncer) async throws -> Void
   ) async throws {
-    let parts = try await Parts(providers: configuration, configure)
-    defer { withExtendedLifetime(parts.test) {} }
-    let router = Router(context: WireContext.self)
-    router.add(
-      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
-    parts.bouncer.addRoutes(to: router)
-    var logger = Logger(label: "test")
-    logger.logLevel = .critical
-    let application = Application(
-      router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)), logger: logger)
-    try await application.test(live ? .live : .router) { client in
-      try await test(Bouncer(client: client, parts: parts))
+    let defaults = [
+      "server.bouncer": "off", "delivery.deadline": "10s", "http.public_url": "https://push.example.org",
+    ]
+    try await TestService.run(
+      defaults.merging(settings) { $1 }, clock: clock, isLive: isLive,
+      keys: { folder in
+        try writeVector(to: folder)
+        try keys(folder)
+      }, adjust: adjust
+    ) { service in
+      let files = BouncerKeyFiles(directory: service.configuration.keys.directory)
+      let key = try #require(try files.list().first { $0.state == .active })
+      try await test(Bouncer(test: service, keyPair: key.pair))
     }
-    await parts.providers.shutdown()
-    await parts.database.close()
   }
-}
 
-/// An answer as a chat server reads it.
-struct Answer {
-  let status: Int
-  let headers: HTTPFields
-  let text: String
-
-  var json: JSON { (try? JSON.parse(text)) ?? .null }
-  var message: String? { json["msg"]?.string }
-  var code: String? { json["code"]?.string }
-  var isSuccess: Bool { status == 200 && json["result"]?.string == "success" }
+  /// The key pair of the vectors in Documentation/Protocols/Zulip.md 12.
+  private static func writeVector(to folder: URL) throws {
+    let pair = try #require(BouncerKeyPair(privateKey: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="))
+    let json: JSON = [
+      "public_key": .string(pair.publicKeyBase64), "private_key": .string(pair.privateKeyBase64),
+      "created_at": "2025-08-05T00:00:00Z", "state": "retired",
+    ]
+    _ = FileManager.default.createFile(
+      atPath: folder.appending(path: "bouncer/vector.json").path, contents: Data(json.bytes),
+      attributes: [.posixPermissions: 0o600])
+  }
 }
 
 /// What a server signs in with.
@@ -165,10 +82,7 @@ extension Bouncer {
     headers[.xForwardedFor] = address
     headers[.authorization] = authorization
     headers[.contentType] = type
-    let response = try await client.executeRequest(
-      uri: "/api/v1/remotes/\(endpoint)", method: method, headers: headers, body: ByteBuffer(bytes: body))
-    return Answer(
-      status: Int(response.status.code), headers: response.headers, text: String(buffer: response.body))
+    return try await test.call(method, "/api/v1/remotes/\(endpoint)", headers: headers, body: body)
   }
 
   /// Calls an endpoint with a form.

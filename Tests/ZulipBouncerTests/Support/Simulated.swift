@@ -1,12 +1,11 @@
 import Foundation
 import ProviderSimulator
-import Providers
-import Registrations
 import SQL
 import Sealing
+import TestService
+import TestSupport
 import Testing
 import Wire
-import ZulipBouncer
 
 /// A bouncer whose notifications arrive at the provider simulator.
 struct Simulated: Sendable {
@@ -17,27 +16,23 @@ struct Simulated: Sendable {
 
   /// Runs a test with both.
   static func test(
-    _ configure: (inout ZulipBouncer.Configuration) -> Void = { _ in },
+    _ settings: [String: String] = [:],
     _ body: @escaping @Sendable (Simulated) async throws -> Void
   ) async throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "simulated-\(UUID().uuidString)")
-    defer { try? FileManager.default.removeItem(at: folder) }
-    let simulator = try await ProviderSimulator.start(.init())
-    try simulator.writeKeys(to: folder)
-    try await Bouncer.test(
-      configure,
-      providers: .init(
-        apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
-        caFile: folder.appending(path: "ca.pem").path)
-    ) { bouncer in
-      bouncer.clock.set(Date())
-      let fcm = try FCMCredential(
-        name: "default", json: Data(contentsOf: folder.appending(path: "fcm/default.json")))
-      let apns = APNsCredential(
-        name: "main", keyID: simulator.apnsKeyID, teamID: simulator.apnsTeamID,
-        privateKey: simulator.apnsPrivateKeyPEM, topics: [topic], environment: .production)
-      bouncer.providers.use(Providers.Credentials(apns: [apns], fcm: [fcm], defaultProject: fcm.projectID))
-      try await body(Simulated(bouncer: bouncer, simulator: simulator))
+    var simulation = ProviderSimulator.Configuration()
+    simulation.topics = [topic]
+    let simulator = try await ProviderSimulator.start(simulation)
+    try await withTemporaryFolder { folder in
+      try simulator.writeKeys(to: folder)
+      let endpoints = [
+        "apns.endpoint": simulator.apnsEndpoint, "fcm.endpoint": simulator.fcmEndpoint,
+        "fcm.default_project": "default", "providers.ca_file": folder.appending(path: "ca.pem").path,
+      ]
+      try await Bouncer.test(
+        endpoints.merging(settings) { $1 }, clock: TestClock(Date()), keys: simulator.writeKeys
+      ) { bouncer in
+        try await body(Simulated(bouncer: bouncer, simulator: simulator))
+      }
     }
     await simulator.stop()
   }
@@ -56,7 +51,7 @@ struct Simulated: Sendable {
 extension Bouncer {
   /// The rows of a query.
   func rows(_ sql: String) async throws -> [[Value]] {
-    try await database.read { try $0.query(Statement(sql)).map(\.values) }
+    try await test.rows(sql)
   }
 }
 
