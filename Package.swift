@@ -164,7 +164,8 @@ let package = Package(
       "TestDatabase", "Logging", "NIOCore"),
     tests(
       "ZulipBouncerTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
-      "Sealing", "Server", "SQL", "TestService", "TestSupport", "Wire", "ZulipBouncer", "CryptoExtras",
+      "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Wire", "ZulipBouncer",
+      "CryptoExtras",
       "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
     tests(
       "ZulipServerTests", "Accounts", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire",

@@ -33,8 +33,7 @@ struct OwnBouncer: Bouncer {
 
   func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws {
     let upload = AnalyticsUpload(
-      version: ZulipServer.version, mergeBase: nil, apiFeatureLevel: ZulipServer.featureLevel,
-      realmCounts: [], installationCounts: [], auditEvents: nil,
+      version: ZulipServer.version, apiFeatureLevel: ZulipServer.featureLevel,
       realms: realms.map { RealmDescription($0, ownerSecret: $1) })
     try await call { try await bouncer.store(upload, of: $0, logger: logger) }
   }

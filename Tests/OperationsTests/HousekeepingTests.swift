@@ -38,17 +38,13 @@ import Testing
     let servers = RemoteServers(database: database, storageKey: key, now: { clock.now })
     let (server, _) = try await servers.add(hostname: try Hostname("chat.example.org"), contactEmail: "")
     let uuid = UUID()
-    try await Analytics(database: database, storageKey: key, now: { clock.now }).store(
-      AnalyticsUpload(
-        version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
-        auditEvents: nil,
-        realms: [
-          RealmDescription(
-            realmID: 2, uuid: uuid, ownerSecret: "secret", host: "chat.example.org", name: "Example",
-            orgType: 10,
-            dateCreated: clock.now, isDeactivated: false, isSystemBotRealm: false, authenticationMethods: "{}"
-          )
-        ]), server: server.id)
+    let list = [
+      RealmDescription(
+        realmID: 2, uuid: uuid, ownerSecret: "secret", host: "chat.example.org", name: "Example", orgType: 10,
+        dateCreated: clock.now, isDeactivated: false, isSystemBotRealm: false, authenticationMethods: "{}")
+    ]
+    let sync = RealmSync(storageKey: key, now: { clock.now })
+    _ = try await database.write { try sync.apply(list, server: server.id, on: $0) }
     let realm = try #require(try await RemoteRealms(database: database).find(uuid: uuid))
     let registrations = E2EERegistrations(database: database, storageKey: key, now: { clock.now })
     let tokens = try ["dead", "alive"].map { try PushToken("\($0)-token", kind: .fcm) }

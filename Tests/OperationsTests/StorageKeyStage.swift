@@ -41,18 +41,15 @@ extension StorageKeyRotationTests {
       let servers = RemoteServers(database: test.database, storageKey: key, now: { Date() })
       (server, serverKey) = try await servers.add(
         hostname: try Hostname("chat.example.org"), contactEmail: "admin@example.org")
-      let analytics = Analytics(database: test.database, storageKey: key, now: { Date() })
       let uuid = UUID()
-      try await analytics.store(
-        .init(
-          version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
-          auditEvents: nil,
-          realms: [
-            .init(
-              realmID: 2, uuid: uuid, ownerSecret: "secret", host: "chat.example.org", name: "Example",
-              orgType: 10, dateCreated: Date(timeIntervalSince1970: 1_600_000_000), isDeactivated: false,
-              isSystemBotRealm: false, authenticationMethods: "{}")
-          ]), server: server.id)
+      let list = [
+        RealmDescription(
+          realmID: 2, uuid: uuid, ownerSecret: "secret", host: "chat.example.org", name: "Example",
+          orgType: 10, dateCreated: Date(timeIntervalSince1970: 1_600_000_000), isDeactivated: false,
+          isSystemBotRealm: false, authenticationMethods: "{}")
+      ]
+      let sync = RealmSync(storageKey: key, now: { Date() })
+      _ = try await test.database.write { [server] in try sync.apply(list, server: server.id, on: $0) }
       realm = try #require(try await RemoteRealms(database: test.database).find(uuid: uuid)).id
     }
 

@@ -36,8 +36,8 @@ struct RealmTakeoverTests {
     }
 
     @discardableResult
-    func upload(_ realm: RealmDescription, by server: RemoteServer) async throws -> [Analytics.Takeover] {
-      try await store.analytics.store(.realms([realm]), server: server.id)
+    func upload(_ realm: RealmDescription, by server: RemoteServer) async throws -> [RealmSync.Takeover] {
+      try await store.take([realm], of: server)
     }
 
     func changed(_ change: (inout RealmDescription) -> Void) -> RealmDescription {
@@ -69,15 +69,15 @@ struct RealmTakeoverTests {
   func kept() async throws {
     let stage = try await Stage()
     for realm in [stage.realm, stage.changed { $0.ownerSecret = "x" }] {
-      await #expect(throws: Analytics.Refusal.duplicateRealm) {
+      await #expect(throws: RealmSync.DuplicateRealm()) {
         try await stage.upload(realm, by: stage.other)
       }
     }
     // Nor does it help to call it deactivated, which is no error either: a server names what it has let go, too.
     #expect(try await stage.upload(stage.changed { $0.isDeactivated = true }, by: stage.other).isEmpty)
     // A realm that is only missing from its server's list may come back.
-    try await stage.store.analytics.store(.realms([]), server: stage.owner.id)
-    await #expect(throws: Analytics.Refusal.duplicateRealm) {
+    try await stage.store.take([], of: stage.owner)
+    await #expect(throws: RealmSync.DuplicateRealm()) {
       try await stage.upload(stage.realm, by: stage.other)
     }
     try await stage.upload(stage.realm, by: stage.owner)
@@ -109,7 +109,7 @@ struct RealmTakeoverTests {
         == [[.text("new.example.org"), .integer(7), .integer(0)]])
     // Its former server may go on to name it as deactivated, and may not have it back.
     #expect(try await stage.upload(off, by: stage.owner).isEmpty)
-    await #expect(throws: Analytics.Refusal.duplicateRealm) {
+    await #expect(throws: RealmSync.DuplicateRealm()) {
       try await stage.upload(stage.realm, by: stage.owner)
     }
     #expect(try await stage.upload(moved, by: stage.other).isEmpty)
@@ -148,14 +148,14 @@ struct RealmTakeoverTests {
     #expect(
       try await stage.store.realms.find(uuid: stage.realm.uuid)?.serverID == stage.owner.id)
     stage.store.clock.advance(100)
-    await #expect(throws: Analytics.Refusal.duplicateRealm) {
+    await #expect(throws: RealmSync.DuplicateRealm()) {
       try await stage.upload(stage.realm, by: stage.other)
     }
     _ = try await stage.store.realms.release(uuid: stage.realm.uuid, until: until + 100)
     #expect(try await stage.upload(stage.realm, by: stage.other).map(\.keepsRegistrations) == [true])
     try await stage.expectMoved(keeping: true)
     // It is let go once.
-    await #expect(throws: Analytics.Refusal.duplicateRealm) {
+    await #expect(throws: RealmSync.DuplicateRealm()) {
       try await stage.upload(stage.realm, by: stage.owner)
     }
   }

@@ -81,7 +81,7 @@ struct RemoteServersTests {
     ] {
       let (server, key) = try await store.server("server\(number).example.org")
       keys[spelling] = (server.uuid, key)
-      try await store.database.write { connection in
+      _ = try await store.database.write { connection in
         try connection.run(
           Statement(
             "UPDATE remote_servers SET hostname = $2, hostname_key = $3, created_at = created_at - $4 WHERE id = $1",

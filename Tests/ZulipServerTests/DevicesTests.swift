@@ -199,7 +199,7 @@ import Testing
     let (local, _) = try await stage.store.server()
     #expect(local.id == server)
     let realm = stage.user.realm.uuid
-    try await stage.store.analytics.store(.realms([.sample(uuid: realm)]), server: local.id)
+    try await stage.store.take([.sample(uuid: realm)], of: local)
     let remote = try #require(try await stage.store.realms.find(uuid: realm))
     func known() async throws -> Set<String> {
       let ids = ["a", "b", "c"].map { TokenID(token: $0) }

@@ -45,6 +45,8 @@ extension ZulipBouncer {
       }
     } catch let refusal as Analytics.Refusal {
       throw APIError(refusal)
+    } catch is RealmSync.DuplicateRealm {
+      throw APIError("Duplicate registration detected.")
     }
   }
 
@@ -59,7 +61,6 @@ extension APIError {
     case .unknownEventType: self.init("Invalid event type.")
     case .outOfOrder: self.init("Data is out of order.")
     case .malformedAuditData: self.init("Malformed audit log data")
-    case .duplicateRealm: self.init("Duplicate registration detected.")
     }
   }
 }

@@ -81,7 +81,7 @@ extension RegistrationImport {
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id
         """,
         .integer(realm.server), .text(realm.uuid.canonical),
-        .bytes(storageKey.hash(realm.ownerSecret, for: Analytics.ownerSecretPurpose)), .text(realm.host),
+        .bytes(storageKey.hash(realm.ownerSecret, for: RealmSync.ownerSecretPurpose)), .text(realm.host),
         .text(realm.name), .flag(realm.isSystemBotRealm), .text(realm.authenticationMethods),
         .integer(realm.orgType), .flag(realm.isDeactivated), .flag(realm.isLocallyDeleted),
         .integer(realm.dateCreated.milliseconds), .integer(realm.lastRequestAt?.milliseconds)))

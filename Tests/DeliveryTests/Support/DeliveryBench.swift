@@ -95,10 +95,8 @@ final class DeliveryBench: Sendable {
       realmID: 2, uuid: uuid, ownerSecret: "zuliprealm_secret", host: "chat.example.org", name: "Example",
       orgType: 10, dateCreated: Date(timeIntervalSince1970: 1_600_000_000), isDeactivated: false,
       isSystemBotRealm: false, authenticationMethods: "{}")
-    try await Analytics(database: database, storageKey: storageKey, now: now).store(
-      AnalyticsUpload(
-        version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
-        auditEvents: nil, realms: [realm]), server: server.id)
+    let sync = RealmSync(storageKey: storageKey, now: now)
+    _ = try await database.write { try sync.apply([realm], server: server.id, on: $0) }
     return try #require(try await RemoteRealms(database: database).find(uuid: uuid)).id
   }
 

@@ -20,7 +20,6 @@ package final class Store: Sendable {
   package let clock = Clock()
   package let servers: RemoteServers
   package let realms: RemoteRealms
-  package let analytics: Analytics
   package let registrations: E2EERegistrations
   package let recorder: OutcomeRecorder
   private let test: TestDatabase
@@ -32,7 +31,6 @@ package final class Store: Sendable {
     let now: @Sendable () -> Date = { [clock] in clock.now }
     servers = RemoteServers(database: database, storageKey: storageKey, now: now)
     realms = RemoteRealms(database: database)
-    analytics = Analytics(database: database, storageKey: storageKey, now: now)
     recorder = OutcomeRecorder(database: database, now: now)
     registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
   }
@@ -52,21 +50,20 @@ package final class Store: Sendable {
     try await servers.add(hostname: try Hostname(hostname), contactEmail: "admin@example.org")
   }
 
+  /// Takes in a server's list of its realms.
+  @discardableResult
+  package func take(_ realms: [RealmDescription], of server: RemoteServer) async throws
+    -> [RealmSync.Takeover]
+  {
+    let sync = RealmSync(storageKey: storageKey, now: { [clock] in clock.now })
+    return try await database.write { try sync.apply(realms, server: server.id, on: $0) }
+  }
+
   /// A realm of this server.
   package func realm(of server: RemoteServer, uuid: UUID = UUID()) async throws -> RemoteRealm {
-    try await analytics.store(.realms([.sample(uuid: uuid)]), server: server.id)
+    try await take([.sample(uuid: uuid)], of: server)
     guard let realm = try await realms.find(uuid: uuid) else { throw CocoaError(.fileNoSuchFile) }
     return realm
-  }
-}
-
-extension AnalyticsUpload {
-  /// An upload of nothing but realms.
-  package static func realms(_ realms: [RealmDescription]?) -> AnalyticsUpload {
-    AnalyticsUpload(
-      version: nil, mergeBase: nil, apiFeatureLevel: nil, realmCounts: [], installationCounts: [],
-      auditEvents: nil,
-      realms: realms)
   }
 }
 

@@ -1,10 +1,24 @@
-internal import Foundation
-internal import SQL
+package import Foundation
+package import SQL
 package import Sealing
 internal import Storage
 
-extension Analytics {
+/// Takes in the lists of their realms that chat servers send.
+package struct RealmSync: Sendable {
+  /// A realm is another server's, which has not let it go, or stands in a list twice.
+  package struct DuplicateRealm: Error, Hashable {
+    package init() {}
+  }
+
   package static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
+
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+
+  package init(storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.storageKey = storageKey
+    self.now = now
+  }
 
   /// What is written down of a realm's life here, under Zulip's numbers.
   private enum RealmEvent: Int64 {
@@ -17,8 +31,10 @@ extension Analytics {
   /// taken in, known ones updated, the others marked as deleted. Each change leaves an audit row.
   ///
   /// - Returns: the realms that were another server's.
-  /// - Throws: ``Refusal/duplicateRealm`` if a realm is another server's that has not let it go, or twice in the list.
-  func sync(_ realms: [RealmDescription], server: Int64, on connection: any Connection) throws -> [Takeover] {
+  /// - Throws: ``DuplicateRealm``.
+  package func apply(
+    _ realms: [RealmDescription], server: Int64, on connection: any Connection
+  ) throws -> [Takeover] {
     var known: [UUID: KnownRealm] = [:]
     for row in try connection.query(Statement(selectRealms, .integer(server))) {
       let realm = try KnownRealm(row: row)

@@ -3,7 +3,7 @@ internal import SQL
 internal import Sealing
 internal import Storage
 
-extension Analytics {
+extension RealmSync {
   /// A realm that has gone from one server to another.
   package struct Takeover: Sendable, Hashable {
     /// The realm.
@@ -20,17 +20,17 @@ extension Analytics {
   /// number, which may be another user's there. With another secret it is not the realm that it was, and they end.
   ///
   /// - Returns: nil if it stays where it is because the server does not want it either.
-  /// - Throws: ``Refusal/duplicateRealm`` if the realm is not free.
+  /// - Throws: ``DuplicateRealm`` if the realm is not free.
   func takeOver(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws -> Takeover? {
     guard let row = try connection.query(Statement(selectOwned, .text(realm.uuid.canonical))).first else {
-      throw Refusal.duplicateRealm
+      throw DuplicateRealm()
     }
     let (id, owner) = (try row.int64(0), try row.int64(1))
-    guard owner != server else { throw Refusal.duplicateRealm }
+    guard owner != server else { throw DuplicateRealm() }
     // A server goes on naming a realm that it has let go, as deactivated.
     guard !realm.isDeactivated else { return nil }
     let isReleased = try row.optionalDate(4).map { now() < $0 } ?? false
-    guard try row.flag(3) || isReleased || row.optionalInt64(5) != nil else { throw Refusal.duplicateRealm }
+    guard try row.flag(3) || isReleased || row.optionalInt64(5) != nil else { throw DuplicateRealm() }
     let isSame = storageKey.matches(realm.ownerSecret, hash: try row.bytes(2), for: Self.ownerSecretPurpose)
     let moved = try connection.run(
       Statement(
@@ -45,7 +45,7 @@ extension Analytics {
         .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm),
         .text(realm.authenticationMethods), .integer(realm.orgType),
         .integer(realm.dateCreated.milliseconds)))
-    guard moved == 1 else { throw Refusal.duplicateRealm }
+    guard moved == 1 else { throw DuplicateRealm() }
     if isSame {
       try moveLegacyRegistrations(ofRealm: id, from: owner, to: server, on: connection)
     } else {

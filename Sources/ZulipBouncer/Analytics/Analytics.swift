@@ -1,4 +1,5 @@
 package import Foundation
+import Registrations
 package import SQL
 package import Sealing
 import Storage
@@ -6,7 +7,7 @@ import Storage
 /// What chat servers report: figures, events and the list of their realms.
 package struct Analytics: Sendable {
   /// Why an upload is turned down. Nothing of it is kept then.
-  package enum Refusal: Error, Hashable {
+  enum Refusal: Error, Hashable {
     /// A count of something that no server counts.
     case unknownProperty(String)
     /// An event of a kind that is not reported.
@@ -15,33 +16,31 @@ package struct Analytics: Sendable {
     case outOfOrder
     /// Details of an event that are no JSON.
     case malformedAuditData
-    /// A realm that belongs to another server, which has not let it go.
-    case duplicateRealm
   }
 
   /// The highest ids that a server has uploaded, 0 where there are none.
-  package struct Status: Sendable, Hashable {
+  struct Status {
     /// Of its realms' counts.
-    package let lastRealmCountID: Int64
+    let lastRealmCountID: Int64
     /// Of its own counts.
-    package let lastInstallationCountID: Int64
+    let lastInstallationCountID: Int64
     /// Of its audit events.
-    package let lastAuditEventID: Int64
+    let lastAuditEventID: Int64
   }
 
   private let database: any Database
-  let storageKey: StorageKey
-  let now: @Sendable () -> Date
+  private let realms: RealmSync
+  private let now: @Sendable () -> Date
 
   /// The reports in `database`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
-    self.storageKey = storageKey
+    realms = RealmSync(storageKey: storageKey, now: now)
     self.now = now
   }
 
   /// How far a server has come.
-  package func status(server: Int64) async throws -> Status {
+  func status(server: Int64) async throws -> Status {
     try await database.read { connection in
       Status(
         lastRealmCountID: try connection.lastID(.realmCounts, server: server),
@@ -53,15 +52,15 @@ package struct Analytics: Sendable {
   /// Keeps an upload, all of it or nothing.
   ///
   /// - Returns: the realms that were another server's.
-  /// - Throws: ``Refusal``, or the database's own error.
+  /// - Throws: ``Refusal``, ``RealmSync/DuplicateRealm``, or the database's own error.
   @discardableResult
-  package func store(_ upload: AnalyticsUpload, server: Int64) async throws -> [Takeover] {
+  func store(_ upload: AnalyticsUpload, server: Int64) async throws -> [RealmSync.Takeover] {
     try await database.write { connection in
       try storeVersion(upload, server: server, on: connection)
       try checkCounts(upload.realmCounts, .realmCounts, server: server, on: connection)
       try checkCounts(upload.installationCounts, .installationCounts, server: server, on: connection)
       try checkEvents(upload.auditEvents ?? [], server: server, on: connection)
-      let takeovers = try upload.realms.map { try sync($0, server: server, on: connection) }
+      let takeovers = try upload.realms.map { try realms.apply($0, server: server, on: connection) }
       try insertCounts(upload.realmCounts, server: server, on: connection)
       try insertCounts(upload.installationCounts, server: server, on: connection)
       if let events = upload.auditEvents { try insertEvents(events, server: server, on: connection) }
