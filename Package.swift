@@ -154,7 +154,7 @@ let package = Package(
       "WireTests", "TestSupport", "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
       "NIOCore", "NIOEmbedded"),
     tests(
-      "StorageTests", "Accounts", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing",
+      "StorageTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing",
       "SQL", "Storage", "TestStore", "ZulipServer"),
     tests("AccountsTests", "Accounts", "Sealing", "SQL", "TestStore"),
     tests("RegistrationsTests", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),

@@ -1,4 +1,5 @@
 package import Accounts
+import Delivery
 package import Foundation
 import Logging
 import Migrations
@@ -72,7 +73,9 @@ package struct Store {
   }
 
   var legacy: LegacyRegistrations {
-    LegacyRegistrations(database: database, storageKey: storageKey, now: now)
+    LegacyRegistrations(database: database, storageKey: storageKey, now: now) { [storageKey] in
+      try Outbox.handOver(from: $0, to: $1, sealedUnder: storageKey, on: $2)
+    }
   }
   var nextcloudNotifications: NextcloudNotifications {
     NextcloudNotifications(database: database, storageKey: storageKey, now: now)

@@ -59,7 +59,8 @@ import Testing
         .init(dead.reference, reason: "UNREGISTERED")
       ]) == [dead.reference])
 
-    let legacy = LegacyRegistrations(database: database, storageKey: key, now: { clock.now })
+    let legacy = LegacyRegistrations(
+      database: database, storageKey: key, now: { clock.now }, handOver: { _, _, _ in })
     let user = try #require(LegacyUser(id: 10, uuid: nil))
     for token in ["alive-token", "other-token"] {
       try await legacy.register(

@@ -9,7 +9,8 @@ import Testing
 struct LegacyRegistrationsTests {
   private func legacy(_ store: Store) -> LegacyRegistrations {
     LegacyRegistrations(
-      database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now })
+      database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now },
+      handOver: { _, _, _ in })
   }
 
   @Test("of one user and token are one, whoever registers it at once, under whichever name")

@@ -20,7 +20,8 @@ struct RealmTakeoverTests {
     init() async throws {
       store = try await Store()
       legacy = LegacyRegistrations(
-        database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now })
+        database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now },
+        handOver: { _, _, _ in })
       owner = try await store.server("old.example.org").server
       other = try await store.server("new.example.org").server
       token = try PushToken("c0ffee", kind: .apns)

@@ -1,4 +1,5 @@
 import Accounts
+import Delivery
 import Foundation
 import SQL
 import Storage

@@ -1,4 +1,5 @@
 import Accounts
+import Delivery
 import Foundation
 import NextcloudProxy
 import NextcloudServer
@@ -34,7 +35,9 @@ struct SealedRows {
     accounts = Accounts(database: database, storageKey: key, now: now)
     devices = Devices(database: database, storageKey: key, localServer: nil, now: now) { _ in }
     nextcloud = NextcloudDevices(database: database, storageKey: key, now: now)
-    legacy = LegacyRegistrations(database: database, storageKey: key, now: now)
+    legacy = LegacyRegistrations(database: database, storageKey: key, now: now) {
+      try Outbox.handOver(from: $0, to: $1, sealedUnder: key, on: $2)
+    }
     notifications = NextcloudNotifications(database: database, storageKey: key, now: now)
     keys = NextcloudKeys(database: database, storageKey: key, now: now)
     server = try await store.server().server

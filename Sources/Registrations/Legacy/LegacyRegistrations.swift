@@ -8,15 +8,26 @@ import Storage
 /// Tokens are kept as those of ``E2EERegistrations`` are, and under the same hash: so that a device which
 /// has moved on to end-to-end encryption is found whatever the case of its token.
 package struct LegacyRegistrations: Sendable {
+  /// Gives what is on its way to a registration to another one, in the transaction in which that takes its place.
+  package typealias HandOver =
+    @Sendable (
+      _ old: RegistrationReference, _ new: RegistrationReference, _ connection: any Connection
+    ) throws -> Void
+
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
+  private let handOver: HandOver
 
   /// The registrations in `database`, sealed under `storageKey`.
-  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+  package init(
+    database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date,
+    handOver: @escaping HandOver
+  ) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
+    self.handOver = handOver
   }
 
   /// Registers a token for a user, or renews the registration it has: when it was last registered is all
@@ -153,22 +164,7 @@ extension LegacyRegistrations {
         .integer(registration.registeredAt.milliseconds)))
     // One that was registered again meanwhile stays for the next time.
     guard removed > 0 else { return }
-    let waiting = try connection.query(
-      Statement(
-        "SELECT id, push FROM outbox WHERE registration_kind = 2 AND registration_id = $1",
-        .integer(registration.id)))
-    for row in waiting {
-      let sealed = try row.bytes(1)
-      let push = storageKey.open(sealed, at: registration.row.place)
-      try connection.run(
-        Statement(
-          """
-          UPDATE outbox SET registration_kind = $2, registration_id = $3, registered_at = $4, push = $5
-          WHERE id = $1
-          """, .integer(try row.int64(0)), .integer(other.kind.rawValue), .integer(other.id),
-          .integer(other.registeredAt.milliseconds),
-          .bytes(push.map { storageKey.seal($0, at: other.row.place) } ?? sealed)))
-    }
+    try handOver(registration, other, connection)
   }
 }
 

@@ -1,7 +1,4 @@
 package import Foundation
-internal import SQL
-package import Sealing
-internal import Storage
 
 /// A registration of any kind, as it was when a notification was made for it.
 package struct RegistrationReference: Sendable, Hashable {
@@ -44,8 +41,5 @@ package struct RegistrationReference: Sendable, Hashable {
       self.kind = kind
       self.id = id
     }
-
-    /// Where the pushes to it stand in the outbox.
-    package var place: SealedPlace { SealedColumn.outboxPush.place(.integer(kind.rawValue), .integer(id)) }
   }
 }
