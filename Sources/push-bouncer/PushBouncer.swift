@@ -13,7 +13,8 @@ struct PushBouncer: AsyncParsableCommand {
       done, 1 failed or a check found something, 64 wrong usage.
       """,
     subcommands: [
-      Serve.self, Demo.self, Init.self, Examine.self, Clock.self, Keys.self, Server.self, Account.self,
+      Serve.self, DemoCommand.self, Init.self, Examine.self, Clock.self, Keys.self, ServerCommand.self,
+      Account.self,
       Routes.self, Copy.self, Migrate.self, Simulate.self, Device.self, Vectors.self,
     ])
 

@@ -28,7 +28,7 @@ extension Clock {
         throw ValidationError("--clock-offset wants a duration, like 25h")
       }
       let now = Date() + offset / .seconds(1)
-      try await Store.with(options) { try await ClockRecord(database: $0.database).write(now) }
+      _ = try await Store.with(options) { try await ClockRecord(database: $0.database).write(now) }
       options.show(["time": timestamp(now)], "it is \(now.formatted(.iso8601)) from now on")
     }
   }

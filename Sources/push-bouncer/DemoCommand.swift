@@ -5,8 +5,9 @@ import Logging
 import Operations
 
 /// `demo`: the whole story on this machine.
-struct Demo: AsyncParsableCommand {
+struct DemoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
+    commandName: "demo",
     abstract:
       "Plays the whole story on this machine, in a temporary folder; exits 0 only if every step happened.")
 

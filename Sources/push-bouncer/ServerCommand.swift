@@ -5,8 +5,9 @@ import Server
 import Wire
 
 /// `server ...`: the chat servers that may use this bouncer.
-struct Server: AsyncParsableCommand {
+struct ServerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
+    commandName: "server",
     abstract: "Lets chat servers in, lists them, switches them off.",
     subcommands: [
       Add.self, List.self, Show.self, Deactivate.self, Reactivate.self, RotateKey.self, ReleaseRealm.self,
@@ -22,7 +23,7 @@ struct CommandError: Error, CustomStringConvertible {
   }
 }
 
-extension Server {
+extension ServerCommand {
   struct Add: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Lets a chat server in and prints its credentials: the key is shown only now.")
@@ -53,7 +54,7 @@ extension Server {
           throw CommandError("a server with id \(id.uuidString.lowercased()) already exists")
         }
       }
-      options.show(Server.credentials(of: server, key), Server.settings(of: server, key))
+      options.show(ServerCommand.credentials(of: server, key), ServerCommand.settings(of: server, key))
     }
   }
 
@@ -93,7 +94,7 @@ extension Server {
     @OptionGroup var options: GlobalOptions
     @Argument(help: "Its org id or hostname.") var server: String
 
-    func run() async throws { try await Server.set(server, deactivated: true, options) }
+    func run() async throws { try await ServerCommand.set(server, deactivated: true, options) }
   }
 
   struct Reactivate: AsyncParsableCommand {
@@ -102,7 +103,7 @@ extension Server {
     @OptionGroup var options: GlobalOptions
     @Argument(help: "Its org id or hostname.") var server: String
 
-    func run() async throws { try await Server.set(server, deactivated: false, options) }
+    func run() async throws { try await ServerCommand.set(server, deactivated: false, options) }
   }
 
   struct RotateKey: AsyncParsableCommand {
@@ -118,7 +119,7 @@ extension Server {
         return (found, try await store.servers.rotateKey(found.id))
       }
       guard let key else { throw CommandError("no server \(server)") }
-      options.show(Server.credentials(of: found, key), Server.settings(of: found, key))
+      options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))
     }
   }
 
