@@ -74,7 +74,7 @@ let package = Package(
       "NIOHTTP1", "NIOPosix"),
 
     // Layer 2: the domain.
-    module("Storage", "Sealing", "SQL"),
+    module("Storage", "Sealing", "SQL", "Crypto"),
     module("Registrations", "Sealing", "SQL", "Storage"),
     module("Accounts", "Sealing", "SQL", "Storage"),
 
@@ -106,10 +106,10 @@ let package = Package(
     module(
       "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage",
       "Wire",
-      "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
+      "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams"),
     module(
-      "ZulipMigration", "Migrations", "Operations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),
+      "ZulipMigration", "Migrations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),
 
     // Layer 6: the one place where the parts are put together.
     module(
@@ -155,7 +155,7 @@ let package = Package(
       "NIOCore", "NIOEmbedded"),
     tests(
       "StorageTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing",
-      "SQL", "Storage", "TestStore", "ZulipServer"),
+      "SQL", "Storage", "TestDatabase", "TestStore", "ZulipServer"),
     tests("AccountsTests", "Accounts", "Sealing", "SQL", "TestStore"),
     tests("RegistrationsTests", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),
     tests(

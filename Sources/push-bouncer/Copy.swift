@@ -3,6 +3,7 @@ import Foundation
 import Migrations
 import Operations
 import SQL
+import Storage
 import Synchronization
 import Wire
 

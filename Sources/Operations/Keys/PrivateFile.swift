@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 internal import Sealing
 
 /// Files that nobody but the service's user may read.
@@ -86,14 +86,14 @@ enum PrivateFile {
 }
 
 /// What a file's entry says of it, links followed: a secret that a container mounts is a link.
-package struct FileAttributes: Sendable, Hashable {
+struct FileAttributes: Sendable, Hashable {
   let number: Int
-  package let size: Int
-  package let modified: Date
+  let size: Int
+  let modified: Date
   let permissions: Int
 
   /// nil if there is no regular file.
-  package init?(of url: URL) {
+  init?(of url: URL) {
     let path = url.resolvingSymlinksInPath().path
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
       attributes[.type] as? FileAttributeType == .typeRegular,

@@ -1,18 +1,17 @@
 internal import Foundation
-internal import Operations
 
 /// A folder of CSV files named after the tables.
 struct ZulipFolder: ZulipOrigin {
   let identity: String
   private let path: String
-  private let files: [ZulipTable: FileAttributes]
+  private let files: [ZulipTable: CSVFile]
 
   /// - Throws: ``ZulipSourceError`` if a file is missing that every version has.
   init(path: String) throws(ZulipSourceError) {
     self.path = path
-    var files: [ZulipTable: FileAttributes] = [:]
+    var files: [ZulipTable: CSVFile] = [:]
     for table in ZulipTable.allCases {
-      let file = FileAttributes(of: Self.file(of: table, in: path))
+      let file = CSVFile(Self.file(of: table, in: path))
       if file == nil, table.isRequired {
         throw ZulipSourceError("\(path) has no file \(table.rawValue).csv")
       }
@@ -44,6 +43,22 @@ struct ZulipFolder: ZulipOrigin {
 
   private static func file(of table: ZulipTable, in path: String) -> URL {
     URL(fileURLWithPath: path).appending(path: "\(table.rawValue).csv")
+  }
+}
+
+/// What a file's entry says of it.
+private struct CSVFile {
+  let size: Int
+  let modified: Date
+
+  /// nil if there is no regular file.
+  init?(_ url: URL) {
+    let path = url.resolvingSymlinksInPath().path
+    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+      attributes[.type] as? FileAttributeType == .typeRegular, let size = attributes[.size] as? Int,
+      let modified = attributes[.modificationDate] as? Date
+    else { return nil }
+    (self.size, self.modified) = (size, modified)
   }
 }
 

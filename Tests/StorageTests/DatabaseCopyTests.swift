@@ -2,8 +2,8 @@ import Foundation
 import TestDatabase
 import Testing
 
-@testable import Operations
 @testable import SQL
+@testable import Storage
 
 @Suite struct DatabaseCopyTests {
   /// Each engine to each.
