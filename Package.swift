@@ -172,11 +172,11 @@ let package = Package(
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
       "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestStore",
-      "TestSupport",
-      "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "HummingbirdTLS", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle", "SwiftASN1",
-      "X509", embed: ["vectors.json"]),
+      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestDatabase",
+      "TestService",
+      "TestStore", "TestSupport", "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes",
+      "Hummingbird",
+      "HummingbirdTesting", "Logging", "NIOCore", embed: ["vectors.json"]),
     tests(
       "BackendTests", "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
       "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),

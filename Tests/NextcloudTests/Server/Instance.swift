@@ -1,36 +1,17 @@
 import Accounts
-import AsyncHTTPClient
 import Foundation
 import HTTPTypes
-import Hummingbird
-import HummingbirdTesting
-import Logging
-import NIOCore
-import Registrations
 import SQL
 import Sealing
-import Synchronization
-import TestDatabase
+import TestService
 import Testing
 import Wire
-import ZulipServer
 
 @testable import NextcloudServer
+@testable import Server
 
-/// A Nextcloud server side on a database of its own, called as apps call it.
+/// The service, called as Nextcloud's apps call it.
 struct Instance: Sendable {
-  /// A clock that stands still until it is moved.
-  final class Clock: Sendable {
-    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
-    var now: Date { time.withLock { $0 } }
-    func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
-    private let trusted = Mutex(true)
-    var isTrusted: Bool {
-      get { trusted.withLock { $0 } }
-      set { trusted.withLock { $0 = newValue } }
-    }
-  }
-
   struct Answer: Sendable {
     let status: Int
     let headers: HTTPFields
@@ -42,103 +23,49 @@ struct Instance: Sendable {
     var code: String? { data?["message"]?.string }
   }
 
-  let test: TestDatabase
-  let clock: Clock
-  let storageKey: StorageKey
-  let accounts: Accounts
-  let devices: Devices
-  let loginFlows: NextcloudLoginFlows
-  let keys: NextcloudKeys
-  let registrations: NextcloudRegistrations
-  let notifications: NextcloudNotifications
-  let pushes: NextcloudPushes
-  let outgoing: OutgoingClient
-  let settings: NextcloudSender.Configuration
-  let sender: NextcloudSender
+  let test: TestService
+  let nextcloud: NextcloudAdapter
   let realm: ChatRealm
-  private let client: any TestClientProtocol
 
-  var database: any Database { test.database }
+  var clock: TestClock { test.clock }
+  var database: any Database { test.service.store.database }
+  var storageKey: StorageKey { test.service.store.storageKey }
+  var accounts: Accounts { test.service.store.accounts }
+  var loginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
+  var notifications: NextcloudNotifications { sender.dependencies.notifications }
+  var keys: NextcloudKeys { sender.dependencies.keys }
+  var registrations: NextcloudRegistrations { nextcloud.registrations }
+  var pushes: NextcloudPushes { nextcloud.pushes }
+  var sender: NextcloudSender { nextcloud.sender }
 
-  private static let url = "https://cloud.example.org/nextcloud/"
+  /// Phones may name proxies of this machine.
+  static let localProxies = ["nextcloud.allow_local_proxies": "true"]
 
   /// Runs a test.
   static func test(
-    allowsLocalProxies: Bool = false, perUser: RateLimit? = nil, perAddress: RateLimit? = nil,
-    defaultProxy: String = "https://push.default.example.org/", bodies: BodyBudget? = nil,
-    settings change: (inout NextcloudSender.Configuration) -> Void = { _ in },
+    _ settings: [String: String] = [:], bodies: BodyBudget? = nil,
     _ test: @escaping @Sendable (Instance) async throws -> Void
   ) async throws {
-    let testDatabase = try await TestDatabase()
-    let clock = Clock()
-    let now: @Sendable () -> Date = { clock.now }
-    let database = testDatabase.database
-    let storageKey = StorageKey(bytes: [UInt8](repeating: 5, count: 32))
-    let accounts = Accounts(database: database, storageKey: storageKey, now: now)
-    var settings = NextcloudSender.Configuration(
-      padding: .oaep, defaultProxy: { defaultProxy }, allowsLocalProxies: allowsLocalProxies,
-      subscriptionServer: "https://push-notifications.nextcloud.com", subscriptionKey: nil,
-      deadline: .seconds(10), maximumAge: 86_400)
-    change(&settings)
-    let finalSettings = settings
-    let loginFlows = NextcloudLoginFlows(accounts: accounts)
-    let keys = NextcloudKeys(database: database, storageKey: storageKey, now: now)
-    let registrations = NextcloudRegistrations(database: database, now: now)
-    let notifications = NextcloudNotifications(database: database, storageKey: storageKey, now: now)
-    let pushes = NextcloudPushes(database: database, now: now, mayExpire: { clock.isTrusted })
-    let outgoing = OutgoingClient(configuration: .init()) { IPAddress($0)?.isPublic == true }
-    let sender = Self.sender(
-      settings, database: database, storageKey: storageKey, client: outgoing, now: now)
-    let server = NextcloudServer(
-      configuration: .init(
-        name: "Cloud & Co", url: url, address: { "https://cloud.example.org/nextcloud" },
-        defaultProxy: { defaultProxy }, allowsLocalProxies: allowsLocalProxies,
-        rateLimitPerUser: perUser, rateLimitPerAddress: perAddress, maximumBodyBytes: 1 << 20),
-      dependencies: .init(
-        accounts: accounts, loginFlows: loginFlows, keys: keys, registrations: registrations,
-        notifications: notifications, sender: sender, now: now))
-    let router = Router(context: WireContext.self)
-    router.add(
-      middleware: EnvelopeMiddleware(
-        trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self), bodies: bodies))
-    server.addRoutes(to: router)
-    let realm = try await accounts.put(
-      realm: UUID(), name: "Cloud", url: "https://cloud.example.org", requiresE2EE: nil
-    ).realm
-    try await Application(router: router, logger: .quiet).test(.router) { client in
+    let defaults = [
+      "nextcloud.enabled": "true", "nextcloud.url": "https://cloud.example.org/nextcloud",
+      "nextcloud.default_proxy": "https://push.default.example.org/", "server.name": "Cloud & Co",
+      "server.bouncer": "off", "server.rate_limit.per_user": "0", "http.rate_limit.per_address": "0",
+      "delivery.deadline": "10s",
+    ]
+    try await TestService.run(defaults.merging(settings) { $1 }, bodies: bodies) { service in
+      let realm = try await service.service.store.accounts.put(
+        realm: UUID(), name: "Cloud", url: "https://cloud.example.org", requiresE2EE: nil
+      ).realm
       try await test(
-        Instance(
-          test: testDatabase, clock: clock, storageKey: storageKey, accounts: accounts,
-          devices: Devices(
-            database: database, storageKey: storageKey, localServer: nil, now: now, changed: { _ in }),
-          loginFlows: loginFlows, keys: keys, registrations: registrations, notifications: notifications,
-          pushes: pushes,
-          outgoing: outgoing,
-          settings: finalSettings,
-          sender: sender, realm: realm, client: client))
+        Instance(test: service, nextcloud: try #require(service.service.nextcloud), realm: realm))
     }
-    await outgoing.shutdown()
-    await database.close()
-  }
-
-  private static func sender(
-    _ settings: NextcloudSender.Configuration, database: any Database, storageKey: StorageKey,
-    client: OutgoingClient, now: @escaping @Sendable () -> Date
-  ) -> NextcloudSender {
-    NextcloudSender(
-      configuration: settings,
-      dependencies: .init(
-        keys: NextcloudKeys(database: database, storageKey: storageKey, now: now),
-        registrations: NextcloudRegistrations(database: database, now: now),
-        notifications: NextcloudNotifications(database: database, storageKey: storageKey, now: now),
-        pushes: NextcloudPushes(database: database, now: now), client: client, now: now),
-      logger: .quiet)
   }
 
   /// Another sender on the same database, as another node or a later run has it.
-  func anotherSender() -> NextcloudSender {
-    Self.sender(
-      settings, database: database, storageKey: storageKey, client: outgoing, now: { [clock] in clock.now })
+  func anotherSender(timeout: Duration? = nil) -> NextcloudSender {
+    var configuration = sender.configuration
+    if let timeout { configuration.timeout = timeout }
+    return NextcloudSender(configuration: configuration, dependencies: sender.dependencies, logger: .quiet)
   }
 
   /// A user with an app password.
@@ -161,19 +88,17 @@ struct Instance: Sendable {
   ) async throws -> Answer {
     var headers = headers
     if isOCS { headers[.ocsAPIRequest] = "true" }
-    var body: ByteBuffer?
+    var body: [UInt8] = []
     if let form {
       headers[.contentType] = headers[.contentType] ?? "application/x-www-form-urlencoded"
-      body = ByteBuffer(bytes: Form.encode(form.map { ($0, $1) }))
+      body = Form.encode(form.map { ($0, $1) })
     } else if let json {
       headers[.contentType] = headers[.contentType] ?? "application/json"
-      body = ByteBuffer(string: json)
+      body = Array(json.utf8)
     }
     let uri = "\(base)/\(path)" + (format.map { "?format=\($0)" } ?? "")
-    return try await client.execute(uri: uri, method: method, headers: headers, body: body) { response in
-      Answer(
-        status: response.status.code, headers: response.headers, body: String(buffer: response.body))
-    }
+    let answer = try await test.call(method, uri, headers: headers, body: body)
+    return Answer(status: answer.status, headers: answer.headers, body: answer.text)
   }
 
   /// Waits until the condition holds; fails the test after a generous time.
@@ -186,15 +111,6 @@ struct Instance: Sendable {
       try await Task.sleep(for: .milliseconds(5))
     }
     Issue.record("\(what): did not happen in time", sourceLocation: sourceLocation)
-  }
-}
-
-extension Logger {
-  /// One that says nothing.
-  static var quiet: Logger {
-    var logger = Logger(label: "test")
-    logger.logLevel = .critical
-    return logger
   }
 }
 

@@ -3,7 +3,9 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
+import Server
 import TestDatabase
+import TestService
 import Testing
 import Wire
 import ZulipServer
@@ -36,7 +38,7 @@ import ZulipServer
       #expect(contents.range(of: Data("PUBLIC KEY".utf8)) != nil)
       #expect(contents.range(of: Data("PRIVATE KEY".utf8)) == nil)
       #expect(key.publicKey.bits == 2048)
-      try await instance.devices.remove(user: app.user.id)
+      try await instance.test.service.store.devices().remove(user: app.user.id)
       await #expect(throws: DatabaseError.self) { try await instance.keys.key(of: app.user.id) }
     }
   }

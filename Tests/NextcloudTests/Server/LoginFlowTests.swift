@@ -3,6 +3,7 @@ import Foundation
 import HTTPTypes
 import Registrations
 import SQL
+import TestService
 import Testing
 import Wire
 

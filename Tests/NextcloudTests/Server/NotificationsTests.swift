@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Registrations
 import SQL
+import TestService
 import Testing
 import Wire
 
@@ -125,7 +126,7 @@ import Wire
 
   @Test func `what one phone deletes the others take away`() async throws {
     try await PlayedProxy.run { proxy in
-      try await Instance.test(allowsLocalProxies: true) { instance in
+      try await Instance.test(Instance.localProxies) { instance in
         let phone = try await instance.user()
         let other = try await instance.app(of: phone.user)
         try await phone.register(proxy: proxy.url)

@@ -3,6 +3,7 @@ import Foundation
 import HTTPTypes
 import Registrations
 import Sealing
+import TestService
 import Testing
 import Wire
 
@@ -292,9 +293,9 @@ import Wire
   }
 
   @Test func `a user has so many calls, and so has an address of strangers`() async throws {
-    try await Instance.test(
-      perUser: .init(calls: 2, seconds: 60), perAddress: .init(calls: 3, seconds: 60)
-    ) { instance in
+    try await Instance.test([
+      "server.rate_limit.per_user": "2/60s", "http.rate_limit.per_address": "3/60s",
+    ]) { instance in
       let app = try await instance.user()
       let bob = try await instance.user("bob", id: 11)
       _ = try await instance.keys.key(of: app.user.id)

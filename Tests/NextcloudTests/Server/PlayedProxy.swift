@@ -1,11 +1,8 @@
 import Foundation
 import HTTPTypes
 import Hummingbird
-import HummingbirdCore
-import Logging
-import NIOCore
-import ServiceLifecycle
 import Synchronization
+import TestSupport
 import Wire
 
 /// A push proxy whose answers are the test's, on a port of its own.
@@ -59,8 +56,7 @@ final class PlayedProxy: Sendable {
     JSON.object(["unknown": .array(identifiers.map(JSON.string)), "failed": .integer(Int64(failed))]).text
   }
 
-  /// Runs a test beside a proxy, which ends as a server should: a connection that is just coming in when its
-  /// server is cancelled is a fatal error in NIO.
+  /// Runs a test beside a proxy.
   static func run(_ test: @escaping @Sendable (PlayedProxy) async throws -> Void) async throws {
     let stage = Stage()
     let router = Router()
@@ -74,22 +70,7 @@ final class PlayedProxy: Sendable {
       return try await reply(call)
     }
     for method in [HTTPRequest.Method.post, .get] { router.on("/**", method: method, use: answer) }
-    let (ports, port) = AsyncStream.makeStream(of: Int.self)
-    let application = Application(
-      router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
-      onServerRunning: { channel in port.yield(channel.localAddress?.port ?? 0) }, logger: .quiet)
-    let group = ServiceGroup(configuration: .init(services: [application], logger: .quiet))
-    try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask { try await group.run() }
-      var result = Result<Void, any Error>.success(())
-      for await port in ports {
-        do { try await test(PlayedProxy(port: port, stage: stage)) } catch { result = .failure(error) }
-        break
-      }
-      await group.triggerGracefulShutdown()
-      try await tasks.waitForAll()
-      try result.get()
-    }
+    try await listening(router) { port in try await test(PlayedProxy(port: port, stage: stage)) }
   }
 }
 

@@ -4,6 +4,7 @@ import SQL
 import Sealing
 import Storage
 import Synchronization
+import TestService
 import Testing
 import Wire
 
@@ -13,11 +14,11 @@ import Wire
 @Suite struct QueueTests {
   /// Runs a test beside a proxy, with an app registered there.
   private func withPhone(
-    settings: @escaping @Sendable (inout NextcloudSender.Configuration) -> Void = { _ in },
+    _ settings: [String: String] = [:],
     _ test: @escaping @Sendable (Instance, PlayedProxy, SignedIn) async throws -> Void
   ) async throws {
     try await PlayedProxy.run { proxy in
-      try await Instance.test(allowsLocalProxies: true, settings: settings) { instance in
+      try await Instance.test(Instance.localProxies.merging(settings) { $1 }) { instance in
         let app = try await instance.user()
         try await app.register(proxy: proxy.url)
         try await test(instance, proxy, app)
@@ -61,14 +62,13 @@ import Wire
     try await withPhone { instance, proxy, app in
       proxy.reply(500, "disk full")
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
-      instance.clock.isTrusted = false
-      instance.clock.advance(25 * 3600)
+      instance.clock.jump(25 * 3600)
       #expect(try await instance.pushes.removeExpired() == 0)
       #expect(try await instance.pushes.dueProxies() == [proxy.url])
       #expect(try await instance.pushes.lease(proxy: proxy.url, limit: 9, for: 60).count == 1)
       // The lease was taken a day ahead.
-      instance.clock.advance(-25 * 3600)
-      instance.clock.isTrusted = true
+      instance.clock.jump(-25 * 3600)
+      try await instance.test.trustClock()
       #expect(try await instance.pushes.dueProxies() == [])
       try await instance.pushes.bringForward()
       #expect(try await instance.pushes.dueProxies() == [proxy.url])
@@ -78,7 +78,7 @@ import Wire
   }
 
   @Test func `a proxy that cannot be reached gets everything when it is there`() async throws {
-    try await Instance.test(allowsLocalProxies: true) { instance in
+    try await Instance.test(Instance.localProxies) { instance in
       let app = try await instance.user()
       let other = try await instance.app(of: app.user)
       try await app.register(proxy: "http://127.0.0.1:1")
@@ -103,7 +103,7 @@ import Wire
   }
 
   @Test func `a slow proxy holds nobody up, and its answer counts when it comes`() async throws {
-    try await withPhone(settings: { $0.deadline = .milliseconds(50) }) { instance, proxy, app in
+    try await withPhone(["delivery.deadline": "50ms"]) { instance, proxy, app in
       let barrier = Barrier()
       proxy.reply { _ in
         await barrier.wait()
@@ -122,7 +122,7 @@ import Wire
   }
 
   @Test func `what a slow proxy says of an unknown phone counts too`() async throws {
-    try await withPhone(settings: { $0.deadline = .milliseconds(50) }) { instance, proxy, app in
+    try await withPhone(["delivery.deadline": "50ms"]) { instance, proxy, app in
       let barrier = Barrier()
       let identifier = try #require(try await app.registration()).description.deviceIdentifier
       proxy.reply { _ in
@@ -137,7 +137,7 @@ import Wire
   }
 
   @Test func `what was under way when a sender died is taken over`() async throws {
-    try await withPhone(settings: { $0.deadline = .milliseconds(50) }) { instance, proxy, app in
+    try await withPhone(["delivery.deadline": "50ms"]) { instance, proxy, app in
       let barrier = Barrier()
       let count = Mutex(0)
       proxy.reply { _ in
@@ -161,13 +161,14 @@ import Wire
   }
 
   @Test func `a proxy that hangs is given up after a while, and its pushes stay`() async throws {
-    try await withPhone(settings: { $0.timeout = .milliseconds(100) }) { instance, proxy, app in
+    try await withPhone { instance, proxy, app in
       let barrier = Barrier()
       proxy.reply { _ in
         await barrier.wait()
         return PlayedProxy.response(200, "")
       }
-      let receipt = try await instance.sender.notify(app.user, .chat())
+      let sender = instance.anotherSender(timeout: .milliseconds(100))
+      let receipt = try await sender.notify(app.user, .chat())
       #expect(receipt.proxies == [.init(url: proxy.url, status: nil, queued: 1)])
       #expect(try await instance.pushes.count() == 1)
       barrier.open()

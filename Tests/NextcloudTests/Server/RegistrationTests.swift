@@ -4,6 +4,8 @@ import HTTPTypes
 import Registrations
 import SQL
 import Sealing
+import Server
+import TestService
 import Testing
 import Wire
 import ZulipServer
@@ -201,7 +203,7 @@ import ZulipServer
       #expect(try await app.registration() == nil)
       #expect(try await app.register().status == 401)
       #expect(try await instance.registrations.count() == 1)
-      try await instance.devices.remove(user: app.user.id)
+      try await instance.test.service.store.devices().remove(user: app.user.id)
       #expect(try await instance.registrations.count() == 0)
     }
   }
@@ -244,7 +246,7 @@ import ZulipServer
       #expect(first.data?["deviceIdentifier"]?.string?.utf8.count == 88)
       #expect(try await app.call(.post, SignedIn.draft, form).status == 200)
       let kept = try #require(try await app.registration()).description
-      #expect(kept.proxyServer == "https://push.default.example.org/")
+      #expect(kept.proxyServer == "https://push.default.example.org")
       #expect(kept.proxyURL == "https://push.default.example.org")
       #expect(
         try await app.call(

@@ -5,6 +5,7 @@ import Registrations
 import SQL
 import Sealing
 import Synchronization
+import TestService
 import Testing
 import Wire
 
@@ -20,11 +21,11 @@ extension NextcloudMessage {
 @Suite struct SenderTests {
   /// Runs a test beside a proxy that phones may name.
   private func withProxy(
-    settings: @escaping @Sendable (inout NextcloudSender.Configuration) -> Void = { _ in },
+    _ settings: [String: String] = [:],
     _ test: @escaping @Sendable (Instance, PlayedProxy) async throws -> Void
   ) async throws {
     try await PlayedProxy.run { proxy in
-      try await Instance.test(allowsLocalProxies: true, settings: settings) { try await test($0, proxy) }
+      try await Instance.test(Instance.localProxies.merging(settings) { $1 }) { try await test($0, proxy) }
     }
   }
 
@@ -97,10 +98,9 @@ extension NextcloudMessage {
 
   @Test func `the key of a subscription goes to that server alone`() async throws {
     try await PlayedProxy.run { subscribed in
-      try await withProxy(settings: {
-        $0.subscriptionServer = subscribed.url + "/"
-        $0.subscriptionKey = "abcde-fghij"
-      }) { instance, other in
+      try await withProxy([
+        "nextcloud.subscription_server": subscribed.url + "/", "nextcloud.subscription_key": "abcde-fghij",
+      ]) { instance, other in
         let app = try await instance.user()
         let apps = [app, try await instance.app(of: app.user), try await instance.app(of: app.user)]
         for (app, proxy) in zip(apps, [subscribed.url + "//", subscribed.url + "/x", other.url]) {
@@ -284,7 +284,9 @@ extension NextcloudMessage {
   @Test func `a proxy at a private address is not called, but for the operator's own`() async throws {
     try await PlayedProxy.run { proxy in
       for (isDefault, isCalled) in [(false, false), (true, true)] {
-        try await Instance.test(defaultProxy: isDefault ? proxy.url + "/" : "https://push.example.org") {
+        try await Instance.test([
+          "nextcloud.default_proxy": isDefault ? proxy.url + "/" : "https://push.example.org"
+        ]) {
           instance in
           let app = try await instance.user()
           try await app.register()
