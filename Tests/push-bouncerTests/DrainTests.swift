@@ -10,17 +10,17 @@ extension Chaos {
   @Suite struct DrainTests {
     @Test func whatIsUnderWayIsAnswered() async throws {
       try await Stage.test { stage in
-        try await stage.serve { running, server in
+        try await stage.serve("--delivery.deadline", "20s") { running, server in
           let phones = try await stage.phones(6, at: server)
           var faults = Faults()
-          (faults.apns.latencyMilliseconds, faults.fcm.latencyMilliseconds) = (2000, 2000)
+          (faults.apns.latencyMilliseconds, faults.fcm.latencyMilliseconds) = (5000, 5000)
           await stage.simulator.setFaults(faults)
           try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
             for phone in phones { group.addTask { try await server.mark([phone]) } }
             // It has reached the providers, which take their time to answer.
             try await stage.simulator.waitForDeliveries(count: 2)
             running.send(SIGTERM)
-            await eventually("new connections refused", within: .seconds(2)) { !accepts(running) }
+            await eventually("new connections refused") { !accepts(running) }
             #expect(running.process.isRunning)
             for try await promise in group { #expect(promise.sent == 1 && promise.deleted.isEmpty) }
           }

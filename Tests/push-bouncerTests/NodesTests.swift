@@ -13,13 +13,13 @@ import Wire
   .enabled(
     if: PostgreSQLServer.isAvailable, "without TEST_POSTGRESQL_URL there is no PostgreSQL to start"))
 struct NodesTests {
-  static let quiet = ["--delivery.deadline", "3s", "--log.level", "notice"]
-
   /// Runs nodes until `body` returns; each comes back when it has ended, as a supervisor sees to it.
   ///
-  /// - Parameter arguments: what each is started with besides.
+  /// - Parameters:
+  ///   - deadline: of a delivery; what its provider does not take is tried for as long.
+  ///   - arguments: what each is started with besides.
   func nodes(
-    _ count: Int, of stage: Stage, arguments: [[String]] = [],
+    _ count: Int, of stage: Stage, deadline: String = "1s", arguments: [[String]] = [],
     _ body: @escaping (RoundRobin, Supervisor) async throws -> Void
   ) async throws {
     let robin = RoundRobin()
@@ -29,7 +29,8 @@ struct NodesTests {
         group.addTask {
           while !supervisor.isOver {
             try await stage.serve(
-              Self.quiet + (arguments.isEmpty ? [] : arguments[number])
+              ["--delivery.deadline", deadline, "--log.level", "notice"]
+                + (arguments.isEmpty ? [] : arguments[number])
             ) { running, server in
               supervisor.started(number, running)
               robin.add(number, server)
@@ -156,7 +157,7 @@ struct NodesTests {
   @Test func whatOneNodeHasReportedDeadNoneSendsTo() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
-        try await nodes(3, of: stage) { robin, _ in
+        try await nodes(3, of: stage, deadline: "20s") { robin, _ in
           let phones = try await robin.call { try await stage.phones(4, at: $0) }
           for phone in phones {
             stage.simulator.setToken(phone.token, TokenRule(status: phone.kind == .apns ? 410 : 404))
