@@ -9,7 +9,7 @@ import Testing
 
 @testable import Operations
 
-@Suite(.serialized, .timeLimit(.minutes(1))) struct DoctorTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct DoctorTests {
   private func doctor(
     _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil, descriptors: Int = 1024
   ) throws -> Doctor {

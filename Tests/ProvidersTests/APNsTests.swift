@@ -5,7 +5,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Sending to APNs", .timeLimit(.minutes(2)))
+@Suite("Sending to APNs", .timeLimit(.minutes(10)))
 struct APNsTests {
   static func providers(
     _ server: TestServer, pool: PoolLimits = .init(), clock: TestClock = TestClock(),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Sending to FCM", .timeLimit(.minutes(2)))
+@Suite("Sending to FCM", .timeLimit(.minutes(10)))
 struct FCMTests {
   /// OAuth and FCM in clear, as the simulator has them; `fcm` answers the messages.
   static func start(

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("HTTP/2 connections", .timeLimit(.minutes(2)))
+@Suite("HTTP/2 connections", .timeLimit(.minutes(10)))
 struct HTTP2PoolTests {
   /// A pool to the server; limits short enough for a test.
   static func pool(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Changing credentials while sending", .timeLimit(.minutes(1)))
+@Suite("Changing credentials while sending", .timeLimit(.minutes(10)))
 struct PushProvidersTests {
   static func answering() async throws -> TestServer {
     try await TestServer.start { [.answer(200, [("apns-id", $0["apns-topic"] ?? "")])] }

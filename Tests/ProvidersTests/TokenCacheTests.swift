@@ -5,7 +5,7 @@ import Testing
 
 @testable import Providers
 
-@Suite("Keeping tokens", .timeLimit(.minutes(1)))
+@Suite("Keeping tokens", .timeLimit(.minutes(10)))
 struct TokenCacheTests {
   static let start = Date(timeIntervalSince1970: 1_800_000_000)
 

@@ -5,7 +5,7 @@ import Testing
 @testable import Providers
 
 /// Whoever stands between this service and a provider learns nothing: no token, no credential, no notification.
-@Suite("Providers that cannot show who they are", .timeLimit(.minutes(5)))
+@Suite("Providers that cannot show who they are", .timeLimit(.minutes(10)))
 struct UntrustedProviderTests {
   enum Fault: String, CaseIterable, Sendable {
     case untrusted, expired, wrongName, noForwardSecrecy

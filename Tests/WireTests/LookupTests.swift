@@ -25,7 +25,7 @@ private final class Resolver: Sendable {
   func letGo() { state.withLock { $0.isStalled = false } }
 }
 
-@Suite("Lookups", .timeLimit(.minutes(5)))
+@Suite("Lookups", .timeLimit(.minutes(10)))
 struct LookupTests {
   /// Runs a test with a pool over a resolver, and lets every name go afterwards.
   private func with(

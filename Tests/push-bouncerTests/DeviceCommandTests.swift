@@ -7,7 +7,7 @@ import Wire
 @testable import Demo
 
 /// `device` as an app at a chat server, here the one built in.
-@Suite(.timeLimit(.minutes(3))) struct DeviceCommandTests {
+@Suite(.timeLimit(.minutes(10))) struct DeviceCommandTests {
   private static let token = "a-host-application"
 
   /// A service with an account, whose host application is `host`.

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What becomes of the connections that are there when the service is told to end.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct EndingConnectionsTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct EndingConnectionsTests {
   private let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
   private let first =
     "POST /api/v1/remotes/server/register HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\nhostname"

@@ -9,7 +9,7 @@ import Wire
 
 @testable import Demo
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ShutdownTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ShutdownTests {
   /// Runs a test with a client that has sent half a request and sends no more.
   private func withStalledClient(of running: Running, _ test: () async throws -> Void) async throws {
     let port = try #require(running.port(of: "public"))

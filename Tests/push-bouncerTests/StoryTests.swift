@@ -3,7 +3,7 @@ import Testing
 import Wire
 
 /// The commands that play: on this machine, as whoever tries the program does it.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct StoryTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct StoryTests {
   @Test func theDemoPlaysToItsEnd() async throws {
     try await Workplace.test { place in
       let result = try await place.run(

@@ -11,7 +11,7 @@ import Testing
 @testable import Operations
 @testable import Server
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct SystemdTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct SystemdTests {
   private let path = FileManager.default.temporaryDirectory.appending(
     path: "\(UUID().uuidString.prefix(8)).sock"
   ).path
