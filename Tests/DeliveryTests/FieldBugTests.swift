@@ -122,7 +122,7 @@ import Testing
   }
 
   /// aioapns and pushy fail what is under way when a connection says goodbye.
-  @Test func `A GOAWAY fails nothing that is under routeSender`() async throws {
+  @Test func `A GOAWAY fails nothing that is under way`() async throws {
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       let device = try await bench.devices(.apns)[0]
       await bench.faults { $0.apns.goAwayEvery = 50 }

@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `A token that was registered again while its notification was under routeSender stays`()
+  @Test func `A token that was registered again while its notification was under way stays`()
     async throws
   {
     try await DeliveryBench.test { bench in

@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  @Test func `A notification that takes the place of one under routeSender is not removed with it`()
+  @Test func `A notification that takes the place of one under way is not removed with it`()
     async throws
   {
     try await DeliveryBench.test(deadline: .milliseconds(300), isSending: false) { bench in
@@ -190,7 +190,7 @@ import Testing
     }
   }
 
-  @Test func `What is under routeSender when the program ends stays under its lease`() async throws {
+  @Test func `What is under way when the program ends stays under its lease`() async throws {
     try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(60), isSending: false) {
       bench in
       let device = try await bench.devices(.apns)[0]

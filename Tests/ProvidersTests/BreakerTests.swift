@@ -78,7 +78,7 @@ import Testing
     #expect(breaker.admit(now: start + 1) == .probe)
   }
 
-  @Test func `A probe that is given up or lost makes routeSender for another`() {
+  @Test func `A probe that is given up or lost makes way for another`() {
     var breaker = Breaker()
     breaker.failed(isLasting: true, notBefore: nil, now: start, jitter: 0)
     #expect(breaker.admit(now: start + 1) == .probe)

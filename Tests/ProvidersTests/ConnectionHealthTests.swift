@@ -7,7 +7,7 @@ import Testing
 struct ConnectionHealthTests {
   static let start = NIODeadline.uptimeNanoseconds(1_000_000_000_000)
 
-  @Test func `Silence with requests under routeSender calls for a PING, silence without does not`() {
+  @Test func `Silence with requests under way calls for a PING, silence without does not`() {
     let health = ConnectionHealth(now: Self.start)
     #expect(health.check(underWay: 1, now: Self.start + .milliseconds(4999)) == .well)
     #expect(health.check(underWay: 1, now: Self.start + .seconds(5)) == .ask)

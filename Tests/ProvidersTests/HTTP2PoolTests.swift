@@ -131,7 +131,7 @@ struct HTTP2PoolTests {
     try await server.stop()
   }
 
-  @Test func `A GOAWAY that only announces another lets what is under routeSender end`() async throws {
+  @Test func `A GOAWAY that only announces another lets what is under way end`() async throws {
     let server = try await TestServer.start { request in
       switch (request.connection, request.path) {
       case (1, "/last"):
@@ -204,7 +204,7 @@ struct HTTP2PoolTests {
     try await server.stop()
   }
 
-  @Test func `A request that is under routeSender is left at its deadline, and its answer comes later`()
+  @Test func `A request that is under way is left at its deadline, and its answer comes later`()
     async throws
   {
     let server = try await TestServer.start {
@@ -332,31 +332,31 @@ struct HTTP2PoolTests {
 
   @Test func `A proxy connects us through`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
-    let routeSender = try await TestProxy.start()
+    let tunnel = try await TestProxy.start()
     let proxy = try #require(
-      URL(string: "http://us%40er:pass@127.0.0.1:\(routeSender.port)").flatMap { Proxy($0) })
+      URL(string: "http://us%40er:pass@127.0.0.1:\(tunnel.port)").flatMap { Proxy($0) })
     let pool = try Self.pool(server, proxy: proxy)
     #expect(await Self.send(20, at: 20, over: pool) == [.success(200): 20])
     #expect(
-      routeSender.heads == [
+      tunnel.heads == [
         "CONNECT 127.0.0.1:\(server.port) HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\n"
           + "Proxy-Authorization: Basic \(Data("us@er:pass".utf8).base64EncodedString())\r\n\r\n"
       ])
     await pool.shutdown(deadline: nil)
-    try await routeSender.stop()
+    try await tunnel.stop()
     try await server.stop()
   }
 
   @Test func `A proxy that refuses is told as such`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
-    let routeSender = try await TestProxy.start(status: 407)
-    let proxy = try #require(URL(string: "http://127.0.0.1:\(routeSender.port)").flatMap { Proxy($0) })
+    let tunnel = try await TestProxy.start(status: 407)
+    let proxy = try #require(URL(string: "http://127.0.0.1:\(tunnel.port)").flatMap { Proxy($0) })
     let pool = try Self.pool(server, proxy: proxy)
     #expect(
       await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.proxyRefused))
     #expect(server.connections == 0)
     await pool.shutdown(deadline: nil)
-    try await routeSender.stop()
+    try await tunnel.stop()
     try await server.stop()
   }
 
@@ -463,7 +463,7 @@ struct HTTP2PoolTests {
     try await server.stop()
   }
 
-  @Test func `Shutting down lets what is under routeSender end and refuses the rest`() async throws {
+  @Test func `Shutting down lets what is under way end and refuses the rest`() async throws {
     let server = try await TestServer.start { _ in [.after(.milliseconds(200), [.answer(200)])] }
     let pool = try Self.pool(server)
     async let first = pool.execute(Self.request("/1"), deadline: .seconds(20)).map(\.status)

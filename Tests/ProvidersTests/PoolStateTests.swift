@@ -56,7 +56,7 @@ struct PoolStateTests {
     #expect(Self.words(state.finished(on: Self.id(1), answered: true, now: Self.start)) == [])
   }
 
-  @Test func `No more are under routeSender than the limit, on connections that only finish too`() {
+  @Test func `No more are under way than the limit, on connections that only finish too`() {
     var state = Self.ready(streams: 100, limits: .init(underWay: 2))
     #expect(Self.words(state.add(1, now: Self.start)) == ["start 1 on a"])
     #expect(Self.words(state.drain(Self.id(1), now: Self.start)) == [])

@@ -24,7 +24,7 @@ struct PoolState<Request, Connection> {
     var patience = TimeAmount.seconds(60)
     /// Silence after which an idle connection is asked before it is used.
     var quiet = TimeAmount.seconds(60)
-    /// SerializationRetry to connect in a row after which the waiting are told.
+    /// Attempts to connect in a row after which the waiting are told.
     var attempts = 3
     /// Pause after the first failed attempt; doubled with each, up to ``longestPause``.
     var pause = TimeAmount.milliseconds(100)
