@@ -18,17 +18,17 @@ extension Deliverer {
     var living: [(registration: RegistrationReference, route: Route)] = []
     let mayHold = heldDeaths.mayHold
     for (index, delivery) in deliveries.enumerated() {
-      if case .held(let reason, let route) = endings[index] {
+      switch endings[index] {
+      case .held(let reason, let route):
         held.append((index, delivery.failure(reason, sentAfter: began), reason, route))
+      case .delivered(let route):
+        if mayHold { living.append((delivery.registration, route)) }
+      case .result, .leftover, .underWay: break
       }
       switch results[index] {
       case .ended(let reason): ending.append(delivery.failure(reason, sentAfter: began))
       case .refused(let reason): refused.append(delivery.failure(reason))
-      case .delivered:
-        if mayHold, let route = providers.routeSender(for: delivery.push)?.route {
-          living.append((delivery.registration, route))
-        }
-      case .queued, .unconfigured: break
+      case .delivered, .queued, .unconfigured: break
       }
     }
     var ended: Set<RegistrationReference> = []

@@ -42,7 +42,7 @@ extension Deliverer {
       switch ending {
       case .result(.unconfigured):
         return .leftover(Leftover(route: route, notBefore: nil, scope: .route))
-      case .result, .held:
+      case .delivered, .result, .held:
         return .done
       case .leftover(let leftover):
         return .leftover(leftover)
@@ -76,12 +76,11 @@ extension Deliverer {
     lateAnswers.begin()
     Task {
       let outcome = await late.answer()
-      metrics.count(late.delivery.push, outcome)
       var left: Leftover?
       var fate: Outbox.Fate?
       let ending = judge(outcome, of: late.delivery, over: late.routeSender)
       switch ending {
-      case .result, .held:
+      case .delivered, .result, .held:
         var results = [ending.result]
         await keepBooks(of: [late.delivery], [ending], sentAfter: late.began, &results)
         fate = .remove

@@ -52,7 +52,7 @@ package final class Deliverer: Sendable {
     for (delivery, ending) in zip(deliveries, endings) {
       results.append(ending.result)
       switch ending {
-      case .result, .held: break
+      case .delivered, .result, .held: break
       case .leftover(let leftover):
         leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
       case .underWay(let routeSender, let answer):
@@ -135,6 +135,7 @@ extension Deliverer {
   }
 
   enum Ending: Sendable {
+    case delivered(on: Route)
     case result(DeliveryResult)
     /// The provider calls the token dead, and is not believed yet.
     case held(Reason, on: Route)
@@ -145,6 +146,7 @@ extension Deliverer {
     /// What it comes to for whoever waits.
     var result: DeliveryResult {
       switch self {
+      case .delivered: .delivered
       case .result(let result): result
       case .held(let reason, _): .refused(reason)
       case .leftover, .underWay: .queued
@@ -173,38 +175,29 @@ extension Deliverer {
   private func send(
     _ delivery: Delivery, by deadline: ContinuousClock.Instant, _ schedule: RetrySchedule?
   ) async -> Ending {
-    guard var routeSender = providers.routeSender(for: delivery.push) else {
-      metrics.count(delivery.push, nil)
-      return .result(.unconfigured)
-    }
-    if let notBefore = delivery.notBefore, notBefore > now() {
-      return .leftover(Leftover(route: routeSender.route, notBefore: notBefore, scope: .token))
-    }
+    var leftover: Leftover?
     var tries = 0
     while true {
+      // For each try by itself: the credential may have been replaced meanwhile.
+      guard let routeSender = providers.routeSender(for: delivery.push) else {
+        return leftover.map(Ending.leftover) ?? .result(.unconfigured)
+      }
+      if let notBefore = delivery.notBefore, notBefore > now() {
+        return .leftover(Leftover(route: routeSender.route, notBefore: notBefore, scope: .token))
+      }
       tries += 1
-      let outcome: Outcome
-      switch await providers.attempt(
-        delivery.push, over: routeSender, deadline: deadline, isPatient: schedule == nil)
-      {
-      case .ended(let ended): outcome = ended
+      let ending: Ending
+      switch await routeSender.attempt(delivery.push, deadline: deadline, isPatient: schedule == nil) {
+      case .ended(let outcome): ending = judge(outcome, of: delivery, over: routeSender)
       case .underWay(let answer): return .underWay(routeSender, answer: answer)
       }
-      metrics.count(delivery.push, outcome)
-      switch judge(outcome, of: delivery, over: routeSender) {
-      case .result(let result): return .result(result)
-      case .held(let reason, let route): return .held(reason, on: route)
-      case .underWay(let routeSender, let answer): return .underWay(routeSender, answer: answer)
-      case .leftover(let leftover):
-        guard let schedule, tries < leftover.triesInRequest, leftover.notBefore == nil else {
-          return .leftover(leftover)
-        }
-        let pause = Duration.seconds(schedule.pause(after: tries, random: .random(in: 0...1)))
-        guard ContinuousClock.now + pause < deadline else { return .leftover(leftover) }
-        try? await Task.sleep(for: pause)
-        // The credential may have been replaced meanwhile.
-        routeSender = providers.routeSender(for: delivery.push) ?? routeSender
-      }
+      guard case .leftover(let left) = ending, let schedule, tries < left.triesInRequest,
+        left.notBefore == nil
+      else { return ending }
+      let pause = Duration.seconds(schedule.pause(after: tries, random: .random(in: 0...1)))
+      guard ContinuousClock.now + pause < deadline else { return ending }
+      leftover = left
+      try? await Task.sleep(for: pause)
     }
   }
 
@@ -229,7 +222,7 @@ extension Deliverer {
     }
     switch outcome {
     case .delivered:
-      return .result(.delivered)
+      return .delivered(on: route)
     case .dead(let reason, _), .suspect(let reason):
       metrics.count(verdict, reason, on: route)
       if verdict == .hold { return .held(reason, on: route) }

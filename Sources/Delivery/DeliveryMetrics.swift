@@ -14,19 +14,6 @@ final class DeliveryMetrics: Sendable {
 
   private let counters = Mutex<[Series: Counter]>([:])
 
-  /// Counts a try; nil stands for a push that no credential serves.
-  func count(_ push: Push, _ outcome: Outcome?) {
-    let provider: Route.Provider =
-      switch push {
-      case .apns: .apns
-      case .fcm: .fcm
-      }
-    counter(
-      "push_bouncer_deliveries_total", provider, "outcome", outcome?.label ?? "unconfigured",
-      outcome?.reason?.description ?? ""
-    ).increment()
-  }
-
   /// Counts what the deletion guard made of an answer about a token.
   func count(_ verdict: DeletionGuard.Verdict, _ reason: Reason, on route: Route) {
     counter(

@@ -7,14 +7,4 @@ package enum Attempt<Ending: Sendable>: Sendable {
   case ended(Ending)
   /// It is at the provider. Whoever gets this waits for the answer, once: it says how the route fares, too.
   case underWay(_ answer: @Sendable () async -> Ending)
-
-  /// How it ends, however long that takes.
-  var ending: Ending {
-    get async {
-      switch self {
-      case .ended(let ending): ending
-      case .underWay(let answer): await answer()
-      }
-    }
-  }
 }

@@ -2,7 +2,7 @@ import Metrics
 import NIOCore
 import Synchronization
 
-/// What the room counts. Handles are held: looking one up costs more than all the rest.
+/// What is counted of the providers. Handles are held: looking one up costs more than all the rest.
 final class ProviderMetrics: Sendable {
   private struct Key: Hashable {
     let provider: Route.Provider
@@ -29,7 +29,7 @@ final class ProviderMetrics: Sendable {
   private let factory: any MetricsFactory
   private let apns: Handles
   private let fcm: Handles
-  private let requests = Mutex<[Key: Counter]>([:])
+  private let deliveries = Mutex<[Key: Counter]>([:])
   private let connections = Mutex<[Route.Provider: Int]>([:])
 
   init(factory: any MetricsFactory = MetricsSystem.factory) {
@@ -38,21 +38,31 @@ final class ProviderMetrics: Sendable {
     fcm = Handles(.fcm, factory)
   }
 
-  /// A push has ended. The labels come from closed lists: at most some hundred combinations.
+  /// A try has ended.
   func ended(_ provider: Route.Provider, _ outcome: Outcome, after duration: TimeAmount) {
-    let key = Key(provider: provider, outcome: outcome.label, reason: outcome.reason)
-    let counter = requests.withLock { requests in
-      if let counter = requests[key] { return counter }
+    count(Key(provider: provider, outcome: outcome.label, reason: outcome.reason))
+    self[provider].duration.recordNanoseconds(duration.nanoseconds)
+  }
+
+  /// No credential serves a push.
+  func unconfigured(_ provider: Route.Provider) {
+    count(Key(provider: provider, outcome: "unconfigured", reason: nil))
+  }
+
+  /// The labels come from closed lists: at most some hundred combinations.
+  private func count(_ key: Key) {
+    let counter = deliveries.withLock { deliveries in
+      if let counter = deliveries[key] { return counter }
       let counter = Counter(
-        label: "push_bouncer_provider_requests_total",
+        label: "push_bouncer_deliveries_total",
         dimensions: [
-          ("provider", provider.rawValue), ("outcome", key.outcome), ("reason", key.reason?.rawValue ?? ""),
+          ("provider", key.provider.rawValue), ("outcome", key.outcome),
+          ("reason", key.reason?.rawValue ?? ""),
         ], factory: factory)
-      requests[key] = counter
+      deliveries[key] = counter
       return counter
     }
     counter.increment()
-    self[provider].duration.recordNanoseconds(duration.nanoseconds)
   }
 
   /// Connections were opened or closed.

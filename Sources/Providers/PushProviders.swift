@@ -61,9 +61,11 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// What would send the push; nil where no credential serves its topic or project.
+  /// What sends the push; nil, which is counted, where no credential serves its topic or project.
   package func routeSender(for push: Push) -> RouteSender? {
-    state.withLock { $0.senders.routeSender(for: push) }
+    let routeSender = state.withLock { $0.senders.routeSender(for: push) }
+    if routeSender == nil { factory.metrics.unconfigured(push.provider) }
+    return routeSender
   }
 
   /// How long an answer is waited for after whoever waited for it has gone on without.
@@ -71,58 +73,12 @@ package final class PushProviders: Sendable {
 
   /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
   package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
-    switch await attempt(push, deadline: deadline) {
+    switch await routeSender(for: push)?.attempt(push, deadline: deadline) {
+    case nil: return .misconfigured(.unconfigured)
     case .ended(let outcome): return outcome
     case .underWay(let answer):
       Task { _ = await answer() }
       return Outcome(TransportFailure.timeout)
-    }
-  }
-
-  /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the
-  /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
-  /// While the route's breaker is open that is `retry(breakerOpen)`, at once.
-  ///
-  /// - Parameters:
-  ///   - routeSender: which ``routeSender(for:)`` has told; by default what it tells now.
-  ///   - isPatient: goes also over a route that answers later than the deadlines of most.
-  package func attempt(
-    _ push: Push, over routeSender: RouteSender? = nil, deadline: ContinuousClock.Instant,
-    isPatient: Bool = false
-  ) async -> Attempt<Outcome> {
-    let started = NIODeadline.now()
-    let (routeSender, isShutDown) = state.withLock {
-      (routeSender ?? $0.senders.routeSender(for: push), $0.isShutDown)
-    }
-    let attempt: Attempt<Outcome>
-    let left = TimeAmount(deadline - .now)
-    if isShutDown {
-      attempt = .ended(Outcome(.shuttingDown))
-    } else if routeSender != nil, left <= .zero {
-      // Says nothing about the route.
-      attempt = .ended(Outcome(TransportFailure.timeout))
-    } else if let routeSender {
-      switch routeSender.health.admit(isPatient: isPatient, now: factory.now()) {
-      case .wait(let until):
-        attempt = .ended(.retry(.breakerOpen, notBefore: until, scope: .route))
-      case let admission:
-        attempt = await routeSender.attempt(
-          push, started: started, deadline: started + left, isProbe: admission == .probe, now: factory.now)
-      }
-    } else {
-      attempt = .ended(.misconfigured(.unconfigured))
-    }
-    let (metrics, provider) = (factory.metrics, push.provider)
-    switch attempt {
-    case .ended(let outcome):
-      metrics.ended(provider, outcome, after: .now() - started)
-      return attempt
-    case .underWay(let answer):
-      return .underWay {
-        let outcome = await answer()
-        metrics.ended(provider, outcome, after: .now() - started)
-        return outcome
-      }
     }
   }
 

@@ -3,11 +3,6 @@ import NIOCore
 
 /// Who sends what: the present credentials, each with its connections and tokens.
 struct Senders {
-  enum Sender: Sendable {
-    case apns(APNsSender)
-    case fcm(FCMSender)
-  }
-
   /// What makes a signing key: the same key in two files has one token.
   private struct APNsKey: Hashable {
     let keyID: String
@@ -29,7 +24,9 @@ struct Senders {
   private var defaultProject: String?
 
   /// All that can hold connections.
-  var transports: [any Transport] { apns.values.map(\.transport) + fcm.values.map(\.transport) }
+  var transports: [any Transport] {
+    apns.values.map(\.authorized.transport) + fcm.values.map(\.authorized.transport)
+  }
 
   /// What sends the push, if there is anything.
   func routeSender(for push: Push) -> RouteSender? {
@@ -56,7 +53,7 @@ struct Senders {
     // What a file lists itself goes before what follows from another's list.
     for credential in credentials.apns {
       for topic in credential.topics {
-        add(topic + Self.voip, of: credential, before)
+        add(topic + Self.voip, of: credential, before, factory)
       }
     }
     for credential in credentials.fcm {
@@ -68,7 +65,7 @@ struct Senders {
       guard let known = before.listed[identity], !listed[identity, default: []].isSubset(of: known) else {
         continue
       }
-      sender.transport.renew(through: nil)
+      sender.authorized.transport.renew(through: nil)
     }
     return before.transports.filter { old in !transports.contains { $0 === old } }
   }
@@ -85,20 +82,24 @@ struct Senders {
         before.apns[identity]
         ?? {
           let (transport, authority) = factory.apnsTransport(credential.environment)
-          return APNsSender(authority: authority, transport: transport, tokens: source, now: factory.now)
+          return APNsSender(
+            authority: authority, authorized: AuthorizedTransport(transport: transport, tokens: source),
+            now: factory.now)
         }()
     }
     listed[identity, default: []].formUnion(credential.topics)
-    for topic in credential.topics { add(topic, of: credential, before) }
+    for topic in credential.topics { add(topic, of: credential, before, factory) }
   }
 
-  private mutating func add(_ topic: String, of credential: APNsCredential, _ before: Senders) {
+  private mutating func add(
+    _ topic: String, of credential: APNsCredential, _ before: Senders, _ factory: TransportFactory
+  ) {
     guard topics[topic] == nil, let sender = apns[credential.identity] else { return }
     let route = Route(provider: .apns, credential: credential.name, target: topic)
     let known = before.topics[topic].flatMap {
       $0.route == route && before.apns[credential.identity] != nil ? $0 : nil
     }
-    topics[topic] = known ?? RouteSender(route, .apns(sender))
+    topics[topic] = known ?? RouteSender(route, .apns(sender), factory)
   }
 
   private mutating func add(_ credential: FCMCredential, _ before: Senders, _ factory: TransportFactory) {
@@ -107,12 +108,14 @@ struct Senders {
     let sender =
       known
       ?? FCMSender(
-        origin: factory.fcmOrigin, project: credential.projectID, transport: factory.fcmTransport(),
-        tokens: factory.fcmTokens(credential), now: factory.now)
+        origin: factory.fcmOrigin, project: credential.projectID,
+        authorized: AuthorizedTransport(
+          transport: factory.fcmTransport(), tokens: factory.fcmTokens(credential)),
+        now: factory.now)
     fcm[credential] = sender
     let route = Route(provider: .fcm, credential: credential.name, target: credential.projectID)
     let routeSender = known == nil ? nil : before.projects[credential.projectID]
-    projects[credential.projectID] = routeSender ?? RouteSender(route, .fcm(sender))
+    projects[credential.projectID] = routeSender ?? RouteSender(route, .fcm(sender), factory)
   }
 }
 

@@ -119,6 +119,21 @@ struct APNsOutcomeTests {
         == .retry(.tooManyRequests, notBefore: later, scope: .token))
   }
 
+  static let remedies: [String: Remedy] = [
+    "ExpiredProviderToken": Remedy(retired: .untilNow, again: .withAnotherToken),
+    "UnrelatedKeyIdInToken": Remedy(retired: .untilNow, again: .atOnce),
+    "TooManyProviderTokenUpdates": Remedy(retired: .this, again: .atOnce),
+    "IdleTimeout": Remedy(retired: .this, again: .atOnce),
+    "InvalidProviderToken": Remedy(retired: .all),
+    "TopicDisallowed": Remedy(retired: .this),
+  ]
+
+  @Test(arguments: rows) func `Each row asks for its remedy, and an outage for another connection`(row: Row) {
+    let remedy = Remedy.afterAPNs(Self.outcome(row.status, #"{"reason":"\#(row.reason)"}"#))
+    let outage = row.status >= 500 ? Remedy(retired: .this) : Remedy()
+    #expect(remedy == Self.remedies[row.reason] ?? outage)
+  }
+
   @Test(arguments: [
     (TransportFailure.timeout, Reason.timeout, Outcome.Scope.route),
     (.cancelled, .cancelled, .caller),

@@ -271,6 +271,8 @@ struct APNsTests {
     let providers = try Self.providers(server)
     #expect(await Self.send(Self.push(token), providers) == .suspect(.badDeviceToken))
     #expect(server.requests.isEmpty)
+    // The provider was not asked.
+    #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
     await providers.shutdown()
     try await server.stop()
   }
@@ -281,6 +283,7 @@ struct APNsTests {
     let providers = try Self.providers(server)
     #expect(await Self.send(Self.push(collapseID: id), providers) == .rejected(.badCollapseID))
     #expect(server.requests.isEmpty)
+    #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
     await providers.shutdown()
     try await server.stop()
   }

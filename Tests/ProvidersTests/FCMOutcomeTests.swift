@@ -108,6 +108,13 @@ struct FCMOutcomeTests {
     #expect(Self.outcome(row.0, row.1) == row.2)
   }
 
+  @Test(arguments: rows) func `Only an access token that is refused asks for another`(
+    row: (Int, String, Outcome)
+  ) {
+    let isRefused = row.2 == .misconfigured(.fcmUnauthenticated)
+    #expect(Remedy.afterFCM(row.2) == (isRefused ? Remedy(again: .withAnotherToken) : Remedy()))
+  }
+
   @Test func `Accepted is delivered under the message's name`() {
     #expect(
       Self.outcome(200, #"{"name":"projects/p/messages/1"}"#) == .delivered(id: "projects/p/messages/1"))

@@ -221,7 +221,9 @@ struct FCMTests {
   @Test func `A cancelled sender is answered at once`() async throws {
     let server = try await Self.start(fcm: { _ in .init(delay: .seconds(30)) })
     let providers = try Self.providers(server)
-    let task = Task { await providers.attempt(.fcm(Self.message), deadline: .now + .seconds(60)) }
+    let push = Push.fcm(Self.message)
+    let routeSender = try #require(providers.routeSender(for: push))
+    let task = Task { await routeSender.attempt(push, deadline: .now + .seconds(60)) }
     await eventually { server.requests.count == 2 }
     task.cancel()
     guard case .underWay(let answer) = await task.value else {

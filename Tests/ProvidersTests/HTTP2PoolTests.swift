@@ -485,3 +485,15 @@ extension HTTP2Pool {
     await send(request, deadline: deadline).ending
   }
 }
+
+extension Attempt {
+  /// How it ends, however long that takes.
+  fileprivate var ending: Ending {
+    get async {
+      switch self {
+      case .ended(let ending): ending
+      case .underWay(let answer): await answer()
+      }
+    }
+  }
+}

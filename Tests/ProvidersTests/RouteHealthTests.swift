@@ -15,7 +15,7 @@ import Testing
   /// A route that such an outcome has come over so many times.
   private static func route(_ outcome: Outcome, times: Int = Breaker.threshold) -> RouteHealth {
     let health = RouteHealth()
-    for _ in 0..<times { health.record(outcome, after: .milliseconds(50), isProbe: false, now: now) }
+    for _ in 0..<times { health.record(.given(outcome), after: .milliseconds(50), isProbe: false, now: now) }
     return health
   }
 
@@ -32,7 +32,7 @@ import Testing
   func `What concerns one notification or device proves that the route works`(outcome: Outcome) {
     let health = Self.route(Self.retry(.route))
     #expect(Self.wait(health) != nil)
-    health.record(outcome, after: .milliseconds(50), isProbe: true, now: Self.now)
+    health.record(.given(outcome), after: .milliseconds(50), isProbe: true, now: Self.now)
     #expect(health.state == .ok)
     #expect(Self.wait(health) == nil)
   }
@@ -70,8 +70,22 @@ import Testing
       let health = Self.route(Self.retry(.route))
       let later = Self.now + 2
       #expect(health.admit(isPatient: true, now: later) == .probe)
-      health.record(Self.retry(scope), after: .milliseconds(50), isProbe: true, now: later)
+      health.record(.missing(Self.retry(scope)), after: .milliseconds(50), isProbe: true, now: later)
       #expect((health.admit(isPatient: true, now: later) == .probe) == goesOn, "\(scope)")
     }
+  }
+
+  @Test func `What cannot be sent at all proves nothing, and lets the next probe go`() {
+    let unsendable = RouteAnswer.notAsked(.suspect(.badDeviceToken))
+    let unused = RouteHealth()
+    unused.record(unsendable, after: .zero, isProbe: false, now: Self.now)
+    #expect(unused.state == .unknown)
+    let open = Self.route(Self.retry(.route))
+    let later = Self.now + 2
+    for _ in 0..<2 {
+      #expect(open.admit(isPatient: true, now: later) == .probe)
+      open.record(unsendable, after: .zero, isProbe: true, now: later)
+    }
+    #expect(open.state == .open(.unknown, since: Self.now))
   }
 }

@@ -8,7 +8,7 @@ enum APNsRequest {
   /// others on the connection, or be misread, never leaves.
   static func make(
     _ notification: APNsNotification, topic: String, authority: String, authorization: String
-  ) -> Result<ProviderRequest, Refusal> {
+  ) -> Result<ProviderRequest, Unsendable> {
     let token = notification.token.utf8
     guard !token.isEmpty, token.count <= 4096, token.allSatisfy(isLetterOrDigit) else {
       return .failure(.init(outcome: .suspect(.badDeviceToken)))
@@ -38,11 +38,6 @@ enum APNsRequest {
       headers.add(name: "apns-collapse-id", value: collapseID, indexing: .nonIndexable)
     }
     return .success(ProviderRequest(headers: headers, body: notification.payload))
-  }
-
-  /// The notification cannot be sent at all.
-  struct Refusal: Error {
-    let outcome: Outcome
   }
 
   private static func isLetterOrDigit(_ byte: UInt8) -> Bool {

@@ -45,13 +45,6 @@ package enum Outcome: Sendable, Hashable {
     }
   }
 
-  /// Whether it is the provider's own word, not the lack of one.
-  var isAnswer: Bool {
-    guard let reason else { return true }
-    return !reason.isOurs
-      || [.invalidRegistrationToken, .serverError, .unknown, .unreadableAnswer].contains(reason)
-  }
-
   /// The name of the case, as metrics label it.
   package var label: String {
     switch self {

@@ -42,38 +42,45 @@ final class RouteHealth: Sendable {
     }
   }
 
-  /// Takes an outcome into account, which came after so long.
-  func record(_ outcome: Outcome, after time: TimeAmount, isProbe: Bool, now: Date) {
+  /// Takes into account how a try has ended after so long.
+  func record(_ answer: RouteAnswer, after time: TimeAmount, isProbe: Bool, now: Date) {
     mutex.withLock { state in
-      if outcome.isAnswer {
+      switch answer {
+      case .given(let outcome):
         state.slowness.answered(after: time)
         if !state.slowness.isSlow { state.slowSince = nil }
-      }
-      switch outcome {
-      case .delivered, .dead, .suspect, .rejected, .retry(_, _, .token):
-        state.isProven = true
-        state.failure = nil
-        state.breaker.succeeded()
-      case .retry(_, _, .caller), .retry(_, _, .process):
-        if isProbe { state.breaker.probeAbandoned(now: now) }
-      case .retry(_, _, .connection):
-        // A connection ends with hundreds of requests on it, and the next one may be fine: if it is
-        // not, it fails to connect, and that counts.
-        if isProbe { state.failed(isLasting: false, notBefore: nil, now) }
-      case .retry(let reason, let notBefore, let scope):
-        state.failure = (reason, state.failure?.since ?? now)
-        // What may be for one device only is not asked of the others.
-        state.failed(isLasting: false, notBefore: scope == .tokenOrRoute ? nil : notBefore, now)
-      case .misconfigured(let reason):
-        state.failure = (reason, state.failure?.since ?? now)
-        state.failed(isLasting: true, notBefore: nil, now)
+        state.record(outcome, isProbe, now)
+      case .missing(let outcome): state.record(outcome, isProbe, now)
+      case .notAsked: if isProbe { state.breaker.probeAbandoned(now: now) }
       }
     }
   }
 }
 
 extension RouteHealth.State {
-  fileprivate mutating func failed(isLasting: Bool, notBefore: Date?, _ now: Date) {
+  fileprivate mutating func record(_ outcome: Outcome, _ isProbe: Bool, _ now: Date) {
+    switch outcome {
+    case .delivered, .dead, .suspect, .rejected, .retry(_, _, .token):
+      isProven = true
+      failure = nil
+      breaker.succeeded()
+    case .retry(_, _, .caller), .retry(_, _, .process):
+      if isProbe { breaker.probeAbandoned(now: now) }
+    case .retry(_, _, .connection):
+      // A connection ends with hundreds of requests on it, and the next one may be fine: if it is
+      // not, it fails to connect, and that counts.
+      if isProbe { failed(isLasting: false, notBefore: nil, now) }
+    case .retry(let reason, let notBefore, let scope):
+      failure = (reason, failure?.since ?? now)
+      // What may be for one device only is not asked of the others.
+      failed(isLasting: false, notBefore: scope == .tokenOrRoute ? nil : notBefore, now)
+    case .misconfigured(let reason):
+      failure = (reason, failure?.since ?? now)
+      failed(isLasting: true, notBefore: nil, now)
+    }
+  }
+
+  private mutating func failed(isLasting: Bool, notBefore: Date?, _ now: Date) {
     breaker.failed(isLasting: isLasting, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
   }
 }

@@ -8,48 +8,73 @@ package struct RouteSender: Sendable {
   /// Tells senders apart; never used again.
   package typealias ID = UUID
 
+  enum Sender: Sendable {
+    case apns(APNsSender)
+    case fcm(FCMSender)
+  }
+
   /// Whose route it is.
   package let route: Route
   /// Its identity.
   package let id = ID()
-  let health = RouteHealth()
-  private let sender: Senders.Sender
+  private let sender: Sender
+  private let health = RouteHealth()
+  private let metrics: ProviderMetrics
+  private let now: @Sendable () -> Date
 
-  init(_ route: Route, _ sender: Senders.Sender) {
+  init(_ route: Route, _ sender: Sender, _ factory: TransportFactory) {
     self.route = route
     self.sender = sender
+    (metrics, now) = (factory.metrics, factory.now)
   }
 
   /// How it fares.
   package var state: PushProviders.RouteState { health.state }
 
-  /// Sends the push, and takes what becomes of it, or does not in time, into account.
-  func attempt(
-    _ push: Push, started: NIODeadline, deadline: NIODeadline, isProbe: Bool,
-    now: @escaping @Sendable () -> Date
+  /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the
+  /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
+  /// While the breaker is open that is `retry(breakerOpen)`, at once.
+  ///
+  /// - Parameter isPatient: goes also where answers come later than the deadlines of most.
+  package func attempt(
+    _ push: Push, deadline: ContinuousClock.Instant, isPatient: Bool = false
   ) async -> Attempt<Outcome> {
+    let started = NIODeadline.now()
+    let end = started + TimeAmount(deadline - .now)
     @Sendable func ended(_ outcome: Outcome) -> Outcome {
-      health.record(outcome, after: .now() - started, isProbe: isProbe, now: now())
+      metrics.ended(route.provider, outcome, after: .now() - started)
       return outcome
     }
-    switch await send(push, deadline: deadline) {
-    case .ended(let outcome):
-      if outcome.reason == .timeout { health.waitedInVain(from: started, now: now()) }
-      return .ended(ended(outcome))
+    // Says nothing about the route.
+    guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout))) }
+    let isProbe: Bool
+    switch health.admit(isPatient: isPatient, now: now()) {
+    case .send: isProbe = false
+    case .probe: isProbe = true
+    case .wait(let until): return .ended(ended(.retry(.breakerOpen, notBefore: until, scope: .route)))
+    }
+    @Sendable func learned(_ answer: RouteAnswer) -> Outcome {
+      health.record(answer, after: .now() - started, isProbe: isProbe, now: now())
+      return ended(answer.outcome)
+    }
+    switch await send(push, deadline: end) {
+    case .ended(let answer):
+      if case .missing = answer, .now() >= end { health.waitedInVain(from: started, now: now()) }
+      return .ended(learned(answer))
     case .underWay(let answer):
       health.waitedInVain(from: started, now: now())
-      return .underWay { ended(await answer()) }
+      return .underWay { learned(await answer()) }
     }
   }
 
-  private func send(_ push: Push, deadline: NIODeadline) async -> Attempt<Outcome> {
+  private func send(_ push: Push, deadline: NIODeadline) async -> Attempt<RouteAnswer> {
     switch (sender, push) {
     case (.apns(let sender), .apns(let notification)):
       await sender.send(notification, topic: route.target, deadline: deadline)
     case (.fcm(let sender), .fcm(let message)):
       await sender.send(message, deadline: deadline)
     case (.apns, .fcm), (.fcm, .apns):
-      .ended(.misconfigured(.unconfigured))
+      .ended(.notAsked(.misconfigured(.unconfigured)))
     }
   }
 }
