@@ -3,7 +3,6 @@ package import Logging
 package import Providers
 package import Registrations
 import Sealing
-import Synchronization
 
 /// Sends deliveries through their providers and does what the outcomes ask for: ends registrations,
 /// tries again, and hands what is left to the outbox.
@@ -14,9 +13,7 @@ package final class Deliverer: Sendable {
   private let deadline: Duration
   let now: @Sendable () -> Date
   let logger: Logger
-  let metrics = DeliveryMetrics()
   let lateAnswers = LateAnswers()
-  private let records = Mutex(RouteRecords())
   let heldDeaths: HeldDeaths
 
   /// - Parameter deadline: how long a batch may take, where its caller does not say.
@@ -88,7 +85,13 @@ package final class Deliverer: Sendable {
   /// What the deletion guard doubts now, of the present credentials.
   package func doubts() -> [Doubt] {
     let routeSenders = providers.routeSenders
-    var doubts = records.withLock { $0.doubts(of: routeSenders) }
+    var doubts = routeSenders.flatMap { routeSender in
+      RegistrationReference.Kind.allCases.compactMap { kind in
+        routeSender.doubt(of: kind.tokens).map {
+          Doubt(route: routeSender.route, kind: kind, reason: $0.reason, since: $0.since)
+        }
+      }
+    }
     let routes = Set(routeSenders.map(\.route))
     for held in heldDeaths.doubts where routes.contains(held.route) {
       if let index = doubts.firstIndex(where: { $0.route == held.route && $0.kind == held.kind }) {
@@ -203,28 +206,23 @@ extension Deliverer {
 
   /// What an outcome means for the notification and its registration.
   func judge(_ outcome: Outcome, of delivery: Delivery, over routeSender: RouteSender) -> Ending {
-    let (route, routeSenders) = (routeSender.route, { self.providers.routeSenders })
-    let (verdict, change) = records.withLock {
-      $0.judge(outcome, of: delivery.registration, over: routeSender, now: now(), present: routeSenders)
-    }
-    switch change {
-    case .doubted(let reason):
-      logger.warning(
-        "the provider refuses too many tokens: their registrations stay",
-        metadata: [
-          "route": "\(route)", "kind": "\(delivery.registration.kind)", "reason": "\(reason)",
-        ])
-    case .trusted:
-      logger.notice(
-        "the provider takes tokens again",
-        metadata: ["route": "\(route)", "kind": "\(delivery.registration.kind)"])
-    case nil: break
+    let (route, registration) = (routeSender.route, delivery.registration)
+    let verdict = routeSender.judge(
+      outcome, of: registration.kind.tokens, registeredAt: registration.registeredAt
+    ) { doubt in
+      let metadata: Logger.Metadata = ["route": "\(route)", "kind": "\(registration.kind)"]
+      if let doubt {
+        logger.warning(
+          "the provider refuses too many tokens: their registrations stay",
+          metadata: metadata.merging(["reason": "\(doubt.reason)"]) { $1 })
+      } else {
+        logger.notice("the provider takes tokens again", metadata: metadata)
+      }
     }
     switch outcome {
     case .delivered:
       return .delivered(on: route)
     case .dead(let reason, _), .suspect(let reason):
-      metrics.count(verdict, reason, on: route)
       if verdict == .hold { return .held(reason, on: route) }
       return .result(verdict == .end ? .ended(reason) : .refused(reason))
     case .rejected(let reason):
@@ -242,4 +240,9 @@ extension Deliverer {
       return .leftover(Leftover(route: route, notBefore: now() + 1, scope: .route))
     }
   }
+}
+
+extension RegistrationReference.Kind {
+  /// The tokens of such registrations.
+  fileprivate var tokens: TokenGroup { TokenGroup(rawValue) }
 }

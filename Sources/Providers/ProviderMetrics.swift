@@ -4,9 +4,12 @@ import Synchronization
 
 /// What is counted of the providers. Handles are held: looking one up costs more than all the rest.
 final class ProviderMetrics: Sendable {
+  /// A counter with its labels, which come from closed lists: at most some hundred combinations.
   private struct Key: Hashable {
+    var name = "push_bouncer_deliveries_total"
     let provider: Route.Provider
-    let outcome: String
+    var label = "outcome"
+    let value: String
     let reason: Reason?
   }
 
@@ -29,7 +32,7 @@ final class ProviderMetrics: Sendable {
   private let factory: any MetricsFactory
   private let apns: Handles
   private let fcm: Handles
-  private let deliveries = Mutex<[Key: Counter]>([:])
+  private let counters = Mutex<[Key: Counter]>([:])
   private let connections = Mutex<[Route.Provider: Int]>([:])
 
   init(factory: any MetricsFactory = MetricsSystem.factory) {
@@ -40,26 +43,36 @@ final class ProviderMetrics: Sendable {
 
   /// A try has ended.
   func ended(_ provider: Route.Provider, _ outcome: Outcome, after duration: TimeAmount) {
-    count(Key(provider: provider, outcome: outcome.label, reason: outcome.reason))
+    count(Key(provider: provider, value: outcome.label, reason: outcome.reason))
     self[provider].duration.recordNanoseconds(duration.nanoseconds)
   }
 
   /// No credential serves a push.
   func unconfigured(_ provider: Route.Provider) {
-    count(Key(provider: provider, outcome: "unconfigured", reason: nil))
+    count(Key(provider: provider, value: "unconfigured", reason: nil))
   }
 
-  /// The labels come from closed lists: at most some hundred combinations.
+  /// A deletion guard has judged what was said of a token.
+  func judged(_ provider: Route.Provider, _ outcome: Outcome, _ verdict: DeletionGuard.Verdict) {
+    switch outcome {
+    case .dead(let reason, _), .suspect(let reason):
+      count(
+        Key(
+          name: "push_bouncer_deletion_verdicts_total", provider: provider, label: "verdict",
+          value: verdict.rawValue, reason: reason))
+    case .delivered, .retry, .rejected, .misconfigured: break
+    }
+  }
+
   private func count(_ key: Key) {
-    let counter = deliveries.withLock { deliveries in
-      if let counter = deliveries[key] { return counter }
+    let counter = counters.withLock { counters in
+      if let counter = counters[key] { return counter }
       let counter = Counter(
-        label: "push_bouncer_deliveries_total",
+        label: key.name,
         dimensions: [
-          ("provider", key.provider.rawValue), ("outcome", key.outcome),
-          ("reason", key.reason?.rawValue ?? ""),
+          ("provider", key.provider.rawValue), (key.label, key.value), ("reason", key.reason?.rawValue ?? ""),
         ], factory: factory)
-      deliveries[key] = counter
+      counters[key] = counter
       return counter
     }
     counter.increment()

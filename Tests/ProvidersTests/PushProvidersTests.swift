@@ -67,6 +67,59 @@ struct PushProvidersTests {
     try await server.stop()
   }
 
+  @Test func `What is answered to an old key teaches the new one nothing`() async throws {
+    let server = try await TestServer.start { _ in
+      [.after(.milliseconds(200), [.answer(403, [], #"{"reason":"InvalidProviderToken"}"#)])]
+    }
+    let providers = try APNsTests.providers(server)
+    let push = APNsTests.push()
+    let old = try #require(providers.routeSender(for: push))
+    async let late = old.attempt(push, deadline: .now + .seconds(30))
+    await eventually { server.requests.count == 1 }
+    let credentials = Credentials(apns: [TestKeys.apnsCredential(keyID: "NEWKEY1234")])
+    providers.use(credentials)
+    let new = try #require(providers.routeSender(for: push))
+    guard case .ended(.misconfigured(.invalidProviderToken)) = await late else {
+      Issue.record("the old key was to be refused")
+      return
+    }
+    guard case .open(.invalidProviderToken, since: _) = old.state else {
+      Issue.record("\(old.state)")
+      return
+    }
+    #expect(new.state == .unknown)
+
+    func judge(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
+      sender.judge(outcome, of: TokenGroup(group), registeredAt: .distantPast) { _ in }
+    }
+    #expect(judge(.delivered(id: "x"), old) == .keep)
+    #expect(judge(.suspect(.badDeviceToken), old) == .end)
+    #expect(judge(.suspect(.badDeviceToken), old, 2) == .doubtRoute)
+    #expect(judge(.suspect(.badDeviceToken), new) == .doubtRoute)
+    #expect(old.doubt(of: TokenGroup(1)) == nil)
+    #expect(new.doubt(of: TokenGroup(1))?.reason == .badDeviceToken)
+    #expect(new.doubt(of: TokenGroup(2)) == nil)
+    // What has not changed goes on as it was.
+    providers.use(credentials)
+    #expect(providers.routeSender(for: push)?.doubt(of: TokenGroup(1))?.reason == .badDeviceToken)
+    await providers.shutdown()
+    try await server.stop()
+  }
+
+  @Test func `A doubt is told when it begins and when it ends`() throws {
+    let providers = try PushProviders(configuration: .init())
+    providers.use(Credentials(apns: [TestKeys.apnsCredential()]))
+    let sender = try #require(providers.routeSender(for: APNsTests.push()))
+    var told: [Reason?] = []
+    let outcomes: [Outcome] = [
+      .suspect(.badDeviceToken), .suspect(.deviceTokenNotForTopic), .delivered(id: "1"), .delivered(id: "2"),
+    ]
+    for outcome in outcomes {
+      _ = sender.judge(outcome, of: TokenGroup(1), registeredAt: .distantPast) { told.append($0?.reason) }
+    }
+    #expect(told == [.badDeviceToken, nil])
+  }
+
   @Test func `A topic belongs to the first that lists it, also where another's VoIP topic has its name`()
     throws
   {
@@ -145,6 +198,8 @@ struct PushProvidersTests {
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.unconfigured(.apns)
+    metrics.judged(.fcm, .dead(.fcmUnregistered, since: nil), .hold)
+    metrics.judged(.fcm, .delivered(id: "1"), .keep)
     metrics.minted(.fcm)
     metrics.connectionsChanged(.apns, by: 1)
     metrics.connectionsChanged(.apns, by: 1)
@@ -160,6 +215,11 @@ struct PushProvidersTests {
     let unconfigured = try test.expectCounter(
       "push_bouncer_deliveries_total", [("provider", "apns"), ("outcome", "unconfigured"), ("reason", "")])
     #expect(unconfigured.totalValue == 1)
+    let held = try test.expectCounter(
+      "push_bouncer_deletion_verdicts_total",
+      [("provider", "fcm"), ("verdict", "hold"), ("reason", "UNREGISTERED")])
+    #expect(held.totalValue == 1)
+    #expect(test.counters.count { $0.label == "push_bouncer_deletion_verdicts_total" } == 1)
     let duration = try test.expectTimer(
       "push_bouncer_provider_request_duration_seconds", [("provider", "apns")])
     #expect(duration.values == [5_000_000, 5_000_000, 5_000_000])

@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import Synchronization
 
-/// How one route fares, as its answers show, with its breaker.
+/// How one route fares, as its answers show, and what follows from it: its breaker, and a guard for each token group.
 final class RouteHealth: Sendable {
   fileprivate struct State {
     var breaker = Breaker()
@@ -11,6 +11,7 @@ final class RouteHealth: Sendable {
     /// It has answered.
     var isProven = false
     var failure: (reason: Reason, since: Date)?
+    var guards: [TokenGroup: DeletionGuard] = [:]
   }
 
   private let mutex = Mutex(State())
@@ -39,6 +40,24 @@ final class RouteHealth: Sendable {
     mutex.withLock { state in
       state.slowness.waitedInVain(from: start, now: .now())
       if state.slowness.isSlow { state.slowSince = state.slowSince ?? now }
+    }
+  }
+
+  /// Why the guard of these tokens believes no refusal at present; nil where it does.
+  func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? {
+    mutex.withLock { $0.guards[group]?.doubt }
+  }
+
+  /// Whether an outcome ends a registration that was last made then, and the doubt before and after it.
+  func judge(_ outcome: Outcome, of group: TokenGroup, registeredAt: Date, now: Date) -> (
+    verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?
+  ) {
+    mutex.withLock { state in
+      var deletionGuard = state.guards[group] ?? DeletionGuard()
+      let before = deletionGuard.doubt
+      let verdict = deletionGuard.judge(outcome, registeredAt: registeredAt, now: now)
+      state.guards[group] = deletionGuard
+      return (verdict, before, deletionGuard.doubt)
     }
   }
 

@@ -5,9 +5,6 @@ import NIOCore
 /// What a route has proven belongs to the sender that it was proven with, so that an answer to a request of an older
 /// key teaches nothing about the present one.
 package struct RouteSender: Sendable {
-  /// Tells senders apart; never used again.
-  package typealias ID = UUID
-
   enum Sender: Sendable {
     case apns(APNsSender)
     case fcm(FCMSender)
@@ -15,8 +12,6 @@ package struct RouteSender: Sendable {
 
   /// Whose route it is.
   package let route: Route
-  /// Its identity.
-  package let id = ID()
   private let sender: Sender
   private let health = RouteHealth()
   private let metrics: ProviderMetrics
@@ -66,6 +61,24 @@ package struct RouteSender: Sendable {
       return .underWay { learned(await answer()) }
     }
   }
+
+  /// Whether an outcome that came over this route ends a registration of that group.
+  ///
+  /// - Parameters:
+  ///   - registeredAt: when it was last made.
+  ///   - doubtChanged: is told when refusals of that group begin to be doubted, and (nil) when they no longer are.
+  package func judge(
+    _ outcome: Outcome, of group: TokenGroup, registeredAt: Date,
+    doubtChanged: (DeletionGuard.Doubt?) -> Void
+  ) -> DeletionGuard.Verdict {
+    let (verdict, before, after) = health.judge(outcome, of: group, registeredAt: registeredAt, now: now())
+    metrics.judged(route.provider, outcome, verdict)
+    if (before == nil) != (after == nil) { doubtChanged(after) }
+    return verdict
+  }
+
+  /// Why refusals of that group's tokens are not believed at present; nil where they are.
+  package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? { health.doubt(of: group) }
 
   private func send(_ push: Push, deadline: NIODeadline) async -> Attempt<RouteAnswer> {
     switch (sender, push) {

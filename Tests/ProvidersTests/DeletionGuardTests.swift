@@ -1,7 +1,6 @@
 import Foundation
 import Testing
 
-@testable import Delivery
 @testable import Providers
 
 @Suite struct DeletionGuardTests {

@@ -1,7 +1,6 @@
 package import Foundation
-package import Providers
 
-/// Decides, per route and kind of registrations, whether an answer ends one.
+/// Decides, per route and token group, whether an answer ends a registration.
 ///
 /// A provider says of some tokens that they are dead; of others only that it refuses them, which a
 /// wrong topic or the wrong environment brings about as well, for every token at once. The guard
@@ -20,6 +19,14 @@ package struct DeletionGuard: Sendable {
     case hold
   }
 
+  /// Why the tokens that a route refuses are not believed to be bad.
+  package struct Doubt: Sendable, Hashable {
+    /// What the provider says of them.
+    package let reason: Reason
+    /// Since when.
+    package let since: Date
+  }
+
   /// How many answers are looked back on.
   static let window = 50
 
@@ -31,6 +38,8 @@ package struct DeletionGuard: Sendable {
     case suspect, dead, other
   }
 
+  /// What is said of tokens and not believed, while that is so.
+  private(set) var doubt: Doubt?
   private var hasDelivered = false
   /// The latest answers; the oldest is overwritten.
   private var answers: [(answer: Answer, time: Date)] = []
@@ -40,19 +49,22 @@ package struct DeletionGuard: Sendable {
   /// Takes an answer into account and judges it.
   ///
   /// - Parameter registeredAt: when the registration was last made.
-  package mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
+  mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
     switch outcome {
     case .delivered:
       hasDelivered = true
+      doubt = nil
       record(.other, now)
       return .keep
     case .dead(_, let since):
       record(.dead, now)
       guard since.map({ registeredAt < $0 }) ?? true else { return .keep }
       return isBurst(now: now) ? .hold : .end
-    case .suspect:
+    case .suspect(let reason):
       record(.suspect, now)
-      return hasDelivered && suspects * 2 <= answers.count ? .end : .doubtRoute
+      if hasDelivered, suspects * 2 <= answers.count { return .end }
+      doubt = doubt ?? Doubt(reason: reason, since: now)
+      return .doubtRoute
     case .rejected:
       record(.other, now)
       return .keep
@@ -79,4 +91,13 @@ package struct DeletionGuard: Sendable {
     }
     if answer == .suspect { suspects += 1 }
   }
+}
+
+/// Tokens that are judged together, and apart from all others: what strangers register says nothing about the devices
+/// of others.
+package struct TokenGroup: Sendable, Hashable {
+  private let id: Int64
+
+  /// The group of this number.
+  package init(_ id: Int64) { self.id = id }
 }
