@@ -62,25 +62,27 @@ let package = Package(
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
 
-    // Layer 1: know nothing of the domain and nothing of each other.
+    // Layer 1: know nothing of the domain and, but for `Timing`, nothing of each other.
+    module("Timing"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
-    module("SQL", "CPostgreSQL", "Crypto", "GRDB", "GRDBSQLite"),
+    module("SQL", "Timing", "CPostgreSQL", "Crypto", "GRDB", "GRDBSQLite"),
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
     module(
-      "Providers", "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore", "NIOFoundationCompat",
-      "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS"),
+      "Providers", "Timing", "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore",
+      "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "Wire", "SQL", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "Wire", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOHTTP1", "NIOPosix"),
 
     // Layer 2: the domain.
     module("Storage", "Sealing", "SQL", "Crypto"),
-    module("Registrations", "Sealing", "SQL", "Storage"),
+    module("Registrations", "Sealing", "SQL", "Storage", "Timing"),
     module("Accounts", "Sealing", "SQL", "Storage"),
 
     // Layer 3: what becomes of a notification.
     module(
-      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Logging", "Metrics", "NIOCore",
+      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Logging", "Metrics",
+      "NIOCore",
       "NIOFoundationCompat"),
 
     // Layer 4: one wire each.
@@ -89,22 +91,22 @@ let package = Package(
       "AsyncHTTPClient",
       "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "Accounts", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "ZulipServer", "Accounts", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
       "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
       "NIOHTTP1"),
     module(
-      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
       "Crypto",
       "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Accounts", "Delivery", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "NextcloudServer", "Accounts", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
       "AsyncHTTPClient",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module("Backend", "Accounts", "SQL", "Storage", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"),
 
     // Layer 5: what the operator has.
     module(
-      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
       "Wire",
       "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams"),
@@ -121,8 +123,8 @@ let package = Package(
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
-      "ProviderSimulator", "Crypto", "CryptoExtras", "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1",
-      "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
+      "ProviderSimulator", "Timing", "Crypto", "CryptoExtras", "NIOCore", "NIOFoundationCompat", "NIOHPACK",
+      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
       "Demo", "Operations", "ProviderSimulator", "Sealing", "Server", "Wire", "AsyncHTTPClient", "Crypto",
       "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
@@ -144,6 +146,7 @@ let package = Package(
     module(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
       "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509", path: "Tests/Support/TestSupport"),
+    tests("TimingTests", "Timing"),
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase"),
     tests(
@@ -161,7 +164,7 @@ let package = Package(
     tests(
       "DeliveryTests", "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
       "Storage",
-      "TestDatabase", "Logging", "NIOCore"),
+      "TestDatabase", "Timing", "Logging", "NIOCore"),
     tests(
       "ZulipBouncerTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
       "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Wire", "ZulipBouncer",

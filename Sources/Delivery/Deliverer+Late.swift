@@ -2,6 +2,7 @@ import Foundation
 import Providers
 import Registrations
 import Synchronization
+import Timing
 
 /// Tries whose answers come after whoever waited for them has gone on. There are no more of them than requests may
 /// be under way at the providers.
@@ -37,7 +38,7 @@ extension Deliverer {
     late: @escaping @Sendable (Leftover?) -> Void
   ) async -> [OutboxTry] {
     let began = now()
-    let endings = await send(entries.map(\.delivery), within: timeout, schedule: nil)
+    let endings = await send(entries.map(\.delivery), within: timeout, backoff: nil)
     let tries = zip(entries, endings).map { entry, ending -> OutboxTry in
       switch ending {
       case .result(.unconfigured):
@@ -63,7 +64,7 @@ extension Deliverer {
 
   /// When to try again what is left after so many tries.
   func dueAt(_ leftover: Leftover, after attempts: Int) -> Date {
-    leftover.schedule.next(
+    leftover.backoff.next(
       after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
   }
 

@@ -3,6 +3,7 @@ package import Logging
 package import Providers
 package import Registrations
 import Sealing
+import Timing
 
 /// Sends deliveries through their providers and does what the outcomes ask for: ends registrations,
 /// tries again, and hands what is left to the outbox.
@@ -41,7 +42,7 @@ package final class Deliverer: Sendable {
     -> [DeliveryResult]
   {
     let began = now()
-    let endings = await send(deliveries, within: limit ?? deadline, schedule: .inRequest)
+    let endings = await send(deliveries, within: limit ?? deadline, backoff: .inRequest)
     var leftovers: [(delivery: Delivery, route: Route, dueAt: Date)] = []
     var late: [(index: Int, try: LateTry)] = []
     var results: [DeliveryResult] = []
@@ -132,7 +133,7 @@ extension Deliverer {
     let notBefore: Date?
     let scope: Outcome.Scope
     /// When to try again from the outbox.
-    var schedule = RetrySchedule.outbox
+    var backoff = Backoff.outbox
     /// More tries than this within a request would only hold it up.
     var triesInRequest = 3
   }
@@ -157,16 +158,16 @@ extension Deliverer {
     }
   }
 
-  /// - Parameter schedule: for more than one try; nil where nobody waits.
+  /// - Parameter backoff: for more than one try; nil where nobody waits.
   func send(
-    _ deliveries: [Delivery], within timeout: Duration, schedule: RetrySchedule?
+    _ deliveries: [Delivery], within timeout: Duration, backoff: Backoff?
   ) async -> [Ending] {
     let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
-    if deliveries.count == 1 { return [await send(deliveries[0], by: deadline, schedule)] }
+    if deliveries.count == 1 { return [await send(deliveries[0], by: deadline, backoff)] }
     return await withTaskGroup(of: (Int, Ending).self) { group in
       for (index, delivery) in deliveries.enumerated() {
-        group.addTask { (index, await self.send(delivery, by: deadline, schedule)) }
+        group.addTask { (index, await self.send(delivery, by: deadline, backoff)) }
       }
       var endings = [Ending](repeating: .result(.unconfigured), count: deliveries.count)
       for await (index, ending) in group { endings[index] = ending }
@@ -174,9 +175,9 @@ extension Deliverer {
     }
   }
 
-  /// Tries until it is done, the schedule says stop, or the time is up.
+  /// Tries until it is done, has been tried often enough, or the time is up.
   private func send(
-    _ delivery: Delivery, by deadline: ContinuousClock.Instant, _ schedule: RetrySchedule?
+    _ delivery: Delivery, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
   ) async -> Ending {
     var leftover: Leftover?
     var tries = 0
@@ -190,14 +191,14 @@ extension Deliverer {
       }
       tries += 1
       let ending: Ending
-      switch await routeSender.attempt(delivery.push, deadline: deadline, isPatient: schedule == nil) {
+      switch await routeSender.attempt(delivery.push, deadline: deadline, isPatient: backoff == nil) {
       case .ended(let outcome): ending = judge(outcome, of: delivery, over: routeSender)
       case .underWay(let answer): return .underWay(routeSender, answer: answer)
       }
-      guard case .leftover(let left) = ending, let schedule, tries < left.triesInRequest,
+      guard case .leftover(let left) = ending, let backoff, tries < left.triesInRequest,
         left.notBefore == nil
       else { return ending }
-      let pause = Duration.seconds(schedule.pause(after: tries, random: .random(in: 0...1)))
+      let pause = Duration.seconds(backoff.pause(after: tries))
       guard ContinuousClock.now + pause < deadline else { return ending }
       leftover = left
       try? await Task.sleep(for: pause)
@@ -232,7 +233,7 @@ extension Deliverer {
     case .retry(_, let notBefore, let scope):
       var leftover = Leftover(route: route, notBefore: notBefore, scope: scope)
       if route.provider == .apns, scope == .provider {
-        (leftover.schedule, leftover.triesInRequest) = (.outage, 2)
+        (leftover.backoff, leftover.triesInRequest) = (.outage, 2)
       }
       return .leftover(leftover)
     case .misconfigured:

@@ -1,39 +1,27 @@
 import Foundation
 import Testing
+import Timing
 
 @testable import Delivery
 
 @Suite struct ScheduleTests {
   private let now = Date(timeIntervalSince1970: 1_790_000_000)
 
-  @Test func `The bound of a pause doubles with each try up to the longest`() {
-    let schedule = RetrySchedule(first: 2, longest: 300)
-    #expect(
-      (1...10).map { schedule.pause(after: $0, random: 1) } == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
-    #expect(schedule.pause(after: .max, random: 1) == 300)
-  }
-
-  @Test func `A pause is anything between nothing and its bound`() {
-    let schedule = RetrySchedule(first: 2, longest: 300)
-    #expect(schedule.pause(after: 3, random: 0) == 0)
-    #expect(schedule.pause(after: 3, random: 0.25) == 2)
-    #expect(schedule.next(after: 3, now: now, notBefore: nil, random: 0.5) == now + 4)
-  }
-
   @Test func `While APNs is out of order pauses double from a quarter of a minute to one of an hour`() {
-    let schedule = RetrySchedule.outage
-    #expect((1...8).map { schedule.pause(after: $0, random: 0) } == [15, 30, 60, 120, 240, 480, 900, 900])
-    #expect(schedule.pause(after: 1, random: 1) == 18)
+    let backoff = Backoff.outage
+    #expect((1...8).map { backoff.pause(after: $0, random: 0) } == [15, 30, 60, 120, 240, 480, 900, 900])
+    #expect(backoff.pause(after: 1, random: 1) == 18)
   }
 
   @Test func `Nothing is tried before the provider allows it, and not by all at that very moment`() {
-    let schedule = RetrySchedule(first: 2, longest: 300)
+    let backoff = Backoff(first: 2, longest: 300)
     for random in [0, 0.3, 1] {
-      #expect(schedule.next(after: 1, now: now, notBefore: now + 60, random: random) == now + 60 + 2 * random)
-      #expect(schedule.next(after: 9, now: now, notBefore: now + 600, random: random) <= now + 602)
+      #expect(backoff.next(after: 1, now: now, notBefore: now + 60, random: random) == now + 60 + 2 * random)
+      #expect(backoff.next(after: 9, now: now, notBefore: now + 600, random: random) <= now + 602)
     }
     // What the provider allowed long ago does not shorten the pause.
-    #expect(schedule.next(after: 5, now: now, notBefore: now - 60, random: 1) == now + 32)
+    #expect(backoff.next(after: 5, now: now, notBefore: now - 60, random: 1) == now + 32)
+    #expect(backoff.next(after: 3, now: now, notBefore: nil, random: 0.5) == now + 4)
   }
 
   @Test func `A sendWindow doubles while it goes well, to its largest, and falls to one`() {

@@ -1,7 +1,7 @@
-internal import Delivery
 internal import Foundation
 internal import Logging
 internal import Synchronization
+internal import Timing
 internal import Wire
 
 extension NextcloudSender {
@@ -9,6 +9,7 @@ extension NextcloudSender {
   private static let atOnce = 200
   private static let interval = Duration.milliseconds(500)
   private static let sweep: TimeInterval = 60
+  private static let backoff = Backoff(first: 2, longest: 300)
 
   /// Brings what is queued to its proxies until the task is cancelled; what is under way is then given back.
   /// Proxies do not wait for each other.
@@ -87,8 +88,7 @@ extension NextcloudSender {
       try await dependencies.pushes.finish(batch)
     case .unavailable:
       let tries = batch.compactMap(\.place?.attempts).max() ?? 1
-      let next = RetrySchedule.outbox.next(
-        after: tries, now: dependencies.now(), notBefore: nil, random: .random(in: 0...1))
+      let next = dependencies.now() + Self.backoff.pause(after: tries)
       let kept = try await keep(batch, dueAt: next)
       try await dependencies.pushes.postpone(batch, until: next)
       part.queued = kept.count

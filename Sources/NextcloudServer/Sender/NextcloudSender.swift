@@ -1,5 +1,4 @@
 package import Accounts
-internal import Delivery
 package import Foundation
 package import Logging
 package import Sealing

@@ -1,4 +1,5 @@
 import NIOCore
+import Timing
 
 /// Which request goes over which connection, and when to open or close one: the pool's decisions,
 /// without I/O. Events go in as method calls, what to do comes out as ``Command``s.
@@ -26,9 +27,8 @@ struct PoolState<Request, Connection> {
     var quiet = TimeAmount.seconds(60)
     /// Attempts to connect in a row after which the waiting are told.
     var attempts = 3
-    /// Pause after the first failed attempt; doubled with each, up to ``longestPause``.
-    var pause = TimeAmount.milliseconds(100)
-    var longestPause = TimeAmount.seconds(2)
+    /// Pauses after failed attempts.
+    let backoff = Backoff(first: 0.1, longest: 2, shares: 1...1)
   }
 
   enum Command {
@@ -234,7 +234,7 @@ struct PoolState<Request, Connection> {
     guard !entries[index].proven, !entries[index].hasFailed else { return }
     entries[index].hasFailed = true
     failures += 1
-    noConnectBefore = now + min(limits.pause * (1 << min(failures - 1, 10)), limits.longestPause)
+    noConnectBefore = now + TimeAmount(.seconds(limits.backoff.pause(after: failures)))
   }
 
   private func hasRoom(_ entry: Entry) -> Bool {

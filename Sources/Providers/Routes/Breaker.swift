@@ -1,4 +1,5 @@
 import Foundation
+import Timing
 
 /// Keeps requests from a route that does not work, and finds out by single probes when it works again.
 ///
@@ -20,10 +21,9 @@ struct Breaker: Sendable {
   /// Failures in a row that open it. With hundreds of requests under way one lost connection is as
   /// many failures at once: that alone must not do.
   static let threshold = 20
-  static let firstPause: TimeInterval = 1
-  static let longestPause: TimeInterval = 60
+  static let backoff = Backoff(first: 1, longest: 60, shares: 0.5...1)
   /// More is not believed of a provider that asks for it.
-  static let longestWait = 10 * longestPause
+  static let longestWait = 10 * backoff.longest
   /// A probe that says nothing for so long is taken for lost.
   static let probePatience: TimeInterval = 30
 
@@ -51,7 +51,7 @@ struct Breaker: Sendable {
       return .probe
     case .probing(let since, let pauses):
       guard abs(now.timeIntervalSince(since)) >= Self.probePatience else {
-        return .wait(until: now + Self.firstPause)
+        return .wait(until: now + Self.backoff.first)
       }
       state = .probing(since: now, pauses: pauses)
       return .probe
@@ -91,8 +91,7 @@ struct Breaker: Sendable {
   }
 
   private mutating func open(pauses: Int, _ notBefore: Date?, _ now: Date, _ jitter: Double) {
-    let pause = min(Self.longestPause, Self.firstPause * pow(2, Double(min(pauses, 10))))
-    let until = now + pause * (1 - jitter / 2)
+    let until = now + Self.backoff.pause(after: pauses + 1, random: 1 - jitter)
     state = .open(until: max(until, min(notBefore ?? until, now + Self.longestWait)), pauses: pauses)
   }
 }

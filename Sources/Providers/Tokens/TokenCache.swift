@@ -1,4 +1,5 @@
 import Foundation
+import Timing
 
 /// A token that proves to a provider who we are: APNs' provider token, or an OAuth access token.
 struct AccessToken: Sendable, Hashable {
@@ -22,9 +23,8 @@ struct TokenCache {
     var minimumAge: TimeInterval = 0
     /// A token made this long after now was made by another clock.
     var tolerance: TimeInterval = 60
-    /// Pause after the first failed attempt; doubled with each, up to `longestPause`.
-    var pause: TimeInterval = 1
-    var longestPause: TimeInterval = 60
+    /// Pauses after failed attempts.
+    let backoff = Backoff(first: 1, longest: 60, shares: 1...1)
   }
 
   enum Answer: Equatable {
@@ -56,7 +56,7 @@ struct TokenCache {
       return .useAndRenew(token)
     }
     guard !isRenewing else { return .wait(start: false) }
-    guard now >= noAttemptBefore || noAttemptBefore > now.addingTimeInterval(limits.longestPause) else {
+    guard now >= noAttemptBefore || noAttemptBefore > now.addingTimeInterval(limits.backoff.longest) else {
       return .unavailable(lastFailure)
     }
     isRenewing = true
@@ -73,9 +73,8 @@ struct TokenCache {
       noAttemptBefore = .distantPast
     case .failure(let failure):
       lastFailure = failure
-      let pause = limits.pause * Double(1 << min(failures, 10))
-      noAttemptBefore = now.addingTimeInterval(min(pause, limits.longestPause))
       failures += 1
+      noAttemptBefore = now.addingTimeInterval(limits.backoff.pause(after: failures))
     }
   }
 

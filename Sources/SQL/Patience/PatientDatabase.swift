@@ -1,8 +1,12 @@
+import Timing
+
 /// A database that is waited for as long as ``DatabasePatience`` says, and elsewhere as it is.
 ///
 /// What a broken connection has left in doubt is done again, as after a crash: a write that is not to
 /// happen twice has to say so itself.
 package final class PatientDatabase: Database {
+  private static let backoff = Backoff(first: 0.05, longest: 0.5, shares: 0.5...1)
+
   private let database: any Database
   private let calls = DatabaseCalls()
 
@@ -48,12 +52,13 @@ package final class PatientDatabase: Database {
       guard let limit = DatabasePatience.limit else { return try await call() }
       return try await calls.result(of: call, until: .now + limit)
     }
-    var pauses = Pauses(first: 0.05, longest: 0.5)
+    var tries = 0
     while true {
       do {
         return try await calls.result(of: call, until: deadline)
       } catch let error as DatabaseError where error.isTransient && error.code != .closed {
-        let pause = Duration.seconds(pauses.next())
+        tries += 1
+        let pause = Duration.seconds(Self.backoff.pause(after: tries))
         guard ContinuousClock.now + pause < deadline else { throw error }
         try await Task.sleep(for: pause)
       }

@@ -1,8 +1,11 @@
 import Foundation
 import Synchronization
+import Timing
 
 /// One thread's connection, made when it is needed and made again when it broke.
 final class PostgreSQLWorker: Sendable {
+  private static let backoff = Backoff(first: 0.05, longest: 1, shares: 0.5...1)
+
   private let settings: PostgreSQLSettings
   private let preparedStatements: Int
 
@@ -36,12 +39,13 @@ final class PostgreSQLWorker: Sendable {
   func close() { handle.withLock { $0 = nil } }
 
   private func connect(until deadline: ContinuousClock.Instant) throws(DatabaseError) -> PostgreSQLHandle {
-    var pauses = Pauses(first: 0.05, longest: 1)
+    var tries = 0
     while true {
       do {
         return try PostgreSQLHandle(settings, preparedStatements: preparedStatements)
       } catch {
-        let pause = pauses.next()
+        tries += 1
+        let pause = Self.backoff.pause(after: tries)
         guard ContinuousClock.now + .seconds(pause) < deadline else { throw error }
         // The thread is the worker's own: nobody else waits on it.
         Thread.sleep(forTimeInterval: pause)

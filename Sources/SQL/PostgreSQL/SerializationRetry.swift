@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import Timing
 
 /// Runs transactions again that others got in the way of.
 ///
@@ -7,6 +8,7 @@ import Synchronization
 /// that write the same row would go on to fail each other.
 final class SerializationRetry: Sendable {
   private static let maximum = 10
+  private static let backoff = Backoff(first: 0.002, longest: 0.1, shares: 0.5...1)
 
   /// Waited for on the threads of connections only, which have nothing else to do.
   private let turn = Mutex(())
@@ -14,33 +16,13 @@ final class SerializationRetry: Sendable {
   /// Runs `body` until its outcome is not to be had again, or ten times.
   func run<Outcome: Sendable>(_ body: () -> Outcome, again: (Outcome) -> Bool) -> Outcome {
     var outcome = body()
-    var pauses = Pauses(first: 0.002, longest: 0.1)
     var attempt = 1
     while attempt < Self.maximum, again(outcome) {
       // Whoever got in the way is given the time to end; the thread is the driver's own.
-      Thread.sleep(forTimeInterval: pauses.next())
+      Thread.sleep(forTimeInterval: Self.backoff.pause(after: attempt))
       outcome = turn.withLock { _ in body() }
       attempt += 1
     }
     return outcome
-  }
-}
-
-/// Pauses that double, each somewhere between the half and the whole of it, so that those who
-/// failed together do not try again together.
-struct Pauses {
-  private var pause: Double
-  private let longest: Double
-
-  /// - Parameters: in seconds.
-  init(first: Double, longest: Double) {
-    pause = first
-    self.longest = longest
-  }
-
-  /// The next pause in seconds.
-  mutating func next() -> Double {
-    defer { pause = min(pause * 2, longest) }
-    return pause * .random(in: 0.5...1)
   }
 }

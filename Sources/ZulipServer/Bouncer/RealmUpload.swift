@@ -1,9 +1,11 @@
 package import Accounts
 package import Logging
-internal import Synchronization
+internal import Timing
 
 /// Tells the bouncer of the realms: at the start, when they change, and when it says that it misses one.
 package final class RealmUpload: Sendable {
+  private static let backoff = Backoff(first: 1, longest: 300, shares: 1...1)
+
   private let accounts: Accounts
   private let bouncer: any Bouncer
   private let logger: Logger
@@ -51,7 +53,7 @@ package final class RealmUpload: Sendable {
   package func run() async {
     request()
     for await _ in wakeUp.stream {
-      var pause = Duration.seconds(1)
+      var tries = 0
       while !Task.isCancelled {
         do {
           try await upload()
@@ -64,8 +66,8 @@ package final class RealmUpload: Sendable {
           logger.warning("realms could not be uploaded", metadata: ["error": "\(type(of: error))"])
         }
         // The bouncer is away: longer each time, so that it is not pressed when it is back.
-        try? await Task.sleep(for: pause)
-        pause = min(pause * 2, .seconds(300))
+        tries += 1
+        try? await Task.sleep(for: .seconds(Self.backoff.pause(after: tries)))
       }
     }
   }

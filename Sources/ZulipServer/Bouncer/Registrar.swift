@@ -1,6 +1,6 @@
-internal import Delivery
 package import Foundation
 package import Logging
+internal import Timing
 
 /// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
 /// (`Documentation/Decisions` 0010).
@@ -64,8 +64,7 @@ package final class Registrar: Sendable {
         logger.warning(
           "push device registration failed, to be tried again",
           metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.attempts)"])
-        let next = RetrySchedule.registration.next(
-          after: job.attempts, now: now(), notBefore: nil, random: .random(in: 0...1))
+        let next = now() + Backoff.bouncer.pause(after: job.attempts)
         try await devices.postpone(job, until: now() < end ? min(next, end) : next)
       } catch is CancellationError {
         try await devices.postpone(job, until: now())

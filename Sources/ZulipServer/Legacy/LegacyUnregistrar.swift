@@ -1,6 +1,6 @@
-internal import Delivery
 package import Foundation
 package import Logging
+internal import Timing
 
 /// Tells the bouncer of tokens that are no longer used: durably, and again and again until it knows
 /// (`Documentation/Decisions` 0009).
@@ -50,8 +50,7 @@ package final class LegacyUnregistrar: Sendable {
         logger.warning(
           "the bouncer does not unregister, to be tried again",
           metadata: ["unregistration": "\(job.id)", "reason": "\(error)", "attempts": "\(job.attempts)"])
-        let next = RetrySchedule.registration.next(
-          after: job.attempts, now: now(), notBefore: nil, random: .random(in: 0...1))
+        let next = now() + Backoff.bouncer.pause(after: job.attempts)
         try await tokens.postpone(job, until: next, failure: "\(error)")
       }
     } catch {
