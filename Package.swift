@@ -95,9 +95,8 @@ let package = Package(
       "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
       "NIOHTTP1"),
     module(
-      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
-      "Crypto",
-      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
+      "Wire", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudServer", "Accounts", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
       "AsyncHTTPClient",
@@ -106,8 +105,8 @@ let package = Package(
 
     // Layer 5: what the operator has.
     module(
-      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
-      "Wire",
+      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "Timing", "Wire",
       "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams"),
     module(

@@ -18,7 +18,7 @@ package struct Backoff: Sendable {
   ///
   /// - Parameter random: from 0 to 1.
   package func pause(after tries: Int, random: Double = .random(in: 0...1)) -> Double {
-    let doublings = min(max(tries - 1, 0), 30)
+    let doublings = min(max(tries, 1), 31) - 1
     return (shares.lowerBound + random * (shares.upperBound - shares.lowerBound))
       * min(longest, first * Double(1 << doublings))
   }

@@ -1,6 +1,7 @@
 package import Foundation
 package import Logging
 internal import Synchronization
+internal import Timing
 
 /// Remembers in a file, beside the keys and not in the database, which store was last served: a database
 /// that was lost must not make servers delete the registrations of their users.
@@ -39,13 +40,10 @@ package final class StoreLossDetector: Sendable {
 
   /// Looks at the store from time to time until its task is cancelled.
   package func run() async {
-    while !Task.isCancelled {
-      do {
-        try await look()
-      } catch {
-        logger.warning("the store could not be looked at", metadata: ["error": "\(type(of: error))"])
-      }
-      try? await Task.sleep(for: Self.interval)
+    await every(Self.interval) {
+      try await look()
+    } onError: { error in
+      logger.warning("the store could not be looked at", metadata: ["error": "\(type(of: error))"])
     }
   }
 

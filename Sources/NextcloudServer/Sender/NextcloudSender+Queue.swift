@@ -1,6 +1,5 @@
 internal import Foundation
 internal import Logging
-internal import Synchronization
 internal import Timing
 internal import Wire
 
@@ -15,27 +14,21 @@ extension NextcloudSender {
   /// Proxies do not wait for each other.
   package func run() async {
     var sweptAt = Date.distantPast
-    await withDiscardingTaskGroup { group in
-      while !Task.isCancelled {
-        do {
-          let now = dependencies.now()
-          if now.timeIntervalSince(sweptAt) >= Self.sweep {
-            try await removeWhatIsOver()
-            sweptAt = now
-          }
-          for proxy in try await dependencies.pushes.dueProxies()
-          where busy.withLock({ $0.insert(proxy).inserted }) {
-            group.addTask {
-              await self.work(for: proxy)
-              self.busy.withLock { _ = $0.remove(proxy) }
-            }
-          }
-        } catch {
-          logger.error("queued pushes cannot be worked on", metadata: ["error": "\(type(of: error))"])
+    // Nothing is due at once, so there is nobody to be woken by.
+    await Lanes(every: Self.interval).run {
+      do {
+        let now = dependencies.now()
+        if now.timeIntervalSince(sweptAt) >= Self.sweep {
+          try await removeWhatIsOver()
+          sweptAt = now
         }
-        // Nothing is due at once, so there is nobody to be woken by.
-        try? await Task.sleep(for: Self.interval)
+        return try await dependencies.pushes.dueProxies()
+      } catch {
+        logger.error("queued pushes cannot be worked on", metadata: ["error": "\(type(of: error))"])
+        return []
       }
+    } round: { proxy in
+      await self.round(for: proxy)
     }
   }
 
@@ -44,23 +37,24 @@ extension NextcloudSender {
     if count > 0 { logger.warning("pushes given up: no proxy took them", metadata: ["count": "\(count)"]) }
   }
 
-  /// Sends what is due for a proxy, as long as it takes any.
-  private func work(for proxy: String) async {
+  /// Sends what is due for a proxy; whether there may be more, and the proxy would take it.
+  private func round(for proxy: String) async -> Bool {
     do {
-      while !Task.isCancelled {
-        let seconds = leaseEnd.timeIntervalSince(dependencies.now())
-        let batch = try await dependencies.pushes.lease(proxy: proxy, limit: Self.atOnce, for: seconds)
-        guard !batch.isEmpty else { return }
-        let answer = await proxies.post(batch.map(\.entry), to: proxy)
-        guard !Task.isCancelled else {
-          return try await dependencies.pushes.postpone(batch, until: dependencies.now())
-        }
-        _ = try await settle(batch, answer)
-        if case .unavailable = answer { return }
+      let seconds = leaseEnd.timeIntervalSince(dependencies.now())
+      let batch = try await dependencies.pushes.lease(proxy: proxy, limit: Self.atOnce, for: seconds)
+      guard !batch.isEmpty else { return false }
+      let answer = await proxies.post(batch.map(\.entry), to: proxy)
+      guard !Task.isCancelled else {
+        try await dependencies.pushes.postpone(batch, until: dependencies.now())
+        return false
       }
+      _ = try await settle(batch, answer)
+      if case .unavailable = answer { return false }
+      return true
     } catch {
       // The lease runs out, and somebody tries again.
       logger.error("queued pushes could not be sent", metadata: ["error": "\(type(of: error))"])
+      return false
     }
   }
 

@@ -2,7 +2,7 @@ package import Accounts
 package import Foundation
 package import Logging
 package import Sealing
-internal import Synchronization
+internal import Timing
 package import Wire
 
 /// Sends a Nextcloud user's notifications to the proxies of the user's phones, and again to those that were away:
@@ -81,7 +81,6 @@ package final class NextcloudSender: Sendable {
   let proxies: ProxyClient
   let logger: Logger
   /// The proxies that this node is sending to from the queue.
-  let busy = Mutex<Set<String>>([])
 
   /// A sender by its parts.
   package init(configuration: Configuration, dependencies: Dependencies, logger: Logger) {
@@ -183,20 +182,4 @@ package final class NextcloudSender: Sendable {
 
   /// When pushes that are under way may be taken over: after every request has ended.
   var leaseEnd: Date { dependencies.now() + Double(configuration.timeout.components.seconds) + 10 }
-}
-
-extension Task where Failure == Never {
-  /// The result, unless it takes longer or the caller is cancelled; the task goes on then.
-  fileprivate func value(within limit: Duration) async -> Success? {
-    let (stream, continuation) = AsyncStream.makeStream(
-      of: Success?.self, bufferingPolicy: .bufferingOldest(1))
-    Task<Void, Never> { continuation.yield(await value) }
-    let timing = Task<Void, Never> {
-      try? await Task<Never, Never>.sleep(for: limit)
-      continuation.yield(nil)
-    }
-    defer { timing.cancel() }
-    for await result in stream { return result }
-    return nil
-  }
 }

@@ -1,5 +1,6 @@
 internal import Foundation
 package import Logging
+internal import Timing
 
 /// Looks after the clock: hears what the database knows of the time, writes it there, tells the operator of a clock
 /// that is doubted, and makes due what a wrong clock has put off too far.
@@ -28,7 +29,7 @@ package struct ClockWatch: Sendable {
   /// Watches until its task is cancelled.
   package func run() async {
     var (round, told) = (0, nil as ClockDoubt?)
-    while !Task.isCancelled {
+    await every(Self.interval) {
       let before = told
       do {
         if round.isMultiple(of: Self.hearing) { try await hear() }
@@ -39,7 +40,6 @@ package struct ClockWatch: Sendable {
         logger.debug("the clock could not be looked after", metadata: ["error": "\(type(of: error))"])
       }
       round += 1
-      try? await Task.sleep(for: Self.interval)
     }
   }
 

@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import Timing
 
 /// A question whose answer may be long in coming: who asks does not wait for ever, and it is asked again only once
 /// it has been answered, so that those who ask while it hangs do not pile up behind it.
@@ -12,19 +13,7 @@ final class Probe<Answer: Sendable>: Sendable {
 
   /// The answer, or nil if there is none within `limit`.
   func answer(within limit: Duration) async -> Answer? {
-    let question = question()
-    let (answers, continuation) = AsyncStream.makeStream(of: Answer?.self)
-    let waiting = Task { continuation.yield(await question.value) }
-    let timing = Task {
-      try await Task.sleep(for: limit)
-      continuation.yield(nil)
-    }
-    defer {
-      waiting.cancel()
-      timing.cancel()
-    }
-    for await answer in answers { return answer }
-    return nil
+    await question().value(within: limit)
   }
 
   private func question() -> Task<Answer, Never> {

@@ -2,6 +2,7 @@ internal import Foundation
 package import Logging
 package import Registrations
 internal import Sealing
+internal import Timing
 
 /// Tells the other nodes which bouncer keys this one has, so that none refuses for good what another
 /// could open.
@@ -23,13 +24,10 @@ package struct KeyAnnouncer: Sendable {
   /// Tells of them until its task is cancelled: at once when they change, and now and then.
   package func run() async {
     var told = Told()
-    while !Task.isCancelled {
-      do {
-        try await tell(&told)
-      } catch {
-        logger.warning("keys could not be announced", metadata: ["error": "\(type(of: error))"])
-      }
-      try? await Task.sleep(for: Self.interval)
+    await every(Self.interval) {
+      try await tell(&told)
+    } onError: { error in
+      logger.warning("keys could not be announced", metadata: ["error": "\(type(of: error))"])
     }
   }
 

@@ -5,6 +5,7 @@ package import Providers
 package import Sealing
 package import ServiceLifecycle
 internal import Synchronization
+internal import Timing
 
 /// The folder of keys and credentials (`Keys/README.md`), read when the service starts and again
 /// whenever a file in it changes. A file that cannot be read leaves in force what it held before.
@@ -168,12 +169,7 @@ package final class KeyFolder: Sendable {
     let folder: KeyFolder
 
     func run() async throws {
-      try? await cancelWhenGracefulShutdown {
-        while true {
-          try await Task.sleep(for: KeyFolder.interval)
-          folder.reload()
-        }
-      }
+      await cancelWhenGracefulShutdown { await every(KeyFolder.interval) { folder.reload() } }
     }
   }
 }

@@ -3,6 +3,7 @@ package import Logging
 package import SQL
 package import Sealing
 internal import Storage
+internal import Timing
 
 /// Keeps a process's storage key as the folder and the database have it, while `keys rotate-storage` changes it, and
 /// says in the database which keys the process has.
@@ -52,10 +53,7 @@ package struct StorageKeyFollower: Sendable {
   /// Follows until its task is cancelled.
   package func run() async {
     var state = State()
-    while !Task.isCancelled {
-      await step(&state)
-      try? await Task.sleep(for: Self.interval)
-    }
+    await every(Self.interval) { await step(&state) }
     try? await StorageKeyHolders(database).withdraw(process)
   }
 

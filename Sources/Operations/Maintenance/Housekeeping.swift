@@ -4,6 +4,7 @@ package import Metrics
 package import Registrations
 internal import Sealing
 package import Storage
+internal import Timing
 
 /// What is done now and then, without anybody asking: expired registrations go
 /// (`retention.expired_days`), so does what else is over, and legacy registrations of devices that have moved on,
@@ -80,14 +81,11 @@ package struct Housekeeping: Sendable {
   /// Works once a minute until its task is cancelled.
   package func run() async {
     var round = Round()
-    while !Task.isCancelled {
-      do {
-        try await work(&round)
-      } catch {
-        // The type names the fault; the text could hold a value.
-        logger.warning("housekeeping failed", metadata: ["error": "\(type(of: error))"])
-      }
-      try? await Task.sleep(for: Self.interval)
+    await every(Self.interval) {
+      try await work(&round)
+    } onError: { error in
+      // The type names the fault; the text could hold a value.
+      logger.warning("housekeeping failed", metadata: ["error": "\(type(of: error))"])
     }
   }
 

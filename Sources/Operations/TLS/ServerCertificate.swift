@@ -2,6 +2,7 @@ package import Foundation
 package import Logging
 package import NIOSSL
 internal import Synchronization
+internal import Timing
 
 /// The certificate of the public listener. It is taken up again when its files change, for the connections that come
 /// from then on; those that are open go on with what they began with. A pair that cannot be used, as one of which only
@@ -75,6 +76,6 @@ package final class ServerCertificate: Sendable {
 
   /// Looks at the files every two seconds, until its task is cancelled.
   package func run() async {
-    while (try? await Task.sleep(for: Self.interval)) != nil { reload() }
+    await every(Self.interval) { reload() }
   }
 }

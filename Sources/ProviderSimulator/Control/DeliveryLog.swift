@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import Synchronization
+import Timing
 
 /// What arrived, in order, and who waits for more.
 final class DeliveryLog: Sendable {
@@ -95,12 +96,7 @@ final class DeliveryLog: Sendable {
   func wait(
     until condition: @escaping @Sendable (Contents) -> Bool, timeout: Duration
   ) async {
-    await withTaskGroup(of: Void.self) { group in
-      group.addTask { await self.wait(until: condition) }
-      group.addTask { try? await Task.sleep(for: timeout) }
-      await group.next()
-      group.cancelAll()
-    }
+    _ = try? await withTimeout(timeout) { await self.wait(until: condition) }
   }
 }
 

@@ -2,6 +2,7 @@ package import Foundation
 package import SQL
 internal import Storage
 internal import Synchronization
+internal import Timing
 
 /// When each server and each realm last called. Calls are noted in memory and written down together,
 /// about once a second: a request costs no write for them.
@@ -66,11 +67,8 @@ package final class RequestTimes: Sendable {
     func flushOrReport() async {
       do { try await flush() } catch { onFailure(error) }
     }
-    while !Task.isCancelled {
-      try? await Task.sleep(for: interval)
-      await flushOrReport()
-    }
-    // What was noted during the last flush, or before the first.
+    await every(interval, flushOrReport)
+    // What was noted after the last flush.
     await flushOrReport()
   }
 }

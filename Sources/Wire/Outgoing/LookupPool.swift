@@ -1,6 +1,7 @@
 internal import Dispatch
 internal import Foundation
 internal import Synchronization
+internal import Timing
 
 /// Too many names wait to be looked up.
 package struct LookupsExhausted: Error {}
@@ -50,15 +51,7 @@ package final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>:
 
   /// The answer to a question; nil if there is none so soon.
   package func answer(to question: Question, within limit: Duration) async -> Answer? {
-    await withTaskGroup(of: Answer?.self) { group in
-      group.addTask { try? await self.core.answer(to: question) }
-      group.addTask {
-        try? await Task.sleep(for: limit)
-        return nil
-      }
-      defer { group.cancelAll() }
-      return await group.next() ?? nil
-    }
+    try? await withTimeout(limit) { try await self.core.answer(to: question) }
   }
 }
 

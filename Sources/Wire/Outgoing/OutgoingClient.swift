@@ -4,6 +4,7 @@ package import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
+internal import Timing
 
 /// Calls hosts whose names come from outside. A name is resolved first, only allowed addresses are called,
 /// and the connection goes to the address that was checked, not to what the name may mean a moment later; no
@@ -98,16 +99,11 @@ package final class OutgoingClient: Sendable {
   package func execute(
     _ request: HTTPClientRequest, isTrusted: Bool = false, limit: Int, timeout: Duration
   ) async throws -> Answer {
-    try await withThrowingTaskGroup(of: Answer.self) { group in
-      group.addTask { try await self.call(request, isTrusted: isTrusted, limit: limit) }
-      group.addTask {
-        try await Task.sleep(for: timeout)
-        throw HTTPClientError.deadlineExceeded
-      }
-      defer { group.cancelAll() }
-      guard let answer = try await group.next() else { throw CancellationError() }
-      return answer
+    let answer = try await withTimeout(timeout) {
+      try await self.call(request, isTrusted: isTrusted, limit: limit)
     }
+    guard let answer else { throw HTTPClientError.deadlineExceeded }
+    return answer
   }
 
   /// Ends every connection; calls under way fail.

@@ -17,7 +17,7 @@ package final class Registrar: Sendable {
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
   private let logger: Logger
-  private let loop: WorkLoop
+  private let worker = Worker()
 
   /// Registers the tokens of `devices`.
   ///
@@ -32,20 +32,21 @@ package final class Registrar: Sendable {
     self.now = now
     self.mayExpire = mayExpire
     self.logger = logger
-    loop = WorkLoop("registrations", logger: logger)
   }
 
   /// There is something new: need not wait for the next look.
-  func wake() { loop.wake() }
+  func wake() { worker.wake() }
 
   /// Works until the task is cancelled; what is under way is then given back.
   package func run() async {
-    await loop.run { [self] in
+    await worker.run {
       let jobs = try await devices.leaseJobs(limit: Self.atOnce, for: Self.lease)
       await withTaskGroup { group in
         for job in jobs { group.addTask { await self.work(on: job) } }
       }
       return jobs.count == Self.atOnce
+    } onError: { error in
+      logger.error("registrations cannot be worked on", metadata: ["error": "\(type(of: error))"])
     }
   }
 

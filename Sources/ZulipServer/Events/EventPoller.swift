@@ -1,8 +1,10 @@
 package import Logging
+internal import Timing
 
 /// Rings for what other processes have done to a user's devices: another node on the same database, or a
 /// command. One small query at a time, and only while somebody waits.
 package struct EventPoller: Sendable {
+  /// How late a client may hear of another node's doings.
   private static let interval = Duration.milliseconds(500)
 
   private let devices: Devices
@@ -19,14 +21,10 @@ package struct EventPoller: Sendable {
   /// Watches until the task is cancelled.
   package func run() async {
     var known: [Int64: Int64] = [:]
-    while !Task.isCancelled {
-      do {
-        known = try await look(known)
-      } catch {
-        logger.warning("device events cannot be watched", metadata: ["error": "\(type(of: error))"])
-      }
-      // How late a client may hear of another node's doings.
-      try? await Task.sleep(for: Self.interval)
+    await every(Self.interval) {
+      known = try await look(known)
+    } onError: { error in
+      logger.warning("device events cannot be watched", metadata: ["error": "\(type(of: error))"])
     }
   }
 

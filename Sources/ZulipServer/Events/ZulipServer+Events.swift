@@ -1,6 +1,7 @@
 internal import Accounts
 internal import HTTPTypes
 internal import Hummingbird
+internal import Timing
 internal import Wire
 
 extension ZulipServer {
@@ -37,7 +38,7 @@ extension ZulipServer {
     let queue = try parameters.required("queue_id")
     let last = try parameters.integer("last_event_id")
     let mayWait = try parameters.optionalJSON("dont_block")?.bool() != true
-    func found() async throws -> [JSON]? {
+    @Sendable func found() async throws -> [JSON]? {
       guard let events = try await dependencies.devices.events(queue: queue, user: user.id, after: last)
       else {
         throw Self.badQueue(queue)
@@ -50,10 +51,10 @@ extension ZulipServer {
       events =
         try await dependencies.eventNotifier.listening(to: user.id) { rings in
           if let events = try await found() { return events }
-          for await _ in rings.until(Self.heartbeat) {
-            if let events = try await found() { return events }
-          }
-          return nil
+          return try await withTimeout(Self.heartbeat) {
+            for await _ in rings { if let events = try await found() { return events } }
+            return nil
+          } ?? nil
         } ?? nil
     }
     let answer = events ?? (mayWait ? [["type": "heartbeat", "id": .integer(last)]] : [])
@@ -79,25 +80,5 @@ extension Parameters {
   fileprivate mutating func eventTypes(_ name: String) throws -> Set<String>? {
     guard let field = try optionalJSON(name)?.present else { return nil }
     return Set(try field.elements().map { try $0.string() })
-  }
-}
-
-extension AsyncStream where Element == Void {
-  /// The stream's elements until a time is over.
-  fileprivate func until(_ limit: Duration) -> AsyncStream<Void> {
-    AsyncStream { continuation in
-      let reading = Task {
-        for await _ in self { continuation.yield() }
-        continuation.finish()
-      }
-      let timing = Task {
-        try? await Task.sleep(for: limit)
-        continuation.finish()
-      }
-      continuation.onTermination = { _ in
-        reading.cancel()
-        timing.cancel()
-      }
-    }
   }
 }

@@ -13,7 +13,7 @@ package final class LegacyUnregistrar: Sendable {
   private let bouncer: any Bouncer
   private let now: @Sendable () -> Date
   private let logger: Logger
-  private let loop: WorkLoop
+  private let worker = Worker()
 
   /// Works on what `tokens` has for the bouncer.
   package init(
@@ -23,20 +23,21 @@ package final class LegacyUnregistrar: Sendable {
     self.bouncer = bouncer
     self.now = now
     self.logger = logger
-    loop = WorkLoop("unregistrations", logger: logger)
   }
 
   /// There is something new: need not wait for the next look.
-  func wake() { loop.wake() }
+  func wake() { worker.wake() }
 
   /// Works until the task is cancelled.
   package func run() async {
-    await loop.run { [self] in
+    await worker.run {
       let jobs = try await tokens.leaseJobs(limit: Self.atOnce, for: Self.lease)
       await withTaskGroup { group in
         for job in jobs { group.addTask { await self.work(on: job) } }
       }
       return jobs.count == Self.atOnce
+    } onError: { error in
+      logger.error("unregistrations cannot be worked on", metadata: ["error": "\(type(of: error))"])
     }
   }
 
