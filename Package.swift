@@ -170,8 +170,8 @@ let package = Package(
       "CryptoExtras",
       "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
     tests(
-      "ZulipServerTests", "Accounts", "Registrations", "Sealing", "SQL", "TestDatabase", "TestStore", "Wire",
-      "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
+      "ZulipServerTests", "Accounts", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestStore",
+      "Wire", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
       "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestDatabase",

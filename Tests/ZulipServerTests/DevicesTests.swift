@@ -3,6 +3,7 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
+import Storage
 import Synchronization
 import TestStore
 import Testing
@@ -166,11 +167,11 @@ import Testing
     let id = try await stage.devices.add(user: stage.user.id)
     _ = try await stage.register(id, "a")
     let first = try #require(try await stage.devices.leaseJobs(limit: 10, for: 30).first)
-    #expect(first.attempts == 1 && first.realm == stage.user.realm.uuid && first.user == stage.user.id)
+    #expect(first.lease.attempts == 1 && first.realm == stage.user.realm.uuid && first.user == stage.user.id)
     #expect(try await stage.devices.leaseJobs(limit: 10, for: 30).isEmpty)
     stage.store.clock.advance(31)
     let second = try #require(try await stage.devices.leaseJobs(limit: 10, for: 30).first)
-    #expect(second.attempts == 2)
+    #expect(second.lease.attempts == 2)
     // The first one's word about the time counts no more; its word about the token does.
     try await stage.devices.postpone(first, until: stage.store.clock.now)
     #expect(try await stage.devices.leaseJobs(limit: 10, for: 30).isEmpty)

@@ -3,6 +3,7 @@ import Logging
 import Providers
 import Registrations
 import Synchronization
+import Timing
 
 /// What providers said of tokens while they called too many dead to be believed: kept in the database, for all nodes
 /// together, and counted here.
@@ -45,15 +46,13 @@ final class HeldDeaths: Sendable {
 
   /// Counts again and again until the task is cancelled.
   func run() async {
-    while !Task.isCancelled {
+    await every(Self.interval) {
       let start = ContinuousClock.now
-      do {
-        try await recount()
-      } catch {
-        logger.warning("held deaths could not be counted", metadata: ["error": "\(type(of: error))"])
-      }
+      try await recount()
       // However many there are, counting them takes little of the time.
-      try? await Task.sleep(for: max(Self.interval, (ContinuousClock.now - start) * 50))
+      try? await Task.sleep(for: (ContinuousClock.now - start) * 50)
+    } onError: { error in
+      logger.warning("held deaths could not be counted", metadata: ["error": "\(type(of: error))"])
     }
   }
 

@@ -4,6 +4,7 @@ import Metrics
 import Providers
 import Registrations
 import Synchronization
+import Timing
 
 /// Sends what is in the outbox: each route by itself, in the order of due times, at its own pace.
 package final class OutboxSender: Sendable {
@@ -17,7 +18,6 @@ package final class OutboxSender: Sendable {
 
   private struct RouteState {
     var sendWindow = SendWindow()
-    var isBusy = false
     /// Entries whose answers are still to come.
     var late = 0
   }
@@ -39,42 +39,32 @@ package final class OutboxSender: Sendable {
 
   /// Sends until the task is cancelled; what is under way then ends first.
   package func run() async {
-    await withDiscardingTaskGroup { group in
-      var ticks = 0
-      while !Task.isCancelled {
-        if ticks.isMultiple(of: 300) {
-          do { try await outbox.recount() } catch { report(error) }
-        }
-        ticks += 1
-        for route in outbox.routesWithEntries() where begin(route) {
-          group.addTask { await self.work(on: route) }
-        }
-        try? await Task.sleep(for: Self.interval)
+    var ticks = 0
+    await Lanes(every: Self.interval).run {
+      if ticks.isMultiple(of: 300) {
+        do { try await outbox.recount() } catch { report(error) }
+      }
+      ticks += 1
+      return outbox.routesWithEntries().filter(isOpen)
+    } round: { [self] route in
+      do {
+        // Not cancelled with this one: its tries are ended and written down.
+        return try await Task { try await round(on: route) }.value
+      } catch {
+        report(error)
+        routes.withLock { $0[route]?.sendWindow.ended(tries: 1, failures: 1, notBefore: nil, now: now()) }
+        return false
       }
     }
   }
 
-  /// Whether the route is free to be worked on; it is not any more then.
-  private func begin(_ route: Route) -> Bool {
+  /// Whether the route's pace lets anything be sent.
+  private func isOpen(_ route: Route) -> Bool {
     let now = now()
     return routes.withLock { routes in
-      var state = routes[route] ?? RouteState()
-      guard !state.isBusy, !state.sendWindow.isPaused(at: now) else { return false }
-      state.isBusy = true
+      let state = routes[route] ?? RouteState()
       routes[route] = state
-      return true
-    }
-  }
-
-  /// Rounds until nothing is due, something goes wrong or the task is cancelled. A round that has begun
-  /// is not cancelled with it: its tries are ended and written down.
-  private func work(on route: Route) async {
-    defer { routes.withLock { $0[route]?.isBusy = false } }
-    do {
-      while !Task.isCancelled, try await Task(operation: { try await round(on: route) }).value {}
-    } catch {
-      report(error)
-      routes.withLock { $0[route]?.sendWindow.ended(tries: 1, failures: 1, notBefore: nil, now: now()) }
+      return !state.sendWindow.isPaused(at: now)
     }
   }
 

@@ -1,4 +1,5 @@
 package import Foundation
+package import Storage
 
 /// A push to one phone, made and signed, on its way to the phone's proxy.
 package struct NextcloudPush: Sendable, Hashable {
@@ -24,18 +25,8 @@ package struct NextcloudPush: Sendable, Hashable {
   package var kind: Kind
   /// JSON as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).
   package var entry: String
-  /// Where it is kept, if it is.
-  package internal(set) var place: Place?
-
-  /// A push that waits in the database, under its sender's lease.
-  package struct Place: Sendable, Hashable {
-    /// Its row.
-    package let id: Int64
-    /// How often it was tried, this time included; also tells whose it is.
-    package let attempts: Int
-    /// When it is given up.
-    package let expiresAt: Date
-  }
+  /// Under which it waits in the database, if it does.
+  package internal(set) var lease: LeasedQueue.Lease?
 
   /// A push that is kept nowhere yet.
   package init(
@@ -51,7 +42,7 @@ package struct NextcloudPush: Sendable, Hashable {
 
   init(
     registration: Int64, registeredAt: Date, deviceIdentifier: String, proxy: String, kind: Kind,
-    entry: String, place: Place
+    entry: String, lease: LeasedQueue.Lease
   ) {
     self.registration = registration
     self.registeredAt = registeredAt
@@ -59,6 +50,6 @@ package struct NextcloudPush: Sendable, Hashable {
     self.proxy = proxy
     self.kind = kind
     self.entry = entry
-    self.place = place
+    self.lease = lease
   }
 }

@@ -3,14 +3,12 @@ package import SQL
 internal import Storage
 
 /// Pushes that no proxy has taken yet, durable until one has or their time is over.
-///
-/// One is sent under a lease: taking it moves its due time behind the end of the lease, so that whoever finds
-/// it due again may take it over.
 package struct NextcloudPushes: Sendable {
   /// How many wait for one phone; with the number of a user's app passwords this bounds them all.
   package static let maximumPerRegistration = 200
 
   private let database: any Database
+  private let queue: LeasedQueue
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
 
@@ -22,6 +20,10 @@ package struct NextcloudPushes: Sendable {
     mayExpire: @escaping @Sendable () -> Bool = { true }
   ) {
     self.database = database
+    queue = LeasedQueue(
+      "nextcloud_pushes",
+      columns: "registration_id, registered_at, proxy_url, device_identifier, entry, kind, nid",
+      where: "proxy_url = $4 AND expires_at > $5", order: "due_at, id", database: database, now: now)
     self.now = now
     self.mayExpire = mayExpire
   }
@@ -44,7 +46,7 @@ package struct NextcloudPushes: Sendable {
   /// - Parameters:
   ///   - nids: whose notifications go; nil if all do, which makes other deletions idle too.
   ///   - deletions: what is about to be sent, kept only if anything was dropped.
-  /// - Returns: the deletions, with their places if they have any.
+  /// - Returns: the deletions, with their leases if they have any.
   package func supersede(
     _ nids: [Int64]?, of user: Int64, by deletions: [NextcloudPush], dueAt: Date, expiresAt: Date
   ) async throws -> [NextcloudPush] {
@@ -65,10 +67,10 @@ package struct NextcloudPushes: Sendable {
     return try await database.write { connection in
       guard try connection.run(which) > 0 else { return deletions }
       let kept = try connection.keep(deletions, dueAt: dueAt, expiresAt: expiresAt, now: now)
-      let places = Dictionary(kept.map { ($0.entry, $0.place) }, uniquingKeysWith: { first, _ in first })
+      let leases = Dictionary(kept.map { ($0.entry, $0.lease) }, uniquingKeysWith: { first, _ in first })
       return deletions.map { push in
         var push = push
-        push.place = places[push.entry] ?? nil
+        push.lease = leases[push.entry] ?? nil
         return push
       }
     }
@@ -82,44 +84,21 @@ package struct NextcloudPushes: Sendable {
     return try await database.read { try $0.query(statement).map { try $0.text(0) } }
   }
 
-  /// Takes pushes for a proxy that are due, in the order in which they were made, under a lease: whoever
-  /// finds one due again after `seconds` may take it over.
+  /// Takes pushes for a proxy that are due, in the order in which they were made.
   package func lease(proxy: String, limit: Int, for seconds: TimeInterval) async throws -> [NextcloudPush] {
-    let now = now()
-    let statement = Statement(
-      """
-      UPDATE nextcloud_pushes SET due_at = $2, attempts = attempts + 1
-      WHERE id IN (
-        SELECT id FROM nextcloud_pushes WHERE proxy_url = $4 AND due_at <= $1 AND expires_at > $5
-        ORDER BY due_at, id LIMIT $3 $skip_locked)
-      RETURNING id, registration_id, registered_at, proxy_url, device_identifier, entry, kind, nid, attempts,
-        expires_at
-      """,
-      .integer(now.milliseconds), .integer((now + seconds).milliseconds), .integer(Int64(limit)),
-      .text(proxy), .integer(over.milliseconds))
-    return try await database.execute(statement).map(NextcloudPush.init).sorted {
-      ($0.place?.id ?? 0) < ($1.place?.id ?? 0)
-    }
+    try await queue.take(limit: limit, for: seconds, .text(proxy), .integer(over.milliseconds)).sorted {
+      $0.lease.id < $1.lease.id
+    }.map { try NextcloudPush(lease: $0.lease, row: $0.row) }
   }
 
   /// A proxy has answered about these: they are done with, whoever has them.
   package func finish(_ pushes: [NextcloudPush]) async throws {
-    let places = pushes.compactMap(\.place)
-    guard !places.isEmpty else { return }
-    _ = try await database.execute(
-      Statement(
-        "DELETE FROM nextcloud_pushes WHERE id IN ($list)", list: places.map { .integer($0.id) }))
+    try await queue.finish(pushes.compactMap(\.lease))
   }
 
-  /// Tries again at this time. One that another sender has taken over meanwhile is that one's.
+  /// Tries again at this time.
   package func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
-    let statements = pushes.compactMap(\.place).map { place in
-      Statement(
-        "UPDATE nextcloud_pushes SET due_at = $3 WHERE id = $1 AND attempts = $2", .integer(place.id),
-        .integer(Int64(place.attempts)), .integer(date.milliseconds))
-    }
-    guard !statements.isEmpty else { return }
-    try await database.write { connection in for statement in statements { try connection.run(statement) } }
+    try await queue.postpone(pushes.compactMap(\.lease), until: date)
   }
 
   /// Gives up what no proxy has taken in time; returns how many.
@@ -129,17 +108,14 @@ package struct NextcloudPushes: Sendable {
     return try await database.write { try $0.run(statement) }
   }
 
-  /// Makes due what a wrong clock has put off further than anything ever is.
-  package func bringForward() async throws { try await database.bringForward("nextcloud_pushes", now: now()) }
+  /// Makes due what a wrong clock has put off.
+  package func bringForward() async throws { try await queue.bringForward() }
 
   /// What ends then or before is over.
   private var over: Date { mayExpire() ? now() : .distantPast }
 
   /// How many wait.
-  package func count() async throws -> Int64 {
-    let statement = Statement("SELECT COUNT(*) FROM nextcloud_pushes")
-    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
-  }
+  package func count() async throws -> Int64 { try await queue.count() }
 }
 
 extension Connection {
@@ -185,19 +161,17 @@ extension Connection {
       throw DatabaseError(.other, "an insertion returned no row")
     }
     var push = push
-    push.place = .init(id: id, attempts: 1, expiresAt: expiresAt)
+    push.lease = .init(id: id, attempts: 1, end: dueAt)
     return push
   }
 }
 
 extension NextcloudPush {
-  fileprivate init(row: Row) throws {
+  fileprivate init(lease: LeasedQueue.Lease, row: Row) throws {
     self.init(
-      registration: try row.int64(1), registeredAt: try row.date(2), deviceIdentifier: try row.text(4),
-      proxy: try row.text(3), kind: Kind(storage: try row.int64(6), nid: try row.optionalInt64(7)),
-      entry: try row.text(5),
-      place: Place(
-        id: try row.int64(0), attempts: Int(try row.int64(8)), expiresAt: try row.date(9)))
+      registration: try row.int64(0), registeredAt: try row.date(1), deviceIdentifier: try row.text(3),
+      proxy: try row.text(2), kind: Kind(storage: try row.int64(5), nid: try row.optionalInt64(6)),
+      entry: try row.text(4), lease: lease)
   }
 }
 

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import Storage
 internal import Timing
 internal import Wire
 
@@ -81,7 +82,7 @@ extension NextcloudSender {
       log("a proxy refuses pushes", part, count: batch.count)
       try await dependencies.pushes.finish(batch)
     case .unavailable:
-      let tries = batch.compactMap(\.place?.attempts).max() ?? 1
+      let tries = batch.compactMap(\.lease?.attempts).max() ?? 1
       let next = dependencies.now() + Self.backoff.pause(after: tries)
       let kept = try await keep(batch, dueAt: next)
       try await dependencies.pushes.postpone(batch, until: next)
@@ -94,9 +95,9 @@ extension NextcloudSender {
 
   /// Those of these pushes that are kept from now on.
   func keep(_ batch: [NextcloudPush], dueAt: Date) async throws -> [NextcloudPush] {
-    batch.filter { $0.place != nil }
+    batch.filter { $0.lease != nil }
       + (try await dependencies.pushes.keep(
-        batch.filter { $0.place == nil }, dueAt: dueAt,
+        batch.filter { $0.lease == nil }, dueAt: dueAt,
         expiresAt: dependencies.now() + configuration.maximumAge))
   }
 

@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+internal import Storage
 internal import Timing
 
 /// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
@@ -64,8 +65,8 @@ package final class Registrar: Sendable {
         if let failure = error.registrationError { return try await fail(job, failure) }
         logger.warning(
           "push device registration failed, to be tried again",
-          metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.attempts)"])
-        let next = now() + Backoff.bouncer.pause(after: job.attempts)
+          metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.lease.attempts)"])
+        let next = now() + Backoff.bouncer.pause(after: job.lease.attempts)
         try await devices.postpone(job, until: now() < end ? min(next, end) : next)
       } catch is CancellationError {
         try await devices.postpone(job, until: now())

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Registrations
 internal import Sealing
+internal import Storage
 
 /// A token of a user's old app, as the built-in chat-server side keeps it.
 struct LegacyToken: Sendable, Hashable {
@@ -26,14 +27,12 @@ struct LegacyToken: Sendable, Hashable {
 
 /// What the bouncer has yet to be told: that a token, or that all tokens of a user, are no longer used.
 struct Unregistration: Sendable {
-  /// Its row.
-  let id: Int64
+  /// Its place among the jobs.
+  let lease: LeasedQueue.Lease
   /// The user's realm.
   let realm: UUID
   /// The user.
   let user: LegacyUser
   /// The token; nil stands for all of the user's.
   let token: PushToken?
-  /// How often it was tried, this time included.
-  let attempts: Int
 }

@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+internal import Storage
 internal import Timing
 
 /// Tells the bouncer of tokens that are no longer used: durably, and again and again until it knows
@@ -46,12 +47,14 @@ package final class LegacyUnregistrar: Sendable {
       do {
         try await tell(job)
         try await tokens.finish(job)
-        logger.info("old token unregistered at the bouncer", metadata: ["unregistration": "\(job.id)"])
+        logger.info("old token unregistered at the bouncer", metadata: ["unregistration": "\(job.lease.id)"])
       } catch let error as BouncerError {
         logger.warning(
           "the bouncer does not unregister, to be tried again",
-          metadata: ["unregistration": "\(job.id)", "reason": "\(error)", "attempts": "\(job.attempts)"])
-        let next = now() + Backoff.bouncer.pause(after: job.attempts)
+          metadata: [
+            "unregistration": "\(job.lease.id)", "reason": "\(error)", "attempts": "\(job.lease.attempts)",
+          ])
+        let next = now() + Backoff.bouncer.pause(after: job.lease.attempts)
         try await tokens.postpone(job, until: next, failure: "\(error)")
       }
     } catch {

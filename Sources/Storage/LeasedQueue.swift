@@ -1,0 +1,131 @@
+package import Foundation
+package import SQL
+
+/// A table of work to be done later: rows with a due time (`due_at`) and a number of tries (`attempts`).
+///
+/// Taking a row moves its due time behind the end of a lease, so that of a node that dies nothing is lost: whoever
+/// finds the row due again may take it over. Who comes back to a row names its lease, and changes nothing where the
+/// row is another's by now.
+package struct LeasedQueue: Sendable {
+  /// The right to say what becomes of a row, until it ends or another takes the row or its place.
+  package struct Lease: Sendable, Hashable {
+    /// The row.
+    package let id: Int64
+    /// How often it was tried, this time included.
+    package let attempts: Int
+    /// When another may take it over, in milliseconds since 1970, as it is kept.
+    package let end: Int64
+
+    /// The lease under which a row was put there.
+    package init(id: Int64, attempts: Int, end: Date) {
+      self.id = id
+      self.attempts = attempts
+      self.end = end.milliseconds
+    }
+
+    fileprivate var arguments: [Value] { [.integer(id), .integer(Int64(attempts)), .integer(end)] }
+  }
+
+  private let table: String
+  private let key: String
+  private let taking: String
+  private let longestPause: TimeInterval
+  private let all: String
+  private let database: any Database
+  private let now: @Sendable () -> Date
+
+  /// The rows of a table.
+  ///
+  /// - Parameters:
+  ///   - key: the integer that tells its rows apart.
+  ///   - columns: what is wanted of a row that is taken.
+  ///   - condition: what else decides which rows are taken; SQL, with arguments from `$4` on.
+  ///   - change: what else becomes of one, `column = value`; SQL in the same way.
+  ///   - order: in which they are taken.
+  ///   - longestPause: none is due further ahead than this, in seconds.
+  ///   - all: what holds for every row, where that leads to an index of due times.
+  package init(
+    _ table: String, key: String = "id", columns: String, where condition: String = "TRUE",
+    changing change: String? = nil, order: String = "due_at", longestPause: TimeInterval = 3600,
+    all: String = "TRUE", database: any Database, now: @escaping @Sendable () -> Date
+  ) {
+    self.table = table
+    self.key = key
+    self.longestPause = longestPause
+    self.all = all
+    taking = """
+      UPDATE \(table) SET due_at = $2, attempts = attempts + 1\(change.map { ", \($0)" } ?? "")
+      WHERE \(key) IN (
+        SELECT \(key) FROM \(table) WHERE \(condition) AND due_at <= $1 ORDER BY \(order) LIMIT $3 $skip_locked)
+      RETURNING \(key), attempts, \(columns)
+      """
+    self.database = database
+    self.now = now
+  }
+
+  /// Takes rows that are due, under a lease that ends after `seconds`.
+  package func take(
+    limit: Int, for seconds: TimeInterval, _ arguments: Value...
+  ) async throws -> [(lease: Lease, row: Row)] {
+    let now = now()
+    let end = now + seconds
+    let times: [Value] = [.integer(now.milliseconds), .integer(end.milliseconds), .integer(Int64(limit))]
+    return try await database.execute(Statement(taking, arguments: times + arguments)).map { row in
+      let lease = Lease(id: try row.int64(0), attempts: Int(try row.int64(1)), end: end)
+      return (lease, Row(values: Array(row.values.dropFirst(2))))
+    }
+  }
+
+  /// Has rows taken again at this time.
+  package func postpone(_ leases: [Lease], until date: Date) async throws {
+    guard !leases.isEmpty else { return }
+    try await database.write { connection in
+      for lease in leases { try connection.run(postponement(of: lease, until: date)) }
+    }
+  }
+
+  /// Has a row taken again at this time, and changes more of it, `column = value`, with arguments from `$5` on.
+  package func postpone(_ lease: Lease, until date: Date, changing change: String, _ arguments: Value...)
+    async throws
+  {
+    _ = try await database.execute(postponement(of: lease, until: date, changing: change, arguments))
+  }
+
+  /// The statement that has a row taken again at this time.
+  package func postponement(
+    of lease: Lease, until date: Date, changing change: String? = nil, _ arguments: [Value] = []
+  ) -> Statement {
+    Statement(
+      "UPDATE \(table) SET due_at = $4\(change.map { ", \($0)" } ?? "") WHERE \(isHeld)",
+      arguments: lease.arguments + [.integer(date.milliseconds)] + arguments)
+  }
+
+  /// The statement that removes a row.
+  package func removal(of lease: Lease) -> Statement {
+    Statement("DELETE FROM \(table) WHERE \(isHeld)", arguments: lease.arguments)
+  }
+
+  private var isHeld: String { "\(key) = $1 AND attempts = $2 AND due_at = $3" }
+
+  /// Removes rows that are done with, whoever has them by now.
+  package func finish(_ leases: [Lease]) async throws {
+    guard !leases.isEmpty else { return }
+    _ = try await database.execute(
+      Statement("DELETE FROM \(table) WHERE \(key) IN ($list)", list: leases.map { .integer($0.id) }))
+  }
+
+  /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
+  package func bringForward() async throws {
+    let now = now()
+    _ = try await database.execute(
+      Statement(
+        "UPDATE \(table) SET due_at = $1 WHERE \(all) AND due_at > $2", .integer(now.milliseconds),
+        .integer((now + longestPause).milliseconds)))
+  }
+
+  /// How many rows there are.
+  package func count() async throws -> Int64 {
+    let statement = Statement("SELECT COUNT(*) FROM \(table)")
+    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
+  }
+}
