@@ -7,15 +7,15 @@ import Storage
 import Synchronization
 
 extension Outbox {
-  /// The right to say what becomes of an entry, until it ends or another takes the entry's place.
+  /// The right to say what becomes of an entry.
   struct Lease: Sendable {
-    let id: Int64
-    /// This try included.
-    let attempts: Int
-    /// In milliseconds since 1970, as it is kept: an entry that another has taken ends at another time.
-    let end: Int64
+    let row: LeasedQueue.Lease
     /// Whose registration it is for; nil if this program does not know.
     let kind: RegistrationReference.Kind?
+
+    var id: Int64 { row.id }
+    /// This try included.
+    var attempts: Int { row.attempts }
   }
 
   /// An entry under lease.
@@ -42,16 +42,7 @@ extension Outbox {
   private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
 
   /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
-  package func bringForward() async throws {
-    let now = now()
-    // By the routes, which have an index.
-    let statement = Statement(
-      """
-      UPDATE outbox SET due_at = $1
-      WHERE route_id IN (SELECT id FROM outbox_routes) AND due_at > $2
-      """, .integer(now.milliseconds), .integer((now + longestPause).milliseconds))
-    _ = try await database.execute(statement)
-  }
+  package func bringForward() async throws { try await queue.bringForward() }
 
   /// Takes due entries of a route, the longest due first. Those that do not open stay, for
   /// a node that can open them, until they have expired.
@@ -59,32 +50,22 @@ extension Outbox {
     try await settle()
     let routeID = try await id(of: route)
     let now = now()
-    let end = (now + seconds).milliseconds
     // One that a wrong clock has kept lives no longer than it would have by the right one.
     let latestEnd = mayExpire() ? now + maxAge : .distantFuture
-    let rows = try await database.execute(
-      Statement(
-        """
-        UPDATE outbox SET due_at = $3, attempts = attempts + 1,
-          expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END
-        WHERE id IN (
-          SELECT id FROM outbox WHERE route_id = $1 AND due_at <= $2 ORDER BY due_at LIMIT $4 $skip_locked)
-        RETURNING id, registration_id, registered_at, push, attempts, expires_at, registration_kind
-        """,
-        .integer(routeID), .integer(now.milliseconds), .integer(end),
-        .integer(Int64(limit)), .integer(latestEnd.milliseconds)))
+    let taken = try await queue.take(
+      limit: limit, for: seconds, .integer(routeID), .integer(latestEnd.milliseconds))
     var entries: [Entry] = []
     var unreadable: [(Lease, Fate)] = []
-    for row in rows {
-      let kind = RegistrationReference.Kind(rawValue: try row.int64(6))
-      let lease = Lease(id: try row.int64(0), attempts: Int(try row.int64(4)), end: end, kind: kind)
-      let expiresAt = Date(milliseconds: try row.int64(5))
+    for (held, row) in taken {
+      let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
+      let lease = Lease(row: held, kind: kind)
+      let expiresAt = Date(milliseconds: try row.int64(3))
       let registration = try kind.map { kind in
         RegistrationReference(
-          kind, id: try row.int64(1), registeredAt: Date(milliseconds: try row.int64(2)))
+          kind, id: try row.int64(0), registeredAt: Date(milliseconds: try row.int64(1)))
       }
       guard let registration,
-        let push = SealedPush.open(try row.bytes(3), for: registration.row, with: storageKey)
+        let push = SealedPush.open(try row.bytes(2), for: registration.row, with: storageKey)
       else {
         unreadable.append((lease, isOver(expiresAt) ? .remove : .retry(at: now + Self.unreadablePause)))
         continue
@@ -111,8 +92,15 @@ extension Outbox {
     do {
       var routeIDs: [Route: Int64] = [:]
       for route in Set(waiting.map(\.route)) { routeIDs[route] = try await id(of: route) }
-      let removed = try await database.write { connection in
-        try waiting.filter { try connection.settle($0.lease, $0.fate) }
+      let removed = try await database.write { [queue] connection in
+        try waiting.filter { lease, fate, _ in
+          switch fate {
+          case .remove: return try connection.run(queue.removal(of: lease.row)) > 0
+          case .retry(let date):
+            try connection.run(queue.postponement(of: lease.row, until: date))
+            return false
+          }
+        }
       }
       depth.release(
         removed.compactMap { removed in
@@ -122,24 +110,6 @@ extension Outbox {
     } catch {
       unsettled.withLock { $0 = waiting + $0 }
       throw error
-    }
-  }
-}
-
-extension Connection {
-  /// Whether the entry is gone by that.
-  fileprivate func settle(_ lease: Outbox.Lease, _ fate: Outbox.Fate) throws -> Bool {
-    let key: [Value] = [.integer(lease.id), .integer(Int64(lease.attempts)), .integer(lease.end)]
-    switch fate {
-    case .remove:
-      return try run(
-        Statement("DELETE FROM outbox WHERE id = $1 AND attempts = $2 AND due_at = $3", arguments: key)) > 0
-    case .retry(let date):
-      try run(
-        Statement(
-          "UPDATE outbox SET due_at = $4 WHERE id = $1 AND attempts = $2 AND due_at = $3",
-          arguments: key + [.integer(date.milliseconds)]))
-      return false
     }
   }
 }

@@ -32,7 +32,7 @@ package final class Outbox: Sendable {
   let storageKey: StorageKey
   let maxAge: TimeInterval
   private let limits: Limits
-  let longestPause: TimeInterval
+  let queue: LeasedQueue
   let now: @Sendable () -> Date
   let mayExpire: @Sendable () -> Bool
   let depth: OutboxDepth
@@ -56,7 +56,11 @@ package final class Outbox: Sendable {
     self.maxAge = maxAge
     self.limits = limits
     depth = OutboxDepth(limits: limits)
-    self.longestPause = longestPause
+    queue = LeasedQueue(
+      "outbox", columns: "registration_id, registered_at, push, expires_at, registration_kind",
+      where: "route_id = $4", changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
+      longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
+      now: now)
     self.now = now
     self.mayExpire = mayExpire
   }
@@ -141,7 +145,7 @@ package final class Outbox: Sendable {
       return zip(entries, kept).map { entry, kept in
         kept.map {
           Lease(
-            id: $0.id, attempts: $0.attempts, end: entry.dueAt.milliseconds,
+            row: .init(id: $0.id, attempts: $0.attempts, end: entry.dueAt),
             kind: entry.delivery.registration.kind)
         }
       }
