@@ -140,6 +140,7 @@ let package = Package(
     module("TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", path: "Tests/Support/TestStore"),
     module(
       "TestService", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipBouncer",
+      "ZulipServer",
       "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore", "ServiceLifecycle",
       path: "Tests/Support/TestService"),
     module(
@@ -170,8 +171,8 @@ let package = Package(
       "CryptoExtras",
       "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
     tests(
-      "ZulipServerTests", "Accounts", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestStore",
-      "Wire", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
+      "ZulipServerTests", "Accounts", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestService",
+      "TestStore", "Wire", "ZulipServer", "HTTPTypes", "NIOCore"),
     tests(
       "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestDatabase",

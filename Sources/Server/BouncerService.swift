@@ -16,7 +16,7 @@ package import ServiceLifecycle
 import Storage
 package import Wire
 package import ZulipBouncer
-import ZulipServer
+package import ZulipServer
 
 /// The service in one piece: everything is made here, once, and handed to whom it concerns.
 package struct BouncerService {
@@ -36,6 +36,7 @@ package struct BouncerService {
   package let providers: PushProviders
   /// The bouncer, as others call it.
   package let bouncer: ZulipBouncer
+  let builtIn: BuiltInServer
   let nextcloud: NextcloudAdapter?
   let keyFolder: KeyFolder
   /// The public listener's, if it speaks TLS.
@@ -51,12 +52,14 @@ package struct BouncerService {
   ///   - manager: who wants to hear how it fares.
   ///   - descriptors: how many the process may have.
   ///   - bodies: the bodies that are read at a time, for tests; else by the configuration.
+  ///   - remoteBouncer: another program's bouncer that is not reached through the network, for tests.
   ///   - adjust: what no setting says of the bouncer, for tests.
   package static func build(
     _ configuration: Configuration, time: ServiceTime = ServiceTime(),
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
     manager: ServiceManager? = nil, descriptors: DescriptorLimit = .raised(),
-    bodies: BodyBudget? = nil, adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in }, logger: Logger
+    bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
+    adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
     let (now, mayExpire) = (time.now, time.mayExpire)
 
@@ -104,7 +107,7 @@ package struct BouncerService {
       configuration, store: store,
       ownBouncer: ZulipBouncer(
         configuration: .unlimited(configuration, port: publicPort), dependencies: bouncerDependencies),
-      logger: logger)
+      remoteBouncer: remoteBouncer, logger: logger)
     let nextcloud =
       configuration.nextcloud.isEnabled
       ? try NextcloudAdapter.build(
@@ -229,7 +232,7 @@ package struct BouncerService {
       ],
       publicPort: publicPort, adminPort: adminPort, endpoints: endpoints,
       operatorEndpoints: operatorEndpoints, store: store, providers: providers, bouncer: bouncer,
-      nextcloud: nextcloud, keyFolder: keyFolder, certificate: certificate, logger: logger)
+      builtIn: builtIn, nextcloud: nextcloud, keyFolder: keyFolder, certificate: certificate, logger: logger)
   }
 
   /// What has been taken waits for the database and the providers as long as it may, and has a moment to be

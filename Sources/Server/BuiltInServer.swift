@@ -24,9 +24,12 @@ struct BuiltInServer {
   /// To another program's bouncer.
   private let client: HTTPClient?
 
-  /// - Parameter ownBouncer: this program's.
+  /// - Parameters:
+  ///   - ownBouncer: this program's.
+  ///   - remoteBouncer: instead of one that is reached through the network.
   static func build(
-    _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncer, logger: Logger
+    _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncer,
+    remoteBouncer: (any Bouncer)?, logger: Logger
   ) async throws -> BuiltInServer {
     let accounts = store.accounts
     let eventNotifier = EventNotifier()
@@ -39,6 +42,7 @@ struct BuiltInServer {
       let server = try await enrol(store.servers)
       local = server
       bouncerInUse = OwnBouncer(bouncer: ownBouncer, server: server.uuid, logger: logger)
+    case .remote where remoteBouncer != nil: bouncerInUse = remoteBouncer
     case .remote(let url):
       let remote = HTTPClient(
         eventLoopGroupProvider: .singleton, configuration: .outgoing(configuration.providers))

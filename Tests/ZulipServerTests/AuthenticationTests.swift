@@ -1,5 +1,6 @@
 import HTTPTypes
 import Sealing
+import TestService
 import Testing
 import Wire
 
@@ -49,7 +50,7 @@ import Wire
   }
 
   @Test func `A user has so many calls, and another one has its own`() async throws {
-    try await Chat.test(perUser: RateLimit(calls: 3, seconds: 60)) { chat in
+    try await Chat.test(["server.rate_limit.per_user": "3/60s"]) { chat in
       let client = try await chat.user()
       for _ in 0..<3 { #expect(try await client.call(.post, "register_client_device").status == 200) }
       let answer = try await client.call(.post, "register_client_device")

@@ -1,7 +1,6 @@
 import Accounts
 import Foundation
 import HTTPTypes
-import Logging
 import Sealing
 import Testing
 import Wire
@@ -105,17 +104,10 @@ import Wire
     try await Chat.test { chat in
       let client = try await chat.user()
       let (queue, last, _) = try await open(client)
-      let watching = Task {
-        await EventPoller(
-          devices: chat.devices, eventNotifier: chat.eventNotifier, logger: Logger(label: "test")
-        ).run()
-      }
       async let waiting = client.call(.get, "events", ("queue_id", queue), ("last_event_id", last))
       let device = try await chat.elsewhere.add(user: client.user.id)
       let found = try events(try await waiting)
       #expect(found.map { $0["device_id"]?.integer } == [device])
-      watching.cancel()
-      await watching.value
     }
   }
 

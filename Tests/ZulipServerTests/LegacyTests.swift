@@ -4,6 +4,7 @@ import HTTPTypes
 import SQL
 import Sealing
 import Synchronization
+import TestService
 import Testing
 import Wire
 

@@ -3,6 +3,7 @@ import Foundation
 import HTTPTypes
 import Sealing
 import Synchronization
+import TestService
 import Testing
 import Wire
 
@@ -219,20 +220,19 @@ import Wire
       try await client.register(device, token: "a")
       let tries = { chat.wire.calls("push/e2ee/register").count }
       try await client.waitUntil(device, "tried") { _ in tries() > 0 }
-      chat.clock.isTrusted = false
       var ahead: TimeInterval = 25 * 3600
-      chat.clock.advance(ahead)
+      chat.clock.jump(ahead)
       let before = tries()
       // The first try's pause may be counted from this clock already: time goes on until it is over.
       try await client.waitUntil(device, "tried again") { _ in
-        chat.clock.advance(60)
+        chat.clock.jump(60)
         ahead += 60
         return tries() > before
       }
       #expect(try await chat.devices.snapshot(user: client.user.id).devices.first?.state.error == nil)
       // The clock is right again: the next try is a day ahead.
-      chat.clock.advance(-ahead)
-      chat.clock.isTrusted = true
+      chat.clock.jump(-ahead)
+      try await chat.test.trustClock()
       try await chat.devices.bringForward()
       chat.wire.answer(200, #"{"result":"success","msg":""}"#)
       // A try under way was made by the wrong clock still.
@@ -244,7 +244,7 @@ import Wire
   }
 
   @Test func `Without a bouncer there is no registering`() async throws {
-    try await Chat.test(bouncer: false) { chat in
+    try await Chat.test(["server.bouncer": "off"]) { chat in
       let client = try await chat.user()
       let device = try await client.addDevice()
       for answer in [

@@ -12,6 +12,7 @@ import TestDatabase
 import TestSupport
 package import Wire
 package import ZulipBouncer
+package import ZulipServer
 
 /// The service as `serve` builds it, on a database and in a folder of its own, by a clock that the test sets.
 package struct TestService: Sendable {
@@ -30,11 +31,13 @@ package struct TestService: Sendable {
   ///   - isLive: whether it is called over TCP.
   ///   - keys: writes into its key folder, which has a bouncer key.
   ///   - bodies: the bodies that are read at a time.
+  ///   - remoteBouncer: what is called where `server.bouncer` is a URL.
   ///   - adjust: what no setting says.
   package static func run(
     _ settings: [String: String] = [:], clock: TestClock = TestClock(), isWorking: Bool = false,
     isLive: Bool = false, logger: Logger = .quiet, keys: (_ folder: URL) throws -> Void = { _ in },
-    bodies: BodyBudget? = nil, adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in },
+    bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
+    adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in },
     _ test: @escaping @Sendable (TestService) async throws -> Void
   ) async throws {
     let database = try await TestDatabase()
@@ -54,7 +57,8 @@ package struct TestService: Sendable {
         workingDirectory: folder.path)
       let time = ServiceTime(wall: { clock.now }, monotonic: { clock.monotonic })
       let service = try await BouncerService.build(
-        configuration, time: time, metrics: PrometheusRegistry(), bodies: bodies, adjust: adjust,
+        configuration, time: time, metrics: PrometheusRegistry(), bodies: bodies,
+        remoteBouncer: remoteBouncer, adjust: adjust,
         logger: logger)
       let application = Application(responder: service.endpoints.responder, logger: logger)
       try await working(service, isWorking: isWorking, logger: logger) {

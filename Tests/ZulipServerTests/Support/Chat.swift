@@ -1,34 +1,18 @@
 import Accounts
 import Foundation
 import HTTPTypes
-import Hummingbird
-import HummingbirdTesting
-import Logging
 import NIOCore
-import SQL
 import Sealing
 import Synchronization
-import TestDatabase
+import TestService
 import Testing
 import Wire
 
+@testable import Server
 @testable import ZulipServer
 
-/// The chat-server side on a database of its own, called as its clients call it. The bouncer's end of the
-/// wire is the test's.
+/// The service, called as the chat-server side's clients call it. The bouncer's end of the wire is the test's.
 final class Chat: Sendable {
-  /// A clock that stands still until it is moved.
-  final class Clock: Sendable {
-    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
-    var now: Date { time.withLock { $0 } }
-    func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
-    private let trusted = Mutex(true)
-    var isTrusted: Bool {
-      get { trusted.withLock { $0 } }
-      set { trusted.withLock { $0 = newValue } }
-    }
-  }
-
   /// What the far end of the wire answers, and what it was asked.
   final class Wire: Sendable {
     typealias Answering = @Sendable (BouncerClient.Call) async throws -> (Int, String)
@@ -59,82 +43,43 @@ final class Chat: Sendable {
     var code: String? { json["code"]?.string }
   }
 
-  let clock: Clock
+  let test: TestService
   let wire: Wire
-  let accounts: Accounts
-  let devices: Devices
-  let eventNotifier: EventNotifier
-  let notifier: Notifier
   let realm: ChatRealm
   /// On the same database, as another node has them: nobody here hears of what they do.
   let elsewhere: Devices
-  private let client: any TestClientProtocol
 
-  private init(
-    _ parts: (Clock, Wire, Accounts, Devices, EventNotifier, Notifier, ChatRealm), elsewhere: Devices,
-    client: any TestClientProtocol
-  ) {
-    self.elsewhere = elsewhere
-    (clock, wire, accounts, devices, eventNotifier, notifier, realm) = parts
-    self.client = client
+  var clock: TestClock { test.clock }
+  var accounts: Accounts { test.service.builtIn.accounts }
+  var devices: Devices { test.service.builtIn.devices }
+  var eventNotifier: EventNotifier { test.service.builtIn.eventNotifier }
+  var notifier: Notifier { test.service.builtIn.notifier }
+
+  private init(_ test: TestService, wire: Wire) async throws {
+    self.test = test
+    self.wire = wire
+    let store = test.service.store
+    elsewhere = try await store.devices()
+    realm = try await store.accounts.put(
+      realm: UUID(), name: "Zulip Dev", url: "https://chat.example.org", requiresE2EE: nil
+    ).realm
   }
 
   /// Runs a test.
   static func test(
-    bouncer isThere: Bool = true, perUser: RateLimit? = nil,
-    _ test: @escaping @Sendable (Chat) async throws -> Void
+    _ settings: [String: String] = [:], _ test: @escaping @Sendable (Chat) async throws -> Void
   ) async throws {
-    let testDatabase = try await TestDatabase()
-    defer { withExtendedLifetime(testDatabase) {} }
-    let database = testDatabase.database
-    let (clock, wire, eventNotifier) = (Clock(), Wire(), EventNotifier())
-    let now: @Sendable () -> Date = { clock.now }
-    let storageKey = StorageKey(bytes: [UInt8](repeating: 5, count: 32))
-    let accounts = Accounts(database: database, storageKey: storageKey, now: now)
-    let devices = Devices(
-      database: database, storageKey: storageKey, localServer: nil, now: now, changed: eventNotifier.ring)
-    let elsewhere = Devices(
-      database: database, storageKey: storageKey, localServer: nil, now: now, changed: { _ in })
-    var logger = Logger(label: "test")
-    logger.logLevel = .critical
-    let client = BouncerClient(transport: wire.call)
-    let realms = RealmUpload(accounts: accounts, bouncer: client, logger: logger)
-    let registrar = Registrar(
-      devices: devices, bouncer: client, realms: realms, now: now,
-      mayExpire: { clock.isTrusted }, logger: logger)
-    let unregistrar = LegacyUnregistrar(
-      tokens: devices.legacyTokens, bouncer: client, now: now, logger: logger)
-    let notifier = Notifier(devices: devices, bouncer: isThere ? (client, realms) : nil)
-    let realm = try await accounts.put(
-      realm: UUID(), name: "Zulip Dev", url: "https://chat.example.org", requiresE2EE: nil
-    ).realm
-    let server = ZulipServer(
-      configuration: .init(rateLimitPerUser: perUser, maximumBodyBytes: 1 << 20),
-      dependencies: .init(
-        accounts: accounts, devices: devices, eventNotifier: eventNotifier,
-        registrar: isThere ? registrar : nil,
-        unregistrar: isThere ? unregistrar : nil, notifier: notifier,
-        now: now))
-    let router = Router(context: WireContext.self)
-    router.add(
-      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
-    server.addRoutes(to: router)
-    // Long polls and the registrar run beside each other: a real listener.
-    let application = Application(router: router, logger: logger)
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      group.addTask { await registrar.run() }
-      group.addTask { await realms.run() }
-      group.addTask { await unregistrar.run() }
-      try await application.test(.live) { client in
-        try await test(
-          Chat(
-            (clock, wire, accounts, devices, eventNotifier, notifier, realm), elsewhere: elsewhere,
-            client: client))
-        eventNotifier.close()
-      }
-      group.cancelAll()
+    let defaults = [
+      "server.bouncer": "https://push.example.org", "server.org_id": UUID().uuidString.lowercased(),
+      "server.org_key": String(repeating: "k", count: 64), "server.rate_limit.per_user": "0",
+    ]
+    let wire = Wire()
+    try await TestService.run(
+      defaults.merging(settings) { $1 }, isWorking: true,
+      remoteBouncer: BouncerClient(transport: wire.call)
+    ) { service in
+      try await test(Chat(service, wire: wire))
     }
-    await database.close()
   }
 
   /// A user with a key of its own.
@@ -152,19 +97,18 @@ final class Chat: Sendable {
     var headers: HTTPFields = [:]
     headers[.authorization] = authorization
     var uri = path
-    var body: ByteBuffer?
+    var body: [UInt8] = []
     let encoded = Form.encode(form.map { ($0, $1) })
     if method == .get {
       if !encoded.isEmpty { uri += "?" + String(decoding: encoded, as: UTF8.self) }
     } else {
       headers[.contentType] = "application/x-www-form-urlencoded"
-      body = ByteBuffer(bytes: encoded)
+      body = encoded
     }
-    return try await client.execute(uri: uri, method: method, headers: headers, body: body) { response in
-      Answer(
-        status: response.status.code, headers: response.headers,
-        json: (try? JSON.parse(response.body)) ?? .string(String(buffer: response.body)))
-    }
+    let answer = try await test.call(method, uri, headers: headers, body: body)
+    return Answer(
+      status: answer.status, headers: answer.headers,
+      json: (try? JSON.parse(answer.text)) ?? .string(answer.text))
   }
 }
 
