@@ -39,7 +39,7 @@ import Testing
       #expect(try keys.list().map(\.state) == [.retired])
       #expect(try files(in: folder).count == 1)
       #expect(try mode(files(in: folder)[0]) == 0o600)
-      let loaded = KeyFolder(directory: folder.path, logger: Lines().logger()).load()
+      let loaded = KeyFolder(directory: folder.path, logger: LogRecorder().logger).load()
       #expect(loaded.bouncer.contains(publicKey: key.publicKey))
     }
   }

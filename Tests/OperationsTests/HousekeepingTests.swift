@@ -9,6 +9,7 @@ import Sealing
 import Storage
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import Operations
@@ -81,7 +82,7 @@ import Testing
       workingDirectory: folder.path)
     let notifications = NextcloudNotifications(database: database, storageKey: key, now: { clock.now })
     let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
-    let lines = Lines()
+    let log = LogRecorder()
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy,
       recorder: OutcomeRecorder(database: database, now: { clock.now }),
@@ -99,7 +100,7 @@ import Testing
       holders: StorageKeyHolders(database),
       lease: MaintenanceLease("housekeeping", database: database, now: { clock.now }), configuration,
       now: { clock.now }, mayExpire: { clock.isTrusted },
-      logger: lines.logger(), metrics: registry)
+      logger: log.logger, metrics: registry)
     let expired = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="expired"}"#
     let live = #"push_bouncer_registrations{kind="e2ee",provider="fcm",state="live"}"#
 
@@ -152,7 +153,7 @@ import Testing
       try await housekeeping.work(&round)
     }
     #expect(key.failures == ["e2ee_registrations.token": 3])
-    let told = lines.all.filter { $0.contains("do not open") }
+    let told = log.texts.filter { $0.contains("do not open") }
     #expect(told.count == 1)
     #expect(told.first?.contains("e2ee_registrations.token") == true)
     await database.close()

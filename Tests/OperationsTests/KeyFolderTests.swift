@@ -16,13 +16,14 @@ import Testing
     func append(_ names: Set<String>) { changes.withLock { $0.append(names) } }
   }
 
-  private func open(_ folder: TestFolder, defaultProject: String? = nil) -> (KeyFolder, Lines, Changes) {
-    let lines = Lines()
+  private func open(_ folder: TestFolder, defaultProject: String? = nil) -> (KeyFolder, LogRecorder, Changes)
+  {
+    let log = LogRecorder()
     let changes = Changes()
-    let keys = KeyFolder(directory: folder.path, defaultProject: defaultProject, logger: lines.logger())
+    let keys = KeyFolder(directory: folder.path, defaultProject: defaultProject, logger: log.logger)
     keys.load()
     _ = keys.watcher { _, names in changes.append(names) }
-    return (keys, lines, changes)
+    return (keys, log, changes)
   }
 
   @Test func everythingThatIsThereIsReadAtFirst() async throws {
@@ -95,7 +96,7 @@ import Testing
       let publicKey = try folder.writeBouncerKey()
       try folder.writeAPNs("main")
       try folder.writeFCM("default", project: "demo")
-      let (keys, lines, changes) = open(folder)
+      let (keys, log, changes) = open(folder)
       let before = keys.current.credentials
       let bouncerFile = try #require(
         try FileManager.default.contentsOfDirectory(atPath: folder.url.appending(path: "bouncer").path).first)
@@ -111,8 +112,8 @@ import Testing
         keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/\(bouncerFile)", "fcm/default.json"])
       #expect(changes.all == [[]])
       #expect(
-        lines.all.contains { $0.contains("error key file cannot be used") && $0.contains("apns/main.json") })
-      #expect(!"\(keys.current.problems) \(lines.all)".contains("hunter2"))
+        log.texts.contains { $0.contains("error key file cannot be used") && $0.contains("apns/main.json") })
+      #expect(!"\(keys.current.problems) \(log.texts)".contains("hunter2"))
 
       try folder.writeAPNs("main", topic: "org.example.mended")
       keys.reload()
@@ -133,9 +134,9 @@ import Testing
         {"public_key": "\(BouncerKeyPair().publicKeyBase64)", "private_key": "\(pair.privateKeyBase64)", \
         "created_at": "2026-01-01T00:00:00Z", "state": "active"}
         """)
-      let (keys, lines, _) = open(folder)
+      let (keys, log, _) = open(folder)
       #expect(keys.current.problems.map(\.file) == ["apns/main.json", "bouncer/a.json"])
-      let told = "\(keys.current.problems) \(lines.all)"
+      let told = "\(keys.current.problems) \(log.texts)"
       #expect(!told.contains("hunter2"))
       #expect(!told.contains(pair.privateKeyBase64))
       #expect(keys.current.bouncer.isEmpty)
@@ -174,8 +175,8 @@ import Testing
       try folder.write(
         "storage.key", String(decoding: StorageKeyFile.generate().utf8, as: UTF8.self), mode: 0o640)
       try folder.write("apns/AuthKey_main.p8", P256.Signing.PrivateKey().pemRepresentation, mode: 0o644)
-      let (_, lines, _) = open(folder)
-      let warnings = lines.all.filter { $0.hasPrefix("warning") }
+      let (_, log, _) = open(folder)
+      let warnings = log.texts.filter { $0.hasPrefix("warning") }
       #expect(warnings.count == 2)
       #expect(warnings.contains { $0.contains("chmod 600 apns/AuthKey_main.p8") })
       #expect(warnings.contains { $0.contains("chmod 600 storage.key") })

@@ -10,6 +10,7 @@ import SQL
 import Sealing
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 import Wire
 
@@ -52,7 +53,7 @@ private struct Operator: Sendable {
   ) async throws {
     try await withKeyFolder { folder in
       try prepare(folder)
-      let keys = KeyFolder(directory: folder.path, logger: Lines().logger())
+      let keys = KeyFolder(directory: folder.path, logger: LogRecorder().logger)
       keys.load()
       let testDatabase = try await TestDatabase()
       defer { withExtendedLifetime(testDatabase) {} }

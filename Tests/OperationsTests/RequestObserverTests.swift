@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Operations
+import TestSupport
 import Testing
 import Wire
 
@@ -12,14 +13,14 @@ import Wire
     _ calls: @escaping @Sendable (any TestClientProtocol) async throws -> Void
   ) async throws -> (requests: [String], metrics: String) {
     let registry = PrometheusRegistry()
-    let lines = Lines()
+    let log = LogRecorder()
     let router = Router(context: WireContext.self)
     router.add(middleware: RequestObserver(factory: registry))
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/things/:id", .get) { _, _ in Response(status: .ok) }
     router.get("/broken") { _, _ -> Response in throw CocoaError(.fileNoSuchFile) }
-    try await Application(router: router, logger: lines.logger()).test(.router) { try await calls($0) }
-    return (lines.all.filter { $0.hasPrefix("info request ") }, await registry.text())
+    try await Application(router: router, logger: log.logger).test(.router) { try await calls($0) }
+    return (log.texts.filter { $0.hasPrefix("info request ") }, await registry.text())
   }
 
   @Test func requestsAreCountedByRouteAndNeverByPath() async throws {

@@ -62,30 +62,3 @@ struct TestFolder {
 func withKeyFolder<Result>(_ body: (TestFolder) async throws -> Result) async throws -> Result {
   try await withTemporaryFolder { try await body(TestFolder(url: $0)) }
 }
-
-/// What was logged.
-final class Lines: Sendable {
-  private let lines = Mutex<[String]>([])
-
-  var all: [String] { lines.withLock { $0 } }
-
-  func logger() -> Logger {
-    Logger(label: "test") { _ in Handler(lines: self) }
-  }
-
-  private struct Handler: LogHandler {
-    let lines: Lines
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.trace
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-      get { metadata[key] }
-      set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-      let all = metadata.merging(event.metadata ?? [:]) { $1 }
-      lines.lines.withLock { $0.append("\(event.level) \(event.message) \(all.sorted { $0.key < $1.key })") }
-    }
-  }
-}

@@ -118,6 +118,7 @@ struct SQLiteOpeningTests {
         }
         // More than there are threads for tasks, and yet this one goes on.
         while entered.value < options.readers { await Task.yield() }
+        #expect(entered.value == options.readers)
         for _ in 0..<options.readers { gate.open() }
         try await group.waitForAll()
       }

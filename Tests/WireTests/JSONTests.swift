@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import Wire
@@ -73,7 +74,7 @@ import Testing
   }
 
   @Test func `Random bytes never crash the parser`() {
-    var generator = SplitMix(state: 7)
+    var generator = SplitMix(seed: 7)
     let alphabet = Array(#"{}[]",:\u0123456789eE+-.truefalsn "#.utf8)
     for _ in 0..<20_000 {
       let bytes = (0..<Int.random(in: 0...40, using: &generator)).map { _ in
@@ -83,18 +84,5 @@ import Testing
       guard let value = try? JSON.parse(bytes) else { continue }
       #expect((try? JSON.parse(value.bytes)) == value)
     }
-  }
-}
-
-/// A generator with a seed, so that a failure can be repeated.
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
   }
 }

@@ -4,43 +4,26 @@ import HummingbirdTesting
 import Logging
 import NIOCore
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Wire
 
 /// Headers that only a proxy should send.
 @Suite struct UnnamedProxiesTests {
-  private final class Warnings: Sendable {
-    let addresses = Mutex<[String]>([])
-    var logger: Logger { Logger(label: "test") { _ in Handler(warnings: self) } }
-  }
-
-  private struct Handler: LogHandler {
-    let warnings: Warnings
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.trace
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-      get { metadata[key] }
-      set { metadata[key] = newValue }
-    }
-
-    func log(
-      level: Logger.Level, message: Logger.Message, metadata: Logger.Metadata?, source: String, file: String,
-      function: String, line: UInt
-    ) {
-      guard level == .warning, let address = metadata?["address"], metadata?["advice"] != nil else { return }
-      warnings.addresses.withLock { $0.append("\(address)") }
-    }
+  /// Those that the operator was told of.
+  private static func addresses(_ log: LogRecorder) -> [String] {
+    log.lines.filter { $0.level == .warning && $0.metadata["advice"] != nil }
+      .compactMap { $0.metadata["address"]?.description }
   }
 
   @Test func `An address is told of once an hour, and not too many in all`() throws {
-    let warnings = Warnings()
     let time = Mutex(ContinuousClock.now)
     let proxies = UnnamedProxies(now: { time.withLock { $0 } })
     func report(_ addresses: [String]) throws -> [String] {
-      warnings.addresses.withLock { $0 = [] }
-      for address in addresses { proxies.report(try #require(ClientAddress(address)), to: warnings.logger) }
-      return warnings.addresses.withLock { $0 }
+      let log = LogRecorder()
+      for address in addresses { proxies.report(try #require(ClientAddress(address)), to: log.logger) }
+      return Self.addresses(log)
     }
     let first = ["192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "192.0.2.1"]
     #expect(try report(first) == ["192.0.2.1", "2001:db8::1"])
@@ -54,7 +37,7 @@ import Testing
 
   @Test(arguments: ["127.0.0.1", nil])
   func `Who sends it and is named is believed, others are told of`(trusted: String?) async throws {
-    let warnings = Warnings()
+    let log = LogRecorder()
     let router = Router(context: WireContext.self)
     router.add(
       middleware: EnvelopeMiddleware(
@@ -69,9 +52,9 @@ import Testing
         head: .init(method: .get, scheme: nil, authority: nil, path: "/", headerFields: headers),
         body: .init(buffer: ByteBuffer()))
       let response = try await responder.respond(
-        to: request, context: WireContext(inProcess: warnings.logger))
+        to: request, context: WireContext(inProcess: log.logger))
       #expect(response.status == .ok)
     }
-    #expect(warnings.addresses.withLock { $0 } == (trusted == nil ? ["127.0.0.1"] : []))
+    #expect(Self.addresses(log) == (trusted == nil ? ["127.0.0.1"] : []))
   }
 }

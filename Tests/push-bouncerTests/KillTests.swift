@@ -3,6 +3,7 @@ import ProviderSimulator
 import SQL
 import Sealing
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Demo
@@ -17,7 +18,7 @@ extension Chaos {
       let seed =
         ProcessInfo.processInfo.environment["CHAOS_SEED"].flatMap { UInt64($0) } ?? .random(in: 0 ... .max)
       print("CHAOS_SEED=\(seed)")
-      var random = SplitMix64(state: seed)
+      var random = SplitMix(seed: seed)
       let ledger = Ledger()
       try await Stage.test { stage in
         for _ in 0..<Self.kills {
@@ -100,16 +101,3 @@ extension Chaos {
 
 /// What brings the whole program into trouble: one at a time, it takes all that the machine has.
 @Suite(.serialized) enum Chaos {}
-
-/// Random numbers that a seed brings back.
-struct SplitMix64: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ (mixed >> 31)
-  }
-}

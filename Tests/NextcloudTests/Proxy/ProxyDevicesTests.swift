@@ -5,6 +5,7 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
+import TestSupport
 import Testing
 import Wire
 

@@ -1,30 +1,17 @@
 /// Bodies that are almost right, or not at all; the same ones for the same seed.
 package struct Nonsense {
-  /// SplitMix64: small, even, and the same everywhere.
-  private struct Generator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var value = state
-      value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-      value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-      return value ^ (value >> 31)
-    }
-  }
-
   private static let common = [
     "null", "true", "-1", "1e999", "99999999999999999999", "\"\"", "[]", "{}", "[[[[", "\\u0000", "\\ud800",
     "%00", "%ff", "%0A", "%", "&", "=", "+", "\0", "\u{feff}", "\u{202e}", "'", "\"", ";--",
     "9223372036854775807", "-9223372036854775808", "0.5", "1.0", "\u{1f4a9}",
   ]
 
-  private var generator: Generator
+  private var generator: SplitMix
   private let snippets: [[UInt8]]
 
   /// - Parameter snippets: what else may be put into a body.
   package init(seed: UInt64, snippets: [String] = []) {
-    generator = Generator(state: seed)
+    generator = SplitMix(seed: seed)
     self.snippets = (Self.common + snippets).map { Array($0.utf8) }
   }
 
