@@ -1,5 +1,5 @@
 internal import Delivery
-internal import HTTPTypes
+package import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import NIOCore
@@ -9,8 +9,8 @@ internal import Wire
 
 /// A refusal of the proxy. It never has the keys `unknown` and `failed`: servers take any answer that has both
 /// for one about their devices.
-struct ProxyError: Error {
-  let status: HTTPResponse.Status
+package struct ProxyError: Error {
+  package let status: HTTPResponse.Status
   /// What is wrong and what would mend it.
   let message: String
   /// Whole seconds after which it may work.

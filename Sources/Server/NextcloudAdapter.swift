@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Delivery
 import Foundation
+import HTTPTypes
 import Hummingbird
 import Logging
 import NIOSSL
@@ -60,7 +61,8 @@ struct NextcloudAdapter {
         maximumAge: TimeInterval(configuration.delivery.maxAge.components.seconds)),
       dependencies: .init(
         keys: keys, registrations: registrations,
-        notifications: store.nextcloudNotifications, pushes: pushes, client: client, now: store.now),
+        notifications: store.nextcloudNotifications, pushes: pushes, client: client,
+        ownProxy: .init(proxy, address: publicURL), now: store.now),
       logger: logger)
     let server = NextcloudServer(
       configuration: .init(
@@ -121,6 +123,21 @@ struct NextcloudAdapter {
       throw ConfigurationError(source: file, key: "nextcloud.apps_file", error.description)
     } catch {
       throw ConfigurationError(source: file, key: "nextcloud.apps_file", "cannot be read")
+    }
+  }
+}
+
+extension NextcloudSender.OwnProxy {
+  /// This program's. What it answers means what it would mean over the wire.
+  fileprivate init(_ proxy: NextcloudProxy, address: @escaping @Sendable () -> String) {
+    self.init(address: address) { entries in
+      do throws(ProxyError) {
+        let receipt = try await proxy.notify(entries)
+        return .taken(
+          status: HTTPResponse.Status.ok.code, unknown: Set(receipt.unknown), failed: receipt.failed)
+      } catch {
+        return ProxyAnswer(refusal: error.status.code)
+      }
     }
   }
 }

@@ -88,6 +88,30 @@ import Wire
       ], test: body)
   }
 
+  @Test func `A proxy that is the same program is called, not asked like a stranger's`() async throws {
+    try await Stage.test { stage in
+      // One request a minute from an address is what a stranger has.
+      try await stage.serve([
+        "--backend.token", Self.backendToken, "--nextcloud.enabled", "true",
+        "--nextcloud.allow_local_proxies", "true", "--nextcloud.rate_limit.per_address", "1/60s",
+      ]) { running, _ in
+        let world = World(stage: stage, proxy: running, server: running)
+        var phone = world.phone("alice", try #require(try await world.user(10, "alice").first))
+        try await phone.register()
+        for text in ["first", "second", "third"] {
+          guard case .array(let proxies)? = try await world.notify(10, text)["proxies"] else {
+            Issue.record("no proxy was called")
+            return
+          }
+          #expect(proxies.count == 1)
+          #expect(proxies.first?["status"] == 200)
+          #expect(proxies.first?["sent"] == 1)
+        }
+        #expect(world.texts(phone).sorted() == ["first", "second", "third"])
+      }
+    }
+  }
+
   @Test(arguments: [[], ["--nextcloud.proxies_ca_file", "Keys/ca.pem"]])
   func `A proxy with a certificate of the operator's own is reached where that is trusted`(
     _ trust: [String]

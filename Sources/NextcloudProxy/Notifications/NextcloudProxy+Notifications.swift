@@ -18,22 +18,53 @@ extension NextcloudProxy {
   func notify(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await request.wholeBody(upTo: configuration.maximumNotificationsBytes)
     let deadline = ContinuousClock.now + configuration.deadline
-    let (entries, batch) = try await read(body, type: request.headers[.contentType] ?? "")
-    let (ended, sent) = try await send(batch.accepted, by: deadline)
-    await note(batch.signed)
-    let gone = batch.missing + batch.differing.filter(isOver).map(\.entry) + ended
+    let receipt = try await notify(
+      try NotificationsBody.entries(
+        body, type: request.headers[.contentType] ?? "", maximum: configuration.maximumNotifications),
+      by: deadline)
     return Envelope.response(
       .ok,
       [
-        .init("unknown", .array(await isDoubtful(gone) ? [] : Self.identifiers(of: gone))),
-        .init("failed", .integer(Int64(entries - sent))),
+        .init("unknown", .array(receipt.unknown.map(JSON.string))),
+        .init("failed", .integer(Int64(receipt.failed))),
       ])
   }
 
+  /// What became of a request's notifications.
+  package struct Receipt: Sendable {
+    /// The identifiers of devices that their server should forget, each once.
+    package let unknown: [String]
+    /// How many notifications are neither with a provider nor in the outbox.
+    package let failed: Int
+  }
+
+  /// Sends notifications of a server that is part of this program, which calls without a wire.
+  ///
+  /// - Parameter entries: as they would stand in a request.
+  package func notify(_ entries: [String]) async throws(ProxyError) -> Receipt {
+    let deadline = ContinuousClock.now + configuration.deadline
+    do {
+      return try await notify(entries.map(NotificationEntry.init(text:)), by: deadline)
+    } catch {
+      throw ProxyError(error, logger: dependencies.logger)
+    }
+  }
+
+  private func notify(
+    _ entries: [NotificationEntry?], by deadline: ContinuousClock.Instant
+  ) async throws -> Receipt {
+    let batch = try await batch(entries)
+    let (ended, sent) = try await send(batch.accepted, by: deadline)
+    await note(batch.signed)
+    let gone = batch.missing + batch.differing.filter(isOver).map(\.entry) + ended
+    return Receipt(
+      unknown: await isDoubtful(gone) ? [] : Self.identifiers(of: gone), failed: entries.count - sent)
+  }
+
   /// The identifiers of entries, each once.
-  private static func identifiers(of entries: [NotificationEntry]) -> [JSON] {
+  private static func identifiers(of entries: [NotificationEntry]) -> [String] {
     var seen: Set<Bytes> = []
-    return entries.filter { seen.insert(Bytes($0.identifier)).inserted }.map { .string($0.identifierText) }
+    return entries.filter { seen.insert(Bytes($0.identifier)).inserted }.map(\.identifierText)
   }
 
   /// Whether a phone has had the time to bring the token that its server names.
@@ -53,18 +84,18 @@ extension NextcloudProxy {
     }
   }
 
-  private func read(_ body: ByteBuffer, type: String) async throws -> (Int, NotificationBatch) {
-    let entries = try NotificationsBody.entries(
-      body, type: type, maximum: configuration.maximumNotifications)
+  private func batch(_ entries: [NotificationEntry?]) async throws -> NotificationBatch {
     let identifiers = Set(entries.lazy.compactMap { $0.map { Bytes($0.identifier) } })
     let devices = try await dependencies.devices.lookup(identifiers.map(\.bytes))
-    return (entries.count, await NotificationBatch(entries, devices: devices))
+    return await NotificationBatch(entries, devices: devices)
   }
 
   /// How many notifications a body has that would be sent: all the work of a request but the sending.
   package func rehearse(_ body: ByteBuffer) async throws -> Int {
     let now = dependencies.now()
-    return try await read(body, type: "").1.accepted.map { Push($0, at: now) }.count
+    let entries = try NotificationsBody.entries(
+      body, type: "", maximum: configuration.maximumNotifications)
+    return try await batch(entries).accepted.map { Push($0, at: now) }.count
   }
 
   /// Sends what has not been sent already.

@@ -19,7 +19,7 @@ enum NotificationsBody {
     let values = fields.filter { isNotification($0.name) }
     guard !values.isEmpty else { throw missing }
     guard values.count <= maximum else { throw tooMany(maximum) }
-    return values.map { entry(text: $0.value) }
+    return values.map { NotificationEntry(text: $0.value) }
   }
 
   private static func entries(json body: ByteBuffer, maximum: Int) throws(ProxyError) -> [NotificationEntry?]
@@ -28,12 +28,8 @@ enum NotificationsBody {
     guard case .array(let values)? = json["notifications"] else { throw missing }
     guard values.count <= maximum else { throw tooMany(maximum) }
     return values.map { value in
-      if case .string(let text) = value { entry(text: text) } else { NotificationEntry(value) }
+      if case .string(let text) = value { NotificationEntry(text: text) } else { NotificationEntry(value) }
     }
-  }
-
-  private static func entry(text: String) -> NotificationEntry? {
-    (try? JSON.parse(text)).flatMap(NotificationEntry.init)
   }
 
   /// `notifications`, `notifications[]`, `notifications[7]`.

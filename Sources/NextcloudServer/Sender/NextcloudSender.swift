@@ -56,20 +56,41 @@ package final class NextcloudSender: Sendable {
     package var pushes: NextcloudPushes
     /// The way to the proxies.
     package var client: OutgoingClient
+    /// The proxy that is part of this program, if there is one.
+    package var ownProxy: OwnProxy?
     /// The service's clock.
     package var now: @Sendable () -> Date
 
     /// What it works with.
     package init(
       keys: NextcloudKeys, registrations: NextcloudRegistrations, notifications: NextcloudNotifications,
-      pushes: NextcloudPushes, client: OutgoingClient, now: @escaping @Sendable () -> Date
+      pushes: NextcloudPushes, client: OutgoingClient, ownProxy: OwnProxy? = nil,
+      now: @escaping @Sendable () -> Date
     ) {
       self.keys = keys
       self.registrations = registrations
       self.notifications = notifications
       self.pushes = pushes
       self.client = client
+      self.ownProxy = ownProxy
       self.now = now
+    }
+  }
+
+  /// A proxy that is called without a wire.
+  package struct OwnProxy: Sendable {
+    /// What phones call it; asked for at each call.
+    let address: @Sendable () -> String
+    /// Takes entries.
+    let notify: @Sendable (_ entries: [String]) async -> ProxyAnswer
+
+    /// A proxy by its parts.
+    package init(
+      address: @escaping @Sendable () -> String,
+      notify: @escaping @Sendable (_ entries: [String]) async -> ProxyAnswer
+    ) {
+      self.address = address
+      self.notify = notify
     }
   }
 
@@ -86,7 +107,8 @@ package final class NextcloudSender: Sendable {
   package init(configuration: Configuration, dependencies: Dependencies, logger: Logger) {
     self.configuration = configuration
     self.dependencies = dependencies
-    proxies = ProxyClient(client: dependencies.client, configuration: configuration)
+    proxies = ProxyClient(
+      client: dependencies.client, own: dependencies.ownProxy, configuration: configuration)
     self.logger = logger
   }
 

@@ -2,7 +2,7 @@ internal import NIOCore
 internal import Wire
 
 /// What a proxy says to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
-enum ProxyAnswer: Sendable, Hashable {
+package enum ProxyAnswer: Sendable, Hashable {
   /// It has taken the entries, but for `failed` of them, and does not know some phones. HTTP's status does
   /// not matter then. `failed` is nil where it is no number.
   case taken(status: Int, unknown: Set<String>, failed: Int?)
@@ -15,17 +15,20 @@ enum ProxyAnswer: Sendable, Hashable {
 
   /// An answer by its parts.
   init(status: Int, body: ByteBuffer) {
-    guard status < 500 else {
-      self = .unavailable(status: status)
-      return
-    }
-    if let json = try? JSON.parse(body), let unknown = json["unknown"], let failed = json["failed"] {
+    if status < 500, let json = try? JSON.parse(body), let unknown = json["unknown"],
+      let failed = json["failed"]
+    {
       let names: [String] = if case .array(let list) = unknown { list.compactMap(\.string) } else { [] }
       self = .taken(
         status: status, unknown: Set(names), failed: failed.integer.map { Int(clamping: $0) })
     } else {
-      self = (200..<300).contains(status) ? .silent(status: status) : .refused(status: status)
+      self = (200..<300).contains(status) ? .silent(status: status) : ProxyAnswer(refusal: status)
     }
+  }
+
+  /// An answer that is no success.
+  package init(refusal status: Int) {
+    self = status < 500 ? .refused(status: status) : .unavailable(status: status)
   }
 
   /// HTTP's status, if there was an answer.

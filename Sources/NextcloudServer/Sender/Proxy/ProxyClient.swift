@@ -10,15 +10,20 @@ struct ProxyClient: Sendable {
   private static let maximumBytes = 1 << 20
 
   private let client: OutgoingClient
+  private let own: NextcloudSender.OwnProxy?
   private let configuration: NextcloudSender.Configuration
 
-  init(client: OutgoingClient, configuration: NextcloudSender.Configuration) {
+  init(
+    client: OutgoingClient, own: NextcloudSender.OwnProxy?, configuration: NextcloudSender.Configuration
+  ) {
     self.client = client
+    self.own = own
     self.configuration = configuration
   }
 
-  /// Posts entries in one request.
+  /// Posts entries in one request, or hands them to the proxy that is part of this program.
   func post(_ entries: [String], to proxy: String) async -> ProxyAnswer {
+    if let own, proxy == NextcloudRegistration.trimmed(own.address()) { return await own.notify(entries) }
     var request = HTTPClientRequest(url: "\(proxy)/notifications")
     request.method = .POST
     request.headers = [
