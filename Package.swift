@@ -60,6 +60,7 @@ let package = Package(
   targets: [
     // Layer 0: system libraries.
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+    .systemLibrary(name: "CResolv"),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
 
     // Layer 1: know nothing of the domain and, but for `Timing`, nothing of each other.
@@ -87,9 +88,9 @@ let package = Package(
 
     // Layer 4: one wire each.
     module(
-      "ZulipBouncer", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
-      "AsyncHTTPClient",
-      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
+      "ZulipBouncer", "CResolv", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
+      "NIOPosix", "NIOSSL"),
     module(
       "ZulipServer", "Accounts", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
       "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
@@ -168,8 +169,7 @@ let package = Package(
     tests(
       "ZulipBouncerTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
       "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Wire", "ZulipBouncer",
-      "CryptoExtras",
-      "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
+      "CryptoExtras", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix"),
     tests(
       "ZulipServerTests", "Accounts", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestService",
       "TestStore", "Wire", "ZulipServer", "HTTPTypes", "NIOCore"),

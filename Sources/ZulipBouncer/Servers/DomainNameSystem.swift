@@ -1,15 +1,21 @@
+internal import CResolv
 internal import Foundation
 internal import Wire
 
-/// As much of a resolver as tells whether a domain takes mail: one question at a time over UDP to the
-/// servers of `/etc/resolv.conf` (RFC 1035). `getaddrinfo` cannot ask for MX records, and Glibc's
-/// module gives Swift no `res_query`.
+/// As much of a resolver as tells whether a domain takes mail: the system's, asked for MX records, which
+/// `getaddrinfo` cannot be.
 struct DomainNameSystem: Sendable {
   /// Record types that are asked for.
-  enum RecordType: UInt16 {
-    case a = 1
-    case mailExchange = 15
-    case aaaa = 28
+  enum RecordType: Hashable, Sendable {
+    case a, aaaa, mailExchange
+
+    fileprivate var number: UInt16 {
+      switch self {
+      case .a: UInt16(ns_t_a.rawValue)
+      case .aaaa: UInt16(ns_t_aaaa.rawValue)
+      case .mailExchange: UInt16(ns_t_mx.rawValue)
+      }
+    }
   }
 
   /// What an answer says.
@@ -22,34 +28,21 @@ struct DomainNameSystem: Sendable {
   private struct Query: Hashable, Sendable {
     let name: String
     let type: RecordType
-    let servers: [String]
-    let timeout: TimeInterval
+    let port: UInt16?
+    let seconds: Int32
   }
 
   private static let pool = LookupPool<Query, Answer?>(
     threads: 6, domainShare: 2, newShare: 4, name: \.name, isGood: { $0 != nil }, ask: { ask($0) })
 
-  let servers: [String]
-  let timeout: TimeInterval
+  /// Instead of the servers of `/etc/resolv.conf` one on this host, for tests.
+  private let port: UInt16?
+  /// How long servers may take to answer.
+  private let seconds: Int32
 
-  /// The system's servers, which have this many seconds to answer, in turn.
-  init(timeout: TimeInterval = 3) {
-    let file = (try? String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8)) ?? ""
-    self.init(servers: Self.servers(in: file), timeout: timeout)
-  }
-
-  init(servers: [String], timeout: TimeInterval) {
-    self.servers = servers
-    self.timeout = timeout
-  }
-
-  /// The name servers that a `resolv.conf` lists; this host where it lists none.
-  static func servers(in file: String) -> [String] {
-    let listed = file.split(whereSeparator: \.isNewline).compactMap { line -> String? in
-      let words = line.split(whereSeparator: \.isWhitespace)
-      return words.count >= 2 && words[0] == "nameserver" ? String(words[1]) : nil
-    }
-    return listed.isEmpty ? ["127.0.0.1"] : Array(listed.prefix(3))
+  init(port: UInt16? = nil, seconds: Int32 = 3) {
+    self.port = port
+    self.seconds = seconds
   }
 
   /// Where a domain's mail goes.
@@ -67,86 +60,52 @@ struct DomainNameSystem: Sendable {
     return isThere ? .noSuchDomain : .unknown
   }
 
+  /// nil if nobody has answered in time.
   private func ask(_ name: String, _ type: RecordType) async -> Answer? {
-    let query = Query(name: name, type: type, servers: servers, timeout: timeout)
-    return await Self.pool.answer(to: query, within: .seconds(timeout)) ?? nil
+    let query = Query(name: name, type: type, port: port, seconds: seconds)
+    return await Self.pool.answer(to: query, within: .seconds(Int(seconds))) ?? nil
   }
 
+  /// Blocks, so it runs on a thread of the pool.
   private static func ask(_ query: Query) -> Answer? {
-    guard let question = question(query.name, query.type, id: .random(in: 0 ... .max)) else {
-      return .noSuchName
+    var resolver = res_state.Pointee()
+    guard __res_ninit(&resolver) == 0 else { return nil }
+    defer { __res_nclose(&resolver) }
+    if let port = query.port {
+      resolver.nscount = 1
+      resolver.nsaddr_list.0 = sockaddr_in(
+        sin_family: sa_family_t(AF_INET), sin_port: port.bigEndian,
+        sin_addr: in_addr(s_addr: UInt32(0x7f00_0001).bigEndian), sin_zero: (0, 0, 0, 0, 0, 0, 0, 0))
     }
-    for server in query.servers {
-      if let reply = exchange(question, with: server, timeout: query.timeout / Double(query.servers.count)),
-        let answer = answer(reply, to: question, query.type)
-      {
-        return answer
-      }
-    }
-    return nil
-  }
-
-  /// A query message; nil if the name is none.
-  static func question(_ name: String, _ type: RecordType, id: UInt16) -> [UInt8]? {
-    let labels = name.utf8.split(separator: UInt8(ascii: "."))
-    guard name.utf8.count <= 253, labels.allSatisfy({ (1...63).contains($0.count) }) else { return nil }
-    var message: [UInt8] = [UInt8(id >> 8), UInt8(truncatingIfNeeded: id)]
-    message += [0x01, 0x00, 0, 1, 0, 0, 0, 0, 0, 0]  // recursion desired; one question
-    for label in labels { message += [UInt8(label.count)] + label }
-    return message + [0, UInt8(type.rawValue >> 8), UInt8(truncatingIfNeeded: type.rawValue), 0, 1]
-  }
-
-  /// Counts the records of the asked type in a reply; nil if it is no reply to this question, or
-  /// the server failed. A reply cut short still counts: that there are records is all that matters.
-  static func answer(_ reply: [UInt8], to question: [UInt8], _ type: RecordType) -> Answer? {
-    guard reply.count >= question.count, reply[0..<2] == question[0..<2], reply[2] & 0x80 != 0,
-      reply[12..<question.count] == question[12...]
-    else { return nil }
-    switch reply[3] & 0x0f {
-    case 0: break
-    case 3: return .noSuchName
+    // Each server once, in turn, and over UDP alone: nothing that could block longer.
+    resolver.retrans = max(1, query.seconds / max(1, resolver.nscount))
+    resolver.retry = 1
+    resolver.options = (resolver.options | UInt(RES_IGNTC)) & ~UInt(RES_USEVC)
+    var reply = [UInt8](repeating: 0, count: 4096)
+    let length = res_nquery(
+      &resolver, query.name, Int32(ns_c_in.rawValue), Int32(query.type.number), &reply, Int32(reply.count))
+    // Cut short: there were more records than fit.
+    guard reply[2] & 0x02 == 0 else { return .records(1) }
+    guard length < 0 else { return .records(count(query.type, in: reply.prefix(Int(length)))) }
+    switch resolver.res_h_errno {
+    case HOST_NOT_FOUND: return .noSuchName
+    case NO_DATA: return .records(0)
     default: return nil
     }
-    var records = 0
-    var index = question.count
-    for _ in 0..<(Int(reply[6]) << 8 | Int(reply[7])) {
-      guard let end = endOfName(reply, index), end + 10 <= reply.count else { break }
-      if UInt16(reply[end]) << 8 | UInt16(reply[end + 1]) == type.rawValue { records += 1 }
-      index = end + 10 + (Int(reply[end + 8]) << 8 | Int(reply[end + 9]))
-    }
-    return .records(records)
   }
 
-  private static func endOfName(_ message: [UInt8], _ start: Int) -> Int? {
-    var index = start
-    while index < message.count {
-      let length = message[index]
-      if length == 0 { return index + 1 }
-      if length & 0xc0 == 0xc0 { return index + 2 }
-      index += 1 + Int(length)
+  /// How many records of a type a reply has; none if it is no reply.
+  static func count(_ type: RecordType, in reply: ArraySlice<UInt8>) -> Int {
+    reply.withUnsafeBufferPointer { bytes in
+      var message = ns_msg()
+      guard ns_initparse(bytes.baseAddress, Int32(bytes.count), &message) == 0 else { return 0 }
+      var count = 0
+      var record = ns_rr()
+      for index in 0..<Int32(message._counts.1) {
+        guard ns_parserr(&message, ns_s_an, index, &record) == 0 else { break }
+        if record.type == type.number { count += 1 }
+      }
+      return count
     }
-    return nil
-  }
-
-  /// Sends one datagram and waits for one. Blocks, so it runs on a thread of the pool.
-  private static func exchange(_ question: [UInt8], with server: String, timeout: TimeInterval) -> [UInt8]? {
-    var hints = addrinfo()
-    hints.ai_flags = AI_NUMERICHOST
-    hints.ai_socktype = Int32(SOCK_DGRAM.rawValue)
-    var list: UnsafeMutablePointer<addrinfo>?
-    guard getaddrinfo(server, "53", &hints, &list) == 0, let address = list else { return nil }
-    defer { freeaddrinfo(list) }
-    let socket = socket(address.pointee.ai_family, Int32(SOCK_DGRAM.rawValue), 0)
-    guard socket >= 0 else { return nil }
-    defer { close(socket) }
-    // Connected, so the kernel drops what does not come from that server.
-    guard connect(socket, address.pointee.ai_addr, address.pointee.ai_addrlen) == 0,
-      send(socket, question, question.count, 0) == question.count
-    else { return nil }
-    var waiting = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
-    guard poll(&waiting, 1, Int32(timeout * 1000)) == 1 else { return nil }
-    var reply = [UInt8](repeating: 0, count: 4096)
-    let count = recv(socket, &reply, reply.count, 0)
-    return count >= question.count ? Array(reply.prefix(count)) : nil
   }
 }
