@@ -11,11 +11,19 @@ package struct PushToken: Sendable, Hashable {
   }
 
   /// Why a text is no token.
-  package enum Malformed: Error, Hashable {
+  package enum Malformed: Error, Hashable, CustomStringConvertible {
     /// Empty, or more than 4096 bytes.
     case length
     /// An APNs token that is not hexadecimal.
     case notHexadecimal
+
+    /// In Zulip's words.
+    package var description: String {
+      switch self {
+      case .length: "Empty or invalid length token"
+      case .notHexadecimal: "Invalid APNS token"
+      }
+    }
   }
 
   /// Whose token it is.

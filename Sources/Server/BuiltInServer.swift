@@ -10,9 +10,6 @@ import ZulipServer
 
 /// The built-in chat-server side with all that it works with.
 struct BuiltInServer {
-  /// As whom it registers with this program's own bouncer. The name is one that nobody else can have.
-  static let hostname = "built-in.localhost"
-
   let server: ZulipServer
   let accounts: Accounts
   let devices: Devices
@@ -100,6 +97,7 @@ struct BuiltInServer {
 
   /// Makes it one of the bouncer's chat servers. It needs no key, and nobody is told the one that it gets.
   private static func enrol(_ servers: RemoteServers) async throws -> RemoteServer {
+    let hostname = RemoteServers.builtInHostname
     if let server = try await servers.find(hostname: hostname) { return server }
     do {
       return try await servers.add(hostname: Hostname(hostname), contactEmail: "root@\(hostname)").server

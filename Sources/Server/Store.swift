@@ -90,7 +90,7 @@ package struct Store {
 
   /// The devices of users, for a command: a service that runs beside it hears of no change.
   package func devices() async throws -> Devices {
-    let server = try await servers.find(hostname: BuiltInServer.hostname)?.id
+    let server = try await servers.find(hostname: RemoteServers.builtInHostname)?.id
     return Devices(database: database, storageKey: storageKey, localServer: server, now: now) { _ in }
   }
 }

@@ -36,7 +36,7 @@ extension Field {
   func choice<Choice: RawRepresentable>(_: Choice.Type) throws(APIError) -> Choice
   where Choice.RawValue == String {
     guard let text = try existing().string, let choice = Choice(rawValue: text) else {
-      throw APIError("Invalid \(path)")
+      throw APIError.invalid(path)
     }
     return choice
   }

@@ -9,6 +9,9 @@ package struct RemoteServers: Sendable {
   /// `register_server --rotate-key` makes one more call with the old key before it saves the new.
   static let previousKeyGrace: TimeInterval = 10 * 60
 
+  /// Of the chat server that is built in: a name that nobody else can have.
+  package static let builtInHostname = "built-in.localhost"
+
   /// Characters in a key (`zulip_org_key`).
   package static let keyLength = 64
 

@@ -46,21 +46,10 @@ extension ZulipBouncer {
     } catch let refusal as Analytics.Refusal {
       throw APIError(refusal)
     } catch is RealmSync.DuplicateRealm {
-      throw APIError("Duplicate registration detected.")
+      throw APIError.duplicateRealm
     }
   }
 
   /// Everybody may push, for ever: there are no plans here (`Documentation/Decisions` 0021).
   static var pushStatus: JSON { ["can_push": true, "expected_end_timestamp": nil] }
-}
-
-extension APIError {
-  fileprivate init(_ refusal: Analytics.Refusal) {
-    switch refusal {
-    case .unknownProperty(let property): self.init("Invalid property \(property)")
-    case .unknownEventType: self.init("Invalid event type.")
-    case .outOfOrder: self.init("Data is out of order.")
-    case .malformedAuditData: self.init("Malformed audit log data")
-    }
-  }
 }

@@ -40,7 +40,7 @@ extension ZulipBouncer {
   private func authenticate(_ request: Request, from address: ClientAddress) async throws -> RemoteServer {
     let credentials = try BasicCredentials(of: request)
     let role = credentials.user
-    guard !role.contains("@") else { throw APIError("Must validate with valid Zulip server API key") }
+    guard !role.contains("@") else { throw APIError.wrongKindOfKey }
     guard let uuid = UUID(pythonText: role) else { throw APIError.unknownServer(role) }
     let attempt = SignInGuard.Attempt(from: address, account: uuid.uuidString, secret: credentials.password)
     try signIns.admit(attempt)
@@ -49,8 +49,8 @@ extension ZulipBouncer {
     switch result {
     case .authenticated(let server): return server
     case .unknown: throw APIError.unknownServer(role)
-    case .wrongKey: throw APIError.unauthorized(APIError.wrongKeyText(role))
-    case .deactivated: throw APIError.unauthorized(APIError.deactivatedText)
+    case .wrongKey: throw APIError.wrongKey(role)
+    case .deactivated: throw APIError.deactivated
     }
   }
 
@@ -62,7 +62,7 @@ extension ZulipBouncer {
       guard let server = try await dependencies.servers.find(uuid: server) else {
         throw APIError.unknownServer(server.canonical)
       }
-      guard !server.isDeactivated else { throw APIError.unauthorized(APIError.deactivatedText) }
+      guard !server.isDeactivated else { throw APIError.deactivated }
       dependencies.requestTimes.note(server: server.id)
       return try await body(server)
     }
@@ -96,19 +96,5 @@ extension RemoteServers.Authentication {
     case .authenticated, .deactivated: true
     case .unknown, .wrongKey: false
     }
-  }
-}
-
-extension APIError {
-  static let deactivatedText =
-    "The mobile push notification service registration for your server has been deactivated"
-
-  static func wrongKeyText(_ role: String) -> String {
-    "Zulip server auth failure: key does not match role \(role)"
-  }
-
-  static func unknownServer(_ role: String) -> APIError {
-    .unauthorized(
-      "Zulip server auth failure: \(role) is not registered -- did you run `manage.py register_server`?")
   }
 }

@@ -17,12 +17,7 @@ extension ZulipBouncer {
     case .owned(let realm): return realm
     case .unknown: throw APIError.missingRealm
     case .anothersRealm:
-      throw APIError(
-        .forbidden, code: "REMOTE_REALM_SERVER_MISMATCH_ERROR",
-        """
-        Your organization is registered to a different Zulip server. Please contact Zulip support for \
-        assistance in resolving this issue.
-        """)
+      throw APIError.anothersRealm
     }
   }
 }
@@ -32,11 +27,5 @@ extension UUID {
   init(realm text: String) throws(APIError) {
     guard let uuid = UUID(pythonText: text) else { throw .missingRealm }
     self = uuid
-  }
-}
-
-extension APIError {
-  fileprivate static var missingRealm: APIError {
-    APIError(.forbidden, code: "MISSING_REMOTE_REALM", "Organization not registered")
   }
 }

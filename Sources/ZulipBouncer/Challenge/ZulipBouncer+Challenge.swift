@@ -14,7 +14,7 @@ extension ZulipBouncer {
     let name = try parameters.required("hostname")
     let hostname = try Hostname(parameter: name)
     guard try await dependencies.servers.find(hostname: hostname) != nil || mayProve(hostname) else {
-      throw APIError("\(name) not yet registered")
+      throw APIError.notYetRegistered(name)
     }
     return parameters.success([.init("verification_secret", .string(secrets.make(for: hostname)))])
   }
@@ -34,11 +34,11 @@ extension ZulipBouncer {
       let secret = try await hosts.verificationSecret(at: hostname, accessToken: token)
       try secrets.check(secret, for: hostname)
     } catch let failure as HostVerifier.Failure {
-      throw APIError(failure.text)
+      throw APIError(failure)
     } catch VerificationSecrets.Invalid.expired where !dependencies.mayExpire() {
       throw APIError.rateLimited(retryAfter: "60")
     } catch let invalid as VerificationSecrets.Invalid {
-      throw APIError(invalid.text)
+      throw APIError(invalid)
     }
     let (server, key) =
       if let known { try await transferKey(of: known) } else { try await admit(hostname) }
@@ -83,13 +83,7 @@ extension ZulipBouncer {
       try challenges.check(hostname.text)
       try allChallenges.check(isKnown)
     } catch {
-      let contact = configuration.operatorEmail ?? "the operator of this service"
-      throw APIError(
-        .tooManyRequests, code: "RATE_LIMIT_HIT",
-        """
-        The global limits on recent usage of this endpoint have been reached. Please try again later or \
-        reach out to \(contact) for assistance.
-        """, headers: error.headers)
+      throw .tooManyChallenges(contact: configuration.operatorEmail, like: error)
     }
   }
 }
@@ -110,35 +104,7 @@ struct AccessToken {
         default: false
         }
       }
-    guard isSane else { throw APIError("access_token has invalid format") }
+    guard isSane else { throw APIError.invalidFormat("access_token") }
     self.text = text
-  }
-}
-
-extension APIError {
-  fileprivate static var noRegistration: APIError { APIError("Registration not found for this hostname") }
-}
-
-extension VerificationSecrets.Invalid {
-  fileprivate var text: String {
-    switch self {
-    case .malformed: "The verification secret is malformed"
-    case .invalid: "The verification secret is invalid"
-    case .expired: "The verification secret has expired"
-    case .otherHostname: "The verification secret is for a different hostname"
-    }
-  }
-}
-
-extension HostVerifier.Failure {
-  fileprivate var text: String {
-    switch self {
-    case .notPrepared: "The host reported it has no verification secret."
-    case .status(let status): "Error response received from the host: \(status)"
-    case .tls: "SSL error occurred while communicating with the host."
-    case .connection: "Connection error occurred while communicating with the host."
-    case .timeout: "The request timed out while communicating with the host."
-    case .other: "An error occurred while communicating with the host."
-    }
   }
 }

@@ -7,8 +7,6 @@ package import Wire
 
 /// A notification in clear, as a chat server hands it over (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
 package struct LegacyNotification: Sendable {
-  /// A removal tells of so many messages at most: the newest.
-  private static let maximumRemovals = 200
   /// How long a provider keeps it for a phone that is off, in seconds.
   private static let lifetime: TimeInterval = 86_400
 
@@ -52,7 +50,7 @@ package struct LegacyNotification: Sendable {
       ids.append(id)
     }
     data["zulip_message_ids"] = .string(
-      ids.sorted().suffix(maximumRemovals).map(String.init).joined(separator: ","))
+      ids.sorted().suffix(Zulip.maximumRemovals).map(String.init).joined(separator: ","))
   }
 
   /// Whether there is anything for APNs; a server that thinks that a user has no such device sends nothing.
@@ -101,10 +99,10 @@ package struct LegacyNotification: Sendable {
     case "high": priority = .high
     case "normal": priority = .normal
     case .some(let other):
-      throw APIError("Invalid GCM option to bouncer: priority \(other.pythonRepresentation)")
+      throw APIError.invalidGCMPriority(other)
     }
     guard others.members.isEmpty else {
-      throw APIError("Invalid GCM options to bouncer: \(JSON.object(others).text)")
+      throw APIError.invalidGCMOptions(others)
     }
     return priority
   }

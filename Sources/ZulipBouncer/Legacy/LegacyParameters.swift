@@ -1,6 +1,7 @@
 import Foundation
 import Registrations
 import Sealing
+import Storage
 import Wire
 
 /// What the legacy calls that are forms have in common: a user, perhaps of a realm, and mostly a token
@@ -31,7 +32,7 @@ struct LegacyParameters {
   /// The bundle id of an iOS app.
   mutating func readAppID() throws(APIError) -> String? {
     guard let id = form.optional("ios_app_id") else { return nil }
-    guard AppID.isValid(id) else { throw APIError("ios_app_id has invalid format") }
+    guard AppID.isValid(id) else { throw APIError.invalidFormat("ios_app_id") }
     return id
   }
 
@@ -46,8 +47,10 @@ extension LegacyUser {
   /// A user by what a server has sent.
   init(id: Int64?, uuidText: String?) throws(APIError) {
     let uuid = uuidText.flatMap(UUID.init(pythonText:))
-    if uuidText != nil, uuid == nil { throw APIError("user_uuid has invalid format") }
-    guard let user = LegacyUser(id: id, uuid: uuid) else { throw APIError("Missing user_id or user_uuid") }
+    if uuidText != nil, uuid == nil { throw APIError.invalidFormat("user_uuid") }
+    guard let user = LegacyUser(id: id, uuid: uuid) else {
+      throw APIError.missingParameter("user_id or user_uuid")
+    }
     self = user
   }
 }
@@ -55,18 +58,11 @@ extension LegacyUser {
 extension PushToken {
   /// A token with Zulip's number for its kind.
   init(_ text: String, legacyKind: Int64) throws(APIError) {
-    let kind: Kind
-    switch legacyKind {
-    case 1: kind = .apns
-    case 2: kind = .fcm
-    default: throw APIError("Invalid token type")
-    }
+    guard let kind = Kind(storage: legacyKind) else { throw APIError.invalidTokenType }
     do {
       self = try PushToken(text, kind: kind)
-    } catch .length {
-      throw APIError("Empty or invalid length token")
     } catch {
-      throw APIError("Invalid APNS token")
+      throw APIError(error.description)
     }
   }
 }

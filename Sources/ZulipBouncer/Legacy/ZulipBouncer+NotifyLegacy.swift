@@ -98,8 +98,7 @@ extension ZulipBouncer {
     guard let token,
       let registration = try await dependencies.legacy.find(token, of: user, server: server.id)
     else {
-      throw APIError(
-        code: "INVALID_REMOTE_PUSH_DEVICE_TOKEN", "Device not recognized by the push bouncer")
+      throw APIError.unknownLegacyDevice
     }
     let now = dependencies.now()
     let batch = try LegacyBatch(.test(payload, now: now), to: [registration], now: now, logger: logger)

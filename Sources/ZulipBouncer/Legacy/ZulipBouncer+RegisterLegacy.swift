@@ -16,9 +16,9 @@ extension ZulipBouncer {
     let (text, kind) = try parameters.readToken()
     let appID = try parameters.readAppID()
     let token = try PushToken(text, legacyKind: kind)
-    if token.kind == .apns, appID == nil { throw APIError("Missing ios_app_id") }
+    if token.kind == .apns, appID == nil { throw APIError.missingParameter("ios_app_id") }
     let user = try parameters.user()
-    if parameters.realmUUID != nil, user.uuid == nil { throw APIError("Missing user_uuid") }
+    if parameters.realmUUID != nil, user.uuid == nil { throw APIError.missingParameter("user_uuid") }
     try await registerLegacy(
       token, iosAppID: appID, for: user, realm: parameters.realm, of: server, logger: context.logger)
     return parameters.form.success()
@@ -64,7 +64,7 @@ extension ZulipBouncer {
       return try await dependencies.legacy.unregisterAll(of: user, server: server.id)
     }
     guard try await dependencies.legacy.unregister(token, of: user, server: server.id) > 0 else {
-      throw APIError("Token does not exist")
+      throw APIError.tokenDoesNotExist
     }
   }
 

@@ -21,8 +21,7 @@ package final class NotificationPace: Sendable {
   func pace(_ deliveries: [Delivery], of server: Int64) throws(APIError) -> [Delivery] {
     let booking = rate.book(deliveries.count, of: server)
     if booking.excess > 0 {
-      throw .unavailable(
-        "Too many notifications are waiting already", retryAfter: max(1, Int(booking.excess.rounded(.up))))
+      throw .tooManyNotifications(retryAfter: max(1, Int(booking.excess.rounded(.up))))
     }
     return deliveries.enumerated().map { index, delivery in
       guard let time = booking.time(of: index) else { return delivery }

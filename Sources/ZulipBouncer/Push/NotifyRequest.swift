@@ -98,7 +98,9 @@ extension NotifyRequest.Item {
   }
 
   /// What a phone shows until its app has decrypted the rest.
-  private static let placeholder: JSON = ["mutable-content": 1, "alert": ["title": "New notification"]]
+  private static let placeholder: JSON = [
+    "mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)],
+  ]
 
   /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Members that nobody knows are
   /// passed over.
@@ -113,7 +115,7 @@ extension NotifyRequest.Item {
       if let headers = field["http_headers"].present {
         guard case .integer(let priority) = try headers["apns_priority"].existing(),
           [10, 5, 1].contains(priority)
-        else { throw APIError("Invalid \(headers["apns_priority"].path)") }
+        else { throw APIError.invalid(headers["apns_priority"].path) }
         let pushType = try headers["apns_push_type"].choice(APNsNotification.PushType.self)
         (keyID, data) = try Self.sealed(payload)
         shape = .apns(

@@ -4,9 +4,6 @@ internal import Wire
 
 /// What a phone seals for its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
 struct PushRegistration {
-  /// A registration is refused when it is older than this.
-  static let maximumAge: TimeInterval = 86_400
-
   /// The device's token.
   let token: PushToken
   /// The app's bundle id: there for APNs, absent for FCM.
@@ -42,6 +39,6 @@ struct PushRegistration {
 
   /// Whether it was made too long ago. Clocks differ, so one from the future is not refused.
   func isExpired(at now: Date) -> Bool {
-    now.timeIntervalSince1970 - Double(timestamp) > Self.maximumAge
+    now.timeIntervalSince1970 - Double(timestamp) > Zulip.registrationLifetime
   }
 }

@@ -36,7 +36,7 @@ extension ZulipBouncer {
     guard !registration.isExpired(at: dependencies.now()) else {
       // To a chat server this is for good, and to a phone: a clock that may be wrong must not say it.
       guard dependencies.mayExpire() else { throw APIError.rateLimited(retryAfter: "60") }
-      throw APIError(code: "REQUEST_EXPIRED", "Request expired")
+      throw APIError.requestExpired
     }
     try await dependencies.registrations.register(
       registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
@@ -55,13 +55,9 @@ extension ZulipBouncer {
       {
         throw APIError.tryAgainLater
       }
-      throw APIError(code: "INVALID_BOUNCER_PUBLIC_KEY", "Invalid bouncer_public_key")
+      throw APIError.invalidPublicKey
     }
     guard let registration = PushRegistration(plaintext) else { throw APIError.invalidRegistration }
     return registration
   }
-}
-
-extension APIError {
-  fileprivate static var invalidRegistration: APIError { APIError("Invalid encrypted_push_registration") }
 }

@@ -11,7 +11,7 @@ struct ContactEmail {
   init(parameter text: String) throws(APIError) {
     guard text.utf8.count <= 320, let at = text.lastIndex(of: "@"),
       Self.isLocalPart(text[..<at]), let domain = Self.domain(text[text.index(after: at)...])
-    else { throw APIError("Enter a valid email address.") }
+    else { throw APIError.invalidEmail }
     self.text = text
     self.domain = domain
   }

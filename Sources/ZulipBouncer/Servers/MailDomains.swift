@@ -18,12 +18,12 @@ struct MailDomains: Sendable {
 
   /// Throws what is wrong with a domain, in upstream's order.
   func check(_ domain: String) async throws(APIError) {
-    if Self.isDisposable(domain) { throw APIError("Please use your real email address.") }
-    if domain == "example.com" { throw APIError("Invalid email address.") }
+    if Self.isDisposable(domain) { throw APIError.disposableEmail }
+    if domain == "example.com" { throw APIError.exampleEmail }
     switch await mailExchange(domain) {
     case .found, .unknown: break
-    case .none: throw APIError("\(domain) is invalid because it does not have any MX records")
-    case .noSuchDomain: throw APIError("\(domain) does not exist")
+    case .none: throw APIError.noMailExchange(domain)
+    case .noSuchDomain: throw APIError.noSuchDomain(domain)
     }
   }
 

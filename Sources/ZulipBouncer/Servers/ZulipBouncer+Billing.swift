@@ -44,6 +44,6 @@ extension Parameters {
   /// A parameter that may be left out, else is one of these.
   fileprivate mutating func choice(_ name: String, of choices: Set<String>) throws(APIError) {
     guard let text = optional(name) else { return }
-    guard choices.contains(text) else { throw APIError("Invalid \(name)") }
+    guard choices.contains(text) else { throw APIError.invalid(name) }
   }
 }

@@ -20,7 +20,7 @@ extension ZulipBouncer {
     let email = try ContactEmail(parameter: emailText)
     if configuration.verifyEmailDomain { try await mailDomains.check(email.domain) }
     guard UUID.isCanonicalVersion4(id), let uuid = UUID(uuidString: id) else {
-      throw APIError("Invalid UUID")
+      throw APIError.invalidUUID
     }
     let application = RemoteServers.Application(
       uuid: uuid, key: key, hostname: hostname, contactEmail: email.text, newKey: newKey)
@@ -60,56 +60,7 @@ extension Hostname {
     do {
       try self.init(text)
     } catch {
-      switch error {
-      case .components:
-        throw APIError("\(text) contains invalid components (e.g., path, query, fragment).")
-      case .invalid:
-        throw APIError("\(text) is not a valid hostname")
-      case .notASCII:
-        throw APIError("\(text) is not a valid hostname: it wants the ASCII spelling (xn--...)")
-      }
-    }
-  }
-}
-
-extension APIError {
-  fileprivate init(
-    _ refusal: RemoteServers.Refusal, of application: RemoteServers.Application, hostname: String
-  ) {
-    let role = application.uuid.canonical
-    switch refusal {
-    case .wrongKey, .alreadyThere:
-      self.init(
-        code: "INVALID_ZULIP_SERVER", APIError.wrongKeyText(role), fields: [.init("role", .string(role))])
-    case .deactivated:
-      self.init(
-        .unauthorized, code: "REALM_DEACTIVATED", APIError.deactivatedText,
-        headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
-    case .hostnameTaken:
-      self.init(
-        code: "HOSTNAME_ALREADY_IN_USE_BOUNCER_ERROR", "A server with hostname \(hostname) already exists",
-        fields: [.init("hostname", .string(hostname))])
-    case .unprovenHostname:
-      self.init(
-        .forbidden, code: "HOSTNAME_NOT_VERIFIED",
-        """
-        This push notification service lets a new server in once it has shown that \(hostname) is its own. \
-        Run: manage.py register_server --registration-transfer
-        """)
-    case .unprovenMove:
-      self.init(
-        .forbidden, code: "HOSTNAME_NOT_VERIFIED",
-        """
-        This push notification service wants a server to show that \(hostname) is its own. Run: \
-        manage.py register_server --deactivate, then manage.py register_server --registration-transfer
-        """)
-    case .closed:
-      self.init(
-        .forbidden, code: "SERVER_REGISTRATION_CLOSED",
-        """
-        This push notification service does not accept new servers by itself. Its operator can add yours \
-        with: push-bouncer server add --hostname \(hostname)
-        """)
+      throw APIError(error, hostname: text)
     }
   }
 }

@@ -1,5 +1,7 @@
 internal import Foundation
 internal import Sealing
+internal import Storage
+internal import Wire
 
 extension MigrationWork {
   /// E2EE registrations.
@@ -36,12 +38,7 @@ extension MigrationWork {
         let realm = row.realm.flatMap { realms[$0] }
         guard realm.map({ $0.server == server }) ?? true else { throw .anothersRealm }
         let user = try Self.user(row)
-        let kind: PushToken.Kind
-        switch row.kind {
-        case 1: kind = .apns
-        case 2: kind = .fcm
-        default: throw .unknownKind
-        }
+        guard let kind = PushToken.Kind(storage: row.kind) else { throw .unknownKind }
         // What was once a `bytea` is written so, and can mean nothing else.
         let text = kind == .apns && row.token.hasPrefix("\\x") ? String(row.token.dropFirst(2)) : row.token
         return target.seal(
@@ -79,20 +76,11 @@ extension MigrationWork {
     }
   }
 
-  /// The app of an APNs token, which becomes a header: `^[.a-zA-Z0-9-]+$`
-  /// (`Documentation/Protocols/Zulip.md` 2.5).
+  /// The app of an APNs token, which becomes a header.
   private static func appID(_ text: String?, _ kind: PushToken.Kind) throws(Refusal) -> String? {
     guard kind == .apns else { return nil }
     guard let text, !text.isEmpty else { throw .noAppID }
-    let isPlain = text.utf8.allSatisfy { byte in
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-        true
-      default: false
-      }
-    }
-    guard isPlain else { throw .malformedAppID }
+    guard AppID.isValid(text) else { throw .malformedAppID }
     return text
   }
 

@@ -3,9 +3,6 @@ internal import Registrations
 internal import Wire
 
 extension MigrationWork {
-  /// No server but this program's own may have it.
-  private static let ownHostname = "built-in.localhost"
-
   /// Who keeps a hostname that several servers have, which upstream does not prevent: an active one before
   /// one that is switched off, then whoever called last, then the older one. The others come in under
   /// hostnames that nobody can have, since their devices depend on their ids and keys alone.
@@ -54,7 +51,7 @@ extension MigrationWork {
     RegistrationImport.Server(
       uuid: server.uuid, key: server.key, hostname: server.hostname,
       isHostnameTaken: !ownsHostname || !Self.isPlain(server.hostname)
-        || Hostname.key(of: server.hostname) == Self.ownHostname,
+        || Hostname.key(of: server.hostname) == RemoteServers.builtInHostname,
       contactEmail: server.contactEmail,
       deactivatedAt: server.isDeactivated ? server.lastUpdatedAt ?? target.startedAt : nil,
       lastRequestAt: server.lastRequestAt, version: server.version, mergeBase: server.mergeBase,

@@ -19,11 +19,11 @@ extension ZulipServer {
 
   private func authenticate(_ request: Request, from address: ClientAddress) async throws -> User {
     guard request.headers[.authorization] != nil else {
-      throw APIError.unauthorized("Not logged in: API authentication or user session required")
+      throw APIError.notSignedIn
     }
     let credentials = try BasicCredentials(of: request)
     let key = credentials.password.strippingWhitespace()
-    guard Accounts.isAPIKey(key) else { throw APIError.unauthorized("Malformed API key") }
+    guard Accounts.isAPIKey(key) else { throw APIError.malformedAPIKey }
     let email = credentials.user.strippingWhitespace()
     let attempt = SignInGuard.Attempt(from: address, account: email, secret: key)
     try signIns.admit(attempt)
@@ -33,7 +33,7 @@ extension ZulipServer {
       return user
     case .invalid:
       signIns.note(attempt, isRight: false)
-      throw APIError.unauthorized("Invalid API key")
+      throw APIError.invalidAPIKey
     }
   }
 }

@@ -1,3 +1,5 @@
+internal import Wire
+
 /// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
 package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// No answer: it cannot be reached, or takes too long.
@@ -29,12 +31,12 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// Whether the realm is one that it has not been told of.
   var isMissingRealm: Bool {
-    if case .refused("MISSING_REMOTE_REALM", _) = self { true } else { false }
+    if case .refused(APIError.Code.missingRealm, _) = self { true } else { false }
   }
 
   /// Whether the token is one that it does not have.
   var isMissingToken: Bool {
-    if case .refused(_, "Token does not exist") = self { true } else { false }
+    if case .refused(_, APIError.tokenDoesNotExist.message) = self { true } else { false }
   }
 
   /// Whether this ends a registration for good; nil if it is to be tried again: the bouncer is away, or its
@@ -42,9 +44,9 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   var registrationError: Device.RegistrationError? {
     guard case .refused(let code, _) = self else { return nil }
     switch code {
-    case "INVALID_BOUNCER_PUBLIC_KEY": return .invalidBouncerPublicKey
-    case "REQUEST_EXPIRED": return .requestExpired
-    case "MISSING_REMOTE_REALM", "REMOTE_REALM_SERVER_MISMATCH_ERROR", "PUSH_NOTIFICATIONS_DISALLOWED",
+    case APIError.Code.invalidPublicKey: return .invalidBouncerPublicKey
+    case APIError.Code.requestExpired: return .requestExpired
+    case APIError.Code.missingRealm, APIError.Code.anothersRealm, "PUSH_NOTIFICATIONS_DISALLOWED",
       "INVALID_ZULIP_SERVER", "UNAUTHORIZED":
       return nil
     default: return .badRequest

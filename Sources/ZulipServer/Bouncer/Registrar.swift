@@ -2,12 +2,11 @@ package import Foundation
 package import Logging
 internal import Storage
 internal import Timing
+internal import Wire
 
 /// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
 /// (`Documentation/Decisions` 0010).
 package final class Registrar: Sendable {
-  /// After so long without the bouncer's word a registration has expired.
-  static let maximumAge: TimeInterval = 86_400
   /// A sender that is silent for so long has died: its jobs may be taken over. Longer than a call takes.
   private static let lease: TimeInterval = 20
   private static let atOnce = 64
@@ -53,7 +52,7 @@ package final class Registrar: Sendable {
 
   private func work(on job: RegistrationJob) async {
     do {
-      let end = job.requestedAt + Self.maximumAge
+      let end = job.requestedAt + Zulip.registrationLifetime
       if now() >= end, mayExpire() { return try await fail(job, .requestExpired) }
       do {
         try await realms.providing {

@@ -53,12 +53,12 @@ extension DeviceRegistration {
     let kindText = parameters.optional("token_kind")
     let kind = kindText.flatMap(PushToken.Kind.init)
     if let kindText, kind == nil {
-      throw APIError("Invalid token_kind: Value error, \(kindText.prefix(16)) is neither fcm nor apns")
+      throw APIError.invalidTokenKind(kindText)
     }
     let key = parameters.optional("push_key")
     let keyID = try parameters.optionalInteger("push_key_id").map { number throws(APIError) in
       guard let id = UInt32(exactly: number) else {
-        throw APIError("Invalid push_key_id: Value error, Not a valid unsigned 32-bit integer")
+        throw APIError.invalidPushKeyID
       }
       return id
     }
@@ -71,27 +71,6 @@ extension DeviceRegistration {
     if let key, let keyID { self.key = Key(id: keyID, key: PushKey(base64: key)) }
     if let kind, let publicKey, let sealed, let tokenID {
       token = Token(kind: kind, id: TokenID(base64: tokenID), bouncerPublicKey: publicKey, sealed: sealed)
-    }
-  }
-}
-
-extension APIError {
-  static var pushServiceNotConfigured: APIError {
-    APIError(
-      code: "PUSH_SERVICE_NOT_CONFIGURED", "Server is not configured to use push notification service.")
-  }
-
-  fileprivate init(_ error: DeviceError) {
-    switch error {
-    case .unknownDevice: self.init("Invalid `device_id`")
-    case .nothingToDo:
-      self.init("Missing parameters: must provide either all push key fields, all token fields, or both.")
-    case .noKeyToRotate: self.init("No push registration exists to rotate key for.")
-    case .noKeyForToken: self.init("No push registration exists to rotate token for.")
-    case .invalidPushKey: self.init("Invalid `push_key`")
-    case .invalidTokenID: self.init("`token_id` is not Base64 encoded")
-    case .inProgress: self.init("A registration for the device already in progress.")
-    case .tooMany: self.init("Too many devices (limit: \(Devices.maximumPerUser)): remove one first.")
     }
   }
 }

@@ -41,7 +41,7 @@ extension ZulipServer {
     @Sendable func found() async throws -> [JSON]? {
       guard let events = try await dependencies.devices.events(queue: queue, user: user.id, after: last)
       else {
-        throw Self.badQueue(queue)
+        throw APIError.badQueue(queue)
       }
       return events.isEmpty ? nil : events.map(\.json)
     }
@@ -65,13 +65,10 @@ extension ZulipServer {
   func closeQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let queue = try parameters.required("queue_id")
-    guard try await dependencies.devices.closeQueue(queue, user: user.id) else { throw Self.badQueue(queue) }
+    guard try await dependencies.devices.closeQueue(queue, user: user.id) else {
+      throw APIError.badQueue(queue)
+    }
     return parameters.success()
-  }
-
-  private static func badQueue(_ id: String) -> APIError {
-    APIError(
-      code: "BAD_EVENT_QUEUE_ID", "Bad event queue ID: \(id)", fields: [.init("queue_id", .string(id))])
   }
 }
 

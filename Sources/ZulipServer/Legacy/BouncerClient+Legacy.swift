@@ -54,7 +54,7 @@ extension BouncerClient {
     let body: JSON = [
       "user_uuid": .string(user.uuid.canonical), "user_id": .integer(user.userID),
       "realm_uuid": .string(user.realm.uuid.canonical), "token": .string(token.text),
-      "token_kind": .integer(token.legacyKind), "base_payload": .object(payload),
+      "token_kind": .integer(token.kind.storage), "base_payload": .object(payload),
     ]
     _ = try await post("push/test_notification", "application/json", body.bytes)
   }
@@ -67,13 +67,8 @@ extension BouncerClient {
   }
 
   private static func form(_ token: PushToken) -> [(String, String)] {
-    [("token", token.text), ("token_kind", "\(token.legacyKind)")]
+    [("token", token.text), ("token_kind", "\(token.kind.storage)")]
   }
-}
-
-extension PushToken {
-  /// Zulip's number for its kind.
-  fileprivate var legacyKind: Int64 { kind == .apns ? 1 : 2 }
 }
 
 extension User {

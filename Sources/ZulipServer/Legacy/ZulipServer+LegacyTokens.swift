@@ -12,7 +12,7 @@ extension ZulipServer {
   func addAPNsToken(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let app = try parameters.required("appid")
-    guard AppID.isValid(app) else { throw APIError("appid has invalid format") }
+    guard AppID.isValid(app) else { throw APIError.invalidFormat("appid") }
     let token = try Self.token(try parameters.required("token"), .apns)
     try await add(LegacyToken(token, iosAppID: app), of: user)
     return parameters.success()
@@ -44,7 +44,7 @@ extension ZulipServer {
       text == nil || $0.text == text
     }
     if text != nil, tokens.isEmpty {
-      throw APIError(code: "INVALID_PUSH_DEVICE_TOKEN", "Device not recognized")
+      throw APIError.unknownToken
     }
     guard let bouncer = dependencies.notifier.bouncer else { throw APIError.pushServiceNotConfigured }
     let host = URL(string: user.realm.url)?.host() ?? user.realm.url
@@ -67,7 +67,7 @@ extension ZulipServer {
     do {
       try await dependencies.devices.legacyTokens.add(token, user: user)
     } catch is LegacyTokens.TooMany {
-      throw APIError("Too many devices (limit: \(LegacyTokens.maximumPerUser))")
+      throw APIError.tooManyTokens
     }
     guard let bouncer = dependencies.notifier.bouncer else { return }
     do {
@@ -94,7 +94,7 @@ extension ZulipServer {
   /// A token that this side does not have may still be the bouncer's; whether it was is the answer.
   private func checkAtBouncer(_ token: PushToken, of user: User) async throws {
     guard let bouncer = dependencies.notifier.bouncer else {
-      throw APIError("Token does not exist")
+      throw APIError.tokenDoesNotExist
     }
     do {
       try await bouncer.client.unregisterLegacy(token, of: user.legacyUser, realm: user.realm.uuid)
@@ -106,22 +106,8 @@ extension ZulipServer {
   private static func token(_ text: String, _ kind: PushToken.Kind) throws(APIError) -> PushToken {
     do {
       return try PushToken(text, kind: kind)
-    } catch .length {
-      throw APIError("Empty or invalid length token")
     } catch {
-      throw APIError("Invalid APNS token")
-    }
-  }
-}
-
-extension APIError {
-  /// What an old app is told of a bouncer that does not do what it should.
-  init(legacy error: BouncerError) {
-    switch error {
-    case .refused("INVALID_REMOTE_PUSH_DEVICE_TOKEN", let message):
-      self.init(code: "INVALID_REMOTE_PUSH_DEVICE_TOKEN", message)
-    case .refused(_, let message): self.init(message)
-    case .unreachable, .failed: self.init(error)
+      throw APIError(error.description)
     }
   }
 }

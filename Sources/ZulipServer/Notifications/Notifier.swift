@@ -106,8 +106,7 @@ package struct Notifier: Sendable {
     do {
       notification = try PlainNotification(Self.complete(payload, for: user))
     } catch {
-      throw APIError(
-        "the notification is too large (\(error.bytes) bytes, limit: \(PlainNotification.maximumBytes))")
+      throw APIError.tooLarge(error)
     }
     let notifications = devices.compactMap(notification.sealed)
     guard !notifications.isEmpty else { return Result() }
@@ -127,26 +126,5 @@ package struct Notifier: Sendable {
     ]
     for (name, value) in defaults where payload[name] == nil { payload[name] = value }
     return payload
-  }
-}
-
-extension APIError {
-  /// What a client is told of a bouncer that does not do what it should
-  /// (`Documentation/Protocols/Zulip.md` 10.6).
-  init(_ error: BouncerError) {
-    switch error {
-    case .unreachable:
-      self.init(
-        .badGateway, code: "FAILED_TO_CONNECT_BOUNCER",
-        "Network error while connecting to Zulip push notification service.")
-    case .failed:
-      self.init(
-        .badGateway, code: "INTERNAL_SERVER_ERROR_ON_BOUNCER",
-        "Internal server error on Zulip push notification service, retry later.")
-    case .refused:
-      self.init(
-        .forbidden, code: "ADMIN_ACTION_REQUIRED",
-        "Push notification configuration issue on server, contact the server administrator or retry later.")
-    }
   }
 }

@@ -5,8 +5,6 @@ package import Wire
 /// A notification as its users' phones will read it, before it is sealed for each
 /// (`Documentation/Protocols/Zulip.md` 5.6, 6.5 and 10.6).
 struct PlainNotification {
-  /// A removal tells of so many messages at most: the newest.
-  private static let maximumRemovals = 200
   /// What a provider takes, less what surrounds the sealed text.
   static let maximumBytes = (4096 - 256) / 4 * 3 - SecretBox.overhead
 
@@ -19,8 +17,8 @@ struct PlainNotification {
     var payload = payload
     let isRemoval = payload["type"] == "remove"
     shape = isRemoval ? .removal : .alert
-    if isRemoval, case .array(let ids)? = payload["message_ids"], ids.count > Self.maximumRemovals {
-      let newest = ids.sorted { ($0.integer ?? 0) < ($1.integer ?? 0) }.suffix(Self.maximumRemovals)
+    if isRemoval, case .array(let ids)? = payload["message_ids"], ids.count > Zulip.maximumRemovals {
+      let newest = ids.sorted { ($0.integer ?? 0) < ($1.integer ?? 0) }.suffix(Zulip.maximumRemovals)
       payload["message_ids"] = .array(Array(newest))
     }
     plaintext = JSON.object(payload).bytes
@@ -68,7 +66,7 @@ package struct ProviderShape: Sendable {
 
   /// The text is what a phone shows until its app has decrypted the rest; without a sound some stay silent.
   static let alert = ProviderShape(
-    aps: ["mutable-content": 1, "alert": ["title": "New notification"], "sound": "default"],
+    aps: ["mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)], "sound": "default"],
     apnsPushType: .alert, apnsPriority: 10, fcmPriority: .high)
 
   /// Takes notifications away. iOS hands a push that shows nothing to the app only in this shape; stock

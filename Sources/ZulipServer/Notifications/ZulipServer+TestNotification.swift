@@ -12,7 +12,7 @@ extension ZulipServer {
     let id = try parameters.optionalInteger("device_id")
     guard dependencies.registrar != nil else { throw APIError.pushServiceNotConfigured }
     let devices = try await dependencies.devices.active(user: user.id).filter { id == nil || $0.id == id }
-    guard !devices.isEmpty else { throw Self.noActiveDevice }
+    guard !devices.isEmpty else { throw APIError.noActiveDevice }
     let payload: JSON.Object = [
       "realm_name": .string(user.realm.name), "realm_url": .string(user.realm.url),
       "time": .integer(Int64(dependencies.now().timeIntervalSince1970)), "type": "test",
@@ -20,15 +20,11 @@ extension ZulipServer {
     ]
     do {
       let result = try await dependencies.notifier.send(payload, to: devices, of: user)
-      guard result.gone < result.devices else { throw Self.noActiveDevice }
+      guard result.gone < result.devices else { throw APIError.noActiveDevice }
     } catch let error as BouncerError {
       context.logger.warning("test notification failed", metadata: ["reason": "\(error)"])
       throw APIError(error)
     }
     return parameters.success()
-  }
-
-  private static var noActiveDevice: APIError {
-    APIError(code: "NO_ACTIVE_PUSH_DEVICE", "No active registered push device")
   }
 }
