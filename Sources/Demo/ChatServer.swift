@@ -67,10 +67,14 @@ package struct ChatServer {
 
   /// Seals a notification for each phone under its newest key and sends them all at once.
   package func notify(_ phones: [VirtualPhone], _ plaintext: JSON) async throws -> JSON {
-    let requests = phones.map { phone -> JSON in
+    try await notify(phones, encrypted: phones.map { Base64.encode($0.key.seal(plaintext.bytes)) })
+  }
+
+  /// Sends each phone what is sealed for it.
+  package func notify(_ phones: [VirtualPhone], encrypted: [String]) async throws -> JSON {
+    let requests = zip(phones, encrypted).map { phone, encrypted -> JSON in
       var payload: JSON.Object = [
-        "push_key_id": .integer(Int64(phone.keyID)),
-        "encrypted_data": .string(Base64.encode(phone.key.seal(plaintext.bytes))),
+        "push_key_id": .integer(Int64(phone.keyID)), "encrypted_data": .string(encrypted),
       ]
       var request: JSON.Object = ["token_id": .string(phone.tokenID.base64)]
       switch phone.kind {

@@ -184,7 +184,7 @@ package struct BouncerService {
         Repeating { await deliverer.followHeldDeaths() },
         Repeating { await builtIn.run(logger: logger) },
         Repeating { await nextcloud?.run() },
-        keyFolder.watcher { snapshot, _ in providers.use(snapshot.credentials) },
+        keyFolder.watcher { snapshot in providers.use(snapshot.credentials) },
         Repeating { await certificate?.run() },
         Repeating {
           await Housekeeping(

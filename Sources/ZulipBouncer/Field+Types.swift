@@ -41,3 +41,6 @@ extension Field {
     return choice
   }
 }
+
+/// Hummingbird has parameters of its own, those of a path.
+typealias Parameters = Wire.Parameters

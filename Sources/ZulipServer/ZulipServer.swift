@@ -96,3 +96,6 @@ package struct ZulipServer: Sendable {
     router.endpoint(path("mobile_push/test_notification"), .post, use: authenticated(sendLegacyTest))
   }
 }
+
+/// Hummingbird has parameters of its own, those of a path.
+typealias Parameters = Wire.Parameters

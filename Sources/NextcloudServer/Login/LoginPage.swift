@@ -111,19 +111,7 @@ enum LoginPage: Sendable {
   }
 
   static func escaped(_ text: String) -> String {
-    var result = ""
-    for scalar in text.unicodeScalars {
-      switch scalar {
-      case "&": result += "&amp;"
-      case "<": result += "&lt;"
-      case ">": result += "&gt;"
-      case "\"": result += "&quot;"
-      case "'": result += "&#39;"
-      case "\0": result += "\u{FFFD}"
-      default: result.unicodeScalars.append(scalar)
-      }
-    }
-    return result
+    text.escapedForMarkup { $0 == "'" ? "&#39;" : $0 == "\0" ? "\u{FFFD}" : nil }
   }
 
   private static let style = """

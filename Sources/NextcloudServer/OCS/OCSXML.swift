@@ -36,18 +36,29 @@ enum OCSXML {
   }
 
   private static func escaped(_ text: String) -> String {
-    var result = ""
-    for scalar in text.unicodeScalars {
+    text.escapedForMarkup { scalar in
+      switch scalar {
+      case "\r": "&#13;"
+      case "\t", "\n", " "...: nil
+      default: "\u{FFFD}"  // XML has no way to write it
+      }
+    }
+  }
+}
+
+extension String {
+  /// The text as HTML and XML have it between tags and in attributes.
+  ///
+  /// - Parameter replacement: what only one of them writes in another way; nil for what stays.
+  func escapedForMarkup(_ replacement: (Unicode.Scalar) -> String?) -> String {
+    unicodeScalars.reduce(into: "") { result, scalar in
       switch scalar {
       case "&": result += "&amp;"
       case "<": result += "&lt;"
       case ">": result += "&gt;"
       case "\"": result += "&quot;"
-      case "\r": result += "&#13;"
-      case "\t", "\n", " "...: result.unicodeScalars.append(scalar)
-      default: result += "\u{FFFD}"  // XML has no way to write it
+      default: result += replacement(scalar) ?? String(scalar)
       }
     }
-    return result
   }
 }

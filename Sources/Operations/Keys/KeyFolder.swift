@@ -33,7 +33,7 @@ package final class KeyFolder: Sendable {
     var closed: [String] = []
     var contents: [String: KeyFile.Content] = [:]
     var snapshot = Snapshot()
-    var onChange: (@Sendable (Snapshot, Set<String>) -> Void)?
+    var onChange: (@Sendable (Snapshot) -> Void)?
   }
 
   /// How often the folder is looked at.
@@ -97,7 +97,7 @@ package final class KeyFolder: Sendable {
         state.snapshot = snapshot
         return state.onChange
       }
-      onChange?(snapshot, Self.changes(from: before.snapshot.credentials, to: snapshot.credentials))
+      onChange?(snapshot)
     }
   }
 
@@ -151,16 +151,8 @@ package final class KeyFolder: Sendable {
     exposed(KeyFile.list(directory).files.map(\.name), in: directory)
   }
 
-  /// The names of credentials that are not what they were.
-  private static func changes(from old: Credentials, to new: Credentials) -> Set<String> {
-    let apns = Set(old.apns).symmetricDifference(new.apns).map(\.name)
-    let fcm = Set(old.fcm).symmetricDifference(new.fcm).map(\.name)
-    return Set(apns + fcm)
-  }
-
-  /// The service that looks at the folder every two seconds. `onChange` gets the new snapshot and the
-  /// names of the credentials that have changed.
-  package func watcher(onChange: @escaping @Sendable (Snapshot, Set<String>) -> Void) -> some Service {
+  /// The service that looks at the folder every two seconds; `onChange` gets what it holds then.
+  package func watcher(onChange: @escaping @Sendable (Snapshot) -> Void) -> some Service {
     state.withLock { $0.onChange = onChange }
     return Watcher(folder: self)
   }

@@ -81,3 +81,17 @@ extension HTTPField.Name {
   static let xRateLimitRemaining = HTTPField.Name("X-RateLimit-Remaining")!  // a valid token
   static let xRateLimitReset = HTTPField.Name("X-RateLimit-Reset")!  // a valid token
 }
+
+/// So many calls in so much time: `1000/60s`; `0` stands for no limit.
+package struct RateLimit: Sendable, Hashable {
+  /// How many calls.
+  package let calls: Int
+  /// In how many seconds.
+  package let seconds: Double
+
+  /// So many calls in so many seconds.
+  package init(calls: Int, seconds: Double) {
+    self.calls = calls
+    self.seconds = seconds
+  }
+}

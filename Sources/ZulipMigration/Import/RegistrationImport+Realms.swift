@@ -31,26 +31,6 @@ extension RegistrationImport {
     var authenticationMethods: String
     /// The latest call about it.
     var lastRequestAt: Date?
-
-    /// A realm by its parts.
-    init(
-      server: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64,
-      dateCreated: Date, isDeactivated: Bool, isLocallyDeleted: Bool, isSystemBotRealm: Bool,
-      authenticationMethods: String, lastRequestAt: Date? = nil
-    ) {
-      self.server = server
-      self.uuid = uuid
-      self.ownerSecret = ownerSecret
-      self.host = host
-      self.name = name
-      self.orgType = orgType
-      self.dateCreated = dateCreated
-      self.isDeactivated = isDeactivated
-      self.isLocallyDeleted = isLocallyDeleted
-      self.isSystemBotRealm = isSystemBotRealm
-      self.authenticationMethods = authenticationMethods
-      self.lastRequestAt = lastRequestAt
-    }
   }
 
   /// What a realm is here.

@@ -29,26 +29,6 @@ extension RegistrationImport {
     var apiFeatureLevel: Int64?
     /// When it last uploaded its audit log.
     var lastAuditLogUpdateAt: Date?
-
-    /// A server by its parts.
-    init(
-      uuid: UUID, key: String, hostname: String, isHostnameTaken: Bool, contactEmail: String,
-      deactivatedAt: Date? = nil, lastRequestAt: Date? = nil, version: String? = nil,
-      mergeBase: String? = nil,
-      apiFeatureLevel: Int64? = nil, lastAuditLogUpdateAt: Date? = nil
-    ) {
-      self.uuid = uuid
-      self.key = key
-      self.hostname = hostname
-      self.isHostnameTaken = isHostnameTaken
-      self.contactEmail = contactEmail
-      self.deactivatedAt = deactivatedAt
-      self.lastRequestAt = lastRequestAt
-      self.version = version
-      self.mergeBase = mergeBase
-      self.apiFeatureLevel = apiFeatureLevel
-      self.lastAuditLogUpdateAt = lastAuditLogUpdateAt
-    }
   }
 
   /// What a server is here.

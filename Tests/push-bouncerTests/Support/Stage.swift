@@ -165,25 +165,7 @@ extension ChatServer {
   /// Sends every phone a notification that can be told from every other.
   func mark(_ phones: [VirtualPhone]) async throws -> Promise {
     let marks = phones.map { _ in Base64.encode(Array(UUID().uuidString.utf8)) }
-    let requests = zip(phones, marks).map { phone, mark -> JSON in
-      var payload: JSON.Object = [
-        "push_key_id": .integer(Int64(phone.keyID)), "encrypted_data": .string(mark),
-      ]
-      var request: JSON.Object = ["token_id": .string(phone.tokenID.base64)]
-      switch phone.kind {
-      case .apns:
-        payload["aps"] = ["mutable-content": 1, "alert": ["title": "New notification"]]
-        request["http_headers"] = ["apns_priority": 10, "apns_push_type": "alert"]
-      case .fcm:
-        request["fcm_priority"] = "high"
-      }
-      request["payload"] = .object(payload)
-      return .object(request)
-    }
-    let answer = try await bouncer.call(
-      .POST, "push/e2ee/notify",
-      .json(["realm_uuid": .string(realm), "push_requests": .array(requests)]))
-    return Promise(marks: marks, answer: answer)
+    return Promise(marks: marks, answer: try await notify(phones, encrypted: marks))
   }
 }
 
