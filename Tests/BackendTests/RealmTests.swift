@@ -111,7 +111,12 @@ import Wire
     }
   }
 
-  @Test("have a UUID in their path", arguments: ["1", "6b1e5dd43c3b4d0a9a1c0f6a9f1f8a11", "%00"])
+  @Test(
+    "have a UUID in their path that a bouncer takes",
+    arguments: [
+      "1", "6b1e5dd43c3b4d0a9a1c0f6a9f1f8a11", "%00", "6b1e5dd4-3c3b-1d0a-9a1c-0f6a9f1f8a11",
+      "6b1e5dd4-3c3b-7d0a-9a1c-0f6a9f1f8a11", "6b1e5dd4-3c3b-4d0a-ca1c-0f6a9f1f8a11",
+    ])
   func noUUID(_ uuid: String) async throws {
     try await Host.test { host in
       let answer = try await host.call(.put, "realms/\(uuid)", Self.body)

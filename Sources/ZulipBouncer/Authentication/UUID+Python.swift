@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Storage
+internal import Wire
 
 extension UUID {
   /// Reads a UUID in every spelling that Python's `uuid.UUID` takes: `urn:uuid:` in front, braces
@@ -37,9 +38,6 @@ extension UUID {
     guard let uuid = UUID(uuidString: text), uuid.canonical == text else { return false }
     return uuid.isVersion4
   }
-
-  /// Whether it is a UUID of version 4 (RFC 9562).
-  var isVersion4: Bool { uuid.6 >> 4 == 4 && uuid.8 >> 6 == 0b10 }
 }
 
 private let zeroes: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
