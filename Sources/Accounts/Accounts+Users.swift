@@ -32,7 +32,7 @@ extension Accounts {
     case emailTaken
     /// Another user has this username.
     case usernameTaken
-    /// The realm has a user with this number (``add(_:userID:realm:)``).
+    /// The realm has a user with this number (``Accounts/add(_:userID:realm:)``).
     case userIDTaken
     /// The realm has no number left for a user that is given none.
     case noUserIDLeft

@@ -22,7 +22,7 @@ package final class NextcloudDevices: Sendable {
   }
 
   /// Registers a device, or renews its registration; everything about it is then as told now. Others with
-  /// the same identifier stay beside it, as ``DevicePlacement`` has it.
+  /// the same identifier stay beside it, as `DevicePlacement` has it.
   ///
   /// - Parameter admit: stands before a row that was not there; what it throws keeps that out.
   package func register(

@@ -127,9 +127,9 @@ package struct Configuration: Sendable {
 
     /// ``expiredDays`` in seconds.
     var expired: TimeInterval { TimeInterval(expiredDays) * 86_400 }
-    /// ``nextcloudDays`` in seconds.
+    /// `nextcloudDays` in seconds.
     package var nextcloud: TimeInterval { TimeInterval(nextcloudDays) * 86_400 }
-    /// ``notificationsDays`` in seconds.
+    /// `notificationsDays` in seconds.
     package var notifications: TimeInterval { TimeInterval(notificationsDays) * 86_400 }
   }
 

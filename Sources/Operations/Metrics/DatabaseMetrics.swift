@@ -1,7 +1,7 @@
 internal import Metrics
 package import SQL
 
-/// Durations of the database's operations, as ``SQL/DatabaseObserver`` sees them.
+/// Durations of the database's operations, as `DatabaseObserver` sees them.
 package struct DatabaseMetrics: Sendable {
   private let read = Timer(
     label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "read")])

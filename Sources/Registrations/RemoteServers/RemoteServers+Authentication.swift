@@ -63,7 +63,7 @@ extension RemoteServers {
 
   /// Gives a server a new random key and returns it: it can be read nowhere afterwards.
   ///
-  /// - Parameter graceForPrevious: whether the old key is accepted for ``previousKeyGrace``, as after
+  /// - Parameter graceForPrevious: whether the old key is accepted for ten minutes, as after
   ///   an ordinary rotation, or dead at once, as when it may be in wrong hands.
   /// - Returns: nil if there is no such server.
   package func rotateKey(_ id: Int64, graceForPrevious: Bool = true) async throws -> String? {

@@ -41,7 +41,7 @@ extension RemoteServers {
     case unprovenHostname
     /// The server would move to a hostname, and has to show that it is its own.
     case unprovenMove
-    /// A server with this id is there already (``add(hostname:uuid:key:contactEmail:)``).
+    /// A server with this id is there already (``RemoteServers/add(hostname:uuid:key:contactEmail:)``).
     case alreadyThere
   }
 

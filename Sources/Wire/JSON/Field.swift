@@ -41,7 +41,7 @@ package struct Field: Sendable {
     value == nil || value == .null ? nil : self
   }
 
-  /// The text of a string, one that can be kept (``Swift/String/isStorable``).
+  /// The text of a string, one that can be kept (`String.isStorable`).
   package func string() throws(APIError) -> String {
     guard case .string(let text) = try existing() else { throw error("is not a string") }
     guard text.isStorable else { throw error("has invalid format") }

@@ -76,7 +76,7 @@ extension JSON {
   }
 
   /// The text of a string; nil for any other value, and for a text that nobody could keep
-  /// (``Swift/String/isStorable``).
+  /// (`String.isStorable`).
   package var string: String? {
     if case .string(let text) = self, text.isStorable { text } else { nil }
   }

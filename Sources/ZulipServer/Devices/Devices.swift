@@ -41,7 +41,7 @@ package final class Devices: Sendable {
 
   /// Adds a device to a user; returns its id.
   ///
-  /// - Throws: ``DeviceError/tooMany``, ``DeviceError/unknownDevice`` if the user is gone, or the
+  /// - Throws: `DeviceError.tooMany`, `DeviceError.unknownDevice` if the user is gone, or the
   ///   database's own error.
   package func add(user: Int64) async throws -> Int64 {
     let now = now().milliseconds

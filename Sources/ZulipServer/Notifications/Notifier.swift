@@ -49,7 +49,7 @@ package struct Notifier: Sendable {
     }
   }
 
-  /// What became of each part that there was, or why it could not be sent: an ``Wire/APIError``, or the
+  /// What became of each part that there was, or why it could not be sent: an `APIError`, or the
   /// database's error. Of a part that failed nothing is promised.
   package struct Outcome: Sendable {
     /// Of the encrypted part.
