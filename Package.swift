@@ -203,10 +203,10 @@ let package = Package(
       "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
       "SQL", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
       "NIOSSL"),
-    program("database-bench", "SQL", path: "Tests/Support/DatabaseBench"),
+    program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     program(
       "nextcloud-bench", "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing",
-      "SQL", "Wire", "Crypto", "Logging", "NIOCore", path: "Tests/Support/NextcloudBench"),
+      "SQL", "Wire", "Crypto", "Logging", "NIOCore", path: "Benchmarks/NextcloudBench"),
   ]
 )
 

@@ -1,0 +1,280 @@
+"""Measures push-bouncer on this machine: CPU time, rate, latency and memory, against others where wanted.
+
+What is compared runs in one run: in each round every case once, in random order, after a round that does not count.
+The figures are medians of the rounds, with the smallest and the largest. CPU time is that of the measured process
+alone; load, provider simulator and database run beside it on the same cores, so that rates are lower bounds.
+"""
+
+import argparse
+import base64
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import random
+import shlex
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import load
+import peers
+from processes import Processes, tree_cpu_seconds
+from service import Service, Simulator
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = Path(__file__).parent / "kept.json"
+TOLERANCE = 1.5
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="Benchmarks/run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", action="append", help="a build to measure; several are compared (default: .build/release/push-bouncer)")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each case is measured (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=3, help="how long a case takes in a round (default: %(default)s)")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="cases whose names have this text alone; may be given several times")
+    parser.add_argument("--peers", action="store_true", help="aioapns and firebase-admin on the same simulator, at 1, 8 and 64 at once")
+    parser.add_argument("--sygnal", metavar="DIR", help="Sygnal from this checkout, too (its requirements must be installed)")
+    parser.add_argument("--postgresql", action="store_true", help="the same on PostgreSQL, its own CPU time apart")
+    parser.add_argument("--nodes", type=int, default=1, help="nodes that share a PostgreSQL database (default: %(default)s)")
+    parser.add_argument("--prefill", default="0", metavar="N[,N...]", help="registrations that are there already; several are compared (default: none)")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there as well")
+    parser.add_argument("--keep", action="store_true", help=f"a short run whose figures go to {KEPT.name}, to be compared with later")
+    parser.add_argument("--check", action="store_true", help=f"a short run that fails where a case costs more than {TOLERANCE} times what {KEPT.name} says")
+    options = parser.parse_args()
+    options.binary = [Path(binary).resolve() for binary in options.binary or [ROOT / ".build/release/push-bouncer"]]
+    options.prefill = [int(count) for count in options.prefill.split(",")]
+    if options.nodes > 1 and not options.postgresql:
+        parser.error("--nodes needs --postgresql: several nodes share no SQLite file")
+    for binary in options.binary:
+        if not binary.exists():
+            parser.error(f"there is no {binary}: swift build -c release --product push-bouncer makes it")
+    return options
+
+
+@dataclasses.dataclass
+class Case:
+    """Something that is measured, once a round."""
+
+    who: str
+    what: str
+    run: object                  # seconds -> load.Load
+    meter: object                # cpu(), memory()
+    per_request: int = 1
+    at_once: int = 64
+    pushes: bool = True          # whether each operation must arrive at the simulator
+    database: object = None      # -> CPU seconds of the database's server
+    rounds: list = dataclasses.field(default_factory=list)
+
+    def median(self, figure):
+        return statistics.median(round[figure] for round in self.rounds)
+
+    def spread(self, figure):
+        figures = [round[figure] for round in self.rounds]
+        return min(figures), max(figures)
+
+
+class Bench:
+    def __init__(self, options, folder, stack):
+        self.options, self.folder, self.processes = options, folder, Processes(stack)
+        self.stack, self.random, self.cases = stack, random.Random(1), []
+        self.simulator = Simulator(options.binary[0], folder, self.processes)
+        self.payload = {"push_key_id": 10, "encrypted_data": base64.b64encode(self.random.randbytes(400)).decode()}
+        self.yardsticks = []
+
+    def run(self):
+        services = self.services()
+        for who, service, database in services:
+            self.cases_of(who, service, database)
+        if self.options.peers or self.options.sygnal:
+            self.cases_of_peers(services[0][1])
+        if self.options.only:
+            self.cases = [case for case in self.cases if any(text in f"{case.who}, {case.what}" for text in self.options.only)]
+        idle = {who: service.memory() for who, service, _ in services}
+        for round in range(self.options.rounds + 1):
+            self.random.shuffle(self.cases)
+            for case in self.cases:
+                figures = self.measure(case, self.options.seconds)
+                if round > 0:
+                    case.rounds.append(figures)
+            self.yardsticks.append(yardstick())
+        self.cases.sort(key=lambda case: (case.who, case.what, case.at_once))
+        self.report()
+        for who, service, _ in services:
+            print(f"memory of {who}: {idle[who]:.0f} MB idle, {service.memory():.0f} MB at the end")
+
+    def services(self):
+        """What is measured: each build with each number of registrations, on SQLite and, where wanted, PostgreSQL."""
+        found = []
+        for number, binary in enumerate(self.options.binary):
+            for prefill in self.options.prefill:
+                for postgresql in [False, True] if self.options.postgresql else [False]:
+                    words = ["PostgreSQL" if postgresql else "SQLite"]
+                    words += [f"build {number + 1}"] if len(self.options.binary) > 1 else []
+                    words += [f"{prefill:,} there"] if len(self.options.prefill) > 1 else []
+                    words += [f"{self.options.nodes} nodes"] if postgresql and self.options.nodes > 1 else []
+                    folder = self.folder / f"service{len(found)}"
+                    folder.mkdir()
+                    url, database = self.postgresql() if postgresql else (None, None)
+                    nodes = self.options.nodes if postgresql else 1
+                    service = Service(binary, folder, self.processes, self.simulator, url, nodes, prefill)
+                    found.append(("push-bouncer, " + ", ".join(words), service, database))
+        return found
+
+    def postgresql(self):
+        # Beside, not within, our folder: it is another user's.
+        script, directory = ROOT / "Scripts/postgresql", tempfile.mkdtemp(prefix="push-bouncer-bench-")
+        url = subprocess.run([script, "start", directory, "fsync=on"], capture_output=True, text=True, check=True).stdout.strip()
+        self.stack.callback(subprocess.run, [script, "stop", directory])
+        pid = int((Path(directory) / "data/postmaster.pid").read_text().split()[0])
+        return url, lambda: tree_cpu_seconds(pid)
+
+    def cases_of(self, who, service, database):
+        tokens = service.register(400)
+
+        def add(what, targets, per_request=1, at_once=64, pushes=True):
+            run = lambda seconds: load.closed(service.folder, targets() if callable(targets) else targets, at_once, seconds)
+            self.cases.append(Case(who, what, run, service, per_request, at_once, pushes, database))
+
+        add("registration", lambda: service.registrations(9_000 * self.options.seconds)[0], pushes=False)
+        for per_request in (1, 2, 20):
+            add(f"notification, {per_request} a request", service.notifications(tokens, per_request, self.payload), per_request)
+        for devices in (1, 5, 50):
+            add(f"sealed here, {devices} devices", service.sealed_notifications(devices), devices)
+        self.add_open_loop(who, service, tokens, database)
+
+    def add_open_loop(self, who, service, tokens, database):
+        """Half of the highest rate that was seen, whether or not the service keeps up."""
+        what = "notification, 1 a request, at half of the highest rate"
+        targets = service.notifications(tokens, 1, self.payload)
+
+        def run(seconds):
+            full = [case for case in self.cases if case.who == who and case.what == "notification, 1 a request" and case.rounds]
+            rate = max(round["rate"] for round in full[0].rounds) / 2 if full else 500
+            return load.open_loop(targets[0], rate, seconds)
+
+        self.cases.append(Case(who, what, run, service, database=database))
+
+    def cases_of_peers(self, service):
+        tokens = {kind: service.register(100, share) for kind, share in (("APNs", 0), ("FCM", 1))}
+        for kind, kind_tokens in tokens.items():
+            for per_request, at_once in ((1, 1), (1, 8), (1, 64), (2, 64), (20, 64)):
+                targets = service.notifications(kind_tokens, per_request, self.payload)
+                run = lambda seconds, targets=targets, at_once=at_once: load.closed(service.folder, targets, at_once, seconds)
+                self.cases.append(Case(f"push-bouncer, {kind} alone", f"{per_request} a request", run, service, per_request, at_once))
+        iphones = [self.random.randbytes(32).hex() for _ in range(100)]
+        androids = [base64.urlsafe_b64encode(self.random.randbytes(105)).decode() for _ in range(100)]
+        common = (self.folder, self.processes, self.simulator)
+        others = []
+        if self.options.peers:
+            others += [peers.aioapns(*common, iphones, self.payload), peers.firebase_admin(*common, androids, self.payload)]
+        if self.options.sygnal:
+            others += [peers.Sygnal(self.options.sygnal, *common, iphones, self.payload)]
+        for peer in others:
+            for at_once in (1, 8, 64):
+                run = lambda seconds, peer=peer, at_once=at_once: peer.run(at_once, seconds)
+                self.cases.append(Case(peer.name, "a push", run, peer, at_once=at_once))
+
+    def measure(self, case, seconds):
+        arrived, cpu, database = self.simulator.count(), case.meter.cpu(), case.database() if case.database else 0
+        result = case.run(seconds)
+        operations = result.requests * case.per_request
+        # What was put in the queue counts when it has arrived.
+        deadline = time.monotonic() + 30
+        while case.pushes and self.simulator.count() - arrived < operations and time.monotonic() < deadline:
+            time.sleep(0.05)
+        cpu, database = case.meter.cpu() - cpu, (case.database() if case.database else 0) - database
+        arrived = self.simulator.count() - arrived
+        if result.failures or not operations:
+            raise SystemExit(f"{case.who}, {case.what}: {result.failures or 'nothing was done'}")
+        if case.pushes and arrived < operations:
+            raise SystemExit(f"{case.who}, {case.what}: {arrived} of {operations} arrived")
+        return {
+            "cpu": cpu / operations, "database": database / operations, "rate": operations / result.elapsed,
+            "p50": result.p50, "p99": result.p99, "memory": case.meter.memory()}
+
+    def report(self):
+        print(f"\n{machine(self.options.binary)}\n")
+        heads = ["who", "what", "at once", "CPU, µs each", "a second", "p50, ms", "p99, ms", "MB"]
+        heads += ["database's CPU, µs"] if self.options.postgresql else []
+        rows = []
+        for case in self.cases:
+            least, most = case.spread("cpu")
+            rows.append([
+                case.who, case.what, str(case.at_once), f"{case.median('cpu') * 1e6:.1f} ({least * 1e6:.1f} to {most * 1e6:.1f})",
+                f"{case.median('rate'):,.0f}", f"{case.median('p50') * 1e3:.1f}", f"{case.median('p99') * 1e3:.1f}",
+                f"{case.median('memory'):.0f}"])
+            if self.options.postgresql:
+                rows[-1].append(f"{case.median('database') * 1e6:.1f}" if case.database else "")
+        widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+        for row in [heads, ["-" * width for width in widths], *rows]:
+            print("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths)) + " |")
+        print()
+        if self.options.json:
+            figures = [{"who": case.who, "what": case.what, "at_once": case.at_once, "rounds": case.rounds} for case in self.cases]
+            Path(self.options.json).write_text(json.dumps({"machine": machine(self.options.binary), "cases": figures}, indent=1) + "\n")
+
+    # A short run, and what is kept of it
+
+    def ratios(self):
+        """The cost of each case as a multiple of the yardstick's in the same run."""
+        unit = statistics.median(self.yardsticks)
+        return {case.what: round(case.median("cpu") / unit, 3) for case in self.cases}
+
+    def keep(self, name):
+        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        KEPT.write_text(json.dumps({**kept, name: self.ratios()}, indent=2, sort_keys=True) + "\n")
+
+    def check(self, name):
+        kept = json.loads(KEPT.read_text())[name]
+        worse = {what: cost / kept[what] for what, cost in self.ratios().items() if cost > TOLERANCE * kept[what]}
+        for what, times in worse.items():
+            print(f"{what}: costs {times:.2f} times what {KEPT.name} says, {TOLERANCE} are tolerated")
+        return not worse
+
+
+def yardstick():
+    """CPU seconds of a fixed piece of work, not unlike that of a service: JSON and a keyed table."""
+    start = time.process_time()
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE kept (key TEXT PRIMARY KEY, value TEXT)")
+    for number in range(4_000):
+        text = json.dumps({"number": number, "text": "x" * 200, "list": list(range(20))})
+        database.execute("INSERT INTO kept VALUES (?, ?)", (str(number * 7919 % 4_000), json.dumps(json.loads(text))))
+    return (time.process_time() - start) / 1_000
+
+
+def machine(binaries):
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU")
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    swift = subprocess.run(["swift", "--version"], capture_output=True, text=True).stdout.splitlines()
+    return "\n".join([
+        f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores of {model}, {platform.platform()}, Python {platform.python_version()}",
+        f"push-bouncer {commit}, {swift[0] if swift else ''}",
+        "Benchmarks/run " + shlex.join(sys.argv[1:])])
+
+
+def main():
+    options = arguments()
+    if options.keep or options.check:
+        options.rounds, options.seconds = 3, 1
+        options.only = ["SQLite, registration", "SQLite, notification, 2 a request", "SQLite, sealed here, 5 devices"]
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="push-bouncer-bench-")))
+        bench = Bench(options, folder, stack)
+        bench.run()
+        build = "release" if "release" in str(options.binary[0]) else "debug"
+        if options.keep:
+            bench.keep(build)
+        if options.check and not bench.check(build):
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,247 @@
+"""push-bouncer as it is measured: a provider simulator, nodes of the service on one database, chat servers' requests."""
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import random
+import sqlite3
+import ssl
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+import uuid
+from pathlib import Path
+
+import nacl.public
+
+import load
+from processes import cpu_seconds, free_ports, memory_megabytes
+
+REALM = "6a0f3a5e-9c1d-4a3b-8f6e-1c2d3e4f5a6b"
+HOST = "chat.example.org"
+TOPIC = "org.example.chat"
+BACKEND_TOKEN = "a-token-of-the-benchmark-long-enough-to-be-accepted"
+
+
+class Simulator:
+    """Apple and Google for everybody in a run."""
+
+    def __init__(self, binary, folder, processes):
+        self.keys = folder / "Keys"
+        described = folder / "simulator.json"
+        with open(described, "w") as output:
+            self.process = processes.start(
+                [binary, "simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", self.keys, "--json"], stdout=output)
+        for _ in range(300):
+            with contextlib.suppress(ValueError):
+                endpoints = json.loads(described.read_text())
+                break
+            time.sleep(0.1)
+        self.apns, self.fcm = endpoints["apns_endpoint"], endpoints["fcm_endpoint"]
+        self.control("PUT", "faults", {"record": False})
+
+    def control(self, method, path, body=None):
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self.fcm}/_control/{path}", data=data, method=method)
+        with urllib.request.urlopen(request, timeout=30, context=ssl.create_default_context(cafile=self.keys / "ca.pem")) as answer:
+            return json.load(answer)
+
+    def count(self):
+        counts = self.control("GET", "counts")
+        return counts["apns"] + counts["fcm"]
+
+    @property
+    def apns_port(self):
+        return urllib.parse.urlparse(self.apns).port
+
+    @property
+    def fcm_port(self):
+        return urllib.parse.urlparse(self.fcm).port
+
+
+class Service:
+    """One service: a binary, a database with so many registrations in it, and one node or several."""
+
+    def __init__(self, binary, folder, processes, simulator, database=None, nodes=1, prefill=0):
+        self.binary, self.folder, self.database = binary, folder, database
+        self.random = random.Random(1)
+        keys = folder / "Keys"
+        keys.mkdir(parents=True)
+        for name in ("apns", "fcm"):
+            (keys / name).symlink_to(simulator.keys / name)
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PUSH_BOUNCER_")},
+            "PUSH_BOUNCER_DATABASE_URL": database or f"sqlite:{folder}/bench.sqlite",
+            "PUSH_BOUNCER_KEYS_DIRECTORY": str(keys),
+            "PUSH_BOUNCER_APNS_ENDPOINT": simulator.apns,
+            "PUSH_BOUNCER_FCM_ENDPOINT": simulator.fcm,
+            "PUSH_BOUNCER_PROVIDERS_CA_FILE": str(simulator.keys / "ca.pem"),
+            "PUSH_BOUNCER_BOUNCER_RATE_LIMIT_PER_SERVER": "0",
+            "PUSH_BOUNCER_SERVER_RATE_LIMIT_PER_USER": "0",
+            "PUSH_BOUNCER_BACKEND_TOKEN": BACKEND_TOKEN,
+            "PUSH_BOUNCER_LOG_LEVEL": "warning",
+        }
+        self.key = self.command("keys", "generate")["public_key"]
+        self.box = nacl.public.SealedBox(nacl.public.PublicKey(base64.b64decode(self.key)))
+        server = self.command("server", "add", "--hostname", HOST)
+        self.authorization = "Basic " + base64.b64encode(f"{server['org_id']}:{server['org_key']}".encode()).decode()
+        self.ports, self.nodes = [], []
+        for _ in range(nodes):
+            http, admin = free_ports(2)
+            environment = {**self.environment, "PUSH_BOUNCER_HTTP_PORT": str(http), "PUSH_BOUNCER_ADMIN_PORT": str(admin)}
+            self.nodes.append(processes.start([binary, "serve"], env=environment, cwd=folder))
+            self.ports.append(http)
+            self.wait(f"http://127.0.0.1:{admin}/healthz")
+        self.upload_realm()
+        self.prefill(prefill)
+        self.users = {}
+        self.built_in_realm = str(uuid.uuid4())
+
+    # What it has used
+
+    def cpu(self):
+        return sum(cpu_seconds(node.pid) for node in self.nodes)
+
+    def memory(self):
+        return max(memory_megabytes(node.pid) for node in self.nodes)
+
+    # What is asked of it
+
+    def registrations(self, count, fcm_share=0.5):
+        """Targets that register `count` new devices, and the tokens of these."""
+        tokens, bodies = [], []
+        for _ in range(count):
+            android = self.random.random() < fcm_share
+            token_id, sealed = self.sealed_token(android)
+            tokens.append((token_id, android))
+            bodies.append(urllib.parse.urlencode({
+                "realm_uuid": REALM, "token_id": token_id, "encrypted_push_registration": sealed, "bouncer_public_key": self.key}))
+        return self.targets("push/e2ee/register", "application/x-www-form-urlencoded", bodies), tokens
+
+    def register(self, count, fcm_share=0.5):
+        """Registers so many devices, to be written to."""
+        targets, tokens = self.registrations(count, fcm_share)
+        for body in targets[0].bodies + [body for target in targets[1:] for body in target.bodies]:
+            self.post(targets[0].url, body, self.authorization, "application/x-www-form-urlencoded")
+        return tokens
+
+    def notifications(self, tokens, per_request, payload):
+        bodies = []
+        for _ in range(5_000):
+            items = [item(*self.random.choice(tokens), payload) for _ in range(per_request)]
+            bodies.append(json.dumps({"realm_uuid": REALM, "push_requests": items}))
+        return self.targets("push/e2ee/notify", "application/json", bodies)
+
+    def sealed_notifications(self, devices):
+        """The built-in chat-server side: the host application says what, each device of a user gets it sealed."""
+        url = f"http://127.0.0.1:{self.ports[0]}/backend/v1/realms"
+        realm = self.built_in_realm
+        if not self.users:
+            self.backend("PUT", f"{url}/{realm}", {"name": "Bench", "url": f"https://{HOST}"})
+        user = self.users.setdefault(devices, 10 + devices)
+        account = self.backend("PUT", f"{url}/{realm}/users/{user}", {"email": f"user{user}@example.org"})
+        self.phones(account, devices)
+        payload = {"type": "message", "recipient_type": "direct", "content": "x" * 200, "sender_full_name": "Iago", "message_id": 1}
+        path = f"/backend/v1/realms/{realm}/users/{user}/notifications"
+        body = json.dumps({"zulip": payload})
+        return [
+            load.Target(f"http://127.0.0.1:{port}{path}", f"Bearer {BACKEND_TOKEN}", "application/json", [body]) for port in self.ports]
+
+    def phones(self, account, count):
+        """Registers devices of a user of the built-in server, and waits until they are active."""
+        credentials = "Basic " + base64.b64encode(f"{account['email']}:{account['api_key']}".encode()).decode()
+
+        def call(endpoint, **fields):
+            url = f"http://127.0.0.1:{self.ports[0]}/api/v1/{endpoint}"
+            return self.post(url, urllib.parse.urlencode(fields), credentials, "application/x-www-form-urlencoded")
+
+        for _ in range(count):
+            token_id, sealed = self.sealed_token(android=True)
+            call(
+                "mobile_push/register", device_id=call("register_client_device")["device_id"], push_key_id=1,
+                push_key=base64.b64encode(b"1" + self.random.randbytes(32)).decode(), token_kind="fcm", token_id=token_id,
+                bouncer_public_key=self.key, encrypted_push_registration=sealed)
+        for _ in range(300):
+            devices = call("register", event_types='["device"]')["devices"].values()
+            if all(device["push_token_id"] for device in devices):
+                return
+            time.sleep(0.1)
+        raise SystemExit(f"devices are not active: {list(devices)[:3]}")
+
+    # How it is asked
+
+    def targets(self, endpoint, content_type, bodies):
+        count = len(self.ports)
+        return [
+            load.Target(f"http://127.0.0.1:{port}/api/v1/remotes/{endpoint}", self.authorization, content_type, bodies[node::count])
+            for node, port in enumerate(self.ports)]
+
+    def sealed_token(self, android):
+        """The id of a new token, and its registration sealed to the bouncer."""
+        token = base64.urlsafe_b64encode(self.random.randbytes(105)).decode() if android else self.random.randbytes(32).hex()
+        plain = {"token": token, "token_kind": "fcm" if android else "apns", "timestamp": int(time.time())}
+        if not android:
+            plain["ios_app_id"] = TOPIC
+        token_id = base64.b64encode(hashlib.sha256(token.encode()).digest()[:8]).decode()
+        return token_id, base64.b64encode(self.box.encrypt(json.dumps(plain).encode())).decode()
+
+    def upload_realm(self):
+        realm = {
+            "id": 1, "host": HOST, "url": f"https://{HOST}", "name": "Bench", "org_type": 0, "date_created": 1.0,
+            "deactivated": False, "is_system_bot_realm": False, "authentication_methods": {}, "uuid": REALM,
+            "uuid_owner_secret": "secret"}
+        body = urllib.parse.urlencode({"realm_counts": "[]", "installation_counts": "[]", "realms": json.dumps([realm])})
+        url = f"http://127.0.0.1:{self.ports[0]}/api/v1/remotes/server/analytics"
+        self.post(url, body, self.authorization, "application/x-www-form-urlencoded")
+
+    def prefill(self, count):
+        """Registrations of phones that nobody writes to: what counts is that they are there."""
+        columns = "realm_id, token_id, kind, token, token_hash, registered_at"
+        if count and self.database:
+            sql = f"""INSERT INTO e2ee_registrations ({columns})
+                SELECT 1, hashint8extended(i, 1), 2, sha256(int8send(i)) || sha256(int8send(-i)), hashint8extended(i, 2), 1
+                FROM generate_series(1::bigint, {count}) i; ANALYZE"""
+            subprocess.run(["psql", "--quiet", self.database, "-c", sql], check=True)
+        elif count:
+            database = sqlite3.connect(self.folder / "bench.sqlite")
+            number = lambda: self.random.getrandbits(64) - (1 << 63)
+            rows = ((1, number(), 2, self.random.randbytes(64), number(), 1) for _ in range(count))
+            database.executemany(f"INSERT INTO e2ee_registrations ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+            database.commit()
+            database.close()
+
+    def command(self, *arguments):
+        output = subprocess.run(
+            [self.binary, *arguments, "--json"], env=self.environment, cwd=self.folder, capture_output=True, text=True)
+        if output.returncode:
+            raise SystemExit(f"push-bouncer {' '.join(arguments)}: {output.stderr}")
+        return json.loads(output.stdout)
+
+    def backend(self, method, url, body):
+        return self.post(url, json.dumps(body), f"Bearer {BACKEND_TOKEN}", "application/json", method)
+
+    @staticmethod
+    def post(url, body, authorization, content_type, method="POST"):
+        headers = {"Authorization": authorization, "Content-Type": content_type}
+        request = urllib.request.Request(url, data=body.encode(), method=method, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    @staticmethod
+    def wait(url):
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                return urllib.request.urlopen(url, timeout=30).read()
+            time.sleep(0.1)
+        raise SystemExit(f"{url} does not answer")
+
+
+def item(token_id, android, payload):
+    """One of `push_requests`."""
+    if android:
+        return {"token_id": token_id, "fcm_priority": "high", "payload": payload}
+    payload = {**payload, "aps": {"mutable-content": 1, "alert": {"title": "New notification"}}}
+    return {"token_id": token_id, "http_headers": {"apns_priority": 10, "apns_push_type": "alert"}, "payload": payload}
