@@ -66,7 +66,7 @@ enum NextcloudBench {
   static func proxy(
     _ devices: NextcloudDevices, _ database: any Database, _ storageKey: StorageKey, folder: URL,
     now: @escaping @Sendable () -> Date
-  ) throws -> NextcloudProxy {
+  ) throws -> NextcloudProxyRoutes {
     let logger = Logger(label: "bench")
     let recorder = OutcomeRecorder(database: database, now: now)
     let deliverer = Deliverer(
@@ -75,7 +75,7 @@ enum NextcloudBench {
       deadline: .seconds(10), now: now, logger: logger)
     let lossDetector = StoreLossDetector(
       file: folder.appending(path: "store.json"), devices: devices, now: now, logger: logger)
-    return NextcloudProxy(
+    return NextcloudProxyRoutes(
       configuration: .init(),
       dependencies: .init(
         devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,

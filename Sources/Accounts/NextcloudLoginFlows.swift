@@ -49,12 +49,12 @@ package struct NextcloudLoginFlows: Sendable {
     package let client: String
   }
 
-  private let accounts: Accounts
+  private let accounts: AccountStore
   private var database: any Database { accounts.database }
   private var storageKey: StorageKey { accounts.storageKey }
 
   /// Flows by which apps sign in to these accounts.
-  package init(accounts: Accounts) {
+  package init(accounts: AccountStore) {
     self.accounts = accounts
   }
 
@@ -127,7 +127,7 @@ package struct NextcloudLoginFlows: Sendable {
 
   /// Lets the app sign in as a user; false if the secret is none, or too old, or was used already.
   ///
-  /// - Throws: ``Accounts/AppPasswordRefusal``, or the database's own error.
+  /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
   package func grant(login: String, user: Int64) async throws -> Bool {
     let statement = Statement(
       """

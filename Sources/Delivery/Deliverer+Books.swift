@@ -10,7 +10,8 @@ extension Deliverer {
   /// registration that was made again meanwhile stays, and so does every one while the database cannot be written:
   /// the provider will say the same next time.
   func keepBooks(
-    of deliveries: [Delivery], _ endings: [Ending], sentAfter began: Date, _ results: inout [DeliveryResult]
+    of deliveries: [RegisteredPush], _ endings: [Ending], sentAfter began: Date,
+    _ results: inout [DeliveryResult]
   ) async {
     var ending: [OutcomeRecorder.Failure] = []
     var refused: [OutcomeRecorder.Failure] = []
@@ -58,7 +59,7 @@ extension Deliverer {
   }
 }
 
-extension Delivery {
+extension RegisteredPush {
   /// - Parameter began: FCM's answer is about the time when it was asked, APNs' about a time that it names.
   fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> OutcomeRecorder.Failure {
     var failure = OutcomeRecorder.Failure(registration, reason: reason.description)

@@ -9,7 +9,7 @@ import Timing
 extension Deliverer {
   /// A try that is at its provider.
   struct LateTry: Sendable {
-    let delivery: Delivery
+    let delivery: RegisteredPush
     let routeSender: RouteSender
     /// Before it was sent.
     let began: Date

@@ -38,12 +38,12 @@ package final class Deliverer: Sendable {
   ///
   /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be kept: nothing must be
   ///   promised then, and the whole may be sent again.
-  package func deliver(_ deliveries: [Delivery], within limit: Duration? = nil) async throws
+  package func deliver(_ deliveries: [RegisteredPush], within limit: Duration? = nil) async throws
     -> [DeliveryResult]
   {
     let began = now()
     let endings = await send(deliveries, within: limit ?? deadline, backoff: .inRequest)
-    var leftovers: [(delivery: Delivery, route: Route, dueAt: Date)] = []
+    var leftovers: [(delivery: RegisteredPush, route: Route, dueAt: Date)] = []
     var late: [(index: Int, try: LateTry)] = []
     var results: [DeliveryResult] = []
     results.reserveCapacity(deliveries.count)
@@ -79,7 +79,7 @@ package final class Deliverer: Sendable {
   }
 
   /// The registrations among those of `deliveries` that have not ended.
-  func living(_ deliveries: [Delivery]) async throws -> Set<RegistrationReference.Row> {
+  func living(_ deliveries: [RegisteredPush]) async throws -> Set<RegistrationReference.Row> {
     try await registrations.living(deliveries.map(\.registration))
   }
 
@@ -160,7 +160,7 @@ extension Deliverer {
 
   /// - Parameter backoff: for more than one try; nil where nobody waits.
   func send(
-    _ deliveries: [Delivery], within timeout: Duration, backoff: Backoff?
+    _ deliveries: [RegisteredPush], within timeout: Duration, backoff: Backoff?
   ) async -> [Ending] {
     let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
@@ -177,7 +177,7 @@ extension Deliverer {
 
   /// Tries until it is done, has been tried often enough, or the time is up.
   private func send(
-    _ delivery: Delivery, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
+    _ delivery: RegisteredPush, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
   ) async -> Ending {
     var leftover: Leftover?
     var tries = 0
@@ -206,7 +206,7 @@ extension Deliverer {
   }
 
   /// What an outcome means for the notification and its registration.
-  func judge(_ outcome: Outcome, of delivery: Delivery, over routeSender: RouteSender) -> Ending {
+  func judge(_ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender) -> Ending {
     let (route, registration) = (routeSender.route, delivery.registration)
     let verdict = routeSender.judge(
       outcome, of: registration.kind.tokens, registeredAt: registration.registeredAt

@@ -25,9 +25,9 @@ extension Story {
     in folder: URL, stays: Bool, tell: @escaping @Sendable (String) -> Void
   ) async throws {
     let keys = folder.appending(path: "Keys").path
-    var settings = ProviderSimulator.Configuration()
+    var settings = SimulatedProviders.Configuration()
     settings.keysDirectory = keys
-    let simulator = try await ProviderSimulator.start(settings)
+    let simulator = try await SimulatedProviders.start(settings)
     guard let key = try BouncerKeyFiles(directory: keys).list().first else {
       throw DemoError("the simulator wrote no bouncer key")
     }
@@ -64,7 +64,7 @@ extension Story {
 
   /// Nothing of this machine's own configuration belongs into the story.
   private static func configuration(
-    in folder: String, keys: String, _ simulator: ProviderSimulator, backendToken: String
+    in folder: String, keys: String, _ simulator: SimulatedProviders, backendToken: String
   ) throws -> Configuration {
     try Configuration.load(
       file: nil, environment: [:],

@@ -5,7 +5,7 @@ import Synchronization
 
 /// What both listeners share: credentials, faults, rules per token, what arrived.
 final class Simulation: Sendable {
-  let configuration: ProviderSimulator.Configuration
+  let configuration: SimulatedProviders.Configuration
   let credentials: Credentials
   let log: DeliveryLog
 
@@ -19,7 +19,7 @@ final class Simulation: Sendable {
 
   private let state: Mutex<State>
 
-  init(configuration: ProviderSimulator.Configuration, credentials: Credentials) {
+  init(configuration: SimulatedProviders.Configuration, credentials: Credentials) {
     self.configuration = configuration
     self.credentials = credentials
     state = Mutex(State(topics: Set(configuration.topics)))

@@ -35,7 +35,7 @@ package struct BouncerService {
   /// Apple and Google.
   package let providers: PushProviders
   /// The bouncer, as others call it.
-  package let bouncer: ZulipBouncer
+  package let bouncer: ZulipBouncerRoutes
   let builtIn: BuiltInServer
   let nextcloud: NextcloudAdapter?
   let keyFolder: KeyFolder
@@ -59,7 +59,7 @@ package struct BouncerService {
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
     manager: ServiceManager? = nil, descriptors: DescriptorLimit = .raised(),
     bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
-    adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in }, logger: Logger
+    adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
     let (now, mayExpire) = (time.now, time.mayExpire)
 
@@ -91,7 +91,7 @@ package struct BouncerService {
     let requestTimes = RequestTimes(database: store.database, now: now)
     let bouncerKeys = BouncerKeys(database: store.database, now: now)
     let publicPort = Port()
-    let bouncerDependencies = ZulipBouncer.Dependencies(
+    let bouncerDependencies = ZulipBouncerRoutes.Dependencies(
       servers: store.servers, realms: store.realms,
       analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
       registrations: registrations, legacy: store.legacy, bouncerKeys: bouncerKeys,
@@ -99,13 +99,13 @@ package struct BouncerService {
       deliverer: deliverer,
       keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, mayExpire: mayExpire,
       logger: logger)
-    var bouncerConfiguration = ZulipBouncer.Configuration(configuration, port: publicPort)
+    var bouncerConfiguration = ZulipBouncerRoutes.Configuration(configuration, port: publicPort)
     adjust(&bouncerConfiguration)
-    let bouncer = ZulipBouncer(
+    let bouncer = ZulipBouncerRoutes(
       configuration: bouncerConfiguration, dependencies: bouncerDependencies)
     let builtIn = try await BuiltInServer.build(
       configuration, store: store,
-      ownBouncer: ZulipBouncer(
+      ownBouncer: ZulipBouncerRoutes(
         configuration: .unlimited(configuration, port: publicPort), dependencies: bouncerDependencies),
       remoteBouncer: remoteBouncer, logger: logger)
     let nextcloud =
@@ -113,10 +113,10 @@ package struct BouncerService {
       ? try NextcloudAdapter.build(
         configuration, store: store, deliverer: deliverer,
         publicURL: configuration.http.publicAddress(listeningOn: publicPort), logger: logger) : nil
-    let backend = Backend(
+    let backend = BackendRoutes(
       accounts: builtIn.accounts, devices: builtIn.devices, loginFlows: store.nextcloudLoginFlows,
       token: configuration.backendToken,
-      notify: Backend.ways(builtIn, nextcloud),
+      notify: BackendRoutes.ways(builtIn, nextcloud),
       realmsChanged: { builtIn.realms?.request() }, now: now)
 
     let readiness = Readiness(

@@ -10,8 +10,8 @@ import ZulipServer
 
 /// The built-in chat-server side with all that it works with.
 struct BuiltInServer {
-  let server: ZulipServer
-  let accounts: Accounts
+  let server: ZulipServerRoutes
+  let accounts: AccountStore
   let devices: Devices
   let eventNotifier: EventNotifier
   let notifier: Notifier
@@ -25,7 +25,7 @@ struct BuiltInServer {
   ///   - ownBouncer: this program's.
   ///   - remoteBouncer: instead of one that is reached through the network.
   static func build(
-    _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncer,
+    _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncerRoutes,
     remoteBouncer: (any Bouncer)?, logger: Logger
   ) async throws -> BuiltInServer {
     let accounts = store.accounts
@@ -64,7 +64,7 @@ struct BuiltInServer {
       LegacyUnregistrar(
         tokens: devices.legacyTokens, bouncer: bouncer.client, now: store.now, logger: logger)
     }
-    let server = ZulipServer(
+    let server = ZulipServerRoutes(
       configuration: .init(
         rateLimitPerUser: configuration.server.rateLimitPerUser,
         maximumBodyBytes: configuration.http.maxBodyBytes),

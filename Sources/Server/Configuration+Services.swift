@@ -23,7 +23,7 @@ extension Configuration.HTTP {
   }
 }
 
-extension ZulipBouncer.Configuration {
+extension ZulipBouncerRoutes.Configuration {
   /// For the built-in chat-server side, whose users have limits of their own. It is called without a wire,
   /// where the other limits are.
   static func unlimited(_ configuration: Configuration, port: Port) -> Self {

@@ -14,8 +14,8 @@ import Wire
 
 /// The Nextcloud adapter with all that it works with: the push proxy, and the server side with its sender.
 struct NextcloudAdapter {
-  private let proxy: NextcloudProxy
-  private let server: NextcloudServer
+  private let proxy: NextcloudProxyRoutes
+  private let server: NextcloudServerRoutes
   private let lossDetector: StoreLossDetector
   private let client: OutgoingClient
   let sender: NextcloudSender
@@ -37,7 +37,7 @@ struct NextcloudAdapter {
     let lossDetector = StoreLossDetector(
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
       devices: devices, now: store.now, mayExpire: store.mayExpire, logger: logger)
-    let proxy = NextcloudProxy(
+    let proxy = NextcloudProxyRoutes(
       configuration: .init(configuration, apps: apps),
       dependencies: .init(
         devices: devices, recorder: store.recorder, deliverer: deliverer, lossDetector: lossDetector,
@@ -64,7 +64,7 @@ struct NextcloudAdapter {
         notifications: store.nextcloudNotifications, pushes: pushes, client: client,
         ownProxy: .init(proxy, address: publicURL), now: store.now),
       logger: logger)
-    let server = NextcloudServer(
+    let server = NextcloudServerRoutes(
       configuration: .init(
         name: configuration.server.name, url: settings.url, address: { settings.address ?? publicURL() },
         defaultProxy: defaultProxy, allowsLocalProxies: settings.allowsLocalProxies,
@@ -129,7 +129,7 @@ struct NextcloudAdapter {
 
 extension NextcloudSender.OwnProxy {
   /// This program's. What it answers means what it would mean over the wire.
-  fileprivate init(_ proxy: NextcloudProxy, address: @escaping @Sendable () -> String) {
+  fileprivate init(_ proxy: NextcloudProxyRoutes, address: @escaping @Sendable () -> String) {
     self.init(address: address) { entries in
       do throws(ProxyError) {
         let receipt = try await proxy.notify(entries)
@@ -142,7 +142,7 @@ extension NextcloudSender.OwnProxy {
   }
 }
 
-extension NextcloudProxy.Configuration {
+extension NextcloudProxyRoutes.Configuration {
   fileprivate init(_ configuration: Configuration, apps: NextcloudApps) {
     self.init()
     self.apps = apps

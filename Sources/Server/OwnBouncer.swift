@@ -11,7 +11,7 @@ import ZulipServer
 /// This program's own bouncer as the built-in chat-server side uses it: by the same rules as any, but nothing is
 /// encoded to be read again, and nobody has to sign in.
 struct OwnBouncer: Bouncer {
-  let bouncer: ZulipBouncer
+  let bouncer: ZulipBouncerRoutes
   /// As which of the bouncer's chat servers.
   let server: UUID
   let logger: Logger
@@ -33,7 +33,7 @@ struct OwnBouncer: Bouncer {
 
   func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws {
     let upload = AnalyticsUpload(
-      version: ZulipServer.version, apiFeatureLevel: ZulipServer.featureLevel,
+      version: ZulipServerRoutes.version, apiFeatureLevel: ZulipServerRoutes.featureLevel,
       realms: realms.map { RealmDescription($0, ownerSecret: $1) })
     try await call { try await bouncer.store(upload, of: $0, logger: logger) }
   }

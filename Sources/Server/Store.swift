@@ -66,7 +66,7 @@ package struct Store {
   }
 
   package var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
-  package var accounts: Accounts { Accounts(database: database, storageKey: storageKey, now: now) }
+  package var accounts: AccountStore { AccountStore(database: database, storageKey: storageKey, now: now) }
   package var realms: RemoteRealms { RemoteRealms(database: database) }
   package var registrations: E2EERegistrations {
     E2EERegistrations(database: database, storageKey: storageKey, now: now)

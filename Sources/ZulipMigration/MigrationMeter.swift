@@ -4,11 +4,11 @@ internal import Synchronization
 final class MigrationMeter: Sendable {
   private let total: Int64
   private let done = Mutex<Int64>(0)
-  private let report: @Sendable (ZulipMigration.Progress) -> Void
+  private let report: @Sendable (ZulipImport.Progress) -> Void
 
   init(
     _ origin: any ZulipOrigin, _ progress: [ZulipTable: MigrationJournal.Progress],
-    _ report: @escaping @Sendable (ZulipMigration.Progress) -> Void
+    _ report: @escaping @Sendable (ZulipImport.Progress) -> Void
   ) async throws {
     var total: Int64 = 0
     for table in ZulipTable.allCases where origin.has(table) {
@@ -25,7 +25,7 @@ final class MigrationMeter: Sendable {
       return done
     }
     report(
-      ZulipMigration.Progress(
+      ZulipImport.Progress(
         table: table, rows: rows, share: total > 0 ? min(1, Double(done) / Double(total)) : 1))
   }
 }

@@ -2,7 +2,7 @@ internal import SQL
 
 /// One start of a migration: the tables one after the other.
 struct MigrationWork: Sendable {
-  let migration: ZulipMigration
+  let migration: ZulipImport
   let origin: any ZulipOrigin
   let target: RegistrationImport
   let meter: MigrationMeter

@@ -30,15 +30,17 @@ extension Account {
     @Option(help: "Its API key, 32 letters and digits (default: one is made).") var apiKey: String?
 
     func run() async throws {
-      guard Accounts.isEmail(email) else { throw ValidationError("\(email) is not a valid email address") }
-      guard username.map(Accounts.isUsername) ?? true else {
+      guard AccountStore.isEmail(email) else {
+        throw ValidationError("\(email) is not a valid email address")
+      }
+      guard username.map(AccountStore.isUsername) ?? true else {
         throw ValidationError(
           "--username wants 1 to 254 characters without white space, control characters, : and /")
       }
-      guard apiKey.map(Accounts.isAPIKey) ?? true else {
-        throw ValidationError("--api-key wants \(Accounts.apiKeyLength) letters and digits")
+      guard apiKey.map(AccountStore.isAPIKey) ?? true else {
+        throw ValidationError("--api-key wants \(AccountStore.apiKeyLength) letters and digits")
       }
-      guard userID.map(Accounts.isUserID) ?? true else {
+      guard userID.map(AccountStore.isUserID) ?? true else {
         throw ValidationError("--user-id wants a number from 0 to \(Int32.max)")
       }
       let uuid = try realm.map { text in
@@ -53,11 +55,11 @@ extension Account {
       options.show(.object(JSON.Object(document)), "\(user.line)\n\napi_key = \(key)")
     }
 
-    private func add(to realm: UUID, _ accounts: Accounts) async throws -> (user: User, apiKey: String) {
+    private func add(to realm: UUID, _ accounts: AccountStore) async throws -> (user: User, apiKey: String) {
       do {
         return try await accounts.add(
           .init(email: email, apiKey: apiKey, username: username), userID: userID, realm: realm)
-      } catch let refusal as Accounts.Refusal {
+      } catch let refusal as AccountStore.Refusal {
         let realm = realm.uuidString.lowercased()
         throw switch refusal {
         case .unknownRealm: CommandError("no realm \(realm)")

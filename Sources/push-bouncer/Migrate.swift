@@ -57,7 +57,7 @@ extension Migrate {
         } else {
           try await Store.with(options) { store in
             try await bring(
-              source, ZulipMigration(database: store.database, storageKey: store.storageKey, now: store.now))
+              source, ZulipImport(database: store.database, storageKey: store.storageKey, now: store.now))
           }
         }
       if !isComplete {
@@ -67,7 +67,7 @@ extension Migrate {
     }
 
     /// Runs until the end or a signal, and shows the report; whether it came to the end.
-    private func bring(_ source: ZulipSource, _ migration: ZulipMigration) async throws -> Bool {
+    private func bring(_ source: ZulipSource, _ migration: ZulipImport) async throws -> Bool {
       let meter = MigrationMeterLine()
       let report = try await untilSignal {
         try await migration.run(from: source) { meter.show($0) }
@@ -83,19 +83,19 @@ extension Migrate {
     }
 
     /// Works on a copy of what there is, if there is anything: neither the database nor the key is made.
-    private func rehearse(_ body: (ZulipMigration) async throws -> Bool) async throws -> Bool {
+    private func rehearse(_ body: (ZulipImport) async throws -> Bool) async throws -> Bool {
       let configuration = try options.load()
       let url = configuration.database.url
       let hasKey = FileManager.default.fileExists(atPath: "\(configuration.keys.directory)/storage.key")
       let isThere = url.sqlitePath.map { FileManager.default.fileExists(atPath: $0) } ?? true
       guard hasKey, isThere else {
         let key = StorageKey.generate()
-        return try await ZulipMigration.rehearse(target: nil, storageKey: key, body)
+        return try await ZulipImport.rehearse(target: nil, storageKey: key, body)
       }
       let key = try KeyFolder.storageKey(in: configuration.keys.directory)
       let database = try await openDatabase(url: url)
       do {
-        let result = try await ZulipMigration.rehearse(
+        let result = try await ZulipImport.rehearse(
           target: try await Self.isCurrent(database, key) ? database : nil, storageKey: key, body)
         await database.close()
         return result
@@ -149,7 +149,7 @@ private final class MigrationMeterLine: Sendable {
   private let start = ContinuousClock.now
   private let last = Mutex<ContinuousClock.Instant?>(nil)
 
-  func show(_ progress: ZulipMigration.Progress) {
+  func show(_ progress: ZulipImport.Progress) {
     let now = ContinuousClock.now
     let isDue = last.withLock { last in
       guard last.map({ now - $0 >= .seconds(1) }) ?? true else { return false }

@@ -31,12 +31,12 @@ struct Simulate: AsyncParsableCommand {
   func run() async throws {
     let configuration = try options.load()
     bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
-    var settings = ProviderSimulator.Configuration()
+    var settings = SimulatedProviders.Configuration()
     settings.apnsPort = apnsPort
     settings.fcmPort = fcmPort
     if !topic.isEmpty { settings.topics = topic }
     settings.keysDirectory = keysOut
-    let simulator = try await ProviderSimulator.start(settings)
+    let simulator = try await SimulatedProviders.start(settings)
     options.show(
       [
         "apns_endpoint": .string("https://127.0.0.1:\(simulator.apnsPort)"),

@@ -7,12 +7,12 @@ import Testing
 
 @Suite("Accounts") struct AccountsTests {
   private let store: Store
-  private let accounts: Accounts
+  private let accounts: AccountStore
   private let realm = UUID()
 
   init() async throws {
     store = try await Store()
-    accounts = Accounts(
+    accounts = AccountStore(
       database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now })
     _ = try await accounts.put(
       realm: realm, name: "Example", url: "https://chat.example.org", requiresE2EE: nil)
@@ -80,18 +80,18 @@ import Testing
     _ = try await add("iago@example.org")
     _ = try await add("last@example.org", id: Int64(Int32.max))
     let before = try await store.rows("SELECT * FROM users")
-    await #expect(throws: Accounts.Refusal.emailTaken) {
+    await #expect(throws: AccountStore.Refusal.emailTaken) {
       try await add("IAGO@example.org", id: 5, username: "x")
     }
-    await #expect(throws: Accounts.Refusal.usernameTaken) {
+    await #expect(throws: AccountStore.Refusal.usernameTaken) {
       try await add("x@example.org", id: 5, username: "IAGO")
     }
-    await #expect(throws: Accounts.Refusal.userIDTaken) { try await add("x@example.org", id: 10) }
-    await #expect(throws: Accounts.Refusal.noUserIDLeft) { try await add("x@example.org") }
-    await #expect(throws: Accounts.Refusal.unknownRealm) {
+    await #expect(throws: AccountStore.Refusal.userIDTaken) { try await add("x@example.org", id: 10) }
+    await #expect(throws: AccountStore.Refusal.noUserIDLeft) { try await add("x@example.org") }
+    await #expect(throws: AccountStore.Refusal.unknownRealm) {
       try await accounts.add(.init(email: "x@example.org"), userID: nil, realm: UUID())
     }
-    await #expect(throws: Accounts.Refusal.unknownRealm) {
+    await #expect(throws: AccountStore.Refusal.unknownRealm) {
       try await accounts.put(.init(email: "x@example.org"), userID: 10, realm: UUID())
     }
     #expect(try await store.rows("SELECT * FROM users") == before)
@@ -107,7 +107,7 @@ import Testing
               .init(email: "iago@example.org", username: "u\(id)"), userID: id, realm: realm)
             return true
           } catch {
-            return error as? Accounts.Refusal != .emailTaken
+            return error as? AccountStore.Refusal != .emailTaken
           }
         }
       }
@@ -122,7 +122,7 @@ import Testing
     let (user, key) = try await add("Iago@example.org", username: "iago.the.first")
     let (other, _) = try await add("cordelia@example.org")
     let (id, password) = try await accounts.addAppPassword(name: "Phone", user: user.id)
-    #expect(password.count == Accounts.appPasswordLength)
+    #expect(password.count == AccountStore.appPasswordLength)
     for login in ["iago@EXAMPLE.org", "IAGO.the.first"] {
       #expect(try await accounts.authenticate(login: login, appPassword: password) == user)
     }
@@ -162,7 +162,7 @@ import Testing
             _ = try await accounts.addAppPassword(name: "Phone", user: user.id)
             return false
           } catch {
-            return error as? Accounts.AppPasswordRefusal == .tooMany
+            return error as? AccountStore.AppPasswordRefusal == .tooMany
           }
         }
       }
@@ -170,7 +170,7 @@ import Testing
     }
     #expect(refused == 20)
     #expect(try await store.rows("SELECT COUNT(*) FROM app_passwords") == [[.integer(100)]])
-    await #expect(throws: Accounts.AppPasswordRefusal.unknownUser) {
+    await #expect(throws: AccountStore.AppPasswordRefusal.unknownUser) {
       try await accounts.addAppPassword(name: "Phone", user: user.id + 1)
     }
   }

@@ -22,7 +22,7 @@ import ZulipServer
       #expect(added.json["username"] == "Iago")
       #expect(UUID(uuidString: try #require(added.json["user_uuid"]?.string)) != nil)
       let key = try #require(added.json["api_key"]?.string)
-      #expect(Accounts.isAPIKey(key))
+      #expect(AccountStore.isAPIKey(key))
       guard
         case .authenticated(let user) = try await host.accounts.authenticate(
           email: "iago@example.org", apiKey: key)

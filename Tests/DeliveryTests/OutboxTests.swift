@@ -12,12 +12,12 @@ import Testing
 
   @Test func `What was kept comes back as it was`() async throws {
     let store = try await OutboxStore()
-    let apns = Delivery.sample(
+    let apns = RegisteredPush.sample(
       "{}", registration: 5, expiration: Date(timeIntervalSince1970: 1_790_003_000), collapseID: "c")
     let message = FCMMessage(
       token: "t:1", project: "demo", data: ["text": "é", "b": "2"], priority: .high, timeToLive: 60,
       collapseKey: "k")
-    let fcm = Delivery(
+    let fcm = RegisteredPush(
       push: .fcm(message),
       registration: .init(.legacy, id: 6, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.123)))
     try await store.keep(apns)
@@ -116,7 +116,7 @@ import Testing
     limits.perKind = 5
     let store = try await OutboxStore(limits: limits)
     let (now, other) = (store.clock.now, OutboxStore.otherRoute)
-    func entries(_ count: Int, _ route: Route) -> [(delivery: Delivery, route: Route, dueAt: Date)] {
+    func entries(_ count: Int, _ route: Route) -> [(delivery: RegisteredPush, route: Route, dueAt: Date)] {
       (0..<count).map { (.sample("\($0)"), route, now) }
     }
     try await store.outbox.keep(entries(2, route))
@@ -142,7 +142,7 @@ import Testing
     let store = try await OutboxStore(limits: limits)
     let (now, other) = (store.clock.now, OutboxStore.otherRoute)
     func entries(_ count: Int, _ route: Route, _ kind: RegistrationReference.Kind) -> [(
-      delivery: Delivery, route: Route, dueAt: Date
+      delivery: RegisteredPush, route: Route, dueAt: Date
     )] {
       (0..<count).map { (.sample("\($0)", kind: kind), route, now) }
     }
@@ -168,7 +168,7 @@ import Testing
     let store = try await OutboxStore()
     let now = store.clock.now
     func entries(_ range: Range<Int>, _ registration: Int64, _ kind: RegistrationReference.Kind = .e2ee) -> [(
-      delivery: Delivery, route: Route, dueAt: Date
+      delivery: RegisteredPush, route: Route, dueAt: Date
     )] {
       range.map { (.sample("\($0)", kind: kind, registration: registration), route, now) }
     }
@@ -184,7 +184,9 @@ import Testing
     try await store.outbox.settle(taken.map { ($0.lease, .remove) }, on: route)
     #expect(try await store.outbox.keep(entries(0..<2, 1)).map { $0 != nil } == [true, false])
     // The newest of a collapse id takes the older one's place however many there are.
-    let collapsing = (0..<3).map { (Delivery.sample("\($0)", registration: 2, collapseID: "c"), route, now) }
+    let collapsing = (0..<3).map {
+      (RegisteredPush.sample("\($0)", registration: 2, collapseID: "c"), route, now)
+    }
     try await store.outbox.keep(entries(0..<98, 2) + collapsing[..<1])
     #expect(try await store.outbox.keep(Array(collapsing[1...])).allSatisfy { $0 != nil })
     #expect(try await store.outbox.keep(entries(0..<1, 2)).allSatisfy { $0 == nil })

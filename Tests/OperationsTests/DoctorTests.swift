@@ -26,7 +26,7 @@ import Testing
     _ body: (_ folder: TestFolder, _ endpoints: [String: String]) async throws -> Void
   ) async throws {
     try await withKeyFolder { folder in
-      let simulator = try await ProviderSimulator.start()
+      let simulator = try await SimulatedProviders.start()
       do {
         try simulator.writeKeys(to: folder.url)
         try await body(

@@ -81,7 +81,7 @@ import Testing
       overrides: ["retention.expired_days": "30", "retention.notifications_days": "30"],
       workingDirectory: folder.path)
     let notifications = NextcloudNotifications(database: database, storageKey: key, now: { clock.now })
-    let accounts = Accounts(database: database, storageKey: key, now: { clock.now })
+    let accounts = AccountStore(database: database, storageKey: key, now: { clock.now })
     let log = LogRecorder()
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy,

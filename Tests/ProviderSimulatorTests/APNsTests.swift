@@ -143,7 +143,7 @@ import Testing
     async throws
   {
     let clock = Mutex(Date())
-    var configuration = ProviderSimulator.Configuration()
+    var configuration = SimulatedProviders.Configuration()
     configuration.now = { clock.withLock { $0 } }
     try await Client.with(configuration) { client in
       let iat = "\(Int(clock.withLock { $0 }.timeIntervalSince1970))"
@@ -162,7 +162,7 @@ import Testing
       #expect(client.simulator.counts.jwts == 3)
       #expect(client.simulator.counts.connections == 1)
     }
-    var quick = ProviderSimulator.Configuration()
+    var quick = SimulatedProviders.Configuration()
     quick.providerTokenInterval = 0
     try await Client.with(quick) { client in
       for _ in 0..<3 {

@@ -20,14 +20,14 @@ struct Client: Sendable {
     }
   }
 
-  let simulator: ProviderSimulator
+  let simulator: SimulatedProviders
   private let http: HTTPClient
 
   /// Runs `body` against a fresh simulator and closes both.
   static func with(
-    _ configuration: ProviderSimulator.Configuration = .init(), _ body: (Client) async throws -> Void
+    _ configuration: SimulatedProviders.Configuration = .init(), _ body: (Client) async throws -> Void
   ) async throws {
-    let simulator = try await ProviderSimulator.start(configuration)
+    let simulator = try await SimulatedProviders.start(configuration)
     let result: Result<Void, any Error>
     do { result = .success(try await with(simulator, body)) } catch { result = .failure(error) }
     await simulator.stop()
@@ -41,7 +41,8 @@ struct Client: Sendable {
     try await Self.with(simulator, body)
   }
 
-  private static func with(_ simulator: ProviderSimulator, _ body: (Client) async throws -> Void) async throws
+  private static func with(_ simulator: SimulatedProviders, _ body: (Client) async throws -> Void)
+    async throws
   {
     var settings = HTTPClient.Configuration()
     settings.tlsConfiguration = try simulator.clientTLS
@@ -151,7 +152,7 @@ struct Client: Sendable {
   }
 }
 
-extension ProviderSimulator {
+extension SimulatedProviders {
   var clientTLS: TLSConfiguration {
     get throws {
       var tls = TLSConfiguration.makeClientConfiguration()

@@ -96,7 +96,7 @@ import Testing
     try await Client.with { client in
       async let waiting = client.simulator.waitForDeliveries(count: 2)
       _ = try await client.push(headers: ["authorization": "bearer \(client.providerToken())"])
-      await #expect(throws: ProviderSimulator.TimedOut.self) {
+      await #expect(throws: SimulatedProviders.TimedOut.self) {
         try await client.simulator.waitForDeliveries(count: 2, timeout: .milliseconds(20))
       }
       _ = try await client.message(#"{"message":{"token":"t"}}"#, bearer: client.accessToken())
@@ -145,7 +145,7 @@ import Testing
   }
 
   @Test func `counts without keeping when told so, and keeps no more than its limit`() async throws {
-    var configuration = ProviderSimulator.Configuration()
+    var configuration = SimulatedProviders.Configuration()
     configuration.keptDeliveries = 20
     try await Client.with(configuration) { client in
       let bearer = "bearer \(try client.providerToken())"

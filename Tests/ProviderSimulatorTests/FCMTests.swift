@@ -114,7 +114,7 @@ import Testing
   }
 
   @Test func `ends access tokens when their time is up`() async throws {
-    var configuration = ProviderSimulator.Configuration()
+    var configuration = SimulatedProviders.Configuration()
     configuration.accessTokenLifetime = 0
     try await Client.with(configuration) { client in
       let answer = try await client.message(#"{"message":{"token":"t"}}"#, bearer: client.accessToken())

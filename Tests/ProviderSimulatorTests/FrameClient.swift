@@ -11,7 +11,7 @@ final class FrameClient: Sendable {
   private let channel: any Channel
   private let frames: AsyncStream<HTTP2Frame>
 
-  init(_ simulator: ProviderSimulator) async throws {
+  init(_ simulator: SimulatedProviders) async throws {
     var tls = try simulator.clientTLS
     tls.applicationProtocols = ["h2"]
     let context = try NIOSSLContext(configuration: tls)

@@ -17,9 +17,9 @@ import Testing
 
   @Test func `writes a Keys folder that fits, with private files private`() async throws {
     try await withDirectory { directory in
-      var configuration = ProviderSimulator.Configuration()
+      var configuration = SimulatedProviders.Configuration()
       configuration.keysDirectory = directory.path
-      let simulator = try await ProviderSimulator.start(configuration)
+      let simulator = try await SimulatedProviders.start(configuration)
       let apns = try json(directory, "apns/simulator.json")
       #expect(apns["key_id"] as? String == simulator.apnsKeyID)
       #expect(apns["team_id"] as? String == simulator.apnsTeamID)
@@ -49,10 +49,10 @@ import Testing
     async throws
   {
     try await withDirectory { directory in
-      var configuration = ProviderSimulator.Configuration()
+      var configuration = SimulatedProviders.Configuration()
       configuration.keysDirectory = directory.path
       configuration.clear = true
-      let first = try await ProviderSimulator.start(configuration)
+      let first = try await SimulatedProviders.start(configuration)
       await first.stop()
       let bouncer = try Data(contentsOf: directory.appending(path: "bouncer/simulator.json"))
       try Data("seal".utf8).write(to: directory.appending(path: "storage.key"))
@@ -81,11 +81,11 @@ import Testing
       try FileManager.default.createDirectory(at: fcm, withIntermediateDirectories: true)
       let real = Data(#"{"type":"service_account","project_id":"real"}"#.utf8)
       try real.write(to: fcm.appending(path: "default.json"))
-      var configuration = ProviderSimulator.Configuration()
+      var configuration = SimulatedProviders.Configuration()
       configuration.keysDirectory = directory.path
-      await #expect(throws: (any Error).self) { try await ProviderSimulator.start(configuration) }
+      await #expect(throws: (any Error).self) { try await SimulatedProviders.start(configuration) }
       #expect(try Data(contentsOf: fcm.appending(path: "default.json")) == real)
-      let simulator = try await ProviderSimulator.start()
+      let simulator = try await SimulatedProviders.start()
       #expect(throws: (any Error).self) { try simulator.writeKeys(to: directory) }
       await simulator.stop()
     }

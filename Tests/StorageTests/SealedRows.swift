@@ -15,7 +15,7 @@ import Testing
 /// A store with two rows in every table that holds sealed values, as the program itself writes them.
 struct SealedRows {
   let store: Store
-  let accounts: Accounts
+  let accounts: AccountStore
   let devices: Devices
   let nextcloud: NextcloudDevices
   let legacy: LegacyRegistrations
@@ -32,7 +32,7 @@ struct SealedRows {
     store = try await Store()
     let now: @Sendable () -> Date = { [clock = store.clock] in clock.now }
     let (database, key) = (store.database, store.storageKey)
-    accounts = Accounts(database: database, storageKey: key, now: now)
+    accounts = AccountStore(database: database, storageKey: key, now: now)
     devices = Devices(database: database, storageKey: key, localServer: nil, now: now) { _ in }
     nextcloud = NextcloudDevices(database: database, storageKey: key, now: now)
     legacy = LegacyRegistrations(database: database, storageKey: key, now: now) {

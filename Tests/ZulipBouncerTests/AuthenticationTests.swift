@@ -192,7 +192,7 @@ struct AuthenticationTests {
 
   @Test("to register a device are limited per server, far away")
   func registrations() async throws {
-    let configured = ZulipBouncer.Configuration(publicURL: { "" })
+    let configured = ZulipBouncerRoutes.Configuration(publicURL: { "" })
     #expect(configured.rateLimitOfRegistrations == RateLimit(calls: 60_000, seconds: 60))
     try await Bouncer.test(adjust: { $0.rateLimitOfRegistrations = RateLimit(calls: 1, seconds: 60) }) {
       bouncer in

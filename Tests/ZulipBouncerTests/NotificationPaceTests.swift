@@ -16,9 +16,9 @@ struct PaceTests {
   private static let start = Date(timeIntervalSince1970: 1_790_000_000)
   private static let limit = RateLimit(calls: 4, seconds: 60)
 
-  private func deliveries(_ count: Int) -> [Delivery] {
+  private func deliveries(_ count: Int) -> [RegisteredPush] {
     (0..<count).map { id in
-      Delivery(
+      RegisteredPush(
         push: .fcm(FCMMessage(token: "a", data: [:])),
         registration: .init(.e2ee, id: Int64(id), registeredAt: Self.start))
     }

@@ -18,7 +18,7 @@ extension Trait where Self == ConditionTrait {
 }
 
 /// The database of a Zulip bouncer, for a test.
-struct ZulipBouncer {
+struct ZulipBouncerRoutes {
   let test: TestDatabase
   var database: any Database { test.database }
   var source: ZulipSource { .database(test.url) }
@@ -70,8 +70,8 @@ struct MigrationTarget {
     RemoteServers(database: database, storageKey: Self.key, now: { Self.now })
   }
 
-  func migration(batch: Int = 2000, now: Date = Self.now) -> ZulipMigration {
-    ZulipMigration(database: database, storageKey: Self.key, now: { now }, batch: batch)
+  func migration(batch: Int = 2000, now: Date = Self.now) -> ZulipImport {
+    ZulipImport(database: database, storageKey: Self.key, now: { now }, batch: batch)
   }
 
   /// What there is in the tables of the domain, tokens opened, rows in an order of their own.

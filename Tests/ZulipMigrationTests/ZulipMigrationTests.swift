@@ -14,7 +14,7 @@ import Testing
   @Test(arguments: DatabaseEngine.available) func `Every row becomes what it should`(
     engine: DatabaseEngine
   ) async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget(engine))
     let report = try await target.migration().run(from: source.source)
     #expect(report.isComplete && report.missing.isEmpty)
 
@@ -58,7 +58,7 @@ import Testing
   @Test(arguments: DatabaseEngine.available) func `Each device is reached as before`(
     engine: DatabaseEngine
   ) async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget(engine))
     _ = try await target.migration().run(from: source.source)
     let rows = try await target.database.read { connection in
       try connection.query(
@@ -116,7 +116,7 @@ import Testing
   @Test(arguments: DatabaseEngine.available) func `Servers keep their credentials, and one the hostname`(
     engine: DatabaseEngine
   ) async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget(engine))
     _ = try await target.migration().run(from: source.source)
     var hostnames: [String] = []
     for (number, letter) in zip(1..., "abcdefgh") where number != 6 {
@@ -157,7 +157,7 @@ import Testing
   @Test(arguments: DatabaseEngine.available) func `Files of COPY give what the database gives`(
     engine: DatabaseEngine
   ) async throws {
-    let source = try await ZulipBouncer()
+    let source = try await ZulipBouncerRoutes()
     let (one, other) = (try await MigrationTarget(engine), try await MigrationTarget(engine))
     try await withTemporaryFolder { folder in
       try await source.export(to: folder)
@@ -171,7 +171,7 @@ import Testing
   func `A run that is stopped again and again ends as one that was not`(
     engine: DatabaseEngine, readsFiles: Bool
   ) async throws {
-    let source = try await ZulipBouncer()
+    let source = try await ZulipBouncerRoutes()
     let (whole, stopped) = (try await MigrationTarget(engine), try await MigrationTarget(engine))
     try await withTemporaryFolder { folder in
       try await source.export(to: folder)
@@ -206,7 +206,7 @@ import Testing
   @Test(arguments: DatabaseEngine.available) func `A failed transaction leaves nothing half done`(
     engine: DatabaseEngine
   ) async throws {
-    let source = try await ZulipBouncer()
+    let source = try await ZulipBouncerRoutes()
     let (whole, failed) = (try await MigrationTarget(engine), try await MigrationTarget(engine))
     let expected = try await whole.migration(batch: 10).run(from: source.source)
     // Whatever is written last in a batch is refused once it is far enough.
@@ -231,7 +231,7 @@ import Testing
   }
 
   @Test(arguments: DatabaseEngine.available) func `Twice is once`(engine: DatabaseEngine) async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget(engine))
     let first = try await target.migration().run(from: source.source)
     let before = try await target.contents()
     let second = try await target.migration(batch: 9, now: MigrationTarget.now + 100).run(from: source.source)
@@ -249,7 +249,7 @@ import Testing
   @Test(arguments: DatabaseEngine.available) func `What has become newer here stays`(
     engine: DatabaseEngine
   ) async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget(engine))
     _ = try await target.migration().run(from: source.source)
     let alpha = try #require(ZulipRows.alpha)
     let server = try #require(try await target.servers.find(uuid: alpha))
@@ -279,7 +279,7 @@ import Testing
   }
 
   @Test func `Whoever registers during a run that is stopped stays as registered`() async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget())
     _ = try await Task {
       try await target.migration(batch: 7).run(from: source.source) { progress in
         // The first spelling of a device is here, the second is not.
@@ -308,9 +308,9 @@ import Testing
   @Test(arguments: DatabaseEngine.available) func `A dry run counts the same and writes nothing`(
     engine: DatabaseEngine
   ) async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget(engine))
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget(engine))
     func rehearse(_ target: MigrationTarget) async throws -> MigrationReport {
-      try await ZulipMigration.rehearse(
+      try await ZulipImport.rehearse(
         target: target.database, storageKey: MigrationTarget.key, now: { MigrationTarget.now + 50 }
       ) { try await $0.run(from: source.source) }
     }
@@ -328,7 +328,7 @@ import Testing
   }
 
   @Test func `Refused rows are listed without their tokens, also after a stop`() async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget())
     try await withTemporaryFolder { folder in
       let file = folder.appending(path: "rejects.csv")
       try Data("old".utf8).write(to: file)
@@ -352,7 +352,7 @@ import Testing
   }
 
   @Test func `A database of an older version is read as far as it goes`() async throws {
-    let source = try await ZulipBouncer(
+    let source = try await ZulipBouncerRoutes(
       """
       DROP TABLE zilencer_remotepushdevice;
       ALTER TABLE zilencer_remotepushdevicetoken DROP COLUMN remote_realm_id;
@@ -370,7 +370,7 @@ import Testing
   }
 
   @Test func `Tables in Zulip's own schema are found by other users`() async throws {
-    let source = try await ZulipBouncer(
+    let source = try await ZulipBouncerRoutes(
       "CREATE SCHEMA zulip;"
         + ZulipTable.allCases.map { "ALTER TABLE \($0.rawValue) SET SCHEMA zulip;" }.joined())
     let target = try await MigrationTarget()
@@ -378,7 +378,7 @@ import Testing
   }
 
   @Test func `What came since a run is brought in by the next`() async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget())
     _ = try await target.migration().run(from: source.source)
     try await source.run(
       """
@@ -389,7 +389,7 @@ import Testing
   }
 
   @Test func `Two at a time do not get mixed up`() async throws {
-    let (source, target) = (try await ZulipBouncer(), try await MigrationTarget())
+    let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget())
     await #expect(throws: MigrationJournal.Disturbed.self) {
       try await withThrowingTaskGroup(of: Void.self) { group in
         for _ in 0..<2 {

@@ -13,7 +13,7 @@ import Testing
 @Suite struct DevicesTests {
   private struct Stage {
     let store: Store
-    let accounts: Accounts
+    let accounts: AccountStore
     let devices: Devices
     let user: User
     let rings: Rings
@@ -22,7 +22,7 @@ import Testing
       let store = try await Store()
       let now: @Sendable () -> Date = { [clock = store.clock] in clock.now }
       let rings = Rings()
-      accounts = Accounts(database: store.database, storageKey: store.storageKey, now: now)
+      accounts = AccountStore(database: store.database, storageKey: store.storageKey, now: now)
       devices = Devices(
         database: store.database, storageKey: store.storageKey, localServer: localServer, now: now,
         changed: rings.ring)

@@ -108,7 +108,7 @@ extension Chaos {
     }
 
     /// The providers take what is for these phones and do not answer.
-    private func hold(_ phones: [VirtualPhone], at simulator: ProviderSimulator) {
+    private func hold(_ phones: [VirtualPhone], at simulator: SimulatedProviders) {
       for phone in phones {
         simulator.setToken(phone.token, TokenRule(status: 200, delayMilliseconds: 60_000))
       }

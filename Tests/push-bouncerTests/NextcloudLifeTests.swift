@@ -118,9 +118,9 @@ import Wire
   ) async throws {
     try await Workplace.test { place in
       // No proxy, but somebody who can say so, behind a certificate that the system does not know.
-      var configuration = ProviderSimulator.Configuration()
+      var configuration = SimulatedProviders.Configuration()
       configuration.keysDirectory = place.folder.appending(path: "Keys").path
-      let simulator = try await ProviderSimulator.start(configuration)
+      let simulator = try await SimulatedProviders.start(configuration)
       let settings = [
         "--backend.token", Self.backendToken, "--nextcloud.enabled", "true",
         "--nextcloud.allow_local_proxies", "true",

@@ -60,7 +60,7 @@ import Wire
 
   @Test func whatHasBeenTakenIsAnsweredFirst() async throws {
     try await Workplace.test { place in
-      let simulator = try await ProviderSimulator.start()
+      let simulator = try await SimulatedProviders.start()
       try simulator.writeKeys(to: place.folder.appending(path: "Keys"))
       let key = try #require(try await place.run("keys", "generate", "--json").json["public_key"]?.string)
       let added = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json

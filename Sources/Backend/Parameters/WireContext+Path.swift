@@ -18,7 +18,7 @@ extension WireContext {
   func userAddress() throws(APIError) -> (realm: UUID, userID: Int64) {
     let realm = try realmUUID()
     let userID = try number("user_id")
-    guard Accounts.isUserID(userID) else {
+    guard AccountStore.isUserID(userID) else {
       throw APIError("user_id is not an integer from 0 to \(Int32.max)")
     }
     return (realm, userID)

@@ -21,7 +21,7 @@ extension Outbox {
   /// An entry under lease.
   struct Entry: Sendable {
     let lease: Lease
-    let delivery: Delivery
+    let delivery: RegisteredPush
     let expiresAt: Date
   }
 
@@ -72,7 +72,8 @@ extension Outbox {
       }
       entries.append(
         Entry(
-          lease: lease, delivery: Delivery(push: push, registration: registration), expiresAt: expiresAt))
+          lease: lease, delivery: RegisteredPush(push: push, registration: registration), expiresAt: expiresAt
+        ))
     }
     try await settle(unreadable, on: route)
     return entries

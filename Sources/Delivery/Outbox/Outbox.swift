@@ -111,7 +111,7 @@ package final class Outbox: Sendable {
   /// - Returns: for each, what settles it if it is under lease; nil for one that is not kept.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
-  func keep(_ entries: [(delivery: Delivery, route: Route, dueAt: Date)]) async throws -> [Lease?] {
+  func keep(_ entries: [(delivery: RegisteredPush, route: Route, dueAt: Date)]) async throws -> [Lease?] {
     let now = now()
     var insertions: [Insertion] = []
     for (delivery, route, dueAt) in entries {

@@ -51,7 +51,7 @@ extension Configuration {
       endpoint: try reader.url("fcm.endpoint"), defaultProject: reader.optionalText("fcm.default_project"))
     providers = Providers(
       caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
-    delivery = Delivery(
+    delivery = RegisteredPush(
       deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
     // That a device is in use is written down once a day, so that fewer days than two say nothing.
     retention = Retention(

@@ -109,7 +109,7 @@ package struct Configuration: Sendable {
   }
 
   /// `delivery`
-  package struct Delivery: Sendable {
+  package struct RegisteredPush: Sendable {
     /// How long a notify request waits for the providers.
     package var deadline: Duration
     /// After this an undelivered notification is given up.
@@ -226,7 +226,7 @@ package struct Configuration: Sendable {
   /// Both services.
   package var providers: Providers
   /// How notifications are delivered.
-  package var delivery: Delivery
+  package var delivery: RegisteredPush
   /// What is forgotten when.
   package var retention: Retention
   /// What the host application shows; without one there is no backend API.

@@ -9,7 +9,7 @@ import Wire
 
 /// A notification in clear with the devices it goes to.
 struct LegacyBatch {
-  private(set) var deliveries: [Delivery] = []
+  private(set) var deliveries: [RegisteredPush] = []
 
   /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for and
   ///   none beside it that can be sent to.
@@ -25,7 +25,7 @@ struct LegacyBatch {
           logger.error("registration without app id", metadata: ["legacy_registration": "\(registration.id)"])
           continue
         }
-        deliveries.append(Delivery(push: push, registration: registration.reference))
+        deliveries.append(RegisteredPush(push: push, registration: registration.reference))
       }
     }
     let android = registrations.filter { $0.token.kind == .fcm }
@@ -34,7 +34,7 @@ struct LegacyBatch {
       let (data, priority) = (notification.fcmData, try notification.fcmPriority())
       for registration in android {
         let message = FCMMessage(token: registration.token.text, data: data, priority: priority)
-        deliveries.append(Delivery(push: .fcm(message), registration: registration.reference))
+        deliveries.append(RegisteredPush(push: .fcm(message), registration: registration.reference))
       }
     } catch {
       guard !deliveries.isEmpty else { throw error }

@@ -18,7 +18,7 @@ package final class NotificationPace: Sendable {
   /// Gives each of a server's notifications its time.
   ///
   /// - Throws: 503 while as much as the server's share waits already.
-  func pace(_ deliveries: [Delivery], of server: Int64) throws(APIError) -> [Delivery] {
+  func pace(_ deliveries: [RegisteredPush], of server: Int64) throws(APIError) -> [RegisteredPush] {
     let booking = rate.book(deliveries.count, of: server)
     if booking.excess > 0 {
       throw .tooManyNotifications(retryAfter: max(1, Int(booking.excess.rounded(.up))))

@@ -27,7 +27,7 @@ package struct NotifyReceipt: Sendable {
 
 /// The items of a request matched with the registrations they are for.
 struct NotifyBatch {
-  private(set) var deliveries: [Delivery] = []
+  private(set) var deliveries: [RegisteredPush] = []
   /// What each delivery was for, in the same order.
   private var targets: [(tokenID: TokenID, kind: PushToken.Kind)] = []
   /// Ids that no live registration of that kind has, each once.
@@ -56,7 +56,7 @@ struct NotifyBatch {
         logger.error("registration without app id", metadata: ["registration": "\(registration.id)"])
         continue
       }
-      deliveries.append(Delivery(push: push, registration: registration.reference))
+      deliveries.append(RegisteredPush(push: push, registration: registration.reference))
       targets.append((item.tokenID, item.kind))
     }
   }

@@ -16,7 +16,7 @@ extension BouncerClient {
       var request = HTTPClientRequest(url: base + call.endpoint)
       request.method = .POST
       request.headers = [
-        "Content-Type": call.contentType, "User-Agent": "ZulipServer/\(ZulipServer.version)",
+        "Content-Type": call.contentType, "User-Agent": "ZulipServer/\(ZulipServerRoutes.version)",
       ]
       request.setBasicAuth(username: id, password: key)
       request.body = .bytes(ByteBuffer(bytes: call.body))

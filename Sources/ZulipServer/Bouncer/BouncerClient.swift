@@ -78,7 +78,8 @@ package struct BouncerClient: Bouncer {
     }
     let form = Form.encode([
       ("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", JSON.array(list).text),
-      ("version", "\"\(ZulipServer.version)\""), ("api_feature_level", "\(ZulipServer.featureLevel)"),
+      ("version", "\"\(ZulipServerRoutes.version)\""),
+      ("api_feature_level", "\(ZulipServerRoutes.featureLevel)"),
     ])
     _ = try await post("server/analytics", "application/x-www-form-urlencoded", form)
   }

@@ -6,13 +6,13 @@ internal import Timing
 package final class RealmUpload: Sendable {
   private static let backoff = Backoff(first: 1, longest: 300, shares: 1...1)
 
-  private let accounts: Accounts
+  private let accounts: AccountStore
   private let bouncer: any Bouncer
   private let logger: Logger
   private let wakeUp = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
   /// Uploads the realms of `accounts`.
-  package init(accounts: Accounts, bouncer: any Bouncer, logger: Logger) {
+  package init(accounts: AccountStore, bouncer: any Bouncer, logger: Logger) {
     self.accounts = accounts
     self.bouncer = bouncer
     self.logger = logger

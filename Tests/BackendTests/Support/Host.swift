@@ -46,7 +46,7 @@ struct Host: Sendable {
 
   let test: TestDatabase
   let database: any Database
-  let accounts: Accounts
+  let accounts: AccountStore
   let devices: Devices
   let asked: Asked
   private let client: any TestClientProtocol
@@ -60,10 +60,10 @@ struct Host: Sendable {
     let database = testDatabase.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
     let now: @Sendable () -> Date = { Date(timeIntervalSince1970: 1_790_000_000) }
-    let accounts = Accounts(database: database, storageKey: storageKey, now: now)
+    let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
     let devices = Devices(database: database, storageKey: storageKey, localServer: nil, now: now) { _ in }
     let asked = Asked()
-    let backend = Backend(
+    let backend = BackendRoutes(
       accounts: accounts, devices: devices,
       loginFlows: NextcloudLoginFlows(accounts: accounts), token: token,
       notify: { user, message in

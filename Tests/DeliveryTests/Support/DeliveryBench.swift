@@ -41,7 +41,7 @@ final class DeliveryBench: Sendable {
   let clock = Clock()
   /// Apple's and Google's.
   let simulatorClock: Clock
-  let simulator: ProviderSimulator
+  let simulator: SimulatedProviders
   let providers: PushProviders
   let database: any Database
   let registrations: E2EERegistrations
@@ -58,9 +58,9 @@ final class DeliveryBench: Sendable {
     folder = FileManager.default.temporaryDirectory.appending(path: "delivery-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     simulatorClock = Clock()
-    var configuration = ProviderSimulator.Configuration()
+    var configuration = SimulatedProviders.Configuration()
     configuration.now = { [simulatorClock] in simulatorClock.now }
-    simulator = try await ProviderSimulator.start(configuration)
+    simulator = try await SimulatedProviders.start(configuration)
     try simulator.writeKeys(to: folder.appending(path: "Keys"))
     let caFile = folder.appending(path: "Keys/ca.pem")
     let now: @Sendable () -> Date = { [clock] in clock.now }

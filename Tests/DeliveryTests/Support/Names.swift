@@ -1,4 +1,4 @@
 import Delivery
 
 /// A delivery of ours; the simulator has a type of that name too.
-typealias Outgoing = Delivery
+typealias Outgoing = RegisteredPush

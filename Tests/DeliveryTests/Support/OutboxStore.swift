@@ -52,7 +52,7 @@ final class OutboxStore: Sendable {
   }
 
   /// Keeps one entry, due after so many seconds.
-  func keep(_ delivery: Delivery, on route: Route = route, due: TimeInterval = 0) async throws {
+  func keep(_ delivery: RegisteredPush, on route: Route = route, due: TimeInterval = 0) async throws {
     try await outbox.keep([(delivery, route, clock.now + due)])
   }
 
@@ -67,14 +67,14 @@ final class OutboxStore: Sendable {
   }
 }
 
-extension Delivery {
+extension RegisteredPush {
   /// A delivery to be told by its text.
   static func sample(
     _ text: String, kind: RegistrationReference.Kind = .e2ee, registration: Int64 = 1,
     token: String = String(repeating: "ab", count: 32),
     expiration: Date? = nil, collapseID: String? = nil
-  ) -> Delivery {
-    Delivery(
+  ) -> RegisteredPush {
+    RegisteredPush(
       push: .apns(
         APNsNotification(
           token: token, topic: "org.example.chat", payload: ByteBuffer(string: text), pushType: .alert,

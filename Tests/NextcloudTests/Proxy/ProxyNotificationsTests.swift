@@ -373,7 +373,7 @@ struct ProxyNotificationsTests {
         bench.clock.advance(1100)
       }
       // It may have been written down by a proxy that has ended since.
-      let restarted = NextcloudProxy(
+      let restarted = NextcloudProxyRoutes(
         configuration: bench.proxy.configuration, dependencies: bench.proxy.dependencies)
       let entry = Form.encode([("notifications[0]", new.entry())])
       func restartedAnswer() async throws -> String {

@@ -30,7 +30,7 @@ struct Instance: Sendable {
   var clock: TestClock { test.clock }
   var database: any Database { test.service.store.database }
   var storageKey: StorageKey { test.service.store.storageKey }
-  var accounts: Accounts { test.service.store.accounts }
+  var accounts: AccountStore { test.service.store.accounts }
   var loginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
   var notifications: NextcloudNotifications { sender.dependencies.notifications }
   var keys: NextcloudKeys { sender.dependencies.keys }

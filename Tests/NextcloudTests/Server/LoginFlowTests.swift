@@ -205,7 +205,7 @@ import Wire
   @Test func `a user with very many apps is told so, and the flow stays`() async throws {
     try await Instance.test { instance in
       let app = try await instance.user()
-      for _ in 1..<Accounts.maximumAppPasswords { _ = try await instance.app(of: app.user) }
+      for _ in 1..<AccountStore.maximumAppPasswords { _ = try await instance.app(of: app.user) }
       let asking = try await Asking(instance)
       let proof = try await asking.signIn(app)
       let full = try await asking.send([("proof", proof)])
@@ -305,7 +305,7 @@ import Wire
       #expect(try await instance.registrations.all(of: app.user.id).isEmpty)
       #expect(try await app.call(.get, "cloud/user").status == 200)
 
-      for _ in 1..<Accounts.maximumAppPasswords { _ = try await instance.app(of: app.user) }
+      for _ in 1..<AccountStore.maximumAppPasswords { _ = try await instance.app(of: app.user) }
       let full = try await instance.call(.get, "core/getapppassword", headers: byKey)
       #expect(full.status == 403)
       #expect(full.meta?["message"]?.string?.contains("100 app passwords") == true)

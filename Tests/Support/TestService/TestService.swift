@@ -37,7 +37,7 @@ package struct TestService: Sendable {
     _ settings: [String: String] = [:], clock: TestClock = TestClock(), isWorking: Bool = false,
     isLive: Bool = false, logger: Logger = .quiet, keys: (_ folder: URL) throws -> Void = { _ in },
     bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
-    adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in },
+    adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in },
     _ test: @escaping @Sendable (TestService) async throws -> Void
   ) async throws {
     let database = try await TestDatabase()

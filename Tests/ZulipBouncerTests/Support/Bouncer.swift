@@ -19,7 +19,7 @@ struct Bouncer: Sendable {
 
   var clock: TestClock { test.clock }
   var database: any Database { test.service.store.database }
-  private var parts: ZulipBouncer.Dependencies { test.service.bouncer.dependencies }
+  private var parts: ZulipBouncerRoutes.Dependencies { test.service.bouncer.dependencies }
   var servers: RemoteServers { parts.servers }
   var registrations: E2EERegistrations { parts.registrations }
   var recorder: OutcomeRecorder { test.service.store.recorder }
@@ -31,7 +31,7 @@ struct Bouncer: Sendable {
   static func test(
     _ settings: [String: String] = [:], clock: TestClock = TestClock(), isLive: Bool = false,
     keys: (_ folder: URL) throws -> Void = { _ in },
-    adjust: (inout ZulipBouncer.Configuration) -> Void = { _ in },
+    adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in },
     _ test: @escaping @Sendable (Bouncer) async throws -> Void
   ) async throws {
     let defaults = [

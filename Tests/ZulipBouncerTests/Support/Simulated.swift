@@ -12,16 +12,16 @@ struct Simulated: Sendable {
   static let topic = "example.app"
 
   let bouncer: Bouncer
-  let simulator: ProviderSimulator
+  let simulator: SimulatedProviders
 
   /// Runs a test with both.
   static func test(
     _ settings: [String: String] = [:],
     _ body: @escaping @Sendable (Simulated) async throws -> Void
   ) async throws {
-    var simulation = ProviderSimulator.Configuration()
+    var simulation = SimulatedProviders.Configuration()
     simulation.topics = [topic]
-    let simulator = try await ProviderSimulator.start(simulation)
+    let simulator = try await SimulatedProviders.start(simulation)
     try await withTemporaryFolder { folder in
       try simulator.writeKeys(to: folder)
       let endpoints = [

@@ -50,7 +50,7 @@ final class Chat: Sendable {
   let elsewhere: Devices
 
   var clock: TestClock { test.clock }
-  var accounts: Accounts { test.service.builtIn.accounts }
+  var accounts: AccountStore { test.service.builtIn.accounts }
   var devices: Devices { test.service.builtIn.devices }
   var eventNotifier: EventNotifier { test.service.builtIn.eventNotifier }
   var notifier: Notifier { test.service.builtIn.notifier }

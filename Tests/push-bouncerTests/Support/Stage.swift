@@ -14,7 +14,7 @@ import Wire
 /// The service in a folder of its own, between a chat server and providers that can be made to fail.
 struct Stage {
   let place: Workplace
-  let simulator: ProviderSimulator
+  let simulator: SimulatedProviders
   let bouncerKey: String
   let credentials: JSON
   private let realm = UUID().uuidString.lowercased()
@@ -23,10 +23,10 @@ struct Stage {
   static func test(database: String? = nil, _ body: (Stage) async throws -> Void) async throws {
     let environment = database.map { ["PUSH_BOUNCER_DATABASE_URL": $0] } ?? [:]
     try await Workplace.test(environment: environment) { place in
-      var configuration = ProviderSimulator.Configuration()
+      var configuration = SimulatedProviders.Configuration()
       configuration.clear = true
       configuration.keysDirectory = place.folder.appending(path: "Keys").path
-      let simulator = try await ProviderSimulator.start(configuration)
+      let simulator = try await SimulatedProviders.start(configuration)
       do {
         guard case .array(let keys)? = try await place.run("keys", "list", "--json").json["keys"] else {
           throw DemoError("the simulator wrote no bouncer key")

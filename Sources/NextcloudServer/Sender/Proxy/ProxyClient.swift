@@ -28,7 +28,7 @@ struct ProxyClient: Sendable {
     request.method = .POST
     request.headers = [
       "Content-Type": "application/x-www-form-urlencoded",
-      "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServer.version)",
+      "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServerRoutes.version)",
     ]
     if let key = configuration.subscriptionKey, !key.isEmpty,
       proxy == NextcloudRegistration.trimmed(configuration.subscriptionServer)

@@ -36,7 +36,7 @@ final class ProxyBench: Sendable {
 
   /// What a bench may be told to be.
   struct Options: Sendable {
-    var configuration = NextcloudProxy.Configuration()
+    var configuration = NextcloudProxyRoutes.Configuration()
     /// Topics that the APNs key serves; nil for no key at all.
     var topics: [String]? = ["com.nextcloud.Talk", "it.twsweb.Nextcloud"]
     var hasFCM = true
@@ -68,14 +68,14 @@ final class ProxyBench: Sendable {
   }
 
   let clock = Clock()
-  let simulator: ProviderSimulator
+  let simulator: SimulatedProviders
   let database: any Database
   let devices: NextcloudDevices
   let recorder: OutcomeRecorder
   let lossDetector: StoreLossDetector
   let folder: URL
   let logger: Logger
-  let proxy: NextcloudProxy
+  let proxy: NextcloudProxyRoutes
   private let test: TestDatabase
   private let providers: PushProviders
   let sender: OutboxSender
@@ -86,9 +86,9 @@ final class ProxyBench: Sendable {
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     let now: @Sendable () -> Date = { [clock] in clock.now }
     let mayExpire: @Sendable () -> Bool = { [clock] in clock.isTrusted }
-    var simulation = ProviderSimulator.Configuration()
+    var simulation = SimulatedProviders.Configuration()
     simulation.now = now
-    simulator = try await ProviderSimulator.start(simulation)
+    simulator = try await SimulatedProviders.start(simulation)
     try simulator.writeKeys(to: folder.appending(path: "Keys"))
     providers = try PushProviders(
       configuration: .init(
@@ -112,7 +112,7 @@ final class ProxyBench: Sendable {
       mayExpire: mayExpire, logger: logger)
     var configuration = options.configuration
     configuration.deadline = options.deadline
-    proxy = NextcloudProxy(
+    proxy = NextcloudProxyRoutes(
       configuration: configuration,
       dependencies: .init(
         devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,

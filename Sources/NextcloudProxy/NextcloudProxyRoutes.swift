@@ -1,0 +1,63 @@
+internal import Delivery
+internal import HTTPTypes
+package import Hummingbird
+internal import Logging
+package import Wire
+
+/// The push proxy as Nextcloud's servers and apps know it: `/devices` and `/notifications`.
+package struct NextcloudProxyRoutes: Sendable {
+  let configuration: Configuration
+  let dependencies: Dependencies
+  let unknownApps: UnknownApps
+  let sent: SentNotifications
+  let newDevices: RateLimiter<ClientAddress>
+  let pace: CellRate<Int64>
+  private let devicesPerAddress: RateLimiter<ClientAddress>
+  private let notificationsPerAddress: RateLimiter<ClientAddress>
+
+  /// A proxy by its parts.
+  package init(configuration: Configuration, dependencies: Dependencies) {
+    self.configuration = configuration
+    self.dependencies = dependencies
+    let now = dependencies.now
+    unknownApps = UnknownApps(now: now)
+    sent = SentNotifications(now: now)
+    newDevices = RateLimiter(configuration.newDevicesPerAddress, now: now)
+    pace = CellRate(configuration.notificationsPerDevice, windows: 1, now: now)
+    devicesPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
+    notificationsPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
+  }
+
+  /// Adds the routes.
+  package func addRoutes(to router: Router<WireContext>) {
+    router.endpoint(
+      "/devices",
+      [
+        .post: answering(devicesPerAddress, \.response, register),
+        .delete: answering(devicesPerAddress, \.response, unregister),
+      ])
+    router.endpoint(
+      "/notifications", .post, use: answering(notificationsPerAddress, \.plainResponse, notify))
+  }
+
+  /// What every endpoint does before and after its own work.
+  private func answering(
+    _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (ProxyError) -> Response,
+    _ handler: @escaping @Sendable (Request, WireContext) async throws -> Response
+  ) -> Router<WireContext>.Handler {
+    { request, context in
+      do {
+        if let seconds = limiter.count(context.clientAddress.source).retryAfter {
+          throw ProxyError(
+            .tooManyRequests, "Too many requests. Try again later.", retryAfter: Int(seconds.rounded(.up)))
+        }
+        return try await handler(request, context)
+      } catch {
+        return refusal(ProxyError(error, logger: context.logger))
+      }
+    }
+  }
+
+  /// Success: exactly 200 with a body, or apps take it for a failure.
+  static var done: Response { Envelope.response(.ok, []) }
+}

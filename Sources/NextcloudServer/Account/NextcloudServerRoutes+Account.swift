@@ -1,0 +1,64 @@
+internal import Accounts
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Wire
+
+extension NextcloudServerRoutes {
+  /// `GET /status.php`: by which apps know a Nextcloud server, before they ask who the user is.
+  func status(_ request: Request, _ context: WireContext) async throws -> Response {
+    var response = Self.json([
+      "installed": true, "maintenance": false, "needsDbUpgrade": false,
+      "version": .string("\(Self.version).0"),
+      "versionstring": .string(Self.version), "edition": "", "productname": .string(configuration.name),
+      "extendedSupport": false,
+    ])
+    response.headers[.accessControlAllowOrigin] = "*"
+    return response
+  }
+
+  /// `GET cloud/user`: who has signed in. There are no files here, so nothing of any quota is used.
+  func user(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    let name = JSON.string(login.user.username)
+    return OCSAnswer(
+      .ok,
+      data: [
+        "enabled": true, "storageLocation": "", "id": name, "lastLogin": 0, "backend": "Database",
+        "subadmin": [],
+        "quota": ["free": 0, "used": 0, "total": 0, "relative": 0, "quota": -3], "manager": "",
+        "email": .string(login.user.email), "additional_mail": [], "displayname": name, "display-name": name,
+        "phone": "", "address": "", "website": "", "twitter": "", "fediverse": "", "organisation": "",
+        "role": "", "headline": "", "biography": "", "profile_enabled": "0", "groups": [], "language": "en",
+        "locale": "en", "notify_email": nil,
+        "backendCapabilities": ["setDisplayName": false, "setPassword": false],
+      ])
+  }
+
+  /// `GET core/getapppassword`: an app password for who has signed in with the account's own key.
+  func makeAppPassword(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard login.appPassword == nil else {
+      throw OCSAnswer(.forbidden, message: "An app password does not make another")
+    }
+    do {
+      let made = try await dependencies.accounts.addAppPassword(
+        name: NextcloudLoginFlows.clientName(call.userAgent), user: login.user.id)
+      return OCSAnswer(.ok, data: ["apppassword": .string(made.password)])
+    } catch AccountStore.AppPasswordRefusal.tooMany {
+      throw OCSAnswer(
+        .forbidden,
+        message: "The account has \(AccountStore.maximumAppPasswords) app passwords: remove one first"
+      )
+    } catch AccountStore.AppPasswordRefusal.unknownUser {
+      throw OCSAnswer.notLoggedIn
+    }
+  }
+
+  /// `DELETE core/apppassword`: signs the app out, whose pushes end too.
+  func removeAppPassword(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard let appPassword = login.appPassword else {
+      throw OCSAnswer(.forbidden, message: "No app password was used")
+    }
+    _ = try await dependencies.accounts.removeAppPassword(appPassword, user: login.user.id)
+    return OCSAnswer(.ok)
+  }
+}

@@ -1,0 +1,133 @@
+internal import Accounts
+internal import HTTPTypes
+internal import Hummingbird
+internal import Wire
+
+extension NextcloudServerRoutes {
+  typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer
+  typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
+
+  /// For calls of a signed-in user: so many per user. Who is not signed in is told so before anything else.
+  func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
+    answering { request, context in
+      guard let login = try await signIn(request, from: context.clientAddress) else {
+        throw OCSAnswer.notLoggedIn
+      }
+      try Self.checkForgery(request)
+      return (login, try perUser.check(login.user.id))
+    } with: { (login: NextcloudLogin, call) in
+      try await handler(login, call)
+    }
+  }
+
+  /// For calls of anybody. Credentials that are wrong, or not valid any more, are never taken for none: an app
+  /// has to hear that it was signed out.
+  func unauthenticated(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
+    answering { request, context in
+      let login = try await signIn(request, from: context.clientAddress)
+      guard login != nil || request.headers[.authorization] == nil else { throw OCSAnswer.notLoggedIn }
+      try Self.checkForgery(request)
+      if let login { try perUser.check(login.user.id) }
+      return (login, [:])
+    } with: { (login: NextcloudLogin?, call) in
+      try await handler(login, call)
+    }
+  }
+
+  /// Answers a request that is let in, of which nothing else is looked at before.
+  ///
+  /// - Parameter admit: lets it in, and says who calls and how they stand with their limit.
+  private func answering<Caller: Sendable>(
+    _ admit: @escaping @Sendable (Request, WireContext) async throws -> (Caller, HTTPFields),
+    with handler: @escaping @Sendable (Caller, OCSRequest) async throws -> OCSAnswer
+  ) -> Router<WireContext>.Handler {
+    { request, context in
+      var call: OCSRequest?
+      do {
+        let (caller, standing) = try await admit(request, context)
+        let admitted = try await OCSRequest(request, context, limit: configuration.maximumBodyBytes)
+        call = admitted
+        var answer = try await handler(caller, admitted)
+        answer.headers.append(contentsOf: standing)
+        return answer.response(admitted.format, admitted.version)
+      } catch is ForgedRequest {
+        return ForgedRequest.response
+      } catch {
+        return (error as? OCSAnswer ?? OCSAnswer(APIError(error, logger: context.logger))).response(
+          call?.format ?? OCSFormat(ofRefused: request),
+          call?.version ?? OCSVersion(path: request.uri.path) ?? .v2)
+      }
+    }
+  }
+
+  /// Who has signed in: with `username:app-password` (or an email, or an API key) as Basic credentials, or
+  /// with an app password as a bearer token, as Nextcloud has it. Calls without either are limited per address.
+  private func signIn(_ request: Request, from address: ClientAddress) async throws -> NextcloudLogin? {
+    let (account, secret): (String?, String)
+    if let token = Self.bearer(request) {
+      (account, secret) = (nil, token)
+    } else if let credentials = try? BasicCredentials(of: request) {
+      (account, secret) = (credentials.user, credentials.password)
+    } else {
+      try perAddress.check(address.source)
+      return nil
+    }
+    let attempt = SignInGuard.Attempt(from: address, account: account, secret: secret)
+    try signIns.admit(attempt)
+    let login = try await login(account, secret)
+    signIns.note(attempt, isRight: login != nil)
+    return login
+  }
+
+  private func login(_ account: String?, _ secret: String) async throws -> NextcloudLogin? {
+    let accounts = dependencies.accounts
+    if let account, AccountStore.isAPIKey(secret) {
+      return try await accounts.authenticate(login: account, apiKey: secret).map {
+        NextcloudLogin(user: $0, appPassword: nil)
+      }
+    }
+    guard let found = try await accounts.login(appPassword: secret),
+      account.map(found.user.answers) ?? true
+    else { return nil }
+    return NextcloudLogin(found)
+  }
+
+  private static func bearer(_ request: Request) -> String? {
+    request.headers[.authorization]?.dropping(prefix: "bearer ").map { String($0).strippingWhitespace() }
+  }
+
+  /// A browser that was lured here would not send the header; nor would it have a bearer token.
+  private static func checkForgery(_ request: Request) throws {
+    guard request.headers[.ocsAPIRequest]?.isEmpty == false || bearer(request) != nil else {
+      throw ForgedRequest()
+    }
+  }
+}
+
+extension NextcloudLogin {
+  fileprivate init(_ login: AccountStore.AppPasswordLogin) {
+    self.init(user: login.user, appPassword: login.appPassword)
+  }
+}
+
+/// A call that another site may have made a browser send. Its answer has no envelope.
+private struct ForgedRequest: Error {
+  static var response: Response {
+    Response(
+      status: .preconditionFailed, headers: [.contentType: "application/json; charset=utf-8"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: #"{"message":"CSRF check failed"}"#)))
+  }
+}
+
+extension HTTPField.Name {
+  /// `OCS-APIRequest`
+  static let ocsAPIRequest = HTTPField.Name("OCS-APIRequest")!  // a valid token
+}
+
+/// Who calls an OCS endpoint.
+struct NextcloudLogin: Sendable {
+  /// The user.
+  let user: User
+  /// The app password that it has signed in with; nil if it was its API key, which stands for no phone.
+  let appPassword: Int64?
+}

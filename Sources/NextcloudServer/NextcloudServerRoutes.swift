@@ -1,0 +1,133 @@
+package import Accounts
+package import Foundation
+internal import HTTPTypes
+package import Hummingbird
+package import Wire
+
+/// The server endpoints that Nextcloud's apps register with for push notifications.
+package struct NextcloudServerRoutes: Sendable {
+  /// The version of Nextcloud whose behaviour this is.
+  package static let version = "35.0.0"
+
+  /// How it is set up.
+  package struct Configuration: Sendable {
+    /// What people know it by.
+    package var name: String
+    /// `nextcloud.url`: the instance's address, which cloud ids are made of.
+    package var url: String
+    /// Where apps and browsers find it, without a slash at its end. Asked for at each call, as it may be known
+    /// only when this service listens.
+    package var address: @Sendable () -> String
+    /// `nextcloud.default_proxy`: of phones that name none; never checked. Asked for at each call, as this
+    /// service's own address may be known only when it listens.
+    package var defaultProxy: @Sendable () -> String
+    /// `nextcloud.allow_local_proxies`: phones may name any `http` or `https` URL.
+    package var allowsLocalProxies: Bool
+    /// `server.rate_limit.per_user`; nil is no limit.
+    package var rateLimitPerUser: RateLimit?
+    /// `http.rate_limit.per_address`: calls of who is not signed in; nil is no limit.
+    package var rateLimitPerAddress: RateLimit?
+    /// Larger bodies are refused.
+    package var maximumBodyBytes: Int
+
+    /// A configuration by its parts.
+    package init(
+      name: String, url: String, address: @escaping @Sendable () -> String,
+      defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
+      rateLimitPerUser: RateLimit?,
+      rateLimitPerAddress: RateLimit?, maximumBodyBytes: Int
+    ) {
+      self.name = name
+      self.url = url
+      self.address = address
+      self.defaultProxy = defaultProxy
+      self.allowsLocalProxies = allowsLocalProxies
+      self.rateLimitPerUser = rateLimitPerUser
+      self.rateLimitPerAddress = rateLimitPerAddress
+      self.maximumBodyBytes = maximumBodyBytes
+    }
+  }
+
+  /// What it works with.
+  package struct Dependencies: Sendable {
+    /// Who signs in.
+    package var accounts: AccountStore
+    /// Apps that wait to be let in.
+    package var loginFlows: NextcloudLoginFlows
+    /// Users' key pairs.
+    package var keys: NextcloudKeys
+    /// Their phones.
+    package var registrations: NextcloudRegistrations
+    /// What they have been told.
+    package var notifications: NextcloudNotifications
+    /// Tells them.
+    package var sender: NextcloudSender
+    /// What kind of app has a `User-Agent`; nil for one that is not of the operator's own builds.
+    package var brand: @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind?
+    /// The service's clock.
+    package var now: @Sendable () -> Date
+
+    /// What it works with.
+    package init(
+      accounts: AccountStore, loginFlows: NextcloudLoginFlows, keys: NextcloudKeys,
+      registrations: NextcloudRegistrations, notifications: NextcloudNotifications, sender: NextcloudSender,
+      brand: @escaping @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind? = { _ in nil },
+      now: @escaping @Sendable () -> Date
+    ) {
+      self.accounts = accounts
+      self.loginFlows = loginFlows
+      self.keys = keys
+      self.registrations = registrations
+      self.notifications = notifications
+      self.sender = sender
+      self.brand = brand
+      self.now = now
+    }
+  }
+
+  let configuration: Configuration
+  let dependencies: Dependencies
+  let perUser: RateLimiter<Int64>
+  let perAddress: RateLimiter<ClientAddress>
+  /// Of apps that ask whether they were let in, as each does every second.
+  let polls: RateLimiter<ClientAddress>
+  let signIns: SignInGuard
+
+  /// A server by its parts.
+  package init(configuration: Configuration, dependencies: Dependencies) {
+    self.configuration = configuration
+    self.dependencies = dependencies
+    perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
+    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
+    polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: dependencies.now)
+    signIns = SignInGuard(now: dependencies.now)
+  }
+
+  /// Adds the routes.
+  package func addRoutes(to router: Router<WireContext>) {
+    router.add(middleware: UnknownOCSPaths())
+    router.endpoint("/status.php", .get, use: status)
+    addLoginRoutes(to: router)
+    for version in OCSVersion.allCases { addRoutes(to: router.group("/ocs/\(version.rawValue)")) }
+  }
+
+  private func addRoutes(to routes: RouterGroup<WireContext>) {
+    routes.endpoint("cloud/capabilities", .get, use: unauthenticated(capabilities))
+    routes.endpoint("cloud/user", .get, use: authenticated(user))
+    routes.endpoint("core/getapppassword", .get, use: authenticated(makeAppPassword))
+    routes.endpoint("core/apppassword", .delete, use: authenticated(removeAppPassword))
+    routes.endpoint("identityproof/key/{user_id}", .get, use: unauthenticated(identityProof))
+    let app = routes.group("apps/notifications/api")
+    app.endpoint("v2/push", [.post: authenticated(register), .delete: authenticated(unregister)])
+    app.endpoint(
+      "v3/push", [.post: authenticated(registerAsDrafted), .delete: authenticated(unregisterAsDrafted)])
+    app.endpoint("v3/test/self", .post, use: authenticated(testSelf))
+    app.endpoint(
+      "v2/notifications",
+      [.get: authenticated(listNotifications), .delete: authenticated(deleteNotifications)])
+    app.endpoint("v2/notifications/exists", .post, use: authenticated(existingNotifications))
+    app.endpoint(
+      "v2/notifications/{nid}",
+      [.get: authenticated(getNotification), .delete: authenticated(deleteNotification)])
+  }
+}

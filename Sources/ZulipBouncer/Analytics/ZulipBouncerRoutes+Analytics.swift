@@ -1,0 +1,55 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+package import Logging
+package import Registrations
+internal import Storage
+internal import Wire
+
+extension ZulipBouncerRoutes {
+  /// `GET server/analytics/status`: how far a server's reports have come
+  /// (`Documentation/Protocols/Zulip.md` 4.1).
+  func analyticsStatus(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let status = try await dependencies.analytics.status(server: server.id)
+    return parameters.success([
+      .init("last_realm_count_id", .integer(status.lastRealmCountID)),
+      .init("last_installation_count_id", .integer(status.lastInstallationCountID)),
+      .init("last_realmauditlog_id", .integer(status.lastAuditEventID)),
+    ])
+  }
+
+  /// `POST server/analytics` (`Documentation/Protocols/Zulip.md` 4.2).
+  func uploadAnalytics(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumAnalyticsBytes)
+    let upload = try AnalyticsUpload(&parameters)
+    try await store(upload, of: server, logger: context.logger)
+    let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
+    return parameters.success([.init("realms", .object(JSON.Object(realms)))])
+  }
+
+  /// Takes what a server reports of itself and its realms.
+  package func store(_ upload: AnalyticsUpload, of server: RemoteServer, logger: Logger) async throws {
+    do {
+      for takeover in try await dependencies.analytics.store(upload, server: server.id) {
+        logger.notice(
+          "realm taken over from a server that has let it go",
+          metadata: [
+            "realm": "\(takeover.realm.canonical)", "server": "\(server.uuid.canonical)",
+            "registrations_kept": "\(takeover.keepsRegistrations)",
+          ])
+      }
+    } catch let refusal as Analytics.Refusal {
+      throw APIError(refusal)
+    } catch is RealmSync.DuplicateRealm {
+      throw APIError.duplicateRealm
+    }
+  }
+
+  /// Everybody may push, for ever: there are no plans here (`Documentation/Decisions` 0021).
+  static var pushStatus: JSON { ["can_push": true, "expected_end_timestamp": nil] }
+}

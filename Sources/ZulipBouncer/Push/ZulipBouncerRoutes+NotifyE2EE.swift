@@ -1,0 +1,43 @@
+internal import Delivery
+package import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+package import Logging
+package import Registrations
+internal import Wire
+
+extension ZulipBouncerRoutes {
+  /// `POST push/e2ee/notify` (`Documentation/Protocols/Zulip.md` 6.2).
+  func notifyE2EE(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response
+  {
+    let body = try await Field.body(
+      of: request, limit: configuration.maximumBodyBytes, cutBelow: NotifyRequest.depth)
+    let realm = try body["realm_uuid"].string()
+    let notification = try NotifyRequest(body)
+    let query = try Parameters(query: request)
+    let receipt = try await notify(
+      notification, realm: UUID(realm: realm), of: server, logger: context.logger)
+    return query.success(receipt.members + [.init("realm_push_status", Self.pushStatus)])
+  }
+
+  /// Sends notifications that only phones can read.
+  package func notify(
+    _ notification: NotifyRequest, realm: UUID, of server: RemoteServer, logger: Logger
+  ) async throws -> NotifyReceipt {
+    let realm = try await caller(realm, of: server)
+    let (found, unreadable) = try await dependencies.registrations.lookup(
+      realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
+    let batch = NotifyBatch(
+      notification, registrations: found, unreadable: unreadable, logger: logger)
+    return batch.receipt(try await deliver(batch.deliveries, of: server))
+  }
+
+  /// Sends what the server's pace lets through, and keeps the rest in the outbox.
+  func deliver(_ deliveries: [RegisteredPush], of server: RemoteServer) async throws -> [DeliveryResult] {
+    do {
+      return try await dependencies.deliverer.deliver(try pace.pace(deliveries, of: server.id))
+    } catch is Outbox.Full {
+      throw APIError.tryAgainLater
+    }
+  }
+}

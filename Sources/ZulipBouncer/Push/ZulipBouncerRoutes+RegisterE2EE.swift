@@ -1,0 +1,63 @@
+package import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+package import Registrations
+package import Sealing
+internal import Wire
+
+extension ZulipBouncerRoutes {
+  /// `POST push/e2ee/register` (`Documentation/Protocols/Zulip.md` 6.1).
+  func registerE2EE(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let realmUUID = try parameters.required("realm_uuid")
+    let tokenID = try parameters.required("token_id")
+    let sealed = try parameters.required("encrypted_push_registration")
+    let publicKey = try parameters.required("bouncer_public_key")
+    try await register(
+      sealed, tokenID: TokenID(base64: tokenID), publicKey: publicKey, realm: UUID(realm: realmUUID),
+      of: server)
+    return parameters.success()
+  }
+
+  /// Opens what a phone has sealed and keeps its token. One that was there before lives again, with all that
+  /// is new (`Documentation/Decisions` 0008).
+  ///
+  /// - Parameters:
+  ///   - tokenID: of the sealed token, as the server knows it; nil for a text that is no id.
+  ///   - publicKey: that it was sealed for, as the server spells it.
+  package func register(
+    _ sealed: String, tokenID: TokenID?, publicKey: String, realm: UUID, of server: RemoteServer
+  ) async throws {
+    let realm = try await caller(realm, of: server)
+    let registration = try await open(sealed, publicKey: publicKey)
+    guard registration.token.id == tokenID else { throw APIError.invalidRegistration }
+    guard !registration.isExpired(at: dependencies.now()) else {
+      // To a chat server this is for good, and to a phone: a clock that may be wrong must not say it.
+      guard dependencies.mayExpire() else { throw APIError.rateLimited(retryAfter: "60") }
+      throw APIError.requestExpired
+    }
+    try await dependencies.registrations.register(
+      registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
+  }
+
+  private func open(_ sealed: String, publicKey: String) async throws -> PushRegistration {
+    let plaintext: [UInt8]
+    do {
+      plaintext = try dependencies.keyring().open(sealed, publicKey: publicKey)
+    } catch .notOpened {
+      throw APIError.invalidRegistration
+    } catch {
+      // A node that has not been given a new key yet must not refuse it for good.
+      if Base64.decodeStrictly(publicKey)?.count == BouncerKeyPair.keyBytes,
+        try await dependencies.bouncerKeys.isAnnounced(publicKey)
+      {
+        throw APIError.tryAgainLater
+      }
+      throw APIError.invalidPublicKey
+    }
+    guard let registration = PushRegistration(plaintext) else { throw APIError.invalidRegistration }
+    return registration
+  }
+}

@@ -1,0 +1,127 @@
+package import Delivery
+package import Foundation
+internal import HTTPTypes
+package import Hummingbird
+package import Logging
+package import Registrations
+package import Sealing
+package import Wire
+
+/// The push notification service as Zulip's servers know it: `/api/v1/remotes/...`
+/// (`Documentation/Protocols/Zulip.md` 2 to 7).
+package struct ZulipBouncerRoutes: Sendable {
+  /// What it works with.
+  package struct Dependencies: Sendable {
+    /// The chat servers.
+    package var servers: RemoteServers
+    /// Their realms.
+    package var realms: RemoteRealms
+    /// What they report.
+    package var analytics: Analytics
+    /// The devices.
+    package var registrations: E2EERegistrations
+    /// The devices of old apps.
+    package var legacy: LegacyRegistrations
+    /// Which bouncer keys other nodes have.
+    package var bouncerKeys: BouncerKeys
+    /// When servers and realms last called.
+    package var requestTimes: RequestTimes
+    /// Sends notifications.
+    package var deliverer: Deliverer
+    /// The key pairs that open registrations, as they are at the moment of the call.
+    package var keyring: @Sendable () -> BouncerKeyring
+    /// Signs what only this service must be able to have said.
+    package var storageKey: StorageKey
+    /// The service's clock.
+    package var now: @Sendable () -> Date
+    /// Whether anything may be called over now: not while the clock is doubted.
+    package var mayExpire: @Sendable () -> Bool
+    /// For what concerns no single request.
+    package var logger: Logger
+
+    /// What it works with.
+    package init(
+      servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: E2EERegistrations,
+      legacy: LegacyRegistrations, bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
+      keyring: @escaping @Sendable () -> BouncerKeyring,
+      storageKey: StorageKey, now: @escaping @Sendable () -> Date,
+      mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
+    ) {
+      self.servers = servers
+      self.realms = realms
+      self.analytics = analytics
+      self.registrations = registrations
+      self.legacy = legacy
+      self.bouncerKeys = bouncerKeys
+      self.requestTimes = requestTimes
+      self.deliverer = deliverer
+      self.keyring = keyring
+      self.storageKey = storageKey
+      self.now = now
+      self.mayExpire = mayExpire
+      self.logger = logger
+    }
+  }
+
+  let configuration: Configuration
+  let dependencies: Dependencies
+  let secrets: VerificationSecrets
+  let hosts: HostVerifier
+  let mailDomains: MailDomains
+  let perServer: RateLimiter<Int64>
+  let registrations: RateLimiter<Int64>
+  let pace: NotificationPace
+  let perAddress: RateLimiter<ClientAddress>
+  let signIns: SignInGuard
+  /// Calls to the hosts of servers that have lost their key: of each, and of all that are known or are not.
+  let challenges: RateLimiter<String>
+  let allChallenges: RateLimiter<Bool>
+
+  /// A bouncer by its parts.
+  package init(configuration: Configuration, dependencies: Dependencies) {
+    self.configuration = configuration
+    self.dependencies = dependencies
+    secrets = VerificationSecrets(storageKey: dependencies.storageKey, now: dependencies.now)
+    hosts = HostVerifier(
+      caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowPrivateAddresses)
+    mailDomains = MailDomains(mailExchange: configuration.mailExchange)
+    perServer = RateLimiter(configuration.rateLimitPerServer, now: dependencies.now)
+    registrations = RateLimiter(configuration.rateLimitOfRegistrations, now: dependencies.now)
+    pace = NotificationPace(configuration.notificationsPerServer, now: dependencies.now)
+    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
+    signIns = SignInGuard(now: dependencies.now)
+    challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: dependencies.now)
+    allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: dependencies.now)
+  }
+
+  /// Adds the routes.
+  package func addRoutes(to router: Router<WireContext>) {
+    func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/remotes/\(endpoint)") }
+
+    router.endpoint(path("server/register"), .post, use: unauthenticated(register))
+    router.endpoint(path("server/register/transfer"), .post, use: unauthenticated(transfer))
+    // Upstream does not restrict the method of this one.
+    router.endpoint(
+      path("server/register/verify_challenge"),
+      [.post: unauthenticated(verifyChallenge), .get: unauthenticated(verifyChallenge)])
+
+    router.endpoint(path("server/deactivate"), .post, use: authenticated(deactivate))
+    router.endpoint(path("server/analytics/status"), .get, use: authenticated(analyticsStatus))
+    router.endpoint(path("server/analytics"), .post, use: authenticated(uploadAnalytics))
+    router.endpoint(path("server/billing"), .post, use: authenticated(billing))
+
+    router.endpoint(
+      path("push/e2ee/register"), .post,
+      use: neverServerError(patient(authenticated(limit: registrations, registerE2EE))))
+    router.endpoint(
+      path("push/e2ee/notify"), .post, use: patient(authenticated(limit: nil, notifyE2EE)))
+
+    router.endpoint(path("push/register"), .post, use: patient(authenticated(registerLegacy)))
+    router.endpoint(path("push/unregister"), .post, use: patient(authenticated(unregisterLegacy)))
+    router.endpoint(path("push/unregister/all"), .post, use: patient(authenticated(unregisterAllLegacy)))
+    router.endpoint(path("push/notify"), .post, use: patient(authenticated(limit: nil, notifyLegacy)))
+    router.endpoint(path("push/test_notification"), .post, use: patient(authenticated(testLegacy)))
+
+    router.endpoint(RouterPath(Self.infoPath), .get, use: info)
+  }
+}

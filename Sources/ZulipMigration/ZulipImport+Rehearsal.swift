@@ -1,0 +1,40 @@
+package import Foundation
+internal import Migrations
+package import SQL
+package import Sealing
+internal import Storage
+
+extension ZulipImport {
+  /// Runs `body` with a migration into a database that is thrown away afterwards: the same work and the
+  /// same counts, and nothing is written anywhere else.
+  ///
+  /// It begins with a copy of what `target` has of what a migration looks at, so a run that was stopped
+  /// shows as rows that are already there.
+  ///
+  /// - Parameter target: nil if there is none yet.
+  package static func rehearse<Result>(
+    target: (any Database)?, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
+    _ body: (ZulipImport) async throws -> Result
+  ) async throws -> Result {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(
+      at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let database = try await openDatabase(
+      url: DatabaseURL(sqlitePath: folder.appending(path: "rehearsal.sqlite").path))
+    do {
+      try await Schema.migrate(database)
+      if let target {
+        try await DatabaseCopy(from: target, to: database).copy([
+          "remote_servers", "remote_realms", "bouncer_keys", "e2ee_registrations", "legacy_registrations",
+        ])
+      }
+      let result = try await body(ZulipImport(database: database, storageKey: storageKey, now: now))
+      await database.close()
+      return result
+    } catch {
+      await database.close()
+      throw error
+    }
+  }
+}

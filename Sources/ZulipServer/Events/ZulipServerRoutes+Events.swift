@@ -1,0 +1,81 @@
+internal import Accounts
+internal import HTTPTypes
+internal import Hummingbird
+internal import Timing
+internal import Wire
+
+extension ZulipServerRoutes {
+  /// `POST register`: a queue of events and what there is now, as far as devices go. Other event types may
+  /// be asked for; there are none.
+  func openQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let types = try parameters.eventTypes("event_types")
+    let fetched = try parameters.eventTypes("fetch_event_types") ?? types
+    parameters.ignore([
+      "all_public_streams", "apply_markdown", "client_capabilities", "client_gravatar", "include_subscribers",
+      "narrow", "presence_history_limit_days", "slim_presence",
+    ])
+    let queue = try await dependencies.devices.openQueue(
+      user: user.id, followsDevices: types?.contains("device") ?? true)
+    var members: [JSON.Object.Member] = [
+      .init("queue_id", .string(queue.id)), .init("last_event_id", .integer(queue.lastEvent)),
+      .init("event_queue_longpoll_timeout_seconds", .integer(Self.heartbeat.components.seconds + 40)),
+      .init("zulip_version", .string(Self.version)),
+      .init("zulip_feature_level", .integer(Self.featureLevel)),
+    ]
+    if fetched?.contains("device") ?? true {
+      let devices = queue.devices.map { device in
+        JSON.Object.Member("\(device.id)", .object(JSON.Object(device.state.members())))
+      }
+      members.append(.init("devices", .object(JSON.Object(devices))))
+    }
+    return parameters.success(members)
+  }
+
+  /// `GET events`: waits for events after the last that the client has, or answers with a heartbeat.
+  func events(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let queue = try parameters.required("queue_id")
+    let last = try parameters.integer("last_event_id")
+    let mayWait = try parameters.optionalJSON("dont_block")?.bool() != true
+    @Sendable func found() async throws -> [JSON]? {
+      guard let events = try await dependencies.devices.events(queue: queue, user: user.id, after: last)
+      else {
+        throw APIError.badQueue(queue)
+      }
+      return events.isEmpty ? nil : events.map(\.json)
+    }
+    var events = try await found()
+    if events == nil, mayWait {
+      // Who listens before he looks misses nothing.
+      events =
+        try await dependencies.eventNotifier.listening(to: user.id) { rings in
+          if let events = try await found() { return events }
+          return try await withTimeout(Self.heartbeat) {
+            for await _ in rings { if let events = try await found() { return events } }
+            return nil
+          } ?? nil
+        } ?? nil
+    }
+    let answer = events ?? (mayWait ? [["type": "heartbeat", "id": .integer(last)]] : [])
+    return parameters.success([.init("events", .array(answer)), .init("queue_id", .string(queue))])
+  }
+
+  /// `DELETE events`: the client no longer follows.
+  func closeQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    let queue = try parameters.required("queue_id")
+    guard try await dependencies.devices.closeQueue(queue, user: user.id) else {
+      throw APIError.badQueue(queue)
+    }
+    return parameters.success()
+  }
+}
+
+extension Parameters {
+  /// A list of names; nil stands for all.
+  fileprivate mutating func eventTypes(_ name: String) throws -> Set<String>? {
+    guard let field = try optionalJSON(name)?.present else { return nil }
+    return Set(try field.elements().map { try $0.string() })
+  }
+}
