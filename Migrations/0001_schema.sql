@@ -318,7 +318,7 @@ CREATE TABLE legacy_tokens (
 
 -- What the bouncer has yet to be told: that a token, or all tokens of a user, are no longer to be used.
 CREATE TABLE legacy_unregistrations (
-  id $id,
+  id $fresh_id,                               -- never given twice: a late answer ends no newer one
   realm_uuid $text NOT NULL,
   user_uuid $text NOT NULL,
   user_id $int NOT NULL,                      -- its number in the chat
