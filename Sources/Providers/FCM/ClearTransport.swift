@@ -6,8 +6,8 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// Requests over HTTP/1.1 in clear: for an FCM that is a simulator on this machine. The client is
-/// not ours to shut down.
+/// Requests over HTTP/1.1 in clear: `fcm.endpoint` may be an `http` URL, as simulators of FCM that are not ours speak no
+/// TLS. The client is not ours to shut down.
 final class ClearTransport: Transport {
   private let client: HTTPClient
   private let limits: PoolLimits
