@@ -31,8 +31,8 @@ import Testing
     return user.id
   }
 
-  @Test("of realms tell what a realm was before")
-  func realms() async throws {
+  @Test
+  func `of realms tell what a realm was before`() async throws {
     let uuid = UUID()
     let (first, nothing) = try await accounts.put(realm: uuid, name: "A", url: "u", requiresE2EE: true)
     #expect(nothing == nil)
@@ -47,8 +47,8 @@ import Testing
     #expect(try await accounts.realms().map(\.uuid) == [realm, uuid])
   }
 
-  @Test("of realms keep their owner secret, sealed")
-  func ownerSecret() async throws {
+  @Test
+  func `of realms keep their owner secret, sealed`() async throws {
     let chat = try #require(try await accounts.find(realm: realm))
     let secret = try await accounts.ownerSecret(of: chat)
     #expect(secret.count == 64)
@@ -57,8 +57,8 @@ import Testing
     #expect(try await store.contents().range(of: Data(secret.utf8)) == nil)
   }
 
-  @Test("are added with the next number and a key that opens them")
-  func add() async throws {
+  @Test
+  func `are added with the next number and a key that opens them`() async throws {
     let (first, key) = try await add("Iago@example.org")
     #expect(first.userID == 10 && first.username == "Iago" && first.realm.uuid == realm)
     #expect(try await opens("IAGO@example.org", key) == first.id)
@@ -75,8 +75,8 @@ import Testing
     #expect(try await accounts.all().map(\.email).count == 4)
   }
 
-  @Test("are not added over others, and nothing changes then")
-  func refusals() async throws {
+  @Test
+  func `are not added over others, and nothing changes then`() async throws {
     _ = try await add("iago@example.org")
     _ = try await add("last@example.org", id: Int64(Int32.max))
     let before = try await store.rows("SELECT * FROM users")
@@ -97,8 +97,8 @@ import Testing
     #expect(try await store.rows("SELECT * FROM users") == before)
   }
 
-  @Test("that many want at once go to one")
-  func contention() async throws {
+  @Test
+  func `that many want at once go to one`() async throws {
     let results = await withTaskGroup(of: Bool.self) { group in
       for id in Int64(1)...20 {
         group.addTask {
@@ -117,8 +117,8 @@ import Testing
     #expect(try await accounts.all().count == 1)
   }
 
-  @Test("have app passwords that open by username and by email, whatever the case")
-  func appPasswords() async throws {
+  @Test
+  func `have app passwords that open by username and by email, whatever the case`() async throws {
     let (user, key) = try await add("Iago@example.org", username: "iago.the.first")
     let (other, _) = try await add("cordelia@example.org")
     let (id, password) = try await accounts.addAppPassword(name: "Phone", user: user.id)
@@ -142,8 +142,8 @@ import Testing
     #expect(try await !accounts.removeAppPassword(id, user: user.id))
   }
 
-  @Test("open by their own app password though a username is spelled like another's email")
-  func likeness() async throws {
+  @Test
+  func `open by their own app password though a username is spelled like another's email`() async throws {
     let (first, _) = try await add("iago@example.org", username: "x")
     let (second, _) = try await add("y@example.org", username: "iago@example.org")
     let (_, firsts) = try await accounts.addAppPassword(name: "Phone", user: first.id)
@@ -152,8 +152,8 @@ import Testing
     #expect(try await accounts.authenticate(login: "iago@example.org", appPassword: seconds) == second)
   }
 
-  @Test("have a hundred app passwords at most, also when they are asked for at once")
-  func tooMany() async throws {
+  @Test
+  func `have a hundred app passwords at most, also when they are asked for at once`() async throws {
     let (user, _) = try await add("iago@example.org")
     let refused = await withTaskGroup(of: Bool.self) { group in
       for _ in 0..<120 {
@@ -175,8 +175,8 @@ import Testing
     }
   }
 
-  @Test("keep keys and passwords only as hashes")
-  func secrecy() async throws {
+  @Test
+  func `keep keys and passwords only as hashes`() async throws {
     let given = String(repeating: "Zq7", count: 10) + "Zq"
     let (user, made) = try await add("iago@example.org")
     let (_, password) = try await accounts.addAppPassword(name: "Phone of Iago", user: user.id)

@@ -6,8 +6,8 @@ import Testing
 import Wire
 
 @Suite("App passwords") struct AppPasswordTests {
-  @Test("are shown once and open until they are removed")
-  func life() async throws {
+  @Test
+  func `are shown once and open until they are removed`() async throws {
     try await Host.test { host in
       let user = try await host.user()
       let made = try await host.call(.post, "\(user)/app-passwords", ["name": " Phone\t"])
@@ -35,8 +35,8 @@ import Wire
     }
   }
 
-  @Test("are made for a Nextcloud app that waits, when the host application says so")
-  func loginFlow() async throws {
+  @Test
+  func `are made for a Nextcloud app that waits, when the host application says so`() async throws {
     try await Host.test { host in
       let user = try await host.user()
       let flows = NextcloudLoginFlows(accounts: host.accounts)
@@ -59,8 +59,8 @@ import Wire
     }
   }
 
-  @Test("are a hundred at most")
-  func limit() async throws {
+  @Test
+  func `are a hundred at most`() async throws {
     try await Host.test { host in
       let user = try await host.user()
       let path = "\(user)/app-passwords"
@@ -74,13 +74,12 @@ import Wire
   }
 
   @Test(
-    "have a name and nothing else",
     arguments: [
       ([:], "name"), (["name": ""], "name"), (["name": "a\u{0}"], "name"),
       (["name": .string(String(repeating: "a", count: 101))], "name"),
       (["name": "a", "password": "mine"], "password"),
     ] as [(JSON, String)])
-  func wrong(_ body: JSON, _ field: String) async throws {
+  func `have a name and nothing else`(_ body: JSON, _ field: String) async throws {
     try await Host.test { host in
       let user = try await host.user()
       let answer = try await host.call(.post, "\(user)/app-passwords", body)
@@ -90,8 +89,8 @@ import Wire
     }
   }
 
-  @Test("have a number in their path", arguments: ["x", "-1", "01"])
-  func noNumber(_ number: String) async throws {
+  @Test(arguments: ["x", "-1", "01"])
+  func `have a number in their path`(_ number: String) async throws {
     try await Host.test { host in
       let user = try await host.user()
       let answer = try await host.call(.delete, "\(user)/app-passwords/\(number)")
@@ -100,8 +99,8 @@ import Wire
     }
   }
 
-  @Test("and keys are nowhere in the database's files")
-  func secrecy() async throws {
+  @Test
+  func `and keys are nowhere in the database's files`() async throws {
     try await Host.test { host in
       let user = try await host.user()
       let given = String(repeating: "Zq7", count: 10) + "Zq"

@@ -5,8 +5,8 @@ import Testing
 import Wire
 
 @Suite("Notifications") struct NotificationTests {
-  @Test("go to the user's devices as they are, and what became of them comes back")
-  func send() async throws {
+  @Test
+  func `go to the user's devices as they are, and what became of them comes back`() async throws {
     try await Host.test { host in
       let user = try await host.user()
       let payload: JSON = [
@@ -24,13 +24,12 @@ import Wire
   }
 
   @Test(
-    "that cannot be sent whole are not sent at all",
     arguments: [
       ([:], "zulip"), (["zulip": nil], "zulip"), (["zulip": []], "zulip"), (["zulip": "a"], "zulip"),
       (["legacy": 1], "legacy"), (["zulip": [:], "nextcloud": "a"], "nextcloud"),
       (["zulip": [:], "Zulip": [:]], "Zulip"), (["apns": [:]], "apns"),
     ] as [(JSON, String)])
-  func wrong(_ body: JSON, _ field: String) async throws {
+  func `that cannot be sent whole are not sent at all`(_ body: JSON, _ field: String) async throws {
     try await Host.test { host in
       let user = try await host.user()
       let answer = try await host.call(.post, "\(user)/notifications", body)
@@ -40,8 +39,8 @@ import Wire
     }
   }
 
-  @Test("of which a part cannot be sent tell so, and are not refused for it")
-  func parts() async throws {
+  @Test
+  func `of which a part cannot be sent tell so, and are not refused for it`() async throws {
     try await Host.test { host in
       host.asked.refuse("no", with: APIError(.badGateway, code: "BOUNCER_GONE", "The bouncer is not there"))
       let path = "\(try await host.user())/notifications"

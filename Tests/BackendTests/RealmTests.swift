@@ -10,8 +10,8 @@ import Wire
   static let path = "realms/\(uuid)"
   static let body: JSON = ["name": " Example ", "url": "https://chat.example.org"]
 
-  @Test("are added, and are then as told")
-  func put() async throws {
+  @Test
+  func `are added, and are then as told`() async throws {
     try await Host.test { host in
       let added = try await host.call(.put, Self.path, Self.body)
       #expect(added.status == 201)
@@ -45,8 +45,8 @@ import Wire
     }
   }
 
-  @Test("tell the rest of the program when they change, and only then")
-  func changes() async throws {
+  @Test
+  func `tell the rest of the program when they change, and only then`() async throws {
     try await Host.test { host in
       _ = try await host.call(.put, Self.path, Self.body)
       #expect(host.asked.realmChanges == 1)
@@ -68,7 +68,6 @@ import Wire
   }
 
   @Test(
-    "that are wrong are refused by the name of the field",
     arguments: [
       (["url": "https://a.example"], "name"), (["name": "", "url": "https://a.example"], "name"),
       (["name": " \n ", "url": "https://a.example"], "name"),
@@ -88,7 +87,7 @@ import Wire
       ),
       (["name": "A", "url": "https://a.example", "require_e2ee": true], "require_e2ee"),
     ] as [(JSON, String)])
-  func wrong(_ body: JSON, _ field: String) async throws {
+  func `that are wrong are refused by the name of the field`(_ body: JSON, _ field: String) async throws {
     try await Host.test { host in
       let answer = try await host.call(.put, Self.path, body)
       #expect(answer.status == 400)
@@ -99,8 +98,8 @@ import Wire
     }
   }
 
-  @Test("have names and addresses up to the limits")
-  func limits() async throws {
+  @Test
+  func `have names and addresses up to the limits`() async throws {
     try await Host.test { host in
       let body: JSON = [
         "name": .string(String(repeating: "ä", count: 100)),
@@ -111,13 +110,11 @@ import Wire
     }
   }
 
-  @Test(
-    "have a UUID in their path that a bouncer takes",
-    arguments: [
-      "1", "6b1e5dd43c3b4d0a9a1c0f6a9f1f8a11", "%00", "6b1e5dd4-3c3b-1d0a-9a1c-0f6a9f1f8a11",
-      "6b1e5dd4-3c3b-7d0a-9a1c-0f6a9f1f8a11", "6b1e5dd4-3c3b-4d0a-ca1c-0f6a9f1f8a11",
-    ])
-  func noUUID(_ uuid: String) async throws {
+  @Test(arguments: [
+    "1", "6b1e5dd43c3b4d0a9a1c0f6a9f1f8a11", "%00", "6b1e5dd4-3c3b-1d0a-9a1c-0f6a9f1f8a11",
+    "6b1e5dd4-3c3b-7d0a-9a1c-0f6a9f1f8a11", "6b1e5dd4-3c3b-4d0a-ca1c-0f6a9f1f8a11",
+  ])
+  func `have a UUID in their path that a bouncer takes`(_ uuid: String) async throws {
     try await Host.test { host in
       let answer = try await host.call(.put, "realms/\(uuid)", Self.body)
       #expect(answer.status == 400)
@@ -125,8 +122,8 @@ import Wire
     }
   }
 
-  @Test("are read from an object of at most a mebibyte")
-  func body() async throws {
+  @Test
+  func `are read from an object of at most a mebibyte`() async throws {
     try await Host.test { host in
       for text in ["", "no JSON", "[]", "null", "\"a\""] {
         let answer = try await host.call(.put, Self.path, body: Array(text.utf8))
@@ -143,8 +140,8 @@ import Wire
     }
   }
 
-  @Test("wait for a database that is not there")
-  func unavailable() async throws {
+  @Test
+  func `wait for a database that is not there`() async throws {
     try await Host.test { host in
       await host.database.close()
       let answer = try await host.call(.put, Self.path, Self.body)

@@ -10,8 +10,10 @@ import Wire
     (.post, "realms/x/users/1/notifications"),
   ]
 
-  @Test("is wanted before anything else is looked at", arguments: endpoints)
-  func wanted(_ method: HTTPRequest.Method, _ path: String) async throws {
+  @Test(arguments: endpoints)
+  func `is wanted before anything else is looked at`(_ method: HTTPRequest.Method, _ path: String)
+    async throws
+  {
     try await Host.test { host in
       for authorization in [
         nil, "", "Bearer", "Bearer ", "Bearer the-backend-toke", "Bearer the-backend-token2",
@@ -30,8 +32,10 @@ import Wire
     }
   }
 
-  @Test("is taken with its scheme in any case, and then the request is looked at", arguments: endpoints)
-  func taken(_ method: HTTPRequest.Method, _ path: String) async throws {
+  @Test(arguments: endpoints)
+  func `is taken with its scheme in any case, and then the request is looked at`(
+    _ method: HTTPRequest.Method, _ path: String
+  ) async throws {
     try await Host.test { host in
       for scheme in ["Bearer", "bearer", "BEARER"] {
         let answer = try await host.call(method, path, authorization: "\(scheme) \(Host.token)")
@@ -43,8 +47,10 @@ import Wire
     }
   }
 
-  @Test("is what there has to be for there to be anything", arguments: endpoints)
-  func unset(_ method: HTTPRequest.Method, _ path: String) async throws {
+  @Test(arguments: endpoints)
+  func `is what there has to be for there to be anything`(_ method: HTTPRequest.Method, _ path: String)
+    async throws
+  {
     try await Host.test(token: nil) { host in
       for authorization in [nil, "Bearer ", "Bearer \(Host.token)"] {
         let answer = try await host.call(method, path, authorization: authorization)
@@ -54,8 +60,8 @@ import Wire
     }
   }
 
-  @Test("cannot be guessed at for long, and who has it is let in all the same")
-  func guessing() async throws {
+  @Test
+  func `cannot be guessed at for long, and who has it is let in all the same`() async throws {
     try await Host.test { host in
       for number in 0...20 {
         let answer = try await host.call(
@@ -76,8 +82,8 @@ import Wire
     }
   }
 
-  @Test("opens nothing that is not there")
-  func unknownPath() async throws {
+  @Test
+  func `opens nothing that is not there`() async throws {
     try await Host.test { host in
       for path in ["", "realms", "nothing", "realms/x/users", "realms/x/users/1/devices"] {
         let status = try await host.call(.put, path).status

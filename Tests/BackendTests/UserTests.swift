@@ -9,8 +9,8 @@ import ZulipServer
 @Suite("Users") struct UserTests {
   static let key = String(repeating: "aB3", count: 10) + "xY"
 
-  @Test("are added with a key, which is shown only then")
-  func put() async throws {
+  @Test
+  func `are added with a key, which is shown only then`() async throws {
     try await Host.test { host in
       let realm = try await host.realm()
       let path = "\(realm)/users/10"
@@ -38,8 +38,8 @@ import ZulipServer
     }
   }
 
-  @Test("are as told, and what is not told stays")
-  func change() async throws {
+  @Test
+  func `are as told, and what is not told stays`() async throws {
     try await Host.test { host in
       let realm = try await host.realm()
       let path = "\(realm)/users/0"
@@ -67,8 +67,8 @@ import ZulipServer
     }
   }
 
-  @Test("have an email and a username that no other has, whatever the case and the realm")
-  func taken() async throws {
+  @Test
+  func `have an email and a username that no other has, whatever the case and the realm`() async throws {
     try await Host.test { host in
       _ = try await host.user("iago@example.org")
       let other = try await host.user("cordelia@example.org", id: 11)
@@ -91,7 +91,6 @@ import ZulipServer
   }
 
   @Test(
-    "that are wrong are refused by the name of the field",
     arguments: [
       ([:], "email"), (["email": nil], "email"), (["email": ""], "email"), (["email": "iago"], "email"),
       (["email": "@a"], "email"), (["email": "a@"], "email"), (["email": "@@@"], "email"),
@@ -113,7 +112,7 @@ import ZulipServer
       (["email": "a@b", "username": .string(String(repeating: "a", count: 255))], "username"),
       (["email": "a@b", "user_id": 10], "user_id"),
     ] as [(JSON, String)])
-  func wrong(_ body: JSON, _ field: String) async throws {
+  func `that are wrong are refused by the name of the field`(_ body: JSON, _ field: String) async throws {
     try await Host.test { host in
       let realm = try await host.realm()
       let answer = try await host.call(.put, "\(realm)/users/10", body)
@@ -123,15 +122,15 @@ import ZulipServer
     }
   }
 
-  @Test(
-    "have a username of their own that their email begins with",
-    arguments: [
-      ("jane+zulip@example.org", "jane+zulip"), ("o'hara@example.org", "o'hara"), ("Jane.Doe@a", "Jane.Doe"),
-      ("jürgen@example.org", "jürgen"), ("a/b@example.org", "a_b"), (".@example.org", ".@example.org"),
-      ("..@example.org", "..@example.org"), ("#%?&=\\@a", "#%?&=\\"),
-      (String(repeating: "a", count: 252) + "@b", String(repeating: "a", count: 252)),
-    ])
-  func usernames(_ email: String, _ username: String) async throws {
+  @Test(arguments: [
+    ("jane+zulip@example.org", "jane+zulip"), ("o'hara@example.org", "o'hara"), ("Jane.Doe@a", "Jane.Doe"),
+    ("jürgen@example.org", "jürgen"), ("a/b@example.org", "a_b"), (".@example.org", ".@example.org"),
+    ("..@example.org", "..@example.org"), ("#%?&=\\@a", "#%?&=\\"),
+    (String(repeating: "a", count: 252) + "@b", String(repeating: "a", count: 252)),
+  ])
+  func `have a username of their own that their email begins with`(_ email: String, _ username: String)
+    async throws
+  {
     try await Host.test { host in
       let realm = try await host.realm()
       let added = try await host.call(.put, "\(realm)/users/10", ["email": .string(email)])
@@ -145,8 +144,8 @@ import ZulipServer
     }
   }
 
-  @Test("get the whole email as their username where another user has what it begins with")
-  func takenUsernames() async throws {
+  @Test
+  func `get the whole email as their username where another user has what it begins with`() async throws {
     try await Host.test { host in
       let realm = try await host.realm()
       func username(_ id: Int, _ body: JSON) async throws -> String? {
@@ -164,8 +163,8 @@ import ZulipServer
     }
   }
 
-  @Test("have an email, a username and a number up to the limits")
-  func limits() async throws {
+  @Test
+  func `have an email, a username and a number up to the limits`() async throws {
     try await Host.test { host in
       let body: JSON = [
         "email": .string("a@" + String(repeating: "b", count: 252)),
@@ -177,10 +176,8 @@ import ZulipServer
     }
   }
 
-  @Test(
-    "have a number in their path",
-    arguments: ["-1", "2147483648", "1.0", "+1", "01", "x", "%31%20", "99999999999999999999"])
-  func noNumber(_ number: String) async throws {
+  @Test(arguments: ["-1", "2147483648", "1.0", "+1", "01", "x", "%31%20", "99999999999999999999"])
+  func `have a number in their path`(_ number: String) async throws {
     try await Host.test { host in
       let realm = try await host.realm()
       let path = "\(realm)/users/\(number)"
@@ -195,8 +192,8 @@ import ZulipServer
     }
   }
 
-  @Test("and realms that are not there are named")
-  func unknown() async throws {
+  @Test
+  func `and realms that are not there are named`() async throws {
     try await Host.test { host in
       let realm = try await host.realm()
       let other = "realms/\(UUID().uuidString.lowercased())"
@@ -222,8 +219,8 @@ import ZulipServer
     }
   }
 
-  @Test("are removed with all that is theirs, and nobody else's")
-  func remove() async throws {
+  @Test
+  func `are removed with all that is theirs, and nobody else's`() async throws {
     try await Host.test { host in
       let realm = try await host.realm()
       var rows: [Int64] = []

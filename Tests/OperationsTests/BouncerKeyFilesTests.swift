@@ -13,7 +13,7 @@ import Testing
     }
   }
 
-  @Test func aKeyIsMadePrivateAndListed() async throws {
+  @Test func `A key is made private and listed`() async throws {
     try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       #expect(try keys.list().isEmpty)
@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test func aRetiredKeyStaysAndStillOpens() async throws {
+  @Test func `A retired key stays and still opens`() async throws {
     try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       let key = try keys.generate()
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func aRemovedKeyIsGoneAndTheOthersAreNot() async throws {
+  @Test func `A removed key is gone and the others are not`() async throws {
     try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       let key = try keys.generate()
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func aBrokenFileIsNamedWithoutItsContent() async throws {
+  @Test func `A broken file is named without its content`() async throws {
     try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       _ = try keys.generate()
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test func aZulipBouncersKeysAreTakenOverOnce() async throws {
+  @Test func `A Zulip bouncer's keys are taken over once`() async throws {
     try await withKeyFolder { folder in
       let (first, second) = (BouncerKeyPair(), BouncerKeyPair())
       try folder.write(
@@ -106,7 +106,7 @@ import Testing
     "push_registration_encryption_keys = {\"hunter\": \"hunter2\"}\n",
     "push_registration_encryption_keys = {\"GOOD\": \"KEY\", \"OTHER\": \"KEY\"}\n",
   ])
-  func whatDoesNotFitIsRefusedAndChangesNothing(_ text: String) async throws {
+  func `What does not fit is refused and changes nothing`(_ text: String) async throws {
     try await withKeyFolder { folder in
       let pair = BouncerKeyPair()
       let text = text.replacing("GOOD", with: pair.publicKeyBase64).replacing(

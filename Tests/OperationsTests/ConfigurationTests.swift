@@ -23,7 +23,7 @@ import Wire
     try #require(throws: ConfigurationError.self) { try load(yaml: yaml) }
   }
 
-  @Test func laterLayersWin() throws {
+  @Test func `Later layers win`() throws {
     let yaml = "http: {host: 192.0.2.1, port: 1}\nadmin.port: 2\noperator.email: a@example.org\n"
     #expect(try load().0.http.port == 8080)
     #expect(try load(yaml: yaml).0.http.port == 1)
@@ -38,7 +38,7 @@ import Wire
     #expect(warnings == [])
   }
 
-  @Test func theNamedFileIsReadInsteadOfTheUsualOne() throws {
+  @Test func `The named file is read instead of the usual one`() throws {
     try withTemporaryFolder { folder in
       try Data("http.port: 1".utf8).write(to: folder.appending(path: "push-bouncer.yaml"))
       let other = folder.appending(path: "other.yaml")
@@ -50,7 +50,7 @@ import Wire
     }
   }
 
-  @Test func aMissingFileIsAnErrorThatNamesIt() throws {
+  @Test func `A missing file is an error that names it`() throws {
     let error = try #require(throws: ConfigurationError.self) {
       try Configuration.load(
         file: "/nowhere/bouncer.yaml", environment: [:], overrides: [:], workingDirectory: "/")
@@ -59,14 +59,14 @@ import Wire
   }
 
   @Test(arguments: ["http.prot: 1", "http: {prot: 1}", "http:\n  prot: 1"])
-  func anUnknownKeyIsNamedWithItsFile(_ yaml: String) throws {
+  func `An unknown key is named with its file`(_ yaml: String) throws {
     let error = try fault(yaml: yaml)
     #expect(error.key == "http.prot")
     #expect(error.source.hasSuffix("/push-bouncer.yaml"))
     #expect(error.description.contains("http.prot is no key of the configuration"))
   }
 
-  @Test func anUnknownKeyOnTheCommandLineIsAnError() throws {
+  @Test func `An unknown key on the command line is an error`() throws {
     let error = try #require(throws: ConfigurationError.self) { try load(overrides: ["http.prot": "1"]) }
     #expect(error.description == "the command line: http.prot is no key of the configuration")
   }
@@ -87,13 +87,13 @@ import Wire
     ("http.trusted_proxies", "[10.0.0.1, '']"), ("nextcloud.new_devices_per_address", "1000"),
     ("http.host", "\"\""), ("keys.directory", "\"\""),
   ])
-  func aValueOfTheWrongTypeIsNamedWithItsFile(_ key: String, _ value: String) throws {
+  func `A value of the wrong type is named with its file`(_ key: String, _ value: String) throws {
     let error = try fault(yaml: "\(key): \(value)")
     #expect(error.key == key)
     #expect(error.source.hasSuffix("/push-bouncer.yaml"))
   }
 
-  @Test func aWrongValueInTheEnvironmentNamesTheVariable() throws {
+  @Test func `A wrong value in the environment names the variable`() throws {
     let error = try #require(throws: ConfigurationError.self) {
       try load(environment: ["PUSH_BOUNCER_HTTP_PORT": "x"])
     }
@@ -106,7 +106,7 @@ import Wire
     "http.port: 1\nhttp.port: 2", "http: [unclosed", "? [a]\n: 1", "http.trusted_proxies: [[a]]",
     "admin: &a {port: 1}\nhttp: *a\nhttp.host: {x: *a}",
   ])
-  func whatIsNoConfigurationIsRefused(_ yaml: String) throws {
+  func `What is no configuration is refused`(_ yaml: String) throws {
     #expect(try fault(yaml: yaml).source.hasSuffix("/push-bouncer.yaml"))
   }
 
@@ -114,11 +114,11 @@ import Wire
     "", "# nothing\n", "http:\n", "http:\n  # port: 1\n", "http: {port: }\n", "http.port: ~\n",
     "http: {tls: null}\n",
   ])
-  func whatSaysNothingLeavesTheDefaults(_ yaml: String) throws {
+  func `What says nothing leaves the defaults`(_ yaml: String) throws {
     #expect(try load(yaml: yaml).0.http.port == 8080)
   }
 
-  @Test func listsAreWrittenEitherWay() throws {
+  @Test func `Lists are written either way`() throws {
     for yaml in [
       "bouncer.allowed_hostnames: a.example, \"*.example.org\"".replacing("\"", with: ""),
       "bouncer:\n  allowed_hostnames:\n    - a.example\n    - \"*.example.org\"",
@@ -132,7 +132,7 @@ import Wire
     #expect(try load().0.bouncer.allowedHostnames == [])
   }
 
-  @Test func proxiesAreTrustedByAddressAndByRange() throws {
+  @Test func `Proxies are trusted by address and by range`() throws {
     let yaml = "http.trusted_proxies: [10.0.0.0/8, '2001:db8::/32', 192.0.2.1]"
     let networks = try load(yaml: yaml).0.http.trustedProxies
     for (address, isTrusted) in [
@@ -158,7 +158,7 @@ import Wire
       (["admin.host": "0.0.0.0", "admin.token": "hunter2"], "admin.token"),
       (["admin.host": "0.0.0.0", "admin.token": "0123456789abcdef"], nil),
     ] as [([String: String], String?)])
-  func whatStrangersCouldUseIsWeak(_ overrides: [String: String], _ key: String?) throws {
+  func `What strangers could use is weak`(_ overrides: [String: String], _ key: String?) throws {
     let weaknesses = try load(overrides: overrides).0.weaknesses
     #expect(weaknesses.map(\.key) == (key.map { [$0] } ?? []))
     for value in overrides.values where value.utf8.count > 5 && key?.hasSuffix("token") == true {
@@ -166,7 +166,7 @@ import Wire
     }
   }
 
-  @Test func anUnknownVariableIsAWarningOnly() throws {
+  @Test func `An unknown variable is a warning only`() throws {
     let (_, warnings) = try load(environment: ["PUSH_BOUNCER_HTTP_PROT": "secret-1"])
     #expect(warnings.count == 1)
     #expect(warnings[0].contains("PUSH_BOUNCER_HTTP_PROT"))
@@ -178,7 +178,7 @@ import Wire
     ("nextcloud.subscription_key", "hunter2"), ("providers.proxy", "http://me:hunter2@proxy.example:3128"),
     ("providers.proxy", "http://me:hunter2%40x@proxy.example:3128/"),
   ])
-  func whatIsLoggedHoldsNoSecret(_ key: String, _ value: String) throws {
+  func `What is logged holds no secret`(_ key: String, _ value: String) throws {
     let (configuration, _) = try load(overrides: [key: value])
     let shown = try #require(configuration.effective.first { $0.key == key }?.value)
     #expect(!shown.contains("hunter2"))
@@ -192,7 +192,7 @@ import Wire
     "postgres://user:hunter2#1@db.example/bouncer", "postgres://user:a/hunter2@db.example/bouncer",
     "mysql://user:hunter2@db.example/bouncer",
   ])
-  func theDatabasesPasswordIsShownNowhere(_ url: String) throws {
+  func `The database's password is shown nowhere`(_ url: String) throws {
     do {
       let (configuration, _) = try load(overrides: ["database.url": url])
       let shown = try #require(configuration.effective.first { $0.key == "database.url" }?.value)
@@ -204,7 +204,7 @@ import Wire
   }
 
   @Test(arguments: ["socks5://me:hunter2@proxy.example", "me:hunter2@proxy.example:3128"])
-  func aWrongProxyIsRefusedWithoutShowingItsPassword(_ proxy: String) throws {
+  func `A wrong proxy is refused without showing its password`(_ proxy: String) throws {
     let error = try #require(throws: ConfigurationError.self) {
       try load(overrides: ["providers.proxy": proxy])
     }
@@ -213,24 +213,24 @@ import Wire
   }
 
   @Test(arguments: ["admin.token: \"hunter2\n  x: 1", "admin.token: {hunter2", "hunter2", "[hunter2]"])
-  func aFileThatIsNoConfigurationIsRefusedWithoutShowingItsLines(_ yaml: String) throws {
+  func `A file that is no configuration is refused without showing its lines`(_ yaml: String) throws {
     let error = try fault(yaml: yaml)
     #expect(!error.description.contains("hunter2"))
   }
 
   @Test(arguments: ["http.host: [a, b]", "http.port: [1]", "admin.token: [a]"])
-  func aListWhereThereIsOneValueIsRefused(_ yaml: String) throws {
+  func `A list where there is one value is refused`(_ yaml: String) throws {
     let error = try fault(yaml: yaml)
     #expect(error.problem == "wants one value, not a list")
   }
 
-  @Test func everyKeyIsLoggedOnce() throws {
+  @Test func `Every key is logged once`() throws {
     let keys = try load().0.effective.map(\.key)
     #expect(keys == Configuration.keys)
     #expect(Set(keys).count == keys.count)
   }
 
-  @Test func durationsHaveUnits() {
+  @Test func `Durations have units`() {
     #expect(Configuration.duration("500ms") == .milliseconds(500))
     #expect(Configuration.duration("10s") == .seconds(10))
     #expect(Configuration.duration("4.35s") == .milliseconds(4350))
@@ -243,7 +243,7 @@ import Wire
     }
   }
 
-  @Test func sizesHaveUnits() {
+  @Test func `Sizes have units`() {
     #expect(Configuration.size("1048576") == 1 << 20)
     #expect(Configuration.size("512 KiB") == 512 << 10)
     #expect(Configuration.size("16MiB") == 16 << 20)
@@ -253,7 +253,7 @@ import Wire
     }
   }
 
-  @Test func ratesAreCallsPerTime() throws {
+  @Test func `Rates are calls per time`() throws {
     let (configuration, _) = try load(
       overrides: ["http.rate_limit.per_address": "0", "bouncer.rate_limit.per_server": "5/1m"])
     #expect(configuration.http.rateLimitPerAddress == nil)
@@ -265,7 +265,7 @@ import Wire
     }
   }
 
-  @Test func halfOfACertificateIsNone() throws {
+  @Test func `Half of a certificate is none`() throws {
     for key in ["http.tls.certificate_file", "http.tls.key_file"] {
       #expect(throws: ConfigurationError.self) { try load(overrides: [key: "a.pem"]) }
     }
@@ -273,7 +273,7 @@ import Wire
     #expect(try load(overrides: both).0.http.tls?.keyFile == "b.pem")
   }
 
-  @Test func theBuiltInSideHasDefaults() throws {
+  @Test func `The built in side has defaults`() throws {
     let configuration = try load().0
     #expect(configuration.backendToken == nil)
     #expect(configuration.server.name == "push-bouncer")
@@ -283,7 +283,7 @@ import Wire
     #expect(configuration.server.rateLimitPerUser == RateLimit(calls: 200, seconds: 60))
   }
 
-  @Test func theBuiltInSideIsAsTold() throws {
+  @Test func `The built in side is as told`() throws {
     let yaml = """
       backend.token: secret
       server:
@@ -306,7 +306,7 @@ import Wire
   }
 
   @Test(arguments: ["server.org_id", "server.org_key"])
-  func anotherBouncerWantsToKnowWhoCalls(_ missing: String) throws {
+  func `Another bouncer wants to know who calls`(_ missing: String) throws {
     var overrides = [
       "server.bouncer": "https://push.example.org", "server.org_id": "i", "server.org_key": "k",
     ]
@@ -317,13 +317,13 @@ import Wire
     #expect(try load(overrides: overrides).0.server.bouncer == .local)
   }
 
-  @Test func thePublicURLHasNoSlashAtItsEnd() throws {
+  @Test func `The public URL has no slash at its end`() throws {
     #expect(
       try load(yaml: "http.public_url: https://push.example.org/").0.http.publicURL
         == "https://push.example.org")
   }
 
-  @Test func theSampleHoldsEveryKeyAndLoadsToTheDefaults() throws {
+  @Test func `The sample holds every key and loads to the defaults`() throws {
     let sample = Configuration.sampleYAML()
     let uncommented = sample.split(separator: "\n", omittingEmptySubsequences: false).map { line in
       line.hasPrefix("#") && !line.hasPrefix("# ") ? String(line.dropFirst()) : String(line)

@@ -57,7 +57,7 @@ import Testing
       (1024, 768, nil, ""), (1024, 769, "only 768 of 769", "1026"), (65_536, 40_000, nil, ""),
       (4096, 40_000, "only 3072 of 40000", "53334"), (500, 300, "only 500 descriptors", "1024"),
     ] as [(Int, Int?, String?, String)])
-  func tooFewDescriptorsAreNamed(_ limit: Int, _ wanted: Int?, _ fault: String?, _ advised: String)
+  func `Too few descriptors are named`(_ limit: Int, _ wanted: Int?, _ fault: String?, _ advised: String)
     async throws
   {
     try await withKeyFolder { folder in
@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  @Test func aServiceInOrderHasNoFaultAndLookingChangesNothing() async throws {
+  @Test func `A service in order has no fault and looking changes nothing`() async throws {
     try await withSimulator { folder, endpoints in
       _ = try KeyFolder.storageKey(in: folder.path)
       try folder.writeBouncerKey()
@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  @Test func aWrongKeyIsToldFromAProviderThatCannotBeReached() async throws {
+  @Test func `A wrong key is told from a provider that cannot be reached`() async throws {
     try await withSimulator { folder, endpoints in
       try folder.writeAPNs("stranger")
       var findings = try await doctor(folder, endpoints).examine()
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test func anEmptyFolderLacksAKeyAndCredentials() async throws {
+  @Test func `An empty folder lacks a key and credentials`() async throws {
     try await withKeyFolder { folder in
       let directory = folder.url.appending(path: "Keys").path
       let findings = try await doctor(folder, ["keys.directory": directory]).examine()
@@ -116,7 +116,7 @@ import Testing
     }
   }
 
-  @Test func weakTokensAreFaults() async throws {
+  @Test func `Weak tokens are faults`() async throws {
     try await withKeyFolder { folder in
       let findings = try await doctor(folder, ["backend.token": "hunter2", "admin.host": "0.0.0.0"]).examine()
         .filter { $0.check == "strength" }
@@ -127,7 +127,7 @@ import Testing
     }
   }
 
-  @Test func exposedBrokenAndRetiredKeysAreFaults() async throws {
+  @Test func `Exposed broken and retired keys are faults`() async throws {
     try await withKeyFolder { folder in
       _ = try BouncerKeyFiles(directory: folder.path).retire(try folder.writeBouncerKey())
       #expect(try await doctor(folder).examine().contains { $0.detail == "every bouncer key is retired" })
@@ -139,7 +139,7 @@ import Testing
     }
   }
 
-  @Test func theClockIsComparedWithTheNewestTimeInTheDatabase() async throws {
+  @Test func `The clock is compared with the newest time in the database`() async throws {
     try await withKeyFolder { folder in
       let url = DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite")
       let database = try await openDatabase(url: url)
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  @Test func aStorageKeyThatIsLostOrAnotherIsFound() async throws {
+  @Test func `A storage key that is lost or another is found`() async throws {
     try await withKeyFolder { folder in
       let key = try KeyFolder.storageKey(in: folder.path)
       let database = try await openDatabase(url: DatabaseURL(sqlitePath: "\(folder.path)/test.sqlite"))
@@ -180,7 +180,7 @@ import Testing
     }
   }
 
-  @Test func aDatabaseThatCannotBeUsedIsAFault() async throws {
+  @Test func `A database that cannot be used is a fault`() async throws {
     try await withKeyFolder { folder in
       _ = try KeyFolder.storageKey(in: folder.path)
       for name in ["no/such/x.sqlite", "bad.sqlite"] {
@@ -197,7 +197,7 @@ import Testing
     }
   }
 
-  @Test func aClockThatIsWrongIsAFaultAndOneThatCannotBeComparedIsNone() async throws {
+  @Test func `A clock that is wrong is a fault and one that cannot be compared is none`() async throws {
     try await withKeyFolder { folder in
       #expect(try await doctor(folder).clockFinding().isGood)
       #expect(try await doctor(folder, theirTime: Date() - 30).clockFinding().isGood)
@@ -208,7 +208,7 @@ import Testing
     }
   }
 
-  @Test func aCertificateThatIsNoneIsAFault() async throws {
+  @Test func `A certificate that is none is a fault`() async throws {
     try await withKeyFolder { folder in
       try folder.write("tls.pem", "nothing")
       let file = "\(folder.path)/tls.pem"
@@ -219,7 +219,7 @@ import Testing
     }
   }
 
-  @Test func onlyWhatIsSaidOfTheTokenItselfIsGood() {
+  @Test func `Only what is said of the token itself is good`() {
     let good: [Outcome] = [
       .delivered(id: "x"), .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
       .suspect(.fcmSenderIDMismatch),

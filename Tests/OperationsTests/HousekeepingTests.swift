@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  @Test func registrationsAreCountedAndGoWhenLongExpired() async throws {
+  @Test func `Registrations are counted and go when long expired`() async throws {
     try await withKeyFolder { folder in try await test(folder) }
   }
 

@@ -26,7 +26,7 @@ import Testing
     return (keys, log, changes)
   }
 
-  @Test func everythingThatIsThereIsReadAtFirst() async throws {
+  @Test func `Everything that is there is read at first`() async throws {
     try await withKeyFolder { folder in
       let publicKey = try folder.writeBouncerKey()
       try folder.writeAPNs("main")
@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test func aFolderThatIsNotThereHoldsNothing() async throws {
+  @Test func `A folder that is not there holds nothing`() async throws {
     try await withKeyFolder { folder in
       let (keys, _, _) = open(TestFolder(url: folder.url.appending(path: "none")))
       #expect(keys.current.bouncer.isEmpty)
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func newChangedAndRemovedFilesAreNoticed() async throws {
+  @Test func `New changed and removed files are noticed`() async throws {
     try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       let (keys, _, changes) = open(folder)
@@ -78,7 +78,7 @@ import Testing
     }
   }
 
-  @Test func anAppleKeyThatChangesBesideItsFileIsNoticed() async throws {
+  @Test func `An Apple key that changes beside its file is noticed`() async throws {
     try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       let (keys, _, changes) = open(folder)
@@ -90,7 +90,7 @@ import Testing
     }
   }
 
-  @Test func aBrokenFileKeepsWhatItHeldAndIsReportedWithoutItsContent() async throws {
+  @Test func `A broken file keeps what it held and is reported without its content`() async throws {
     try await withKeyFolder { folder in
       let publicKey = try folder.writeBouncerKey()
       try folder.writeAPNs("main")
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  @Test func aKeyThatIsNoKeyIsAProblemThatDoesNotShowIt() async throws {
+  @Test func `A key that is no key is a problem that does not show it`() async throws {
     try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       try folder.write(
@@ -142,7 +142,7 @@ import Testing
     }
   }
 
-  @Test func aFolderThatCannotBeListedKeepsWhatItHeld() async throws {
+  @Test func `A folder that cannot be listed keeps what it held`() async throws {
     try await withKeyFolder { folder in
       try folder.writeBouncerKey()
       let (keys, _, _) = open(folder)
@@ -155,7 +155,7 @@ import Testing
     }
   }
 
-  @Test func theDefaultProjectIsTheOnlyTheNamedOrTheConfiguredOne() async throws {
+  @Test func `The default project is the only the named or the configured one`() async throws {
     try await withKeyFolder { folder in
       try folder.writeFCM("one", project: "first")
       try folder.writeFCM("two", project: "second")
@@ -168,7 +168,7 @@ import Testing
     }
   }
 
-  @Test func filesThatOthersCanReadAreAWarning() async throws {
+  @Test func `Files that others can read are a warning`() async throws {
     try await withKeyFolder { folder in
       try folder.writeAPNs("main")
       try folder.write(
@@ -182,7 +182,7 @@ import Testing
     }
   }
 
-  @Test func theStorageKeyIsMadeOnceAndPrivate() async throws {
+  @Test func `The storage key is made once and private`() async throws {
     try await withKeyFolder { folder in
       let directory = folder.url.appending(path: "Keys")
       let first = try KeyFolder.storageKey(in: directory.path)
@@ -193,7 +193,9 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "hunter2", "AAAA"]) func aBrokenStorageKeyIsRefusedAndLeftAlone(_ text: String)
+  @Test(arguments: ["", "hunter2", "AAAA"]) func `A broken storage key is refused and left alone`(
+    _ text: String
+  )
     async throws
   {
     try await withKeyFolder { folder in
@@ -207,7 +209,7 @@ import Testing
     }
   }
 
-  @Test func firstStartsAtTheSameTimeAgreeOnTheStorageKey() async throws {
+  @Test func `First starts at the same time agree on the storage key`() async throws {
     try await withKeyFolder { folder in
       let directory = folder.path
       let keys = try await withThrowingTaskGroup(of: [UInt8].self) { group in
@@ -219,12 +221,12 @@ import Testing
     }
   }
 
-  @Test func theReadmeIsTheOneOfTheRepository() throws {
+  @Test func `The readme is the one of the repository`() throws {
     let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Keys/README.md")
     #expect(try String(contentsOf: file.standardizedFileURL, encoding: .utf8) == KeyFolder.readme)
   }
 
-  @Test func theReadmeIsWrittenOnceAndNeverOverwritten() async throws {
+  @Test func `The readme is written once and never overwritten`() async throws {
     try await withKeyFolder { folder in
       let file = folder.url.appending(path: "README.md")
       try KeyFolder.writeReadme(in: folder.path)

@@ -97,7 +97,7 @@ private struct Operator: Sendable {
 }
 
 @Suite struct OperatorRoutesTests {
-  @Test func aClockThatIsDoubtedIsShown() async throws {
+  @Test func `A clock that is doubted is shown`() async throws {
     try await Operator.test { service in
       #expect(try await service.ready().document["checks"]?["clock"] == ["status": "ok"])
       service.doubt.now = ClockDoubt(
@@ -110,7 +110,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func aServiceThatWorksIsReady() async throws {
+  @Test func `A service that works is ready`() async throws {
     try await Operator.test { service in
       let (status, document) = try await service.ready()
       #expect(status == 200)
@@ -122,7 +122,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func aRouteIsUnknownThenOkThenFailing() async throws {
+  @Test func `A route is unknown then ok then failing`() async throws {
     try await Operator.test(
       prepare: { folder in
         try folder.writeBouncerKey()
@@ -153,7 +153,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func aBrokenKeyFileDegrades() async throws {
+  @Test func `A broken key file degrades`() async throws {
     try await Operator.test { service in
       try service.folder.write("apns/main.json", "hunter2")
       service.keys.reload()
@@ -166,7 +166,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func withoutABouncerKeyNothingCanBeTaken() async throws {
+  @Test func `Without a bouncer key nothing can be taken`() async throws {
     try await Operator.test(prepare: { _ in }) { service in
       let (status, document) = try await service.ready()
       #expect(status == 503)
@@ -176,7 +176,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func withoutADatabaseNothingCanBeTaken() async throws {
+  @Test func `Without a database nothing can be taken`() async throws {
     try await Operator.test { service in
       await service.database.close()
       let (status, document) = try await service.ready()
@@ -187,7 +187,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func aDatabaseThatHangsIsToldOfSoon() async throws {
+  @Test func `A database that hangs is told of soon`() async throws {
     try await Operator.test { service in
       let (isHeld, release) = (AsyncStream<Void>.makeStream(), DispatchSemaphore(value: 0))
       let holder = Task {
@@ -215,7 +215,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func metricsThatCannotBeReadAreLeftOut() async throws {
+  @Test func `Metrics that cannot be read are left out`() async throws {
     try await Operator.test { service in
       struct Unreadable: Error {}
       let gate = AsyncStream<Void>.makeStream()
@@ -239,7 +239,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func whoShutsDownIsNotReady() async throws {
+  @Test func `Who shuts down is not ready`() async throws {
     try await Operator.test { service in
       service.readiness.drain()
       let (status, document) = try await service.ready()
@@ -250,7 +250,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func metricsAreTextForPrometheus() async throws {
+  @Test func `Metrics are text for prometheus`() async throws {
     try await Operator.test { service in
       service.metrics.makeCounter(label: "c", dimensions: []).increment(by: 1)
       let answer = try await service.get("/metrics")
@@ -263,7 +263,7 @@ private struct Operator: Sendable {
   @Test(arguments: [
     nil, "", "hunter2", "Basic hunter2", "Bearer", "Bearer ", "Bearer hunter", "Bearer hunter22",
   ])
-  func withATokenSetMetricsAreForWhoShowsIt(_ authorization: String?) async throws {
+  func `With a token set metrics are for who shows it`(_ authorization: String?) async throws {
     try await Operator.test(token: "hunter2") { service in
       let answer = try await service.get("/metrics", authorization: authorization)
       #expect(answer.status == 401)
@@ -274,7 +274,7 @@ private struct Operator: Sendable {
   }
 
   @Test(arguments: ["Bearer hunter2", "bearer hunter2"])
-  func theTokenOpensTheMetricsAndHealthNeedsNone(_ authorization: String) async throws {
+  func `The token opens the metrics and health needs none`(_ authorization: String) async throws {
     try await Operator.test(token: "hunter2") { service in
       let metrics = try await service.get("/metrics", authorization: authorization)
       #expect(metrics.status == 200)
@@ -285,7 +285,7 @@ private struct Operator: Sendable {
     }
   }
 
-  @Test func everyAnswerHasAnID() async throws {
+  @Test func `Every answer has an ID`() async throws {
     try await Operator.test { service in
       for path in ["/healthz", "/readyz", "/metrics", "/nothing"] {
         let answer = try await service.get(path)

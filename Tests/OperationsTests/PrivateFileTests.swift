@@ -5,7 +5,7 @@ import Testing
 @testable import Operations
 
 @Suite struct PrivateFileTests {
-  @Test func aFileIsReadWholeAndNoneThatIsLarger() throws {
+  @Test func `A file is read whole and none that is larger`() throws {
     try withTemporaryFolder { folder in
       let path = folder.appending(path: "key").path
       let bytes = (0..<5000).map { UInt8(truncatingIfNeeded: $0) }

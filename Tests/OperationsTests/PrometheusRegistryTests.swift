@@ -10,11 +10,11 @@ import Testing
     await registry.text().split(separator: "\n").map(String.init)
   }
 
-  @Test func nothingIsWrittenOfNothing() async {
+  @Test func `Nothing is written of nothing`() async {
     #expect(await registry.text() == "")
   }
 
-  @Test func aCounterHasHelpTypeAndOneLinePerLabels() async {
+  @Test func `A counter has help type and one line per labels`() async {
     registry.makeCounter(label: "push_bouncer_calls_total", dimensions: [("route", "b")]).increment(by: 2)
     registry.makeCounter(label: "push_bouncer_calls_total", dimensions: [("route", "a")]).increment(by: 40)
     registry.makeCounter(label: "push_bouncer_calls_total", dimensions: [("route", "a")]).increment(by: 1)
@@ -28,24 +28,24 @@ import Testing
         """)
   }
 
-  @Test func theOrderOfLabelsMakesNoOtherSeries() async {
+  @Test func `The order of labels makes no other series`() async {
     registry.makeCounter(label: "c", dimensions: [("x", "1"), ("y", "2")]).increment(by: 1)
     registry.makeCounter(label: "c", dimensions: [("y", "2"), ("x", "1")]).increment(by: 1)
     #expect(await lines().last == #"c{x="1",y="2"} 2"#)
   }
 
-  @Test func labelsAreEscapedAndNamesCleaned() async {
+  @Test func `Labels are escaped and names cleaned`() async {
     registry.makeCounter(label: "9.of-them", dimensions: [("a.b", "x\"y\\z\nü")]).increment(by: 1)
     #expect(await lines().last == #"_9_of_them{a_b="x\"y\\z\nü"} 1"#)
   }
 
-  @Test func labelsThatLookAlikeAreNotTheSame() async {
+  @Test func `Labels that look alike are not the same`() async {
     registry.makeCounter(label: "c", dimensions: [("a", "1\",b=\"2")]).increment(by: 1)
     registry.makeCounter(label: "c", dimensions: [("a", "1"), ("b", "2")]).increment(by: 5)
     #expect(Set(await lines().suffix(2)) == [#"c{a="1\",b=\"2"} 1"#, #"c{a="1",b="2"} 5"#])
   }
 
-  @Test func aHistogramsBucketsAddUp() async {
+  @Test func `A histogram's buckets add up`() async {
     let timer = registry.makeTimer(label: "seconds", dimensions: [("route", "a")])
     timer.recordNanoseconds(500_000)
     timer.recordNanoseconds(3_000_000)
@@ -64,7 +64,7 @@ import Testing
     #expect(lines.count == 2 + PrometheusHistogram.bounds.count + 1 + 2)
   }
 
-  @Test func recordersAreDistributionsOnlyWhenAggregated() async {
+  @Test func `Recorders are distributions only when aggregated`() async {
     registry.makeRecorder(label: "last", dimensions: [], aggregate: false).record(2.5)
     registry.makeRecorder(label: "all", dimensions: [], aggregate: true).record(Int64(2))
     let lines = await lines()
@@ -74,7 +74,7 @@ import Testing
     #expect(lines.contains("all_count 1"))
   }
 
-  @Test func metersGoUpAndDown() async {
+  @Test func `Meters go up and down`() async {
     let meter = registry.makeMeter(label: "depth", dimensions: [])
     meter.increment(by: 5)
     meter.decrement(by: 2)
@@ -87,21 +87,21 @@ import Testing
     #expect(await lines().last == "depth NaN")
   }
 
-  @Test func fractionsAreCounted() async {
+  @Test func `Fractions are counted`() async {
     let counter = registry.makeFloatingPointCounter(label: "sum_total", dimensions: [])
     counter.increment(by: 0.5)
     counter.increment(by: 0.25)
     #expect(await lines() == ["# HELP sum_total sum", "# TYPE sum_total counter", "sum_total 0.75"])
   }
 
-  @Test func aNameStaysWhatItWasFirst() async {
+  @Test func `A name stays what it was first`() async {
     registry.makeCounter(label: "name", dimensions: []).increment(by: 1)
     registry.makeMeter(label: "name", dimensions: []).set(Int64(9))
     registry.makeFloatingPointCounter(label: "name", dimensions: []).increment(by: 9)
     #expect(await lines() == ["# HELP name name", "# TYPE name counter", "name 1"])
   }
 
-  @Test func gaugesAreReadWhenSomebodyLooks() async {
+  @Test func `Gauges are read when somebody looks`() async {
     let depth = PrometheusGauge()
     depth.set(Int64(1))
     registry.gauges("push_bouncer_depth") { [.init(depth.now, labels: [("kind", "a")]), .init(0)] }
@@ -111,7 +111,7 @@ import Testing
     #expect(await lines().contains("# TYPE push_bouncer_depth gauge"))
   }
 
-  @Test func manySeriesAndThreadsLoseNoCount() async {
+  @Test func `Many series and threads lose no count`() async {
     let registry = registry
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<4 {

@@ -23,7 +23,7 @@ import Wire
     return (log.texts.filter { $0.hasPrefix("info request ") }, await registry.text())
   }
 
-  @Test func requestsAreCountedByRouteAndNeverByPath() async throws {
+  @Test func `Requests are counted by route and never by path`() async throws {
     let (requests, metrics) = try await observe { client in
       for id in ["secret-1", "secret-2"] {
         try await client.execute(uri: "/things/\(id)?token=secret-3", method: .get) {
@@ -39,7 +39,7 @@ import Wire
     #expect(!"\(requests) \(metrics)".contains("secret"))
   }
 
-  @Test func unknownPathsAreOneRoute() async throws {
+  @Test func `Unknown paths are one route`() async throws {
     let (requests, metrics) = try await observe { client in
       for path in ["/secret-1", "/secret-2/x", "/things/a/secret-3"] {
         try await client.execute(uri: path, method: .get) { #expect($0.status == .notFound) }
@@ -51,7 +51,7 @@ import Wire
     #expect(!"\(requests) \(metrics)".contains("secret"))
   }
 
-  @Test func unknownMethodsAreOneMethod() async throws {
+  @Test func `Unknown methods are one method`() async throws {
     let (requests, metrics) = try await observe { client in
       for name in ["SECRET1", "SECRET2"] {
         let method = try #require(HTTPRequest.Method(name))
@@ -63,7 +63,7 @@ import Wire
     #expect(!"\(requests) \(metrics)".contains("SECRET"))
   }
 
-  @Test func errorsAreCountedAsTheAnswersTheyBecome() async throws {
+  @Test func `Errors are counted as the answers they become`() async throws {
     let (requests, metrics) = try await observe { client in
       try await client.execute(uri: "/broken", method: .get, headers: [.xRequestID: "r-1"]) {
         #expect($0.status == .internalServerError)

@@ -24,7 +24,7 @@ import Wire
     return output.all
   }
 
-  @Test func aLineForPeopleHasTimeLevelMessageAndFields() throws {
+  @Test func `A line for people has time level message and fields`() throws {
     let line = try #require(
       lines(.text) { logger in
         logger[metadataKey: "request_id"] = "r1"
@@ -36,7 +36,7 @@ import Wire
     #expect(parts[1] == #"WARNING it happened request_id=r1 a=1 e="" q="say \"x\"" z="two words""#)
   }
 
-  @Test func aLineForMachinesIsOneJSONObject() throws {
+  @Test func `A line for machines is one JSON object`() throws {
     let line = try #require(
       lines(.json) { logger in
         logger[metadataKey: "request_id"] = "r1"
@@ -54,7 +54,7 @@ import Wire
   }
 
   @Test(arguments: ["a\nb", "a\r\nb", "a\tb", "\u{1b}[31m", "a\u{2028}b", "a\u{85}b"])
-  func nothingBreaksOutOfItsLine(_ text: String) throws {
+  func `Nothing breaks out of its line`(_ text: String) throws {
     let lines = lines(.text) { logger in
       logger.info("field", metadata: ["a": "\(text)"])
       logger.info("\(text)")
@@ -66,7 +66,7 @@ import Wire
     }
   }
 
-  @Test func linesBelowTheLevelAreNotWritten() {
+  @Test func `Lines below the level are not written`() {
     let lines = lines(.text, level: .warning) { logger in
       logger.info("quiet")
       logger.warning("loud")
@@ -74,7 +74,7 @@ import Wire
     #expect(lines.count == 1)
   }
 
-  @Test func aLinesOwnFieldWinsOverTheLoggers() {
+  @Test func `A line's own field wins over the logger's`() {
     let lines = lines(.text) { logger in
       logger[metadataKey: "a"] = "1"
       logger.info("x", metadata: ["a": "2"])

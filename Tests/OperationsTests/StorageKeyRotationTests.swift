@@ -9,8 +9,10 @@ import Testing
 @testable import Operations
 
 @Suite("A new storage.key") struct StorageKeyRotationTests {
-  @Test("takes the old one's place while other processes register and read, and loses none of it")
-  func whileInUse() async throws {
+  @Test
+  func `takes the old one's place while other processes register and read, and loses none of it`()
+    async throws
+  {
     try await Stage.run { stage in
       let old = try stage.text()
       let key = try await stage.key()
@@ -52,8 +54,8 @@ import Testing
     }
   }
 
-  @Test("may be stopped at any moment, and goes on where it was")
-  func stopped() async throws {
+  @Test
+  func `may be stopped at any moment, and goes on where it was`() async throws {
     try await Stage.run { stage in
       let old = try stage.text()
       try await stage.register(0..<50, try await stage.key())
@@ -84,8 +86,8 @@ import Testing
     }
   }
 
-  @Test("waits for a process that does not have it yet, and not for one that is no more")
-  func holders() async throws {
+  @Test
+  func `waits for a process that does not have it yet, and not for one that is no more`() async throws {
     try await Stage.run { stage in
       let old = try stage.text()
       try await stage.register(0..<5, try await stage.key())
@@ -127,8 +129,8 @@ import Testing
     }
   }
 
-  @Test("is not taken from a file of another database, nor from one without the key in use")
-  func foreign() async throws {
+  @Test
+  func `is not taken from a file of another database, nor from one without the key in use`() async throws {
     try await Stage.run { stage in
       let key = try await stage.key()
       try await stage.register(0..<5, key)
@@ -151,8 +153,10 @@ import Testing
     }
   }
 
-  @Test("does not come while somebody begins who lacks it, and who begins takes it from the file")
-  func beginning() async throws {
+  @Test
+  func `does not come while somebody begins who lacks it, and who begins takes it from the file`()
+    async throws
+  {
     try await Stage.run { stage in
       let holders = StorageKeyHolders(stage.database)
       let old = try #require(StorageKeyFile(try stage.text()))
@@ -178,8 +182,10 @@ import Testing
     }
   }
 
-  @Test("is taken up by a process that was away while it came, which seals anew what only it can open")
-  func away() async throws {
+  @Test
+  func `is taken up by a process that was away while it came, which seals anew what only it can open`()
+    async throws
+  {
     try await Stage.run { stage in
       let old = try stage.text()
       let key = try await stage.key()
@@ -204,8 +210,8 @@ import Testing
     }
   }
 
-  @Test("waits for nobody whose row was removed because it had said nothing for long")
-  func silent() async throws {
+  @Test
+  func `waits for nobody whose row was removed because it had said nothing for long`() async throws {
     try await Stage.run { stage in
       let holders = StorageKeyHolders(stage.database)
       let (dead, living) = (UUID(), UUID())

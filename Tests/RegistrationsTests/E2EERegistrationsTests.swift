@@ -7,8 +7,8 @@ import Testing
 
 @Suite("E2EE registrations")
 struct E2EERegistrationsTests {
-  @Test("are found by realm and token id, their token sealed at rest")
-  func register() async throws {
+  @Test
+  func `are found by realm and token id, their token sealed at rest`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     let apns = try PushToken("C0FFEE", kind: .apns)
@@ -31,8 +31,8 @@ struct E2EERegistrationsTests {
     }
   }
 
-  @Test("of one token and realm are one, whoever registers it at once")
-  func unique() async throws {
+  @Test
+  func `of one token and realm are one, whoever registers it at once`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     let token = try PushToken("c0ffee", kind: .apns)
@@ -48,8 +48,8 @@ struct E2EERegistrationsTests {
     #expect(try await store.rows("SELECT COUNT(*) FROM bouncer_keys") == [[1]])
   }
 
-  @Test("live again when they are registered again, with everything fresh")
-  func revive() async throws {
+  @Test
+  func `live again when they are registered again, with everything fresh`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     let token = try PushToken("c0ffee", kind: .apns)
@@ -78,8 +78,8 @@ struct E2EERegistrationsTests {
         """) == [[.null, .null, .null, .text("new")]])
   }
 
-  @Test("that were registered again meanwhile do not die of an older answer")
-  func compareAndSet() async throws {
+  @Test
+  func `that were registered again meanwhile do not die of an older answer`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     let token = try PushToken("c0ffee", kind: .apns)
@@ -95,8 +95,8 @@ struct E2EERegistrationsTests {
     #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.null]])
   }
 
-  @Test("of the same device in another case have one hash and two ids")
-  func hashes() async throws {
+  @Test
+  func `of the same device in another case have one hash and two ids`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     for text in ["c0ffee", "C0FFEE"] {
@@ -112,8 +112,8 @@ struct E2EERegistrationsTests {
         == [[1, 2, 1], [2, 2, 2]])
   }
 
-  @Test("that expired long ago are removed")
-  func removal() async throws {
+  @Test
+  func `that expired long ago are removed`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     let tokens = try (0..<5).map { try PushToken("token-\($0)", kind: .fcm) }
@@ -132,8 +132,8 @@ struct E2EERegistrationsTests {
     #expect(try await store.rows("SELECT COUNT(*) FROM e2ee_registrations") == [[2]])
   }
 
-  @Test("are counted by the key that they were sealed to")
-  func keyUsage() async throws {
+  @Test
+  func `are counted by the key that they were sealed to`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     func register(_ text: String, _ key: String) async throws {
@@ -152,8 +152,8 @@ struct E2EERegistrationsTests {
     #expect(usage.map(\.lastUsedAt) == [now, now - 31 * 86_400])
   }
 
-  @Test("are all found in one batch of thousands")
-  func manyAtOnce() async throws {
+  @Test
+  func `are all found in one batch of thousands`() async throws {
     let store = try await Store()
     let realm = try await store.realm(of: store.server().server)
     let tokens = try (0..<3000).map { try PushToken("token-\($0)", kind: .fcm) }

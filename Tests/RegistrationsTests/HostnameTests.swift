@@ -3,48 +3,42 @@ import Testing
 
 @Suite("A hostname")
 struct HostnameTests {
-  @Test(
-    "is a name with a dot, localhost or an address, with an optional port",
-    arguments: [
-      "chat.example.org", "CHAT.Example.org", "chat.example.org:8443", "localhost", "localhost:9991",
-      "192.0.2.7",
-      "[2001:db8::1]", "[2001:db8::1]:8443", "xn--bcher-kva.example", "a-b.c1.example.co",
-    ])
-  func accepted(text: String) throws {
+  @Test(arguments: [
+    "chat.example.org", "CHAT.Example.org", "chat.example.org:8443", "localhost", "localhost:9991",
+    "192.0.2.7",
+    "[2001:db8::1]", "[2001:db8::1]:8443", "xn--bcher-kva.example", "a-b.c1.example.co",
+  ])
+  func `is a name with a dot, localhost or an address, with an optional port`(text: String) throws {
     #expect(try Hostname(text).text == text.lowercased())
   }
 
-  @Test(
-    "is one value in every spelling",
-    arguments: [
-      (
-        "chat.example.org",
-        ["CHAT.Example.org", "chat.example.org.", "chat.example.org:443", "chat.example.org.:0443"]
-      ),
-      ("chat.example.org:8443", ["chat.example.org:08443", "Chat.example.org.:8443"]),
-      ("[2001:db8::1]", ["[2001:DB8:0::0001]", "[2001:db8::1]:443", "[2001:db8:0:0:0:0:0.0.0.1]"]),
-      ("localhost", ["LocalHost:443"]), ("192.0.2.7:80", ["192.0.2.7:00080"]),
-    ])
-  func spellings(name: String, others: [String]) throws {
+  @Test(arguments: [
+    (
+      "chat.example.org",
+      ["CHAT.Example.org", "chat.example.org.", "chat.example.org:443", "chat.example.org.:0443"]
+    ),
+    ("chat.example.org:8443", ["chat.example.org:08443", "Chat.example.org.:8443"]),
+    ("[2001:db8::1]", ["[2001:DB8:0::0001]", "[2001:db8::1]:443", "[2001:db8:0:0:0:0:0.0.0.1]"]),
+    ("localhost", ["LocalHost:443"]), ("192.0.2.7:80", ["192.0.2.7:00080"]),
+  ])
+  func `is one value in every spelling`(name: String, others: [String]) throws {
     for other in others {
       #expect(try Hostname(other) == Hostname(name))
       #expect(try Hostname(other).text == name)
     }
   }
 
-  @Test(
-    "is ASCII",
-    arguments: [
-      "bücher.example", "ⓒhat.example.org", "ｃhat.example.org", "chat.example.org／x", "chat。example.org",
-      "chat.example.org：8443", "chat.example.org:８443", "a\u{301}.example.org", "\u{212a}.example.org",
-      String(repeating: "\u{345}", count: 100_000),
-    ])
-  func onlyASCII(text: String) {
+  @Test(arguments: [
+    "bücher.example", "ⓒhat.example.org", "ｃhat.example.org", "chat.example.org／x", "chat。example.org",
+    "chat.example.org：8443", "chat.example.org:８443", "a\u{301}.example.org", "\u{212a}.example.org",
+    String(repeating: "\u{345}", count: 100_000),
+  ])
+  func `is ASCII`(text: String) {
     #expect(throws: Hostname.Malformed.notASCII) { try Hostname(text) }
   }
 
-  @Test("that is international is kept under its A-label")
-  func international() {
+  @Test
+  func `that is international is kept under its A-label`() {
     for text in ["bücher.example", "BÜCHER.example.", "xn--bcher-kva.example"] {
       #expect(Hostname(international: text)?.text == "xn--bcher-kva.example")
     }
@@ -59,32 +53,28 @@ struct HostnameTests {
     }
   }
 
-  @Test(
-    "has no path, query or fragment",
-    arguments: [
-      "chat.example.org/", "chat.example.org/path", "chat.example.org?a=b", "chat.example.org#f", "/",
-    ])
-  func components(text: String) {
+  @Test(arguments: [
+    "chat.example.org/", "chat.example.org/path", "chat.example.org?a=b", "chat.example.org#f", "/",
+  ])
+  func `has no path, query or fragment`(text: String) {
     #expect(throws: Hostname.Malformed.components) { try Hostname(text) }
   }
 
-  @Test(
-    "is nothing else",
-    arguments: [
-      "", "chat", "chat.", ".org", "-a.example.org", "a-.example.org", "a..org", "chat.example.org:",
-      "chat.example.org:0", "chat.example.org:65536", "chat.example.org:123456", "chat.example.org:x",
-      "256.1.1.1",
-      "1.2.3", "[::1", "::1", "[::g]", "user@example.org", "a b.example.org", "chat.example.o",
-      "a_b.example.org",
-      "chat.example.org\n", "chat.example.org\0", String(repeating: "a.", count: 126) + "org",
-      String(repeating: "a", count: 64) + ".org",
-    ])
-  func refused(text: String) {
+  @Test(arguments: [
+    "", "chat", "chat.", ".org", "-a.example.org", "a-.example.org", "a..org", "chat.example.org:",
+    "chat.example.org:0", "chat.example.org:65536", "chat.example.org:123456", "chat.example.org:x",
+    "256.1.1.1",
+    "1.2.3", "[::1", "::1", "[::g]", "user@example.org", "a b.example.org", "chat.example.o",
+    "a_b.example.org",
+    "chat.example.org\n", "chat.example.org\0", String(repeating: "a.", count: 126) + "org",
+    String(repeating: "a", count: 64) + ".org",
+  ])
+  func `is nothing else`(text: String) {
     #expect(throws: Hostname.Malformed.invalid) { try Hostname(text) }
   }
 
-  @Test("tells host and port apart")
-  func parts() throws {
+  @Test
+  func `tells host and port apart`() throws {
     #expect(try Hostname("chat.example.org:8443").host == "chat.example.org")
     #expect(try Hostname("chat.example.org:8443").port == 8443)
     #expect(try Hostname("[2001:db8::1]:8443").host == "2001:db8::1")
@@ -94,8 +84,8 @@ struct HostnameTests {
 
 @Suite("A pattern of hostnames")
 struct HostnamePatternTests {
-  @Test("is for its hostname, or all below its domain, and for its port alone")
-  func matches() throws {
+  @Test
+  func `is for its hostname, or all below its domain, and for its port alone`() throws {
     for (pattern, fitting, others) in [
       (
         "Chat.example.org", ["chat.example.org", "CHAT.example.org.:443"],
@@ -114,42 +104,35 @@ struct HostnamePatternTests {
     }
   }
 
-  @Test(
-    "is nothing else",
-    arguments: [
-      "*", "*.", "*example.org", "a.*.org", "*.bücher.example", "chat", "https://chat.example.org", "*.a.b/",
-    ])
-  func refused(text: String) {
+  @Test(arguments: [
+    "*", "*.", "*example.org", "a.*.org", "*.bücher.example", "chat", "https://chat.example.org", "*.a.b/",
+  ])
+  func `is nothing else`(text: String) {
     #expect(throws: Hostname.Malformed.self) { try HostnamePattern(text) }
   }
 }
 
 @Suite("An address")
 struct IPAddressTests {
-  @Test(
-    "is public",
-    arguments: [
-      "1.1.1.1", "9.255.255.255", "172.15.0.1", "172.32.0.1", "100.63.0.1", "2606:4700::1111", "2a01:4f8::1",
-    ])
-  func publicAddresses(text: String) {
+  @Test(arguments: [
+    "1.1.1.1", "9.255.255.255", "172.15.0.1", "172.32.0.1", "100.63.0.1", "2606:4700::1111", "2a01:4f8::1",
+  ])
+  func `is public`(text: String) {
     #expect(IPAddress(text)?.isPublic == true)
   }
 
-  @Test(
-    "is not public",
-    arguments: [
-      "0.0.0.0", "10.1.2.3", "127.0.0.1", "100.64.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255",
-      "192.168.1.1", "192.0.2.1", "198.18.0.1", "203.0.113.9", "224.0.0.1", "255.255.255.255", "::", "::1",
-      "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "fe80::1", "fc00::1", "fd12::1", "ff02::1",
-      "2001:db8::1", "2001::1", "2002:7f00:1::", "64:ff9b::7f00:1",
-    ])
-  func otherAddresses(text: String) {
+  @Test(arguments: [
+    "0.0.0.0", "10.1.2.3", "127.0.0.1", "100.64.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255",
+    "192.168.1.1", "192.0.2.1", "198.18.0.1", "203.0.113.9", "224.0.0.1", "255.255.255.255", "::", "::1",
+    "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "fe80::1", "fc00::1", "fd12::1", "ff02::1",
+    "2001:db8::1", "2001::1", "2002:7f00:1::", "64:ff9b::7f00:1",
+  ])
+  func `is not public`(text: String) {
     #expect(IPAddress(text)?.isPublic == false)
   }
 
-  @Test(
-    "is nothing but an address", arguments: ["", "1.2.3", "1.2.3.4.5", "01.2.3.4x", "::1%lo", "localhost"])
-  func refused(text: String) {
+  @Test(arguments: ["", "1.2.3", "1.2.3.4.5", "01.2.3.4x", "::1%lo", "localhost"])
+  func `is nothing but an address`(text: String) {
     #expect(IPAddress(text) == nil)
   }
 }

@@ -13,8 +13,8 @@ struct LegacyRegistrationsTests {
       handOver: { _, _, _ in })
   }
 
-  @Test("of one user and token are one, whoever registers it at once, under whichever name")
-  func unique() async throws {
+  @Test
+  func `of one user and token are one, whoever registers it at once, under whichever name`() async throws {
     let store = try await Store()
     let legacy = legacy(store)
     let server = try await store.server().server.id
@@ -35,8 +35,8 @@ struct LegacyRegistrationsTests {
     #expect(try await store.rows("SELECT COUNT(*) FROM legacy_registrations") == [[1]])
   }
 
-  @Test("are swept in stretches: where a device has moved on, in that realm and of that kind")
-  func sweep() async throws {
+  @Test
+  func `are swept in stretches: where a device has moved on, in that realm and of that kind`() async throws {
     let store = try await Store()
     let legacy = legacy(store)
     let server = try await store.server().server
@@ -65,8 +65,10 @@ struct LegacyRegistrationsTests {
       try await store.rows("SELECT COUNT(*) FROM legacy_registrations WHERE realm_id = \(realm.id)") == [[5]])
   }
 
-  @Test("that a provider has declared dead go with the older ones of that token and app, and stay if renewed")
-  func end() async throws {
+  @Test
+  func `that a provider has declared dead go with the older ones of that token and app, and stay if renewed`()
+    async throws
+  {
     let store = try await Store()
     let legacy = legacy(store)
     let token = try PushToken("c0ffee", kind: .apns)
@@ -94,8 +96,9 @@ struct LegacyRegistrationsTests {
     #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.text("BadDeviceToken")]])
   }
 
-  @Test("that a provider has declared dead go wherever they were registered before it was asked")
-  func endElsewhere() async throws {
+  @Test
+  func `that a provider has declared dead go wherever they were registered before it was asked`() async throws
+  {
     let store = try await Store()
     let legacy = legacy(store)
     let user = try #require(LegacyUser(id: 10, uuid: nil))

@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Lists of realms")
 struct RealmSyncTests {
-  @Test("bring realms in, change them, lose them and find them again")
-  func realms() async throws {
+  @Test
+  func `bring realms in, change them, lose them and find them again`() async throws {
     let store = try await Store()
     let server = try await store.server().server
     var realm = RealmDescription.sample()

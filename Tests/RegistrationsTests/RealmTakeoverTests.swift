@@ -66,8 +66,8 @@ struct RealmTakeoverTests {
     }
   }
 
-  @Test("stays where it is while its server wants it")
-  func kept() async throws {
+  @Test
+  func `stays where it is while its server wants it`() async throws {
     let stage = try await Stage()
     for realm in [stage.realm, stage.changed { $0.ownerSecret = "x" }] {
       await #expect(throws: RealmSync.DuplicateRealm()) {
@@ -88,8 +88,10 @@ struct RealmTakeoverTests {
       try await stage.store.registrations.lookup(realm: row.id, tokenIDs: [stage.token.id]).found.count == 1)
   }
 
-  @Test("that its server has deactivated goes, with its devices, to the next one that has its secret")
-  func deactivated() async throws {
+  @Test
+  func `that its server has deactivated goes, with its devices, to the next one that has its secret`()
+    async throws
+  {
     let stage = try await Stage()
     let off = stage.changed { $0.isDeactivated = true }
     try await stage.upload(off, by: stage.owner)
@@ -117,8 +119,10 @@ struct RealmTakeoverTests {
     try await stage.expectMoved(keeping: true)
   }
 
-  @Test("whose server is deactivated goes, without its devices, to the next one with another secret")
-  func otherSecret() async throws {
+  @Test
+  func `whose server is deactivated goes, without its devices, to the next one with another secret`()
+    async throws
+  {
     let stage = try await Stage()
     // What is registered elsewhere is not touched.
     let third = try await stage.store.realm(of: stage.owner)
@@ -138,8 +142,10 @@ struct RealmTakeoverTests {
     #expect(try await stage.upload(stage.realm, by: stage.owner).map(\.keepsRegistrations) == [false])
   }
 
-  @Test("that the operator has let go goes to the next server within the time, and stays until then")
-  func released() async throws {
+  @Test
+  func `that the operator has let go goes to the next server within the time, and stays until then`()
+    async throws
+  {
     let stage = try await Stage()
     #expect(try await stage.store.realms.release(uuid: UUID(), until: .distantFuture) == nil)
     let until = stage.store.clock.now + 100
@@ -161,8 +167,10 @@ struct RealmTakeoverTests {
     }
   }
 
-  @Test("that has gone is soon no longer its former server's, in every process that remembers it")
-  func remembered() async throws {
+  @Test
+  func `that has gone is soon no longer its former server's, in every process that remembers it`()
+    async throws
+  {
     let stage = try await Stage()
     let elsewhere = RemoteRealms(database: stage.store.database)
     guard case .owned = try await elsewhere.find(uuid: stage.realm.uuid, server: stage.owner.id) else {

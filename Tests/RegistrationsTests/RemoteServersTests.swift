@@ -8,8 +8,8 @@ import Testing
 
 @Suite("Remote servers")
 struct RemoteServersTests {
-  @Test("are added with a key that is kept only as a hash")
-  func add() async throws {
+  @Test
+  func `are added with a key that is kept only as a hash`() async throws {
     let store = try await Store()
     let (server, key) = try await store.server("Chat.Example.org")
     #expect(key.count == 64)
@@ -22,8 +22,8 @@ struct RemoteServersTests {
     #expect(!row.contains(.text(key)) && !row.contains(.bytes(Array(key.utf8))))
   }
 
-  @Test("are told why they are not let in")
-  func authentication() async throws {
+  @Test
+  func `are told why they are not let in`() async throws {
     let store = try await Store()
     let (server, key) = try await store.server()
     #expect(try await store.servers.authenticate(uuid: UUID(), key: key) == .unknown)
@@ -39,8 +39,8 @@ struct RemoteServersTests {
         == [[.integer(10215)], [.integer(10201)], [.integer(10202)]])
   }
 
-  @Test("have a hostname that no other has, in any case, deactivated or not")
-  func hostnames() async throws {
+  @Test
+  func `have a hostname that no other has, in any case, deactivated or not`() async throws {
     let store = try await Store()
     let (server, _) = try await store.server("chat.example.org")
     let (other, otherKey) = try await store.server("other.example.org")
@@ -67,10 +67,11 @@ struct RemoteServersTests {
     #expect(try await store.rows("SELECT * FROM remote_servers ORDER BY id") == before)
   }
 
-  @Test(
-    "are found under a hostname that was kept as it was spelled, and whose two servers' it was, the older one's"
-  )
-  func keptSpellings() async throws {
+  @Test
+  func
+    `are found under a hostname that was kept as it was spelled, and whose two servers' it was, the older one's`()
+    async throws
+  {
     let store = try await Store()
     var keys: [String: (uuid: UUID, key: String)] = [:]
     for (number, spelling) in [
@@ -118,8 +119,8 @@ struct RemoteServersTests {
     }
   }
 
-  @Test("may change the case of their own hostname")
-  func ownHostname() async throws {
+  @Test
+  func `may change the case of their own hostname`() async throws {
     let store = try await Store()
     let (server, key) = try await store.server("chat.example.org")
     let isNew = try await store.servers.register(
@@ -133,8 +134,8 @@ struct RemoteServersTests {
     #expect(updated.lastRequestAt == Date(timeIntervalSince1970: 1_790_000_000.123))
   }
 
-  @Test("come in by themselves only where that is allowed")
-  func closed() async throws {
+  @Test
+  func `come in by themselves only where that is allowed`() async throws {
     let store = try await Store()
     let application = RemoteServers.Application(
       uuid: UUID(), key: String(repeating: "k", count: 64), hostname: try Hostname("new.example.org"),
@@ -147,8 +148,8 @@ struct RemoteServersTests {
     #expect(try await !store.servers.register(application, mayCreate: false))
   }
 
-  @Test("keep their previous key for ten minutes after a rotation, whoever reads the database")
-  func grace() async throws {
+  @Test
+  func `keep their previous key for ten minutes after a rotation, whoever reads the database`() async throws {
     let store = try await Store()
     let (server, first) = try await store.server()
     let second = try #require(try await store.servers.rotateKey(server.id))
@@ -162,8 +163,8 @@ struct RemoteServersTests {
     #expect(try await reopened.authenticate(uuid: server.uuid, key: second) == .authenticated(server))
   }
 
-  @Test("have no longer grace by a clock that was wrong, when the key was replaced or since")
-  func graceOfWrongClock() async throws {
+  @Test
+  func `have no longer grace by a clock that was wrong, when the key was replaced or since`() async throws {
     let store = try await Store()
     let (server, key) = try await store.server()
     func isAccepted() async throws -> Bool {
@@ -183,8 +184,8 @@ struct RemoteServersTests {
     #expect(try await !isAccepted())
   }
 
-  @Test("have the same grace when they change their key themselves")
-  func graceOfNewKey() async throws {
+  @Test
+  func `have the same grace when they change their key themselves`() async throws {
     let store = try await Store()
     let (server, first) = try await store.server()
     let second = String(repeating: "2", count: 64)
@@ -219,8 +220,8 @@ struct RemoteServersTests {
     await #expect(throws: RemoteServers.Refusal.wrongKey) { try await register(first, second) }
   }
 
-  @Test("lose the old key at once when the key is transferred")
-  func transfer() async throws {
+  @Test
+  func `lose the old key at once when the key is transferred`() async throws {
     let store = try await Store()
     let (server, first) = try await store.server()
     let second = try #require(try await store.servers.rotateKey(server.id, graceForPrevious: false))
@@ -231,8 +232,8 @@ struct RemoteServersTests {
     #expect(try await store.servers.rotateKey(999) == nil)
   }
 
-  @Test("are noted in memory and written down together")
-  func requestTimes() async throws {
+  @Test
+  func `are noted in memory and written down together`() async throws {
     let store = try await Store()
     let (server, _) = try await store.server()
     let realm = try await store.realm(of: server)
@@ -250,8 +251,8 @@ struct RemoteServersTests {
       try await store.rows("SELECT last_request_at FROM remote_realms") == [[.integer(1_790_000_005_123)]])
   }
 
-  @Test("write down what was noted when the service ends")
-  func requestTimesAtTheEnd() async throws {
+  @Test
+  func `write down what was noted when the service ends`() async throws {
     let store = try await Store()
     let (server, _) = try await store.server()
     let times = RequestTimes(database: store.database, now: { [clock = store.clock] in clock.now })
@@ -262,8 +263,8 @@ struct RemoteServersTests {
     #expect(try await store.servers.find(uuid: server.uuid)?.lastRequestAt != nil)
   }
 
-  @Test("are listed with what they have")
-  func all() async throws {
+  @Test
+  func `are listed with what they have`() async throws {
     let store = try await Store()
     let (server, _) = try await store.server("b.example.org")
     let (empty, _) = try await store.server("a.example.org")
@@ -279,8 +280,8 @@ struct RemoteServersTests {
 
 @Suite("The storage key")
 struct StorageSealTests {
-  @Test("marks a new database and is the only one that opens it again")
-  func verify() async throws {
+  @Test
+  func `marks a new database and is the only one that opens it again`() async throws {
     let store = try await Store()
     try await StorageSeal.verify(store.storageKey, of: store.database)
     try await StorageSeal.verify(store.storageKey, of: store.database)

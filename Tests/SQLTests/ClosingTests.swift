@@ -4,9 +4,10 @@ import Testing
 
 @Suite("Closing")
 struct ClosingTests {
-  @Test(
-    "a closed database answers every call, and closing twice is nothing", arguments: DatabaseEngine.available)
-  func closed(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `a closed database answers every call, and closing twice is nothing`(engine: DatabaseEngine)
+    async throws
+  {
     try await withDatabase(engine) { database in
       await database.close()
       await database.close()
@@ -18,9 +19,9 @@ struct ClosingTests {
     }
   }
 
-  @Test(
-    "closing while busy finishes what has begun and refuses the rest", arguments: DatabaseEngine.available)
-  func closingWhileBusy(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `closing while busy finishes what has begun and refuses the rest`(engine: DatabaseEngine) async throws
+  {
     let test = try await TestDatabase(engine, migrated: false)
     let database = test.database
     try await database.write { try $0.runScript("CREATE TABLE t (a BIGINT PRIMARY KEY)") }
@@ -51,8 +52,8 @@ struct ClosingTests {
     await again.close()
   }
 
-  @Test("reads cannot write", arguments: DatabaseEngine.available)
-  func readsOnlyRead(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `reads cannot write`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: "CREATE TABLE t (a BIGINT)") { database in
       let error = try await databaseError {
         try await database.read { try $0.run(Statement("INSERT INTO t VALUES (1)")) }

@@ -23,8 +23,8 @@ struct CrashTests {
     }
   }
 
-  @Test("kill -9 in the middle of many writes loses nothing that was acknowledged")
-  func killed() async throws {
+  @Test
+  func `kill -9 in the middle of many writes loses nothing that was acknowledged`() async throws {
     let folder = try TemporaryFolder()
     let path = folder.databasePath
     await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in

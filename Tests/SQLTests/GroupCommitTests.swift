@@ -10,8 +10,8 @@ private struct OwnError: Error, Equatable {}
 struct GroupCommitTests {
   private static let schema = "CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT)"
 
-  @Test("what fails in a group leaves its neighbours committed", arguments: DatabaseEngine.available)
-  func isolation(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `what fails in a group leaves its neighbours committed`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: Self.schema) { database in
       let results = try await database.atOnce(60) { index in
         try await database.write { connection in
@@ -36,10 +36,10 @@ struct GroupCommitTests {
     }
   }
 
-  @Test(
-    "a single statement that fails undoes itself, all its rows, and nothing else",
-    arguments: DatabaseEngine.available)
-  func failingStatements(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `a single statement that fails undoes itself, all its rows, and nothing else`(engine: DatabaseEngine)
+    async throws
+  {
     try await withDatabase(engine, script: Self.schema) { database in
       let results = try await database.atOnce(20) { index in
         let row = Int64(index) * 10
@@ -55,8 +55,8 @@ struct GroupCommitTests {
     }
   }
 
-  @Test("what gathers is committed together")
-  func grouping() async throws {
+  @Test
+  func `what gathers is committed together`() async throws {
     let commits = Counter()
     let observer: DatabaseObserver = { operation, _ in
       if operation == .commit { commits.increment() }
@@ -72,8 +72,8 @@ struct GroupCommitTests {
     }
   }
 
-  @Test("a group is no larger than its limit")
-  func groupLimit() async throws {
+  @Test
+  func `a group is no larger than its limit`() async throws {
     let commits = Counter()
     let observer: DatabaseObserver = { operation, _ in
       if operation == .commit { commits.increment() }
@@ -90,8 +90,8 @@ struct GroupCommitTests {
     }
   }
 
-  @Test("thousands of callers at once lose nothing", arguments: DatabaseEngine.available)
-  func concurrency(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `thousands of callers at once lose nothing`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: "CREATE TABLE counters (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)")
     {
       database in
@@ -115,8 +115,8 @@ struct GroupCommitTests {
     }
   }
 
-  @Test("whoever has written reads what they wrote", arguments: DatabaseEngine.available)
-  func readYourWrites(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `whoever has written reads what they wrote`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: Self.schema) { database in
       try await withThrowingTaskGroup(of: Void.self) { group in
         for index in 0..<Int64(1000) {
@@ -131,8 +131,8 @@ struct GroupCommitTests {
     }
   }
 
-  @Test("a read sees one moment, whatever is written meanwhile", arguments: DatabaseEngine.available)
-  func snapshot(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `a read sees one moment, whatever is written meanwhile`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: Self.schema) { database in
       let entered = AsyncStream<Void>.makeStream()
       let goOn = Gate()
@@ -151,8 +151,8 @@ struct GroupCommitTests {
     }
   }
 
-  @Test("a read that fails leaves those that share its snapshot alone", arguments: DatabaseEngine.available)
-  func failingReads(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `a read that fails leaves those that share its snapshot alone`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: Self.schema) { database in
       try await withThrowingTaskGroup(of: Void.self) { group in
         for index in 0..<200 {
@@ -173,8 +173,8 @@ struct GroupCommitTests {
     }
   }
 
-  @Test("changed rows are counted, and none where nothing changes", arguments: DatabaseEngine.available)
-  func changes(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `changed rows are counted, and none where nothing changes`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: Self.schema) { database in
       let counts = try await database.write { connection in
         [
@@ -190,10 +190,10 @@ struct GroupCommitTests {
     }
   }
 
-  @Test(
-    "a statement that would end the shared transaction takes nothing with it unnoticed",
-    arguments: DatabaseEngine.available)
-  func strayCommit(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `a statement that would end the shared transaction takes nothing with it unnoticed`(
+    engine: DatabaseEngine
+  ) async throws {
     try await withDatabase(engine, script: Self.schema) { database in
       let results = try await database.atOnce(3) { index in
         try await database.write { connection in
@@ -209,9 +209,10 @@ struct GroupCommitTests {
     }
   }
 
-  @Test(
-    "durations of reads, writes and commits are observed, failures too", arguments: DatabaseEngine.available)
-  func observing(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `durations of reads, writes and commits are observed, failures too`(engine: DatabaseEngine)
+    async throws
+  {
     let seen = Mutex<[DatabaseOperation: Int]>([:])
     let observer: DatabaseObserver = { operation, duration in
       #expect(duration > .zero)

@@ -15,8 +15,8 @@ struct GroupFailureTests {
     }
   }
 
-  @Test("a single statement gets the error, and the database works again when there is room")
-  func recovery() async throws {
+  @Test
+  func `a single statement gets the error, and the database works again when there is room`() async throws {
     try await withDatabase(script: Self.schema) { database, _ in
       _ = try await database.execute(Statement("INSERT INTO t VALUES (1, $1)", .bytes([1])))
       try await limit(database, toFewMore: true)
@@ -32,8 +32,8 @@ struct GroupFailureTests {
     }
   }
 
-  @Test("whoever was told that it is written finds it, and nobody else anything")
-  func neighbours() async throws {
+  @Test
+  func `whoever was told that it is written finds it, and nobody else anything`() async throws {
     try await withDatabase(script: Self.schema) { database, _ in
       try await limit(database, toFewMore: true)
       let kept = try await withThrowingTaskGroup(of: Int64?.self) { group in
@@ -62,8 +62,8 @@ struct GroupFailureTests {
     }
   }
 
-  @Test("a body that goes on after the error writes nothing")
-  func stubbornBody() async throws {
+  @Test
+  func `a body that goes on after the error writes nothing`() async throws {
     try await withDatabase(script: Self.schema) { database, _ in
       try await limit(database, toFewMore: true)
       let error = try await databaseError {
@@ -79,8 +79,8 @@ struct GroupFailureTests {
     }
   }
 
-  @Test("a commit that fails fails for all who shared it")
-  func failingCommit() async throws {
+  @Test
+  func `a commit that fails fails for all who shared it`() async throws {
     // A deferred constraint is the one thing that makes SQLite refuse a commit on demand.
     let schema = """
       CREATE TABLE parents (id INTEGER PRIMARY KEY);
@@ -102,8 +102,8 @@ struct GroupFailureTests {
     }
   }
 
-  @Test("what a body writes after an error that it ignores is not kept", arguments: DatabaseEngine.available)
-  func ignoredError(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `what a body writes after an error that it ignores is not kept`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: "CREATE TABLE t (a BIGINT PRIMARY KEY)") { database in
       let insert = Statement("INSERT INTO t VALUES (1)")
       let error = try await databaseError {

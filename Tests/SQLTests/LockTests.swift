@@ -4,8 +4,8 @@ import Testing
 
 @Suite("Locks")
 struct LockTests {
-  @Test("programs that pick work at once each pick other rows", arguments: DatabaseEngine.available)
-  func picking(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `programs that pick work at once each pick other rows`(engine: DatabaseEngine) async throws {
     let script = "CREATE TABLE jobs (id BIGINT PRIMARY KEY, due_at BIGINT NOT NULL)"
     let test = try await TestDatabase(engine, migrated: false)
     try await test.database.write { connection in

@@ -18,8 +18,8 @@ struct MigratorTests {
     }
   }
 
-  @Test("migrations are applied in order, once", arguments: DatabaseEngine.available)
-  func order(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `migrations are applied in order, once`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine) { database in
       let now = Date(timeIntervalSince1970: 1_800_000_000)
       let applied = try await Migrator.migrate(database, [Self.second, Self.first], now: now)
@@ -38,17 +38,17 @@ struct MigratorTests {
     }
   }
 
-  @Test("a checksum is SHA-256 in hex")
-  func checksum() {
+  @Test
+  func `a checksum is SHA-256 in hex`() {
     #expect(
       Migration(1, "empty", sql: "abc").checksum
         == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
   }
 
-  @Test(
-    "a migration that fails is not half applied, and is applied when it is right",
-    arguments: DatabaseEngine.available)
-  func failure(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `a migration that fails is not half applied, and is applied when it is right`(engine: DatabaseEngine)
+    async throws
+  {
     try await withDatabase(engine) { database in
       let broken = Migration(2, "broken", sql: "CREATE TABLE c (id INTEGER); INSERT INTO nowhere VALUES (1);")
       let error = try await databaseError { try await Migrator.migrate(database, [Self.first, broken]) }
@@ -61,8 +61,8 @@ struct MigratorTests {
     }
   }
 
-  @Test("a kill in the middle of a migration leaves none of it")
-  func killed() async throws {
+  @Test
+  func `a kill in the middle of a migration leaves none of it`() async throws {
     let folder = try TemporaryFolder()
     let path = folder.databasePath
     await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
@@ -83,9 +83,9 @@ struct MigratorTests {
     await database.close()
   }
 
-  @Test(
-    "a database newer than the program is refused, both numbers named", arguments: DatabaseEngine.available)
-  func newer(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `a database newer than the program is refused, both numbers named`(engine: DatabaseEngine) async throws
+  {
     try await withDatabase(engine) { database in
       try await Migrator.migrate(database, [Self.first, Self.second, Self.third])
       let error = try await databaseError { try await Migrator.migrate(database, [Self.first]) }
@@ -96,9 +96,10 @@ struct MigratorTests {
     }
   }
 
-  @Test(
-    "an edited or missing migration is refused, and nothing is changed", arguments: DatabaseEngine.available)
-  func edited(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `an edited or missing migration is refused, and nothing is changed`(engine: DatabaseEngine)
+    async throws
+  {
     try await withDatabase(engine) { database in
       try await Migrator.migrate(database, [Self.first, Self.second])
       let edited = Migration(1, "first", sql: Self.first.sql + " ")
@@ -111,8 +112,8 @@ struct MigratorTests {
     }
   }
 
-  @Test("programs that migrate at once apply each migration once", arguments: DatabaseEngine.available)
-  func atOnce(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `programs that migrate at once apply each migration once`(engine: DatabaseEngine) async throws {
     let test = try await TestDatabase(engine, migrated: false)
     let migrations = (1...10).map { Migration($0, "m\($0)", sql: "CREATE TABLE t\($0) (id INTEGER)") }
     let applied = try await withThrowingTaskGroup(of: [Migration].self) { group in
@@ -130,10 +131,10 @@ struct MigratorTests {
     #expect(try await Migrator.version(of: test.database) == 10)
   }
 
-  @Test(
-    "the migrations of this program apply, and are numbered as they stand",
-    arguments: DatabaseEngine.available)
-  func embedded(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `the migrations of this program apply, and are numbered as they stand`(engine: DatabaseEngine)
+    async throws
+  {
     try await withDatabase(engine) { database in
       #expect(try await Migrator.version(of: database) == 0)
       try await Schema.migrate(database)
@@ -142,8 +143,8 @@ struct MigratorTests {
     }
   }
 
-  @Test("a migration has one text, of which each engine has its own words")
-  func tokens() {
+  @Test
+  func `a migration has one text, of which each engine has its own words`() {
     let template = "CREATE TABLE a (id $id, n $int, b $bytes, t $text) $strict; -- $1, $nothing"
     #expect(
       Migration(1, "a", template: template, for: .sqlite).sql

@@ -38,8 +38,8 @@ struct PatienceTests {
     }
   }
 
-  @Test("is none where nobody asks for it")
-  func none() async throws {
+  @Test
+  func `is none where nobody asks for it`() async throws {
     try await locked { database, _ in
       let error = try await databaseError {
         try await database.execute(Statement("INSERT INTO t VALUES (1)"))
@@ -48,8 +48,8 @@ struct PatienceTests {
     }
   }
 
-  @Test("waits for a lock to go, in writes of both kinds")
-  func lock() async throws {
+  @Test
+  func `waits for a lock to go, in writes of both kinds`() async throws {
     try await locked { database, unlock in
       try await DatabasePatience.wait(upTo: .seconds(30)) {
         async let single = database.execute(Statement("INSERT INTO t VALUES (1)"))
@@ -63,8 +63,8 @@ struct PatienceTests {
     }
   }
 
-  @Test("ends with the time that there is for all calls together")
-  func end() async throws {
+  @Test
+  func `ends with the time that there is for all calls together`() async throws {
     try await locked { database, _ in
       let start = ContinuousClock.now
       try await DatabasePatience.wait(upTo: .seconds(1)) {
@@ -80,8 +80,8 @@ struct PatienceTests {
     }
   }
 
-  @Test("ends also where the database answers nothing at all")
-  func hanging() async throws {
+  @Test
+  func `ends also where the database answers nothing at all`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
       let (gate, isHeld) = (Gate(), Gate())
       let patient = PatientDatabase(database)
@@ -106,8 +106,8 @@ struct PatienceTests {
     }
   }
 
-  @Test("is not had with mistakes, nor with a database that was closed")
-  func final() async throws {
+  @Test
+  func `is not had with mistakes, nor with a database that was closed`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
       let patient = PatientDatabase(database)
       let tries = Mutex(0)
@@ -131,8 +131,8 @@ struct PatienceTests {
     }
   }
 
-  @Test("outlasts a server that is stopped and started again", .needsPostgreSQL)
-  func restart() async throws {
+  @Test(.needsPostgreSQL)
+  func `outlasts a server that is stopped and started again`() async throws {
     let server = try OwnServer()
     var options = PostgreSQLDatabase.Options()
     options.patience = 0.5
@@ -151,8 +151,8 @@ struct PatienceTests {
     await patient.close()
   }
 
-  @Test("gives up each call that takes longer than it may, where nothing is waited for")
-  func limit() async throws {
+  @Test
+  func `gives up each call that takes longer than it may, where nothing is waited for`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
       let patient = PatientDatabase(database)
       let gate = Gate()
@@ -175,8 +175,8 @@ struct PatienceTests {
     }
   }
 
-  @Test("ends where a server holds a statement back", .needsPostgreSQL)
-  func held() async throws {
+  @Test(.needsPostgreSQL)
+  func `ends where a server holds a statement back`() async throws {
     try await withPostgreSQL(script: Self.table) { database, _ in
       let patient = PatientDatabase(database)
       let (gate, isHeld) = (Gate(), Gate())

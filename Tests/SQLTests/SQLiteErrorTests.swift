@@ -11,24 +11,24 @@ struct SQLiteErrorTests {
     INSERT INTO children VALUES (1, 1, 1);
     """
 
-  @Test(
-    "violations keep their kind and name the constraint, never the value",
-    arguments: [
-      (
-        "INSERT INTO parents VALUES (2, 'secret', 1)", DatabaseError.Code.uniqueViolation,
-        "parents.name" as String?
-      ),
-      ("INSERT INTO parents VALUES (1, 'other', 1)", .uniqueViolation, "parents.id"),
-      ("INSERT INTO children VALUES (1, 1, 1)", .uniqueViolation, "children.a, children.b"),
-      ("INSERT INTO children VALUES (9, 2, 2)", .foreignKeyViolation, nil),
-      ("DELETE FROM parents WHERE name = 'secret'", .foreignKeyViolation, nil),
-      ("INSERT INTO parents VALUES (3, 'secret!', -1)", .checkViolation, "age > 0"),
-      ("INSERT INTO parents VALUES (3, NULL, 1)", .notNullViolation, "parents.name"),
-      ("INSERT INTO strict VALUES ('secret')", .checkViolation, nil),
-      ("SELECT secret FROM nowhere", .other, nil),
-      ("SELEKT 1", .other, nil),
-    ])
-  func violations(sql: String, code: DatabaseError.Code, constraint: String?) async throws {
+  @Test(arguments: [
+    (
+      "INSERT INTO parents VALUES (2, 'secret', 1)", DatabaseError.Code.uniqueViolation,
+      "parents.name" as String?
+    ),
+    ("INSERT INTO parents VALUES (1, 'other', 1)", .uniqueViolation, "parents.id"),
+    ("INSERT INTO children VALUES (1, 1, 1)", .uniqueViolation, "children.a, children.b"),
+    ("INSERT INTO children VALUES (9, 2, 2)", .foreignKeyViolation, nil),
+    ("DELETE FROM parents WHERE name = 'secret'", .foreignKeyViolation, nil),
+    ("INSERT INTO parents VALUES (3, 'secret!', -1)", .checkViolation, "age > 0"),
+    ("INSERT INTO parents VALUES (3, NULL, 1)", .notNullViolation, "parents.name"),
+    ("INSERT INTO strict VALUES ('secret')", .checkViolation, nil),
+    ("SELECT secret FROM nowhere", .other, nil),
+    ("SELEKT 1", .other, nil),
+  ])
+  func `violations keep their kind and name the constraint, never the value`(
+    sql: String, code: DatabaseError.Code, constraint: String?
+  ) async throws {
     try await withDatabase(script: Self.schema) { database, _ in
       let error = try #require(
         try await databaseError { try await database.execute(Statement(sql)) })
@@ -39,8 +39,8 @@ struct SQLiteErrorTests {
     }
   }
 
-  @Test("codes are short words, fit for a label")
-  func codes() {
+  @Test
+  func `codes are short words, fit for a label`() {
     #expect(DatabaseError.Code.uniqueViolation.description == "uniqueViolation")
     #expect(DatabaseError(.full, "no room").description == "full: no room")
     #expect(DatabaseError(.serializationFailure, "").isTransient)

@@ -5,8 +5,8 @@ import Testing
 
 @Suite("Opening and closing an SQLite file")
 struct SQLiteOpeningTests {
-  @Test("writes are synced in full to a write-ahead log, and foreign keys hold")
-  func pragmas() async throws {
+  @Test
+  func `writes are synced in full to a write-ahead log, and foreign keys hold`() async throws {
     try await withDatabase { database, _ in
       let values = try await database.write { connection in
         try ["synchronous", "journal_mode", "foreign_keys", "busy_timeout"].map {
@@ -17,8 +17,8 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("synchronous stays full after reads, writes and failures")
-  func synchronousHolds() async throws {
+  @Test
+  func `synchronous stays full after reads, writes and failures`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a PRIMARY KEY)") { database, _ in
       for _ in 0..<3 {
         _ = try? await database.execute(Statement("INSERT INTO t VALUES (1)"))
@@ -29,18 +29,16 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("the database and what lies beside it are private", arguments: ["", "-wal", "-shm"])
-  func permissions(suffix: String) async throws {
+  @Test(arguments: ["", "-wal", "-shm"])
+  func `the database and what lies beside it are private`(suffix: String) async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { _, folder in
       let attributes = try FileManager.default.attributesOfItem(atPath: folder.databasePath + suffix)
       #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
     }
   }
 
-  @Test(
-    "paths that SQLite would take for something else are files",
-    arguments: [":memory:", "file:x?mode=memory"])
-  func specialPaths(name: String) async throws {
+  @Test(arguments: [":memory:", "file:x?mode=memory"])
+  func `paths that SQLite would take for something else are files`(name: String) async throws {
     let folder = try TemporaryFolder()
     let path = folder.url.path + "/" + name
     let database = try SQLiteDatabase(path: path)
@@ -48,8 +46,8 @@ struct SQLiteOpeningTests {
     #expect(FileManager.default.fileExists(atPath: path))
   }
 
-  @Test("a folder that does not exist is an error")
-  func missingFolder() async throws {
+  @Test
+  func `a folder that does not exist is an error`() async throws {
     let folder = try TemporaryFolder()
     let error = try await databaseError {
       try await SQLiteDatabase.open(path: folder.databasePath + "/none/test.sqlite")
@@ -57,8 +55,8 @@ struct SQLiteOpeningTests {
     #expect(error?.code == .io)
   }
 
-  @Test("a file that is no database is an error, and stays as it is")
-  func noDatabase() async throws {
+  @Test
+  func `a file that is no database is an error, and stays as it is`() async throws {
     let folder = try TemporaryFolder()
     let content = Data(repeating: 0x41, count: 8192)
     try content.write(to: URL(fileURLWithPath: folder.databasePath))
@@ -67,8 +65,8 @@ struct SQLiteOpeningTests {
     #expect(try Data(contentsOf: URL(fileURLWithPath: folder.databasePath)) == content)
   }
 
-  @Test("a read-only database is an error to write and none to read")
-  func readOnly() async throws {
+  @Test
+  func `a read-only database is an error to write and none to read`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { database, _ in
       _ = try await database.write { try $0.query(Statement("PRAGMA query_only = 1")) }
       let error = try await databaseError {
@@ -79,8 +77,8 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("closing does what was asked for before it")
-  func closingFinishes() async throws {
+  @Test
+  func `closing does what was asked for before it`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { database, folder in
       try await database.behindGate { open in
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -100,8 +98,8 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("work that waits in the database holds up no task")
-  func ownThreads() async throws {
+  @Test
+  func `work that waits in the database holds up no task`() async throws {
     var options = SQLiteDatabase.Options()
     options.readers = 16
     try await withDatabase(options: options) { database, _ in
@@ -125,8 +123,8 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("two databases at once stay apart")
-  func twoDatabases() async throws {
+  @Test
+  func `two databases at once stay apart`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { first, _ in
       try await withDatabase(script: "CREATE TABLE t (a)") { second, _ in
         _ = try await first.execute(Statement("INSERT INTO t VALUES (1)"))
@@ -136,8 +134,8 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("two programs write to one file, each waiting for the other")
-  func twoProgramsOneFile() async throws {
+  @Test
+  func `two programs write to one file, each waiting for the other`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a)") { first, folder in
       let second = try await SQLiteDatabase.open(path: folder.databasePath)
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -153,8 +151,8 @@ struct SQLiteOpeningTests {
     }
   }
 
-  @Test("a lock that another program does not give back is an error that may pass")
-  func busy() async throws {
+  @Test
+  func `a lock that another program does not give back is an error that may pass`() async throws {
     var options = SQLiteDatabase.Options()
     options.busyTimeout = 0.01
     try await withDatabase(options: options, script: "CREATE TABLE t (a)") { first, folder in

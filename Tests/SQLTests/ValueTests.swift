@@ -5,13 +5,12 @@ import Testing
 @Suite("Values, rows and statements")
 struct ValueTests {
   @Test(
-    "every value comes back as it went in",
     arguments: DatabaseEngine.available,
     [
       Value.null, .integer(.min), .integer(.max), .integer(0), .text(""), .text("naïve 🐘"), .bytes([]),
       .bytes([0, 1, 255]), .text("'; DROP TABLE t; --"),
     ])
-  func roundTrip(engine: DatabaseEngine, value: Value) async throws {
+  func `every value comes back as it went in`(engine: DatabaseEngine, value: Value) async throws {
     try await withDatabase(engine, script: "CREATE TABLE t (integers BIGINT, texts TEXT, bytes BYTEA)") {
       database in
       let column =
@@ -27,8 +26,8 @@ struct ValueTests {
     }
   }
 
-  @Test("text with U+0000 is refused instead of cut", arguments: DatabaseEngine.available)
-  func zeroCharacter(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `text with U+0000 is refused instead of cut`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine, script: "CREATE TABLE t (v TEXT)") { database in
       let error = try await databaseError {
         try await database.execute(Statement("INSERT INTO t VALUES ($1)", .text("a\0b")))
@@ -38,10 +37,10 @@ struct ValueTests {
     }
   }
 
-  @Test(
-    "arguments belong to the number of their parameter, in any order and repeated",
-    arguments: DatabaseEngine.available)
-  func numberedParameters(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `arguments belong to the number of their parameter, in any order and repeated`(engine: DatabaseEngine)
+    async throws
+  {
     try await withDatabase(engine) { database in
       let rows = try await database.query(
         Statement(
@@ -56,8 +55,8 @@ struct ValueTests {
     }
   }
 
-  @Test("ten parameters and more keep their numbers", arguments: DatabaseEngine.available)
-  func manyParameters(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `ten parameters and more keep their numbers`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine) { database in
       let values = (1...12).map { Value.integer($0) }
       let rows = try await database.query(
@@ -66,8 +65,8 @@ struct ValueTests {
     }
   }
 
-  @Test("too many and too few arguments are errors", arguments: DatabaseEngine.available, [1, 3])
-  func wrongCount(engine: DatabaseEngine, count: Int) async throws {
+  @Test(arguments: DatabaseEngine.available, [1, 3])
+  func `too many and too few arguments are errors`(engine: DatabaseEngine, count: Int) async throws {
     try await withDatabase(engine) { database in
       let statement = Statement("SELECT $1, $2", arguments: Array(repeating: .integer(1), count: count))
       let error = try await databaseError { try await database.query(statement) }
@@ -76,9 +75,9 @@ struct ValueTests {
   }
 
   @Test(
-    "a list of any length finds what it names", arguments: DatabaseEngine.available,
+    arguments: DatabaseEngine.available,
     [0, 1, 2, 3, 4, 5, 63, 64, 65, 1000])
-  func lists(engine: DatabaseEngine, count: Int) async throws {
+  func `a list of any length finds what it names`(engine: DatabaseEngine, count: Int) async throws {
     try await withDatabase(engine, script: "CREATE TABLE t (a BIGINT, b BIGINT)") { database in
       try await database.write { connection in
         for number in 0..<Int64(2000) {
@@ -93,8 +92,8 @@ struct ValueTests {
     }
   }
 
-  @Test("lists of like length share one text, so that few statements are prepared")
-  func paddedLists() {
+  @Test
+  func `lists of like length share one text, so that few statements are prepared`() {
     func text(_ count: Int) -> String {
       Statement("SELECT $1 IN ($list)", .null, list: Array(repeating: .null, count: count)).sql
     }
@@ -105,8 +104,8 @@ struct ValueTests {
     #expect(Set((0...1000).map(text)).count == 11)
   }
 
-  @Test("the longest list fits into a statement", arguments: DatabaseEngine.available)
-  func longestList(engine: DatabaseEngine) async throws {
+  @Test(arguments: DatabaseEngine.available)
+  func `the longest list fits into a statement`(engine: DatabaseEngine) async throws {
     try await withDatabase(engine) { database in
       let list = (1..<Statement.maximumArguments).map { Value.integer(Int64($0)) }
       let rows = try await database.query(Statement("SELECT $1 IN ($list)", .integer(32_765), list: list))
@@ -114,8 +113,8 @@ struct ValueTests {
     }
   }
 
-  @Test("columns are read by position and type")
-  func columns() throws {
+  @Test
+  func `columns are read by position and type`() throws {
     let row = Row(values: [.integer(1), .text("a"), .bytes([2]), .null])
     #expect(try row.int64(0) == 1)
     #expect(try row.flag(0))
@@ -128,8 +127,8 @@ struct ValueTests {
     #expect(try row.optionalText(1) == "a")
   }
 
-  @Test("a column of another type, or none at all, is an error that shows no value")
-  func mismatches() throws {
+  @Test
+  func `a column of another type, or none at all, is an error that shows no value`() throws {
     let row = Row(values: [.integer(7), .text("secret"), .null])
     let mistakes: [() throws -> Void] = [
       { _ = try row.text(0) },
@@ -149,8 +148,8 @@ struct ValueTests {
     }
   }
 
-  @Test("a floating-point number comes as text")
-  func floatingPoint() async throws {
+  @Test
+  func `a floating-point number comes as text`() async throws {
     try await withDatabase { database, _ in
       let rows = try await database.query(Statement("SELECT 0.5"))
       #expect(rows == [Row(values: [.text("0.5")])])

@@ -99,19 +99,19 @@ import Testing
     #expect(key.open(Array(first.dropLast())) == nil)
   }
 
-  @Test(
-    "A push key is the canonical base64 of 33 bytes of which the first is 0x31",
-    arguments: [
-      ("MY+paNlyduYJRQFNZva8w7Gv3PkBua9kIj581F9Vr301", true),
-      ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEFt", true),
-      ("MDaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEFt", false),
-      ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiA==", false),
-      ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEFtAAAA", false),
-      ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEF", false),
-      ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1q\nVNSjN3aBiEFt", false),
-      ("", false),
-    ])
-  func pushKeys(base64: String, isValid: Bool) {
+  @Test(arguments: [
+    ("MY+paNlyduYJRQFNZva8w7Gv3PkBua9kIj581F9Vr301", true),
+    ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEFt", true),
+    ("MDaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEFt", false),
+    ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiA==", false),
+    ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEFtAAAA", false),
+    ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1qVNSjN3aBiEF", false),
+    ("MTaUDJDMWypQ1WufZ1NRTHSSvgYtXh1q\nVNSjN3aBiEFt", false),
+    ("", false),
+  ])
+  func `A push key is the canonical base64 of 33 bytes of which the first is 0x31`(
+    base64: String, isValid: Bool
+  ) {
     #expect((PushKey(base64: base64) != nil) == isValid)
     if isValid { #expect(PushKey(base64: base64)?.base64 == base64) }
   }

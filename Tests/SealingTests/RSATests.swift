@@ -35,10 +35,8 @@ import Testing
     #expect(pair.sign(digest: digest.dropLast()) == nil)
   }
 
-  @Test(
-    "There is room for the key's size less the padding",
-    arguments: [(RSAPadding.oaep, 214), (.pkcs1, 245)])
-  func encryption(padding: RSAPadding, limit: Int) throws {
+  @Test(arguments: [(RSAPadding.oaep, 214), (.pkcs1, 245)])
+  func `There is room for the key's size less the padding`(padding: RSAPadding, limit: Int) throws {
     #expect(key.maximumPlaintext(padding) == limit)
     for count in [0, 1, limit] {
       let plaintext = [UInt8](repeating: 7, count: count)

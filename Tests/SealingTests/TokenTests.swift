@@ -4,7 +4,6 @@ import Testing
 
 @Suite struct TokenTests {
   @Test(
-    "A token's id is the one the specification gives",
     arguments: [
       ("c0ffee", "+wKIhyAx/Eg=", -359_574_906_294_109_112),
       ("C0FFEE", "jS5/TZMf7/8=", -8_273_535_494_275_469_313),
@@ -13,7 +12,7 @@ import Testing
       ("android-token", "RjY0jpbVz/o=", 5_059_289_018_417_926_138),
       ("111222", "ksfXG5XcZUA=", -7_870_085_310_328_314_560),
     ] as [(String, String, Int64)])
-  func tokenIDVectors(token: String, base64: String, storage: Int64) {
+  func `A token's id is the one the specification gives`(token: String, base64: String, storage: Int64) {
     let id = TokenID(token: token)
     #expect(id.base64 == base64)
     #expect(id.storage == storage)
@@ -21,13 +20,11 @@ import Testing
     #expect(TokenID(storage: storage).base64 == base64)
   }
 
-  @Test(
-    "What is not the canonical base64 of 8 bytes is no token id",
-    arguments: [
-      "", "192057", "+wKIhyAx/Eg", "+wKIhyAx/Eg==", "-wKIhyAx_Eg=", "+wKIhyAx/Eh=", " wKIhyAx/Eg=",
-      "AAAAAAAAAAAA",
-    ])
-  func badTokenID(base64: String) {
+  @Test(arguments: [
+    "", "192057", "+wKIhyAx/Eg", "+wKIhyAx/Eg==", "-wKIhyAx_Eg=", "+wKIhyAx/Eh=", " wKIhyAx/Eg=",
+    "AAAAAAAAAAAA",
+  ])
+  func `What is not the canonical base64 of 8 bytes is no token id`(base64: String) {
     #expect(TokenID(base64: base64) == nil)
   }
 

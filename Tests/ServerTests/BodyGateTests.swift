@@ -12,7 +12,7 @@ import Testing
 @Suite struct BodyGateTests {
   private let path = "/api/v1/remotes/server/register"
 
-  @Test func whoAsksFirstIsToldToGoOnAndThenAnswered() async throws {
+  @Test func `Who asks first is told to go on and then answered`() async throws {
     try await TestService.run(clock: TestClock(nil), isWorking: true) { test in
       let port = await test.service.publicPort.wait()
       let socket = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(
@@ -77,7 +77,7 @@ import Testing
     }
   }
 
-  @Test func whoAsksIsToldToGoOnWhenTheBodyIsWanted() throws {
+  @Test func `Who asks is told to go on when the body is wanted`() throws {
     let channel = try Connection().channel
     try channel.writeInbound(Self.asking)
     #expect(try channel.readOutbound(as: HTTPResponsePart.self) == nil)
@@ -90,7 +90,7 @@ import Testing
     #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
   }
 
-  @Test func inTheMiddleOfAnotherAnswerNothingIsSaid() throws {
+  @Test func `In the middle of another answer nothing is said`() throws {
     let channel = try Connection().channel
     try channel.writeInbound(Self.head([:]))
     try channel.writeInbound(HTTPRequestPart.end(nil))
@@ -103,7 +103,7 @@ import Testing
     #expect(try channel.readOutbound(as: HTTPResponsePart.self) == nil)
   }
 
-  @Test func whoIsRefusedUnheardSendsNothingMore() throws {
+  @Test func `Who is refused unheard sends nothing more`() throws {
     let channel = try Connection().channel
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     try channel.writeInbound(Self.asking)
@@ -118,7 +118,7 @@ import Testing
   }
 
   @Test(arguments: [[.contentLength: "1000000"], [.transferEncoding: "chunked"]] as [HTTPFields])
-  func aLongBodyIsNotReadUntilItIsWanted(_ fields: HTTPFields) throws {
+  func `A long body is not read until it is wanted`(_ fields: HTTPFields) throws {
     let connection = try Connection()
     let channel = connection.channel
     #expect(connection.reads { channel.read() } == 1)
@@ -132,7 +132,7 @@ import Testing
     #expect(connection.reads { channel.read() } == 1)
   }
 
-  @Test func whatIsLeftOfARefusedBodyIsRead() throws {
+  @Test func `What is left of a refused body is read`() throws {
     let connection = try Connection()
     try connection.channel.writeInbound(Self.head([.contentLength: "1000000"]))
     connection.channel.read()
@@ -140,7 +140,7 @@ import Testing
     #expect(try connection.reads { try connection.channel.writeOutbound(HTTPResponsePart.end(nil)) } == 1)
   }
 
-  @Test func aShortBodyNeedsNoAsking() throws {
+  @Test func `A short body needs no asking`() throws {
     let connection = try Connection()
     try connection.channel.writeInbound(Self.head([.contentLength: "16384"]))
     #expect(connection.reads { connection.channel.read() } == 1)

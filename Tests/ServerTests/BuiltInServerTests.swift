@@ -12,7 +12,7 @@ import Testing
   private static let (email, apiKey) = ("iago@example.org", "AbCdEfGhIjKlMnOpQrStUvWxYz012345")
   private static let token = String(repeating: "0123456789abcdef", count: 4)
 
-  @Test func callsTheBouncerWithoutAKeyAndUntilItIsDeactivated() async throws {
+  @Test func `Calls the bouncer without a key and until it is deactivated`() async throws {
     try await TestService.run(
       ["backend.token": Self.token], clock: TestClock(nil), isWorking: true
     ) { test in

@@ -53,7 +53,7 @@ import Wire
     }
   }
 
-  @Test func noSourceHasMoreThanItsShare() throws {
+  @Test func `No source has more than its share`() throws {
     let listener = try Listener(total: 100, perSource: 2)
     let first = try listener.connect("10.0.0.1")
     #expect(try listener.connect("10.0.0.1").isOpen)
@@ -64,21 +64,21 @@ import Wire
     #expect(try listener.connect("10.0.0.1").isOpen)
   }
 
-  @Test func aNetworkOfIPv6IsOneSource() throws {
+  @Test func `A network of IPv6 is one source`() throws {
     let listener = try Listener(total: 100, perSource: 1)
     try listener.connect("2001:db8:0:1::1")
     #expect(!(try listener.connect("2001:db8:0:1:ffff::2").isOpen))
     #expect(try listener.connect("2001:db8:0:2::1").isOpen)
   }
 
-  @Test func behindAProxyAreMany() throws {
+  @Test func `Behind a proxy are many`() throws {
     let listener = try Listener(total: 20, perSource: 1, proxy: "10.0.0.0/31")
     for _ in 0..<20 { #expect(try listener.connect("10.0.0.1").isOpen) }
     // There is no room, and nothing of a proxy's is closed for others.
     #expect(!(try listener.connect("10.0.0.2").isOpen))
   }
 
-  @Test func whoHasMostMakesRoomWithTheOldest() throws {
+  @Test func `Who has most makes room with the oldest`() throws {
     let listener = try Listener(total: 20)
     let modest = try listener.connect("10.0.0.2")
     let many = try (0..<19).map { _ in try listener.connect("10.0.0.1") }
@@ -88,7 +88,7 @@ import Wire
     #expect(many[1...].allSatisfy { $0.isOpen })
   }
 
-  @Test func whereNobodyHasManyTheOldestMakesRoom() throws {
+  @Test func `Where nobody has many the oldest makes room`() throws {
     let listener = try Listener(total: 20)
     let peers = try (1...20).map { try listener.connect("10.0.0.\($0)") }
     #expect(try listener.connect("10.0.0.20").isOpen)
@@ -98,7 +98,7 @@ import Wire
     #expect(peers[2...].allSatisfy { $0.isOpen })
   }
 
-  @Test func whatIsBeingAnsweredStays() throws {
+  @Test func `What is being answered stays`() throws {
     let listener = try Listener(total: 20)
     let peers = try (0..<20).map { _ in try listener.connect("10.0.0.1") }
     for peer in peers[..<19] { listener.answer(peer) }
@@ -125,7 +125,7 @@ import Wire
     }
   }
 
-  @Test func aRequestThatComesJustThenIsAnswered() throws {
+  @Test func `A request that comes just then is answered`() throws {
     let listener = try Listener(total: 2)
     let peers = try (0..<2).map { _ in try listener.connect("10.0.0.1") }
     try peers[0].channel.pipeline.syncOperations.addHandler(

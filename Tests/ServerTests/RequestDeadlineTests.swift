@@ -36,7 +36,7 @@ import Testing
   private let head = HTTPRequestPart.head(
     HTTPRequest(method: .post, scheme: "http", authority: "a", path: "/"))
 
-  @Test func whoSaysNothingIsHungUpOn() throws {
+  @Test func `Who says nothing is hung up on`() throws {
     let connection = try Connection()
     connection.wait(29)
     #expect(connection.isOpen)
@@ -44,7 +44,7 @@ import Testing
     #expect(!connection.isOpen)
   }
 
-  @Test func aByteNowAndThenGainsNoTime() throws {
+  @Test func `A byte now and then gains no time`() throws {
     let connection = try Connection()
     connection.wait(10)
     try connection.receive(head)
@@ -57,7 +57,7 @@ import Testing
     #expect(!connection.isOpen)
   }
 
-  @Test func anAnswerMayTakeItsTime() throws {
+  @Test func `An answer may take its time`() throws {
     let connection = try Connection()
     try connection.receive(head, .end(nil))
     connection.wait(3600)
@@ -69,7 +69,7 @@ import Testing
     #expect(!connection.isOpen)
   }
 
-  @Test func everyRequestHasTheWholeTime() throws {
+  @Test func `Every request has the whole time`() throws {
     let connection = try Connection()
     for _ in 0..<3 {
       connection.wait(20)
@@ -79,7 +79,7 @@ import Testing
     #expect(connection.isOpen)
   }
 
-  @Test func anAnswerBeforeTheRequestsEndStopsNoClock() throws {
+  @Test func `An answer before the request's end stops no clock`() throws {
     let connection = try Connection()
     try connection.receive(head)
     try connection.answer()
@@ -92,7 +92,7 @@ import Testing
     #expect(!connection.isOpen)
   }
 
-  @Test func everythingIsPassedOn() throws {
+  @Test func `Everything is passed on`() throws {
     let connection = try Connection()
     try connection.receive(head, .body(ByteBuffer(string: "x")), .end(nil))
     #expect(try connection.channel.readInbound(as: HTTPRequestPart.self) == head)
@@ -117,7 +117,7 @@ import Testing
     }
   }
 
-  @Test func aFirstRequestIsWaitedFor() throws {
+  @Test func `A first request is waited for`() throws {
     let connection = try Connection()
     connection.wait(20)
     connection.end()
@@ -127,7 +127,7 @@ import Testing
     #expect(!connection.isOpen)
   }
 
-  @Test func whatComesBitByBitIsWaitedFor() throws {
+  @Test func `What comes bit by bit is waited for`() throws {
     let connection = try Connection()
     let ending = Ending()
     try connection.channel.pipeline.syncOperations.addHandler(ending)
@@ -150,7 +150,7 @@ import Testing
     #expect(answer.headerFields[.connection] == "close")
   }
 
-  @Test func whatStopsComingIsNot() throws {
+  @Test func `What stops coming is not`() throws {
     let connection = try Connection()
     try connection.receive(head)
     connection.end()
@@ -160,7 +160,7 @@ import Testing
     #expect(!connection.isOpen)
   }
 
-  @Test func anotherRequestIsNotWaitedForLong() throws {
+  @Test func `Another request is not waited for long`() throws {
     let connection = try Connection()
     try connection.receive(head, .end(nil))
     try connection.answer()

@@ -20,8 +20,10 @@ import Testing
     return all
   }
 
-  @Test("binds values of before to their rows, a few at a time, and then finds nothing more to do")
-  func unbound() async throws {
+  @Test
+  func `binds values of before to their rows, a few at a time, and then finds nothing more to do`()
+    async throws
+  {
     let rows = try await SealedRows()
     let resealing = Resealing(database: rows.store.database, storageKey: rows.store.storageKey)
     let readable = try await rows.readable()
@@ -41,8 +43,8 @@ import Testing
     #expect(try await rows.readable().count == 2)
   }
 
-  @Test("leaves what does not open as it is, and counts it")
-  func unreadable() async throws {
+  @Test
+  func `leaves what does not open as it is, and counts it`() async throws {
     let rows = try await SealedRows()
     try await rows.unbind()
     let values = try await rows.values(of: .e2eeToken).map(\.value)
@@ -56,8 +58,10 @@ import Testing
     #expect(resealing.unopened["e2ee_registrations.token"] == 1)
   }
 
-  @Test("never puts an old value over one that has come meanwhile, and begins anew under a key that has come")
-  func meanwhile() async throws {
+  @Test
+  func `never puts an old value over one that has come meanwhile, and begins anew under a key that has come`()
+    async throws
+  {
     let rows = try await SealedRows()
     let (database, key) = (rows.store.database, rows.store.storageKey)
     try await rows.unbind()

@@ -23,8 +23,8 @@ import Testing
     readable.filter { !$0.hasPrefix("notification") }
   }
 
-  @Test("hold what the program writes, each value bound to the row it stands in")
-  func bound() async throws {
+  @Test
+  func `hold what the program writes, each value bound to the row it stands in`() async throws {
     let rows = try await SealedRows()
     for column in SealedColumn.allCases {
       let values = try await rows.values(of: column)
@@ -41,8 +41,10 @@ import Testing
     #expect(readable.count == Self.everything.count + 2)
   }
 
-  @Test("whose values somebody has exchanged between two rows are read in neither, and nothing is removed")
-  func swapped() async throws {
+  @Test
+  func `whose values somebody has exchanged between two rows are read in neither, and nothing is removed`()
+    async throws
+  {
     let rows = try await SealedRows()
     let counts = try await counts(rows)
     for column in SealedColumn.allCases { try await rows.swap(column) }
@@ -55,8 +57,8 @@ import Testing
     #expect(Self.rest(try await rows.readable()) == Self.everything)
   }
 
-  @Test("that hold values of before are read as before")
-  func unbound() async throws {
+  @Test
+  func `that hold values of before are read as before`() async throws {
     let rows = try await SealedRows()
     let readable = try await rows.readable()
     try await rows.unbind()
@@ -68,10 +70,11 @@ import Testing
     #expect(try await rows.readable() == readable)
   }
 
-  @Test(
-    "whose row gets another identity are sealed anew: what waits for an old registration goes with its device"
-  )
-  func handedOver() async throws {
+  @Test
+  func
+    `whose row gets another identity are sealed anew: what waits for an old registration goes with its device`()
+    async throws
+  {
     let rows = try await SealedRows()
     let user = try #require(LegacyUser(id: nil, uuid: SealedRows.uuid(0)))
     let token = try PushToken("old token one", kind: .fcm)
@@ -97,8 +100,9 @@ import Testing
     #expect(rows.store.storageKey.openText(try entry.bytes(2), at: now.place) == "waiting")
   }
 
-  @Test("of devices whose key does not open keep what is there until the app sends another key")
-  func pushKey() async throws {
+  @Test
+  func `of devices whose key does not open keep what is there until the app sends another key`() async throws
+  {
     let rows = try await SealedRows()
     let id = try #require(try await rows.devices.snapshot(user: rows.users[0].id).devices.first).id
     try await rows.swap(.pushKey)

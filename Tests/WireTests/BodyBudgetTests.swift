@@ -12,7 +12,7 @@ import Testing
     try #require(ClientAddress("10.0.0.\(number)"))
   }
 
-  @Test func whatIsTooMuchInAllIsRefused() throws {
+  @Test func `What is too much in all is refused`() throws {
     let budget = BodyBudget(limit: 100, largest: 40)
     for number in 1...2 {
       let whole = BodyCharge(budget, source: try address(number))
@@ -31,7 +31,7 @@ import Testing
     try BodyCharge(budget, source: address(4)).add(20)
   }
 
-  @Test func noSourceTakesEverything() throws {
+  @Test func `No source takes everything`() throws {
     let budget = BodyBudget(limit: 400, largest: 40)
     let first = BodyCharge(budget, source: try address(1))
     try first.add(70)
@@ -42,13 +42,13 @@ import Testing
     try second.add(100)
   }
 
-  @Test func sayingThatMuchWillComeTakesNothing() throws {
+  @Test func `Saying that much will come takes nothing`() throws {
     let budget = BodyBudget(limit: 100, largest: 100)
     for _ in 0..<10 { try BodyCharge(budget, source: try address(1)).begin(expecting: 100) }
     #expect(budget.bytes == 0)
   }
 
-  @Test func aBodyTakesTheRoomOfWhoeverHasMost() throws {
+  @Test func `A body takes the room of whoever has most`() throws {
     let budget = BodyBudget(limit: 400, largest: 10)
     var held: [BodyCharge] = []
     for (number, count) in zip(1..., [100, 100, 60, 60, 40, 40]) {
@@ -75,7 +75,7 @@ import Testing
     #expect(budget.bytes == 2)
   }
 
-  @Test func ofOneSourceTheLargestBodyGoes() throws {
+  @Test func `Of one source the largest body goes`() throws {
     let budget = BodyBudget(limit: 400, largest: 10)
     let own = try [30, 40, 30].map { count in
       let charge = BodyCharge(budget, source: try address(1))
@@ -93,7 +93,7 @@ import Testing
     try own[2].add(1)
   }
 
-  @Test func theConnectionOfWhatHasToGoIsClosed() throws {
+  @Test func `The connection of what has to go is closed`() throws {
     let budget = BodyBudget(limit: 10, largest: 10)
     let channel = EmbeddedChannel()
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
@@ -114,13 +114,13 @@ import Testing
       body: RequestBody(asyncSequence: stream))
   }
 
-  @Test func aBodyIsPutTogether() async throws {
+  @Test func `A body is put together`() async throws {
     let body = try await request(["ab", "cd", "e"], [.contentLength: "5"]).wholeBody(upTo: 5)
     #expect(String(buffer: body) == "abcde")
     #expect(try await request([], [:]).wholeBody(upTo: 5).readableBytes == 0)
   }
 
-  @Test func aBodyThatIsTooLongIsRefused() async throws {
+  @Test func `A body that is too long is refused`() async throws {
     await #expect(throws: NIOTooManyBytesError.self) {
       try await request(["abc", "def"], [.transferEncoding: "chunked"]).wholeBody(upTo: 5)
     }

@@ -120,7 +120,6 @@ import Testing
   }
 
   @Test(
-    "A client's address is the peer's, or what trusted proxies say of it",
     arguments: [
       ("10.0.0.9", "1.2.3.4", "10.0.0.9"),
       ("10.0.0.1", "1.2.3.4", "1.2.3.4"),
@@ -134,7 +133,9 @@ import Testing
       ("10.0.0.4", "1.2.3.4", "10.0.0.4"),
       ("10.0.0.1", "1.2.3.4, example.org", "10.0.0.1"),
     ] as [(String, String?, String)])
-  func clientAddress(peer: String, forwardedFor: String?, expected: String) throws {
+  func `A client's address is the peer's, or what trusted proxies say of it`(
+    peer: String, forwardedFor: String?, expected: String
+  ) throws {
     let trusted = ["10.0.0.0/30", "2001:db8::/32"].compactMap(ClientAddress.Network.init)
     let client = EnvelopeMiddleware.client(
       peer: try #require(ClientAddress(peer)), forwardedFor: forwardedFor, trusted: trusted)
@@ -142,7 +143,6 @@ import Testing
   }
 
   @Test(
-    "Credentials are read with upstream's errors",
     arguments: [
       (nil, 401, "Missing authorization header for basic auth"),
       ("Bearer x", 400, "This endpoint requires HTTP basic authentication."),
@@ -160,7 +160,9 @@ import Testing
       ),
       ("bAsIc " + Data("a:b".utf8).base64EncodedString(), 200, ""),
     ] as [(String?, Int, String)])
-  func credentials(header: String?, status: Int, message: String) async throws {
+  func `Credentials are read with upstream's errors`(header: String?, status: Int, message: String)
+    async throws
+  {
     var headers: HTTPFields = [:]
     headers[.authorization] = header
     try await application().test(.router) { [headers] client in

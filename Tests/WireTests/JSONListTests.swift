@@ -11,7 +11,7 @@ import Testing
     #" [ 1 , "\u00e9\ud83d\ude00\n\"" , [true, [{"a": {}}]] , {"b": null, "c": [1.5e3]} ] "#,
     #"["\\", "é€😀", -0.5, {}]"#,
   ])
-  func theElementsAreThoseOfTheWhole(_ text: String) throws {
+  func `The elements are those of the whole`(_ text: String) throws {
     guard case .array(let whole) = try JSON.parse(text) else { return #expect(Bool(false)) }
     let list = try #require(try JSON.List(text))
     #expect(list.count == whole.count)
@@ -19,7 +19,9 @@ import Testing
     #expect(try list.map { _, index in index } == Array(whole.indices))
   }
 
-  @Test(arguments: ["null", "1", #""[]""#, "{}", #"{"a":[1]}"#]) func whatIsNoArrayIsNone(_ text: String)
+  @Test(arguments: ["null", "1", #""[]""#, "{}", #"{"a":[1]}"#]) func `What is no array is none`(
+    _ text: String
+  )
     throws
   {
     #expect(try JSON.List(text) == nil)
@@ -30,12 +32,12 @@ import Testing
     #"["\ud83d"]"#,
     "[\"\n\"]", #"[{"a"}]"#, #"[{"a":1,}]"#, #"[{"a":1]"#, "{", #"{"a":01}"#,
   ])
-  func whatIsNoDocumentIsRefusedBeforeAnyElementIsRead(_ text: String) {
+  func `What is no document is refused before any element is read`(_ text: String) {
     #expect(throws: JSON.ParseError.self) { try JSON.List(text) }
     #expect(throws: JSON.ParseError.self) { try JSON.parse(text) }
   }
 
-  @Test func depthIsCountedAsInTheWhole() throws {
+  @Test func `Depth is counted as in the whole`() throws {
     func nested(_ depth: Int) -> String {
       String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
     }
@@ -43,7 +45,7 @@ import Testing
     #expect(throws: JSON.ParseError.depth) { try elements(nested(JSON.maximumDepth + 1)) }
   }
 
-  @Test func theFirstRefusalEndsIt() throws {
+  @Test func `The first refusal ends it`() throws {
     struct Refusal: Error {}
     var read = 0
     #expect(throws: Refusal.self) {
@@ -55,7 +57,7 @@ import Testing
     #expect(read == 2)
   }
 
-  @Test func moreValuesThanInEarnestAreRefused() throws {
+  @Test func `More values than in earnest are refused`() throws {
     func zeros(_ count: Int) -> String {
       "[" + Array(repeating: "0", count: count).joined(separator: ",") + "]"
     }

@@ -5,15 +5,13 @@ import Testing
 @testable import Wire
 
 @Suite struct JSONTests {
-  @Test(
-    "A document is read and written as it was",
-    arguments: [
-      "null", "true", "false", "0", "-1", "9223372036854775807", "1.0", "-0", "1e5", "1.5E-3",
-      "92233720368547758070",
-      #""""#, #""a""#, #""é€😀""#, "[]", "{}", "[1,[2,[3]]]", #"{"a":1,"b":{"c":[true,null]}}"#,
-      #""\"\\\n\r\t\u0001""#,
-    ])
-  func roundTrip(text: String) throws {
+  @Test(arguments: [
+    "null", "true", "false", "0", "-1", "9223372036854775807", "1.0", "-0", "1e5", "1.5E-3",
+    "92233720368547758070",
+    #""""#, #""a""#, #""é€😀""#, "[]", "{}", "[1,[2,[3]]]", #"{"a":1,"b":{"c":[true,null]}}"#,
+    #""\"\\\n\r\t\u0001""#,
+  ])
+  func `A document is read and written as it was`(text: String) throws {
     let expected = text == "-0" ? "0" : text
     #expect(try JSON.parse(text).text == expected)
     #expect(try JSON.parse(" \n\t\(text)\r ").text == expected)
@@ -29,16 +27,14 @@ import Testing
     #expect(try JSON.parse(#""\u0041\/\b\f\ud83d\ude00""#) == "A/\u{8}\u{c}😀")
   }
 
-  @Test(
-    "What is no document is refused",
-    arguments: [
-      "", " ", "nul", "tru", "01", "1.", ".5", "+1", "1e", "--1", "-", "NaN", "Infinity", "'a'", #"""#,
-      #""\x""#, #""\u12""#,
-      #""\ud83d""#, #""\ud83d\u0041""#, #""\ude00""#, "\"\n\"", "[", "[1", "[1,]", "[,1]", "[1 2]", "{",
-      #"{"a"}"#, #"{"a":}"#,
-      #"{"a":1,}"#, "{1:2}", #"{"a":1"#, "1 2", "null x", "[1]]", "\u{0}",
-    ])
-  func malformed(text: String) {
+  @Test(arguments: [
+    "", " ", "nul", "tru", "01", "1.", ".5", "+1", "1e", "--1", "-", "NaN", "Infinity", "'a'", #"""#,
+    #""\x""#, #""\u12""#,
+    #""\ud83d""#, #""\ud83d\u0041""#, #""\ude00""#, "\"\n\"", "[", "[1", "[1,]", "[,1]", "[1 2]", "{",
+    #"{"a"}"#, #"{"a":}"#,
+    #"{"a":1,}"#, "{1:2}", #"{"a":1"#, "1 2", "null x", "[1]]", "\u{0}",
+  ])
+  func `What is no document is refused`(text: String) {
     #expect(throws: JSON.ParseError.self) { try JSON.parse(text) }
   }
 

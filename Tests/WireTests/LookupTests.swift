@@ -53,8 +53,8 @@ struct LookupTests {
     throw CancellationError()
   }
 
-  @Test("are answered though eight names of one domain stall")
-  func stalledDomain() async throws {
+  @Test
+  func `are answered though eight names of one domain stall`() async throws {
     try await with(domainShare: 2) { pool, resolver in
       let stalled = begin((1...8).map { "stall\($0).example.org" }, pool)
       try await until { resolver.asked.count == 2 }
@@ -67,8 +67,8 @@ struct LookupTests {
     }
   }
 
-  @Test("of names that have answered before are answered though all others stall")
-  func stalledDomains() async throws {
+  @Test
+  func `of names that have answered before are answered though all others stall`() async throws {
     try await with(newShare: 3) { pool, resolver in
       #expect(try await pool.answer(to: "known.example.net") == ["192.0.2.1"])
       #expect(try await pool.answer(to: "none.example.net") == [])
@@ -84,8 +84,8 @@ struct LookupTests {
     }
   }
 
-  @Test("of one name at once are one")
-  func shared() async throws {
+  @Test
+  func `of one name at once are one`() async throws {
     try await with { pool, resolver in
       let first = begin(["stall.example.org"], pool)
       try await until { resolver.asked.count == 1 }
@@ -99,8 +99,8 @@ struct LookupTests {
     }
   }
 
-  @Test("are waited for no longer than the caller wants, and not made when nobody waits")
-  func deadlines() async throws {
+  @Test
+  func `are waited for no longer than the caller wants, and not made when nobody waits`() async throws {
     try await with { pool, resolver in
       let stalled = begin((1...4).map { "stall.example\($0).org" }, pool)
       try await until { resolver.asked.count == 4 }
@@ -115,8 +115,8 @@ struct LookupTests {
     }
   }
 
-  @Test("that are too many are refused at once")
-  func exhausted() throws {
+  @Test
+  func `that are too many are refused at once`() throws {
     var queue = LookupQueue<Int>(limits: .init(threads: 2, perDomain: 2, perNew: 2, waiting: 3))
     for number in 1...3 { try queue.add(number, about: "\(number).org", for: number) }
     #expect(throws: LookupsExhausted.self) { try queue.add(4, about: "4.org", for: 4) }
@@ -134,8 +134,8 @@ struct LookupTests {
     #expect(queue.finish(2, isGood: true) == [2])
   }
 
-  @Test("remember no more names than they may")
-  func memory() throws {
+  @Test
+  func `remember no more names than they may`() throws {
     var queue = LookupQueue<String>(limits: .init(threads: 1, perDomain: 1, perNew: 0, remembered: 10))
     #expect(throws: Never.self) { try queue.add("a.org", about: "a.org", for: 1) }
     #expect(queue.next() == nil)
@@ -148,8 +148,8 @@ struct LookupTests {
     #expect(queue.remembered <= 20)
   }
 
-  @Test("take no longer than a call to the host may")
-  func calls() async throws {
+  @Test
+  func `take no longer than a call to the host may`() async throws {
     try await with { pool, resolver in
       let client = OutgoingClient(
         configuration: .init(), resolve: { try await pool.answer(to: $0) }, isAllowed: { _ in true })

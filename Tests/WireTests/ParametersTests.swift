@@ -20,13 +20,12 @@ import Testing
   }
 
   @Test(
-    "An integer parameter is JSON's integer and nothing else",
     arguments: [
       ("abc", "n is not valid JSON"), ("", "n is not valid JSON"), ("\"1\"", "n is not an integer"),
       ("1.0", "n is not an integer"), ("1.5", "n is not an integer"), ("true", "n is not an integer"),
       ("null", "n is not an integer"), ("5", nil), ("-5", nil), (" 5 ", nil),
     ] as [(String, String?)])
-  func integers(text: String, expected: String?) {
+  func `An integer parameter is JSON's integer and nothing else`(text: String, expected: String?) {
     var parameters = Parameters([("n", text)])
     #expect(message { _ = try parameters.integer("n") } == expected)
   }

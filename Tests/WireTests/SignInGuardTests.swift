@@ -39,8 +39,9 @@ struct SignInGuardTests {
     }
   }
 
-  @Test("is held up after twenty wrong credentials, each time for twice as long, and is forgiven in the end")
-  func growing() {
+  @Test
+  func `is held up after twenty wrong credentials, each time for twice as long, and is forgiven in the end`()
+  {
     for number in 0...20 { #expect(tries(attempt("wrong \(number)")) == nil) }
     for expected in [2.0, 4, 8, 16, 32] {
       #expect(tries(attempt("right"), isRight: true) == expected)
@@ -67,15 +68,15 @@ struct SignInGuardTests {
     #expect(tries(attempt("again")) == 2)
   }
 
-  @Test("counts for a whole IPv6 network, and for nobody else")
-  func networks() {
+  @Test
+  func `counts for a whole IPv6 network, and for nobody else`() {
     for number in 0...20 { tries(attempt("wrong \(number)", from: "2001:db8::\(number)")) }
     #expect(tries(attempt("right", from: "2001:db8::ffff"), isRight: true) == 2)
     #expect(tries(attempt("right", from: "2001:db8:0:1::1"), isRight: true) == nil)
   }
 
-  @Test("with what was right from there is let in although others there are held up")
-  func proven() {
+  @Test
+  func `with what was right from there is let in although others there are held up`() {
     #expect(tries(attempt("right"), isRight: true) == nil)
     for number in 0...20 { tries(attempt("wrong \(number)")) }
     #expect(tries(attempt("right"), isRight: true) == nil)
@@ -83,8 +84,8 @@ struct SignInGuardTests {
     #expect(tries(attempt("right", from: "192.0.2.2"), isRight: true) == nil)
   }
 
-  @Test("with the same wrong credentials all the time holds up nobody else")
-  func repeating() {
+  @Test
+  func `with the same wrong credentials all the time holds up nobody else`() {
     for _ in 0...100 { #expect(tries(attempt("revoked")) == nil) }
     #expect(tries(attempt("revoked")) == 60)
     #expect(tries(attempt("right", "bob"), isRight: true) == nil)
@@ -92,8 +93,8 @@ struct SignInGuardTests {
     #expect(tries(attempt("revoked")) == nil)
   }
 
-  @Test("for an account that many try is held up sooner, and its owner never is")
-  func besieged() {
+  @Test
+  func `for an account that many try is held up sooner, and its owner never is`() {
     for number in 0..<101 { tries(attempt("wrong \(number)", "Alice", from: "198.51.100.\(number)")) }
     for number in 0..<3 { #expect(tries(attempt("\(number)")) == nil) }
     #expect(tries(attempt("3")) == nil)
@@ -106,8 +107,8 @@ struct SignInGuardTests {
     #expect(tries(attempt("right", "bob", from: "192.0.2.4"), isRight: true) == nil)
   }
 
-  @Test("stays held up whoever else comes")
-  func crowd() {
+  @Test
+  func `stays held up whoever else comes`() {
     for number in 0...20 { tries(attempt("wrong \(number)")) }
     for number in 0..<120_000 {
       tries(attempt("wrong", nil, from: "10.\(number >> 16).\(number >> 8 & 255).\(number & 255)"))

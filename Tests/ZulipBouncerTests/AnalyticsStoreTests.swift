@@ -35,8 +35,8 @@ struct AnalyticsStoreTests {
       auditEvents: nil, realms: realms)
   }
 
-  @Test("are kept, and told how far they have come")
-  func store() async throws {
+  @Test
+  func `are kept, and told how far they have come`() async throws {
     let store = try await Store()
     let server = try await store.server().server
     let analytics = self.analytics(store)
@@ -62,8 +62,8 @@ struct AnalyticsStoreTests {
     #expect(try await analytics.status(server: other.id).lastRealmCountID == 0)
   }
 
-  @Test("that are wrong somewhere leave no trace")
-  func rollback() async throws {
+  @Test
+  func `that are wrong somewhere leave no trace`() async throws {
     let store = try await Store()
     let server = try await store.server().server
     let analytics = self.analytics(store)

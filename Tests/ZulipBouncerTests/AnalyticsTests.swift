@@ -32,8 +32,8 @@ struct AnalyticsTests {
     return form
   }
 
-  @Test("keeps a report and tells how far it has come")
-  func success() async throws {
+  @Test
+  func `keeps a report and tells how far it has come`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let empty = try await bouncer.call("server/analytics/status", .get, authorization: server.header)
@@ -66,8 +66,8 @@ struct AnalyticsTests {
     }
   }
 
-  @Test("refuses what is wrong and keeps nothing of it")
-  func refusals() async throws {
+  @Test
+  func `refuses what is wrong and keeps nothing of it`() async throws {
     try await Bouncer.test { bouncer in
       let other = try await bouncer.server("other.example.org")
       let theirs = try await bouncer.realm(of: other)
@@ -151,8 +151,8 @@ struct AnalyticsTests {
     }
   }
 
-  @Test("names the first mistake only, in upstream's order")
-  func order() async throws {
+  @Test
+  func `names the first mistake only, in upstream's order`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let wrong = [
@@ -168,8 +168,8 @@ struct AnalyticsTests {
     }
   }
 
-  @Test("takes long versions, dropped counts and a list of 10,000, and no more than 16 MiB")
-  func sizes() async throws {
+  @Test
+  func `takes long versions, dropped counts and a list of 10,000, and no more than 16 MiB`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let counts = (1...10_000).map { Self.count.replacing(#""id":5"#, with: #""id":\#($0)"#) }
@@ -199,8 +199,8 @@ struct BillingTests {
   private static let user =
     #"{"uuid":"e502dde1-74fb-44bc-9b9f-2b8b3a2f3e10","email":"a@b.org","full_name":"A"}"#
 
-  @Test("leads to a page of this service")
-  func success() async throws {
+  @Test
+  func `leads to a page of this service`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -215,8 +215,8 @@ struct BillingTests {
     }
   }
 
-  @Test("refuses what is wrong")
-  func refusals() async throws {
+  @Test
+  func `refuses what is wrong`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let other = try await bouncer.server("other.example.org")

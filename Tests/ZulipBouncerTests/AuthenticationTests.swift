@@ -15,8 +15,10 @@ struct AuthenticationTests {
     ("server/billing", .post), ("push/e2ee/register", .post), ("push/e2ee/notify", .post),
   ]
 
-  @Test("without good credentials are told what is wrong with them", arguments: endpoints)
-  func refusals(endpoint: String, method: HTTPRequest.Method) async throws {
+  @Test(arguments: endpoints)
+  func `without good credentials are told what is wrong with them`(
+    endpoint: String, method: HTTPRequest.Method
+  ) async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let off = try await bouncer.server("off.example.org")
@@ -73,8 +75,10 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("with wrong keys are held up, and neither those with the right one nor a server that repeats its own")
-  func guessing() async throws {
+  @Test
+  func `with wrong keys are held up, and neither those with the right one nor a server that repeats its own`()
+    async throws
+  {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       func call(_ key: String, from address: String) async throws -> Answer {
@@ -99,8 +103,8 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("may spell their id as Python reads it")
-  func leniency() async throws {
+  @Test
+  func `may spell their id as Python reads it`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let bare = server.id.replacing("-", with: "")
@@ -114,8 +118,10 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("with another method are told so before anything else", arguments: endpoints)
-  func methods(endpoint: String, method: HTTPRequest.Method) async throws {
+  @Test(arguments: endpoints)
+  func `with another method are told so before anything else`(endpoint: String, method: HTTPRequest.Method)
+    async throws
+  {
     try await Bouncer.test { bouncer in
       for other in [HTTPRequest.Method.get, .post, .put, .patch, .delete] where other != method {
         let answer = try await bouncer.call(endpoint, other)
@@ -131,8 +137,8 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("are noted, though not those that were refused")
-  func lastRequest() async throws {
+  @Test
+  func `are noted, though not those that were refused`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       _ = try await bouncer.call("server/analytics/status", .get, authorization: server.header + "x")
@@ -144,8 +150,10 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("are limited per server, after authentication, but for notifications and registrations of devices")
-  func rateLimit() async throws {
+  @Test
+  func `are limited per server, after authentication, but for notifications and registrations of devices`()
+    async throws
+  {
     try await Bouncer.test(["bouncer.rate_limit.per_server": "2/60s"]) { bouncer in
       let server = try await bouncer.server()
       let other = try await bouncer.server("other.example.org")
@@ -174,8 +182,8 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("to a database that is closing may be made again")
-  func closedDatabase() async throws {
+  @Test
+  func `to a database that is closing may be made again`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       await bouncer.database.close()
@@ -190,8 +198,8 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("to register a device are limited per server, far away")
-  func registrations() async throws {
+  @Test
+  func `to register a device are limited per server, far away`() async throws {
     let configured = ZulipBouncerRoutes.Configuration(publicURL: { "" })
     #expect(configured.rateLimitOfRegistrations == RateLimit(calls: 60_000, seconds: 60))
     try await Bouncer.test(adjust: { $0.rateLimitOfRegistrations = RateLimit(calls: 1, seconds: 60) }) {
@@ -204,8 +212,8 @@ struct AuthenticationTests {
     }
   }
 
-  @Test("to a database that is broken fail, registrations in passing only")
-  func brokenDatabase() async throws {
+  @Test
+  func `to a database that is broken fail, registrations in passing only`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       try await bouncer.database.write { try $0.runScript("ALTER TABLE remote_servers RENAME TO elsewhere") }
@@ -219,8 +227,8 @@ struct AuthenticationTests {
 
 @Suite("Calls without credentials")
 struct OpenCallTests {
-  @Test("are limited per address")
-  func rateLimit() async throws {
+  @Test
+  func `are limited per address`() async throws {
     try await Bouncer.test(["http.rate_limit.per_address": "3/60s"]) { bouncer in
       for endpoint in ["server/register", "server/register/transfer", "server/register/verify_challenge"] {
         #expect(try await bouncer.post(endpoint, []).status == 400)

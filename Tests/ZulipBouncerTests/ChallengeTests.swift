@@ -42,8 +42,10 @@ struct ChallengeTests {
     }
   }
 
-  @Test("is not told that a secret has expired while the clock may be wrong, and none is good until then")
-  func doubtedClock() async throws {
+  @Test
+  func `is not told that a secret has expired while the clock may be wrong, and none is good until then`()
+    async throws
+  {
     try await withHost { bouncer, host in
       _ = try await bouncer.server(host.name)
       show(try await transfer(host.name, bouncer), at: host)
@@ -60,8 +62,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("gets a new one by showing a secret at its hostname, and the old one is dead at once")
-  func success() async throws {
+  @Test
+  func `gets a new one by showing a secret at its hostname, and the old one is dead at once`() async throws {
     try await withHost { bouncer, host in
       let old = try await bouncer.server(host.name)
       let secret = try await transfer(host.name, bouncer)
@@ -81,8 +83,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("is told by transfer what is wrong with its hostname")
-  func transferRefusals() async throws {
+  @Test
+  func `is told by transfer what is wrong with its hostname`() async throws {
     try await Bouncer.test { bouncer in
       for (form, message) in [
         ([], "Missing 'hostname' argument"),
@@ -97,8 +99,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("keeps its key when the host does not show the right secret")
-  func wrongSecrets() async throws {
+  @Test
+  func `keeps its key when the host does not show the right secret`() async throws {
     try await withHost { bouncer, host in
       _ = try await bouncer.server(host.name)
       _ = try await bouncer.server("other.example.org")
@@ -129,8 +131,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("keeps its key when the host says something else")
-  func otherAnswers() async throws {
+  @Test
+  func `keeps its key when the host says something else`() async throws {
     try await withHost { bouncer, host in
       _ = try await bouncer.server(host.name)
       let before = try await bouncer.dump()
@@ -161,8 +163,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("keeps its key when its host cannot be reached or trusted")
-  func unreachable() async throws {
+  @Test
+  func `keeps its key when its host cannot be reached or trusted`() async throws {
     try await withHost { bouncer, host in
       let connection = "Connection error occurred while communicating with the host."
       // A free port, a moment ago.
@@ -179,8 +181,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("is not called at a private address, unless that is allowed")
-  func privateAddresses() async throws {
+  @Test
+  func `is not called at a private address, unless that is allowed`() async throws {
     try await OthersHost.run { host in
       try await Bouncer.test(["bouncer.verify_ca_file": host.caFile]) { bouncer in
         _ = try await bouncer.server(host.name)
@@ -191,8 +193,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("is not trusted for a certificate that nobody vouches for")
-  func untrusted() async throws {
+  @Test
+  func `is not trusted for a certificate that nobody vouches for`() async throws {
     try await OthersHost.run { host in
       try await Bouncer.test(["bouncer.verify_allow_private_addresses": "true"]) { bouncer in
         _ = try await bouncer.server(host.name)
@@ -202,9 +204,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test(
-    "is not believed without forward secrecy", arguments: [("RSA+AESGCM", false), ("ECDHE+AESGCM", true)])
-  func ciphers(_ ciphers: String, isFine: Bool) async throws {
+  @Test(arguments: [("RSA+AESGCM", false), ("ECDHE+AESGCM", true)])
+  func `is not believed without forward secrecy`(_ ciphers: String, isFine: Bool) async throws {
     try await OthersHost.run(ciphers: ciphers) { host in
       let verifier = HostVerifier(caFile: host.caFile, allowPrivateAddresses: true, timeout: .seconds(60))
       let (hostname, token) = (try Hostname(host.name), try AccessToken(parameter: "abc"))
@@ -215,8 +216,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("is not waited for longer than the time there is, not even byte by byte")
-  func slow() async throws {
+  @Test
+  func `is not waited for longer than the time there is, not even byte by byte`() async throws {
     try await OthersHost.run { host in
       let verifier = HostVerifier(
         caFile: host.caFile, allowPrivateAddresses: true, timeout: .milliseconds(300))
@@ -245,9 +246,11 @@ struct ChallengeTests {
     }
   }
 
-  @Test(
-    "that is new comes in by a challenge where hostnames are verified, as a stock server's command does it")
-  func newServers() async throws {
+  @Test
+  func
+    `that is new comes in by a challenge where hostnames are verified, as a stock server's command does it`()
+    async throws
+  {
     try await OthersHost.run { host in
       try await Bouncer.test([
         "bouncer.verify_ca_file": host.caFile, "bouncer.verify_allow_private_addresses": "true",
@@ -305,8 +308,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("is refused what would not be a path, and a hostname that is not there")
-  func refusals() async throws {
+  @Test
+  func `is refused what would not be a path, and a hostname that is not there`() async throws {
     try await Bouncer.test { bouncer in
       _ = try await bouncer.server("chat.example.org")
       for token in ["", "..", "a/b", "a?b", "a b", "a%2Fb", "ä", String(repeating: "a", count: 257)] {
@@ -323,8 +326,8 @@ struct ChallengeTests {
     }
   }
 
-  @Test("may try thirty times an hour, whoever else tries")
-  func limit() async throws {
+  @Test
+  func `may try thirty times an hour, whoever else tries`() async throws {
     try await Bouncer.test(["http.rate_limit.per_address": "0"]) { bouncer in
       // Their calls fail at once: nothing here may be called.
       for name in ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"] {

@@ -68,16 +68,16 @@ struct DomainNameSystemTests {
     return found
   }
 
-  @Test("tells where a domain's mail goes")
-  func mail() async throws {
+  @Test
+  func `tells where a domain's mail goes`() async throws {
     #expect(
       try await find("mail.example") { _ in Reply(records: [Self.alias, Self.mailExchange]) } == .found)
     // Not all of them fit.
     #expect(try await find("cut.example") { _ in Reply(isCutShort: true) } == .found)
   }
 
-  @Test("tells that a domain has no mail exchanger, or is not there")
-  func noMail() async throws {
+  @Test
+  func `tells that a domain has no mail exchanger, or is not there`() async throws {
     #expect(
       try await find("address.example") { Reply(records: $0 == Self.address ? [$0] : []) } == .none)
     #expect(try await find("alias.example") { _ in Reply(records: [Self.alias]) } == .noSuchDomain)
@@ -85,8 +85,8 @@ struct DomainNameSystemTests {
     #expect(try await find("gone.example") { _ in Reply(code: 3) } == .noSuchDomain)
   }
 
-  @Test("holds nothing against a domain that no server tells of")
-  func unknown() async throws {
+  @Test
+  func `holds nothing against a domain that no server tells of`() async throws {
     #expect(try await find("failing.example") { _ in Reply(code: 2) } == .unknown)
     let silent = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .bind(host: "127.0.0.1", port: 0).get()
@@ -96,8 +96,8 @@ struct DomainNameSystemTests {
     try await silent.close()
   }
 
-  @Test("finds nothing in what is no reply")
-  func garbage() {
+  @Test
+  func `finds nothing in what is no reply`() {
     let question: [UInt8] = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 97, 0, 0, 15, 0, 1]
     let whole = Reply(records: [Self.alias, Self.mailExchange, Self.mailExchange]).message(to: question)
     #expect(DomainNameSystem.count(.mailExchange, in: whole[...]) == 2)

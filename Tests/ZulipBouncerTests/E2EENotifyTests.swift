@@ -30,8 +30,8 @@ struct E2EENotifyTests {
     ["realm_uuid": .string(realm), "push_requests": .array(items), "more": true]
   }
 
-  @Test("names what it does not know, or knows as another kind, once each")
-  func unknown() async throws {
+  @Test
+  func `names what it does not know, or knows as another kind, once each`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -60,8 +60,8 @@ struct E2EENotifyTests {
     }
   }
 
-  @Test("knows the devices of that realm only")
-  func otherRealm() async throws {
+  @Test
+  func `knows the devices of that realm only`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let mine = try #require(UUID(uuidString: try await bouncer.realm(of: server)))
@@ -76,8 +76,8 @@ struct E2EENotifyTests {
     }
   }
 
-  @Test("refuses what is wrong")
-  func refusals() async throws {
+  @Test
+  func `refuses what is wrong`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)

@@ -10,8 +10,8 @@ import ZulipBouncer
 
 @Suite("push/e2ee/register")
 struct E2EERegisterTests {
-  @Test("keeps a device, in either spelling of the plaintext")
-  func success() async throws {
+  @Test
+  func `keeps a device, in either spelling of the plaintext`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -36,8 +36,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("opens what upstream's phones seal")
-  func vector() async throws {
+  @Test
+  func `opens what upstream's phones seal`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -61,8 +61,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("is not called too old while the clock may be wrong")
-  func doubtedClock() async throws {
+  @Test
+  func `is not called too old while the clock may be wrong`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -83,8 +83,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("is not refused for good while another node has a key that this one does not have yet")
-  func keyOfAnotherNode() async throws {
+  @Test
+  func `is not refused for good while another node has a key that this one does not have yet`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -109,8 +109,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("renews a device that is there and revives one that has expired")
-  func revival() async throws {
+  @Test
+  func `renews a device that is there and revives one that has expired`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -138,8 +138,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("refuses what is wrong, in order, and changes nothing")
-  func refusals() async throws {
+  @Test
+  func `refuses what is wrong, in order, and changes nothing`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -203,8 +203,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("refuses a plaintext that is not as it must be")
-  func plaintexts() async throws {
+  @Test
+  func `refuses a plaintext that is not as it must be`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -245,8 +245,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("asks to come again while the database cannot take it")
-  func trouble() async throws {
+  @Test
+  func `asks to come again while the database cannot take it`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let form = try bouncer.registerForm(realm: try await bouncer.realm(of: server), bouncer.fcm())
@@ -259,8 +259,8 @@ struct E2EERegisterTests {
     }
   }
 
-  @Test("is not for more than a mebibyte")
-  func tooLarge() async throws {
+  @Test
+  func `is not for more than a mebibyte`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let answer = try await bouncer.call(

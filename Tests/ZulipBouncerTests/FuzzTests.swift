@@ -17,14 +17,12 @@ struct FuzzTests {
   private static let rounds =
     ProcessInfo.processInfo.environment["FUZZ_ROUNDS"].flatMap(Int.init) ?? 500
 
-  @Test(
-    "is never answered with 500",
-    arguments: [
-      "server/register", "server/register/transfer", "server/deactivate", "server/analytics/status",
-      "server/analytics", "server/billing", "push/e2ee/register", "push/e2ee/notify",
-      "push/register", "push/unregister", "push/unregister/all", "push/notify", "push/test_notification",
-    ])
-  func nonsense(endpoint: String) async throws {
+  @Test(arguments: [
+    "server/register", "server/register/transfer", "server/deactivate", "server/analytics/status",
+    "server/analytics", "server/billing", "push/e2ee/register", "push/e2ee/notify",
+    "push/register", "push/unregister", "push/unregister/all", "push/notify", "push/test_notification",
+  ])
+  func `is never answered with 500`(endpoint: String) async throws {
     try await Bouncer.test([
       "bouncer.registration": "open", "http.rate_limit.per_address": "0",
       "bouncer.rate_limit.per_server": "0",

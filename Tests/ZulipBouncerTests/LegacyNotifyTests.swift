@@ -14,8 +14,8 @@ struct LegacyNotifyTests {
     [answer.json["total_android_devices"]?.integer, answer.json["total_apple_devices"]?.integer]
   }
 
-  @Test("reaches all devices of a user, by either name, and no others")
-  func reach() async throws {
+  @Test
+  func `reaches all devices of a user, by either name, and no others`() async throws {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()
@@ -57,8 +57,8 @@ struct LegacyNotifyTests {
     }
   }
 
-  @Test("goes once to a token that is there under the user's number and its UUID")
-  func doubles() async throws {
+  @Test
+  func `goes once to a token that is there under the user's number and its UUID`() async throws {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()
@@ -75,8 +75,10 @@ struct LegacyNotifyTests {
     }
   }
 
-  @Test("leaves out devices that have an end-to-end encrypted registration in that realm, and them only")
-  func superseded() async throws {
+  @Test
+  func `leaves out devices that have an end-to-end encrypted registration in that realm, and them only`()
+    async throws
+  {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()
@@ -134,8 +136,10 @@ struct LegacyNotifyTests {
     }
   }
 
-  @Test("names what a provider has declared dead, for every server that has the token and that app")
-  func dead() async throws {
+  @Test
+  func `names what a provider has declared dead, for every server that has the token and that app`()
+    async throws
+  {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()
@@ -174,8 +178,8 @@ struct LegacyNotifyTests {
     }
   }
 
-  @Test("that cannot be delivered now is promised all the same")
-  func outage() async throws {
+  @Test
+  func `that cannot be delivered now is promised all the same`() async throws {
     try await Simulated.test { simulated in
       let (bouncer, simulator) = (simulated.bouncer, simulated.simulator)
       let server = try await bouncer.server()
@@ -199,8 +203,8 @@ struct LegacyNotifyTests {
     }
   }
 
-  @Test("refuses what is wrong, and sends nothing of it")
-  func refusals() async throws {
+  @Test
+  func `refuses what is wrong, and sends nothing of it`() async throws {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()
@@ -248,8 +252,8 @@ struct LegacyNotifyTests {
     }
   }
 
-  @Test("with nothing for a kind of device sends it nothing")
-  func nothing() async throws {
+  @Test
+  func `with nothing for a kind of device sends it nothing`() async throws {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()
@@ -266,8 +270,8 @@ struct LegacyNotifyTests {
 
 @Suite("push/test_notification")
 struct LegacyTestNotificationTests {
-  @Test("goes to that device")
-  func success() async throws {
+  @Test
+  func `goes to that device`() async throws {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()

@@ -14,8 +14,8 @@ struct LegacyPayloadTests {
     try LegacyNotification(Field(json, path: "request"))
   }
 
-  @Test("have all values made text as Python does for FCM")
-  func python() throws {
+  @Test
+  func `have all values made text as Python does for FCM`() throws {
     // Expected values are those of Python 3.11's str().
     let cases: [(String, String)] = [
       ("5", "5"), ("true", "True"), ("false", "False"), ("null", "None"), ("\"it's\"", "it's"),
@@ -27,8 +27,7 @@ struct LegacyPayloadTests {
     for (json, text) in cases { #expect(try JSON.parse(json).pythonText == text, "\(json)") }
   }
 
-  @Test("stand beside `aps` for APNs where they stood in `custom`")
-  func apns() throws {
+  @Test func `stand beside aps for APNs where they stood in custom`() throws {
     let payload = try notification([
       "apns_payload": [
         "alert": ["title": "é"], "sound": "default", "badge": 0, "custom": ["zulip": ["a": [1]]],
@@ -39,8 +38,8 @@ struct LegacyPayloadTests {
         == #"{"zulip":{"a":[1]},"aps":{"alert":{"title":"é"},"sound":"default","badge":0}}"#)
   }
 
-  @Test("that take messages away name the newest 200, and do so without waking anybody")
-  func removals() throws {
+  @Test
+  func `that take messages away name the newest 200, and do so without waking anybody`() throws {
     let ids = (1...250).reversed().map(String.init).joined(separator: ", ")
     let removal = try notification([
       "gcm_payload": ["event": "remove", "zulip_message_ids": .string(ids)],
@@ -69,8 +68,8 @@ struct LegacyPayloadTests {
     #expect(unreachable == nil)
   }
 
-  @Test("are as urgent for FCM as their server says, or as they are")
-  func priority() throws {
+  @Test
+  func `are as urgent for FCM as their server says, or as they are`() throws {
     for (event, options, expected) in [
       ("message", [:], FCMMessage.Priority.high), ("remove", [:], .normal), ("test", [:], .normal),
       ("message", ["priority": "normal"], .normal), ("remove", ["priority": "high"], .high),

@@ -13,8 +13,9 @@ struct LegacyRegisterTests {
     try await bouncer.rows("SELECT \(columns) FROM legacy_registrations ORDER BY id")
   }
 
-  @Test("keep a token once, whatever the case of an APNs token, and name what is not asked for")
-  func register() async throws {
+  @Test
+  func `keep a token once, whatever the case of an APNs token, and name what is not asked for`() async throws
+  {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -41,8 +42,8 @@ struct LegacyRegisterTests {
     }
   }
 
-  @Test("renew what is there: its time, and nothing else but what it lacked")
-  func renewal() async throws {
+  @Test
+  func `renew what is there: its time, and nothing else but what it lacked`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
@@ -61,8 +62,10 @@ struct LegacyRegisterTests {
     }
   }
 
-  @Test("keep a user with a number and a UUID under the UUID, in place of what was under the number")
-  func folding() async throws {
+  @Test
+  func `keep a user with a number and a UUID under the UUID, in place of what was under the number`()
+    async throws
+  {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let (user, other) = (OldUser(id: 10), OldUser(id: 11))
@@ -75,8 +78,8 @@ struct LegacyRegisterTests {
     }
   }
 
-  @Test("refuse what is wrong, in this order, and keep nothing of it")
-  func refusals() async throws {
+  @Test
+  func `refuse what is wrong, in this order, and keep nothing of it`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let other = try await bouncer.server("other.example.org")
@@ -121,8 +124,8 @@ struct LegacyRegisterTests {
     }
   }
 
-  @Test("forget one token in every spelling, or all of a user on that server")
-  func unregister() async throws {
+  @Test
+  func `forget one token in every spelling, or all of a user on that server`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let other = try await bouncer.server("other.example.org")
@@ -158,8 +161,8 @@ struct LegacyRegisterTests {
     }
   }
 
-  @Test("keep tokens sealed")
-  func sealed() async throws {
+  @Test
+  func `keep tokens sealed`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       _ = try await bouncer.post("push/register", OldUser(id: 1).register("android-token", .fcm), as: server)

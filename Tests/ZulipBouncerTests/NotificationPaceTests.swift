@@ -33,8 +33,8 @@ struct PaceTests {
     }
   }
 
-  @Test("lets as many as the limit go at once, and the rest one after the other")
-  func excess() throws {
+  @Test
+  func `lets as many as the limit go at once, and the rest one after the other`() throws {
     let clock = TestClock(Self.start)
     let pace = NotificationPace(Self.limit, now: { clock.now })
     #expect(try times(pace, 3) == [nil, nil, nil])
@@ -50,8 +50,8 @@ struct PaceTests {
     #expect(try times(pace, 5, at: 675) == [nil, nil, nil, nil, 15])
   }
 
-  @Test("has an end: what waits is bounded")
-  func share() throws {
+  @Test
+  func `has an end: what waits is bounded`() throws {
     let clock = TestClock(Self.start)
     let pace = NotificationPace(Self.limit, now: { clock.now })
     _ = try pace.pace(deliveries(4 + 60), of: 1)
@@ -75,8 +75,8 @@ struct PaceTests {
       })
   }
 
-  @Test("queues what is beyond it, in clear or not, and answers 200")
-  func queues() async throws {
+  @Test
+  func `queues what is beyond it, in clear or not, and answers 200`() async throws {
     try await Simulated.test(["bouncer.notifications_per_server": "4/60s"]) { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()

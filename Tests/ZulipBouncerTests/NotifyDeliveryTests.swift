@@ -28,8 +28,8 @@ struct NotifyDeliveryTests {
       id: 7, tokenID: token.id, token: token, iosAppID: app, registeredAt: Date(timeIntervalSince1970: 5))
   }
 
-  @Test("on iOS is the encrypted notification with what its server asked for")
-  func apns() throws {
+  @Test
+  func `on iOS is the encrypted notification with what its server asked for`() throws {
     let item: JSON = [
       "token_id": "jS5/TZMf7/8=", "http_headers": ["apns_priority": 5, "apns_push_type": "background"],
       "payload": [
@@ -52,8 +52,8 @@ struct NotifyDeliveryTests {
         == #"{"push_key_id":4294967295,"encrypted_data":"AA/+==","aps":{"content-available":1}}"#)
   }
 
-  @Test("on iOS shows a line of its own where its server gave none")
-  func placeholder() throws {
+  @Test
+  func `on iOS shows a line of its own where its server gave none`() throws {
     let item: JSON = [
       "token_id": "jS5/TZMf7/8=", "http_headers": ["apns_priority": 10, "apns_push_type": "alert"],
       "payload": ["push_key_id": 1, "encrypted_data": "AAAA"],
@@ -68,15 +68,15 @@ struct NotifyDeliveryTests {
     )
   }
 
-  @Test("on iOS needs an app: a registration without one is neither sent to nor forgotten")
-  func withoutApp() throws {
+  @Test
+  func `on iOS needs an app: a registration without one is neither sent to nor forgotten`() throws {
     let batch = try batch([E2EENotifyTests.apns("c0ffee")], [registration("c0ffee", .apns)])
     #expect(batch.deliveries.isEmpty)
     #expect(batch.receipt([]).gone == [])
   }
 
-  @Test("on Android is data, and the answer counts what was taken and names what is gone")
-  func fcm() async throws {
+  @Test
+  func `on Android is data, and the answer counts what was taken and names what is gone`() async throws {
     try await Google.run { google in
       try await Bouncer.test(["fcm.endpoint": google.url.absoluteString]) { bouncer in
         bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))
@@ -117,9 +117,11 @@ struct NotifyDeliveryTests {
     }
   }
 
-  @Test(
-    "is nobody else's: of registrations whose tokens were exchanged in the database none is sent to or lost")
-  func exchanged() async throws {
+  @Test
+  func
+    `is nobody else's: of registrations whose tokens were exchanged in the database none is sent to or lost`()
+    async throws
+  {
     try await Google.run { google in
       try await Bouncer.test(["fcm.endpoint": google.url.absoluteString]) { bouncer in
         bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))

@@ -41,16 +41,14 @@ struct NotifyItemsTests {
     ]
   }
 
-  @Test(
-    "have an aps that reaches Apple equal to what came, whatever stands in it",
-    arguments: [
-      #"{"mutable-content":1,"sound":"default","alert":{"title":"New notification"}}"#,
-      #"{"sound":{"critical":1,"name":"a","volume":0.5},"badge":"1","alert":"text"}"#,
-      #"{"alert":{"title-loc-args":["a","b"],"title":1},"content-available":true,"x":null,"n":1e3}"#,
-      #"{"thread-id":"e\u0301\u0000\ud83d\ude00","interruption-level":"time-sensitive"}"#, "{}",
-      #"{"deep":"# + String(repeating: "[", count: 62) + String(repeating: "]", count: 62) + "}",
-    ])
-  func passedThrough(aps: String) async throws {
+  @Test(arguments: [
+    #"{"mutable-content":1,"sound":"default","alert":{"title":"New notification"}}"#,
+    #"{"sound":{"critical":1,"name":"a","volume":0.5},"badge":"1","alert":"text"}"#,
+    #"{"alert":{"title-loc-args":["a","b"],"title":1},"content-available":true,"x":null,"n":1e3}"#,
+    #"{"thread-id":"e\u0301\u0000\ud83d\ude00","interruption-level":"time-sensitive"}"#, "{}",
+    #"{"deep":"# + String(repeating: "[", count: 62) + String(repeating: "]", count: 62) + "}",
+  ])
+  func `have an aps that reaches Apple equal to what came, whatever stands in it`(aps: String) async throws {
     let aps = try JSON.parse(aps)
     try await notify(
       ["c0ffee": .apns, "android": .fcm], [apns("c0ffee", aps: aps), E2EENotifyTests.fcm("android")]
@@ -61,8 +59,8 @@ struct NotifyItemsTests {
     }
   }
 
-  @Test("that cannot be sent are dropped alone")
-  func dropped() async throws {
+  @Test
+  func `that cannot be sent are dropped alone`() async throws {
     func changed(_ name: String, _ value: JSON?) -> JSON {
       guard case .object(var item) = apns("c0ffee", aps: [:]) else { return .null }
       item[name] = value
@@ -98,8 +96,8 @@ struct NotifyItemsTests {
     }
   }
 
-  @Test("of the largest size that a provider takes are sent")
-  func largest() async throws {
+  @Test
+  func `of the largest size that a provider takes are sent`() async throws {
     func item(_ count: Int, _ type: String) -> JSON {
       apns("c0ffee", aps: [:], pushType: type, data: String(repeating: "A", count: count))
     }
@@ -117,8 +115,8 @@ struct NotifyItemsTests {
     }
   }
 
-  @Test("are refused where none can be read, as a server is told what is wrong")
-  func allFaulty() async throws {
+  @Test
+  func `are refused where none can be read, as a server is told what is wrong`() async throws {
     let wrong: JSON = ["token_id": "abc"]
     try await notify([:], [wrong, apns("c0ffee", aps: [])]) { answer, _ in
       #expect(answer.status == 400)
@@ -131,8 +129,10 @@ struct NotifyItemsTests {
     }
   }
 
-  @Test("for a device whose token does not open spoil none of the others, and it is not forgotten")
-  func unreadable() async throws {
+  @Test
+  func `for a device whose token does not open spoil none of the others, and it is not forgotten`()
+    async throws
+  {
     try await Simulated.test { simulated in
       let bouncer = simulated.bouncer
       let server = try await bouncer.server()

@@ -24,8 +24,8 @@ struct RegisterTests {
     return form
   }
 
-  @Test("takes a new server in and lets it change")
-  func success() async throws {
+  @Test
+  func `takes a new server in and lets it change`() async throws {
     try await Bouncer.test(["bouncer.registration": "open"]) { bouncer in
       let created = try await bouncer.post("server/register", Self.form())
       #expect(created.text == #"{"result":"success","msg":"","created":true}"# + "\n")
@@ -51,8 +51,8 @@ struct RegisterTests {
     }
   }
 
-  @Test("is reached over TCP, through doubled slashes too")
-  func live() async throws {
+  @Test
+  func `is reached over TCP, through doubled slashes too`() async throws {
     try await Bouncer.test(["bouncer.registration": "open"], isLive: true) { bouncer in
       let answer = try await bouncer.post("/server/register", Self.form())
       #expect(answer.json["created"] == true)
@@ -67,8 +67,8 @@ struct RegisterTests {
     var fields: [String: JSON] = [:]
   }
 
-  @Test("refuses what is wrong, in order, and changes nothing")
-  func refusals() async throws {
+  @Test
+  func `refuses what is wrong, in order, and changes nothing`() async throws {
     try await Bouncer.test(["bouncer.registration": "open"]) { bouncer in
       let other = try await bouncer.server("taken.example.org")
       let off = try await bouncer.server("off.example.org")
@@ -152,8 +152,8 @@ struct RegisterTests {
     }
   }
 
-  @Test("lets strangers in by hostname only, where registration is closed")
-  func closed() async throws {
+  @Test
+  func `lets strangers in by hostname only, where registration is closed`() async throws {
     try await Bouncer.test(["bouncer.allowed_hostnames": "*.Allowed.org,one.example.org"]) { bouncer in
       for hostname in [
         "new.example.org", "allowed.org", "notallowed.org", "x.allowed.org.example.org",
@@ -181,8 +181,8 @@ struct RegisterTests {
     }
   }
 
-  @Test("checks the domain of the contact address where it is told to")
-  func emailDomains() async throws {
+  @Test
+  func `checks the domain of the contact address where it is told to`() async throws {
     try await Bouncer.test(
       ["bouncer.registration": "open", "bouncer.verify_email_domain": "true"],
       adjust: {
@@ -218,8 +218,8 @@ struct RegisterTests {
 
 @Suite("server/deactivate")
 struct DeactivateTests {
-  @Test("ends all calls of a server")
-  func deactivate() async throws {
+  @Test
+  func `ends all calls of a server`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()
       let answer = try await bouncer.post("server/deactivate", json: [:], as: server)

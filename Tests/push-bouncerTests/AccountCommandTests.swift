@@ -15,7 +15,7 @@ import Wire
     if case .object(let object) = document { object.members.map(\.name.text) } else { [] }
   }
 
-  @Test func anAccountIsAddedListedAndRemoved() async throws {
+  @Test func `An account is added listed and removed`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("account", "list").output == "no accounts\n")
       let added = try await place.run("account", "add", "--email", "Iago@example.org", "--json")
@@ -55,7 +55,7 @@ import Wire
     }
   }
 
-  @Test func anAccountIsAsTold() async throws {
+  @Test func `An account is as told`() async throws {
     try await Workplace.test { place in
       let key = String(repeating: "k", count: 31) + "9"
       let added = try await place.run(
@@ -74,7 +74,7 @@ import Wire
     }
   }
 
-  @Test func whatIsThereIsNotChanged() async throws {
+  @Test func `What is there is not changed`() async throws {
     try await Workplace.test { place in
       let added = try await place.run("account", "add", "--email", "a@example.org", "--json").json
       let before = try await accounts(place)
@@ -98,7 +98,7 @@ import Wire
     }
   }
 
-  @Test func whateverAnEmailBeginsWithIsALogin() async throws {
+  @Test func `Whatever an email begins with is a login`() async throws {
     try await Workplace.test { place in
       var logins: [(username: String, key: String)] = []
       for (email, username) in [
@@ -137,7 +137,7 @@ import Wire
     ["account", "add", "--email", "a@b", "--username", "a b"],
     ["account", "add", "--email", "a@b", "--api-key", "short"],
   ])
-  func wrongUsageChangesNothing(_ arguments: [String]) async throws {
+  func `Wrong usage changes nothing`(_ arguments: [String]) async throws {
     try await Workplace.test { place in
       let result = try await place.run(arguments)
       // A group of commands alone explains itself.

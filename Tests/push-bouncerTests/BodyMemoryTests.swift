@@ -12,7 +12,7 @@ extension Chaos {
     private static let limit = 200 * 1024
     private static let length = 16 << 20
 
-    @Test func sixtyHeldBodiesTakeNoMoreThanTheirShare() async throws {
+    @Test func `Sixty held bodies take no more than their share`() async throws {
       try await Workplace.test { place in
         try await place.serve("--nextcloud.enabled", "true", "--log.level", "notice") { running in
           let port = try #require(running.port(of: "public"))
@@ -50,7 +50,7 @@ extension Chaos {
 
     /// Documents of many small parts, and one as servers send it, whose last count is of nothing known.
     @Test(arguments: ["0", "{}", "[0]", #"{"":0}"#, count("messages_read::hour")])
-    func aReportTakesNotMuchMoreThanItsLength(_ element: String) async throws {
+    func `A report takes not much more than its length`(_ element: String) async throws {
       try await Workplace.test { place in
         let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
         let user = (server["org_id"]?.string ?? "", server["org_key"]?.string ?? "")

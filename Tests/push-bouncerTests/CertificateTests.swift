@@ -77,7 +77,7 @@ import Wire
     }
   }
 
-  @Test func whoCannotKeepASecretForEverIsRefused() async throws {
+  @Test func `Who cannot keep a secret for ever is refused`() async throws {
     // An RSA key, as with another nobody could want the exchange of keys that it is about.
     try await serve(isRSA: true) { _, running, _ in
       for ciphers in ["RSA+AESGCM", "RSA+AES", "ECDHE+AES+SHA1"] {
@@ -95,7 +95,7 @@ import Wire
     }
   }
 
-  @Test(arguments: [true, false]) func aRenewedCertificateIsTakenUp(bySignal: Bool) async throws {
+  @Test(arguments: [true, false]) func `A renewed certificate is taken up`(bySignal: Bool) async throws {
     try await serve { place, running, old in
       let early = try Client(running, trusting: old)
       #expect(await early.isAnswered())
@@ -125,7 +125,7 @@ import Wire
     }
   }
 
-  @Test func oneThatIsBrokenIsNot() async throws {
+  @Test func `One that is broken is not`() async throws {
     try await serve { place, running, old in
       let (new, key) = try OthersHost.selfSignedPEM()
       func failures() -> [JSON] {

@@ -31,7 +31,7 @@ import Wire
     return marks
   }
 
-  @Test func aDayAheadForAMomentLosesNothing() async throws {
+  @Test func `A day ahead for a moment loses nothing`() async throws {
     try await Stage.test { stage in
       let promised = try await promise(stage)
       let before = stage.simulator.deliveries(includingRefused: true).count
@@ -64,7 +64,7 @@ import Wire
     }
   }
 
-  @Test func whatWasPromisedBeforeItWasPutBackIsSent() async throws {
+  @Test func `What was promised before it was put back is sent`() async throws {
     try await Stage.test { stage in
       let promised = try await promise(stage, "--clock-offset", "6h")
       await stage.simulator.setFaults(Faults())

@@ -1,7 +1,7 @@
 import Testing
 
 @Suite struct ConnectionMetricsTests {
-  @Test func theOperatorSeesHowManyThereAreAndWhyOthersWereClosed() async throws {
+  @Test func `The operator sees how many there are and why others were closed`() async throws {
     try await Workplace.test { place in
       try await place.serve("--http.max_connections", "3", "--http.max_connections_per_address", "2") {
         running in

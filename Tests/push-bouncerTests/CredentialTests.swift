@@ -10,7 +10,7 @@ import Wire
 extension Chaos {
   /// Credentials that change under load, for better and for worse.
   @Suite struct CredentialTests {
-    @Test func wrongKeysCostNoRegistrationAndNoNotification() async throws {
+    @Test func `Wrong keys cost no registration and no notification`() async throws {
       try await Stage.test { stage in
         let service = try JSON.parse(try stage.place.text(of: "Keys/fcm/default.json"))
         let files = try FileManager.default.contentsOfDirectory(
@@ -71,7 +71,7 @@ extension Chaos {
     /// provider calls every token bad.
     @Test(arguments: [
       ("BadDeviceToken", "SENDER_ID_MISMATCH"), ("DeviceTokenNotForTopic", "SENDER_ID_MISMATCH"),
-    ]) func aRouteThatCallsEveryTokenBadKillsNone(_ apns: String, _ fcm: String) async throws {
+    ]) func `A route that calls every token bad kills none`(_ apns: String, _ fcm: String) async throws {
       try await Stage.test { stage in
         try await stage.serve { running, server in
           let phones = try await stage.phones(60, at: server)

@@ -22,7 +22,7 @@ extension Chaos {
       Crowd.Habit.allCases.map { Case(descriptors: descriptors, habit: $0) }
     }.filter { wanted != nil || $0.descriptors < 4096 || $0.habit == .slow }
 
-    @Test(arguments: cases) func tenTimesAsManyAsAllowedStopNobody(_ one: Case) async throws {
+    @Test(arguments: cases) func `Ten times as many as allowed stop nobody`(_ one: Case) async throws {
       let allowed = DescriptorLimit(one.descriptors).connections(nil)
       let room = DescriptorLimit.raised().descriptors
       // A machine that lets the tests have fewer can try only the smaller ones.

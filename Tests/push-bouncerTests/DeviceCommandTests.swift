@@ -32,7 +32,7 @@ import Wire
   }
 
   @Test(arguments: ["apns", "fcm"])
-  func aPhoneRegistersRotatesAndReadsItsTest(_ kind: String) async throws {
+  func `A phone registers rotates and reads its test`(_ kind: String) async throws {
     try await test { stage, _, host, user, arguments in
       let result = try await stage.place.run(
         arguments + ["--kind", kind, "--rotate", "--test", "--count", "1"])
@@ -52,7 +52,7 @@ import Wire
     }
   }
 
-  @Test func nextcloudTalkAddsAnAccountReadsAndSignsOut() async throws {
+  @Test func `Nextcloud talk adds an account reads and signs out`() async throws {
     try await Stage.test { stage in
       let account = try await stage.place.run("account", "add", "--email", "iago@example.org", "--json").json
       let realm = try #require(account["realm_uuid"]?.string)
@@ -94,7 +94,7 @@ import Wire
     }
   }
 
-  @Test func aPhoneThatRotatesReadsEverythingOnce() async throws {
+  @Test func `A phone that rotates reads everything once`() async throws {
     try await test { stage, _, host, user, arguments in
       try await stage.place.start(arguments + ["--kind", "apns", "--rotate"]) { phone in
         func read() -> [String] {
@@ -118,7 +118,7 @@ import Wire
     }
   }
 
-  @Test func aPhoneThatForgetsIsGoneAfterAnInterrupt() async throws {
+  @Test func `A phone that forgets is gone after an interrupt`() async throws {
     try await test { stage, _, host, user, arguments in
       try await stage.place.start(arguments + ["--forget"]) { phone in
         await eventually("the registration") { phone.logged.contains("registered: ") }
@@ -134,7 +134,7 @@ import Wire
     }
   }
 
-  @Test func aPhoneWithAnotherBouncersKeyHearsWhyAndLeavesNothing() async throws {
+  @Test func `A phone with another bouncer's key hears why and leaves nothing`() async throws {
     try await test { stage, running, host, user, arguments in
       let other = Base64.encode([UInt8](repeating: 9, count: 32))
       let result = try await stage.place.run(
@@ -151,7 +151,7 @@ import Wire
     }
   }
 
-  @Test func aWrongKeyOfTheUserIsToldOf() async throws {
+  @Test func `A wrong key of the user is told of`() async throws {
     try await test { stage, _, _, _, arguments in
       let key = String(repeating: "x", count: 32)
       let result = try await stage.place.run(arguments + ["--api-key", key])
@@ -161,7 +161,7 @@ import Wire
     }
   }
 
-  @Test func aServerThatIsNotThereIsNamed() async throws {
+  @Test func `A server that is not there is named`() async throws {
     try await test { stage, _, _, _, arguments in
       let result = try await stage.place.run(arguments + ["--server", "http://127.0.0.1:1"])
       #expect(result.status == 1)
@@ -181,7 +181,7 @@ import Wire
     (["--org-id", "1", "--org-key", "2", "--realm", "3", "--public-key", "x"], "--public-key wants"),
     (["--org-id", "1", "--org-key", "2", "--realm", "3", "--count=-1"], "--count wants"),
   ])
-  func exactlyOneRoleWholeIsWanted(_ arguments: [String], _ told: String) async throws {
+  func `Exactly one role whole is wanted`(_ arguments: [String], _ told: String) async throws {
     try await Workplace.test { place in
       let key = Base64.encode([UInt8](repeating: 9, count: 32))
       let result = try await place.run(["device", "--public-key", key] + arguments)

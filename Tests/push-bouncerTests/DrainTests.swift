@@ -8,7 +8,7 @@ import Testing
 extension Chaos {
   /// SIGTERM: what has begun is answered, what is promised is kept.
   @Suite struct DrainTests {
-    @Test func whatIsUnderWayIsAnswered() async throws {
+    @Test func `What is under way is answered`() async throws {
       try await Stage.test { stage in
         try await stage.serve("--delivery.deadline", "20s") { running, server in
           let phones = try await stage.phones(6, at: server)
@@ -29,7 +29,7 @@ extension Chaos {
       }
     }
 
-    @Test func whatNoProviderAnswersIsKept() async throws {
+    @Test func `What no provider answers is kept`() async throws {
       try await Stage.test { stage in
         var promised: Set<String> = []
         try await stage.serve("--delivery.deadline", "3s") { running, server in
@@ -57,7 +57,7 @@ extension Chaos {
       }
     }
 
-    @Test func theSecondSignalEndsItAtOnce() async throws {
+    @Test func `The second signal ends it at once`() async throws {
       try await Stage.test { stage in
         var promised: Set<String> = []
         try await stage.serve("--delivery.deadline", "20s") { running, server in
@@ -87,7 +87,7 @@ extension Chaos {
     }
 
     /// A connection that comes at the very moment at which the listener ends must not end the process.
-    @Test func connectionsThatComeMeanwhileDoNoHarm() async throws {
+    @Test func `Connections that come meanwhile do no harm`() async throws {
       let times = Int(ProcessInfo.processInfo.environment["CHAOS_TERMS"] ?? "") ?? 5
       try await Stage.test { stage in
         for _ in 0..<times {

@@ -9,7 +9,7 @@ import Testing
   private let second = "=a.b"
   private let answer = "404 page not found"
 
-  @Test func whatWasTakenIsAnsweredAndTheRestClosed() async throws {
+  @Test func `What was taken is answered and the rest closed`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         let port = try #require(running.port(of: "public"))
@@ -45,7 +45,7 @@ import Testing
   }
 
   /// The kernel has taken them for a process that is too busy to notice.
-  @Test func whatTheKernelHoldsIsAnswered() async throws {
+  @Test func `What the kernel holds is answered`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         let port = try #require(running.port(of: "public"))
@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test func whatAHeldSocketHoldsIsLeftToTheNext() async throws {
+  @Test func `What a held socket holds is left to the next`() async throws {
     let held = try HeldSocket()
     try await Workplace.test { place in
       func serve(_ test: (Running) async throws -> Void) async throws {

@@ -10,7 +10,7 @@ import Wire
 
 /// A PostgreSQL server that takes connections and says nothing, as behind a broken network or on a stuck disk.
 @Suite(.enabled(if: PostgreSQLServer.isAvailable)) struct FrozenDatabaseTests {
-  @Test func everybodyIsAnsweredAndTheServiceGoesOn() async throws {
+  @Test func `Everybody is answered and the service goes on`() async throws {
     try await PostgreSQLServer.test { cluster in
       try await Stage.test(database: cluster.url) { stage in
         try await stage.serve(

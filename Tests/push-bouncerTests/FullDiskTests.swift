@@ -9,7 +9,7 @@ import Wire
 extension Chaos {
   /// A disk that takes no more: nothing is promised that cannot be kept, and nothing is lost.
   @Suite struct FullDiskTests {
-    @Test(arguments: DiskTrouble.possible) func aDiskThatTakesNothingRefusesForNowAndRecovers(
+    @Test(arguments: DiskTrouble.possible) func `A disk that takes nothing refuses for now and recovers`(
       trouble: DiskTrouble
     ) async throws {
       try await Stage.test { stage in

@@ -9,7 +9,7 @@ import Wire
       ?? -1
   }
 
-  @Test func theFirstRunWritesEverythingThatIsNeeded() async throws {
+  @Test func `The first run writes everything that is needed`() async throws {
     try await Workplace.test { place in
       let result = try await place.run("init", "--json")
       #expect(result.status == 0)
@@ -25,7 +25,7 @@ import Wire
     }
   }
 
-  @Test func asTextItSaysWhatToPutWhere() async throws {
+  @Test func `As text it says what to put where`() async throws {
     try await Workplace.test { place in
       let result = try await place.run("init")
       #expect(result.status == 0)
@@ -38,7 +38,7 @@ import Wire
     }
   }
 
-  @Test func theSecondRunOverwritesNothing() async throws {
+  @Test func `The second run overwrites nothing`() async throws {
     try await Workplace.test { place in
       try place.write("push-bouncer.yaml", "http.public_url: https://push.example.net\n")
       let first = try await place.run("init", "--json")
@@ -60,7 +60,7 @@ import Wire
     }
   }
 
-  @Test func aNamedFileIsWrittenWhereItIsNamed() async throws {
+  @Test func `A named file is written where it is named`() async throws {
     try await Workplace.test { place in
       let result = try await place.run("init", "--config", "my.yaml", "--keys.directory", "Secrets")
       #expect(result.status == 0)

@@ -17,7 +17,7 @@ import Wire
     return keys
   }
 
-  @Test func aKeyIsMadeListedRetiredAndRemoved() async throws {
+  @Test func `A key is made listed retired and removed`() async throws {
     try await Workplace.test { place in
       #expect(try await list(place) == [])
       let made = try await place.run("keys", "generate", "--json")
@@ -50,7 +50,7 @@ import Wire
     }
   }
 
-  @Test func noCommandShowsAPrivateKey() async throws {
+  @Test func `No command shows a private key`() async throws {
     try await Workplace.test { place in
       let key = try #require(try await place.run("keys", "generate", "--json").json["public_key"]?.string)
       let folder = place.folder.appending(path: "Keys/bouncer")
@@ -66,7 +66,7 @@ import Wire
     }
   }
 
-  @Test func aZulipBouncersKeysAreImported() async throws {
+  @Test func `A Zulip bouncer's keys are imported`() async throws {
     try await Workplace.test { place in
       let pair = BouncerKeyPair()
       try place.write(
@@ -91,7 +91,7 @@ import Wire
     }
   }
 
-  @Test func aKeyInUseIsRemovedOnlyByForce() async throws {
+  @Test func `A key in use is removed only by force`() async throws {
     try await Workplace.test { place in
       let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
       let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json

@@ -14,7 +14,7 @@ extension Chaos {
     /// `CHAOS_KILLS` and `CHAOS_SEED` make it longer, or repeat a run's moments.
     static let kills = Int(ProcessInfo.processInfo.environment["CHAOS_KILLS"] ?? "") ?? 8
 
-    @Test func nothingThatWasAnsweredIsLost() async throws {
+    @Test func `Nothing that was answered is lost`() async throws {
       let seed =
         ProcessInfo.processInfo.environment["CHAOS_SEED"].flatMap { UInt64($0) } ?? .random(in: 0 ... .max)
       print("CHAOS_SEED=\(seed)")

@@ -12,7 +12,9 @@ extension Chaos {
   /// troubles of its own.
   @Suite struct LifeTests {
     @Test(arguments: [PushToken.Kind.apns, .fcm])
-    func aPhoneRotatesIsReinstalledAndLogsOutWhileNotificationsFlow(_ kind: PushToken.Kind) async throws {
+    func `A phone rotates is reinstalled and logs out while notifications flow`(_ kind: PushToken.Kind)
+      async throws
+    {
       let port = try await freePort()
       try await Stage.test { stage in
         try await stage.serve("--http.port", "\(port)", "--log.level", "notice") { _, _ in
@@ -92,7 +94,9 @@ extension Chaos {
     }
 
     @Test(arguments: Trouble.allCases, [false, true])
-    func aRegistrationOutlastsTheBouncersTroubleAndItsOwnServersDeath(_ trouble: Trouble, isKilled: Bool)
+    func `A registration outlasts the bouncers trouble and its own servers death`(
+      _ trouble: Trouble, isKilled: Bool
+    )
       async throws
     {
       let port = try await freePort()
@@ -154,7 +158,7 @@ extension Chaos {
       }
     }
 
-    @Test func whatTheBouncerWillNeverTakeIsToldAndCanBeMended() async throws {
+    @Test func `What the bouncer will never take is told and can be mended`() async throws {
       let port = try await freePort()
       try await Stage.test { stage in
         try await stage.serve("--http.port", "\(port)", "--log.level", "notice") { _, _ in
@@ -193,7 +197,7 @@ extension Chaos {
       }
     }
 
-    @Test func whoWaitsForEventsDoesNotHoldUpTheShutdown() async throws {
+    @Test func `Who waits for events does not hold up the shutdown`() async throws {
       try await Workplace.test { place in
         let account = try await place.run("account", "add", "--email", "iago@example.org", "--json").json
         let user = ("iago@example.org", try #require(account["api_key"]?.string))

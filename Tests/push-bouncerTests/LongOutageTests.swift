@@ -10,7 +10,9 @@ extension Chaos {
   @Suite struct LongOutageTests {
     private static let entries = Int(ProcessInfo.processInfo.environment["CHAOS_ENTRIES"] ?? "") ?? 0
 
-    @Test(.enabled(if: entries > 0)) func memoryStaysFlatWhileTheOutboxGrowsAndEmpties() async throws {
+    @Test(.enabled(if: entries > 0)) func `Memory stays flat while the outbox grows and empties`()
+      async throws
+    {
       try await Stage.test { stage in
         try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
           // Half as many for each as a device may have.

@@ -9,7 +9,7 @@ import Testing
   private static let isPossible =
     getuid() != 0 || run(user + ["/usr/bin/test", "-x", Workplace.executable.path])
 
-  @Test(.enabled(if: isPossible)) func nobodyElseReadsItAndACrashLeavesNoCopy() async throws {
+  @Test(.enabled(if: isPossible)) func `Nobody else reads it and a crash leaves no copy`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("init").status == 0)
       let isRoot = getuid() == 0

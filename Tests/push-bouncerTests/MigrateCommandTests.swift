@@ -41,7 +41,7 @@ import Wire
     report["tables"]?["zilencer_\(table)"]?[name]?.integer
   }
 
-  @Test func aFolderIsBroughtInAndItsServersKeepTheirCredentials() async throws {
+  @Test func `A folder is brought in and its servers keep their credentials`() async throws {
     try await Workplace.test { place in
       try write(to: place)
       let dry = try await place.run("migrate", "zulip", "--from", "zulip", "--dry-run", "--json")
@@ -80,7 +80,7 @@ import Wire
     }
   }
 
-  @Test func theStatusShowsServersAndRealms() async throws {
+  @Test func `The status shows servers and realms`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("migrate", "status").output.contains("no devices"))
       try write(to: place)
@@ -100,7 +100,7 @@ import Wire
     }
   }
 
-  @Test func aSignalStopsItAndTheSameCommandGoesOn() async throws {
+  @Test func `A signal stops it and the same command goes on`() async throws {
     let devices = 60_000
     try await Workplace.test { place in
       try write(to: place, devices: devices)
@@ -127,7 +127,7 @@ import Wire
     }
   }
 
-  @Test func whatIsWrongIsSaid() async throws {
+  @Test func `What is wrong is said`() async throws {
     try await Workplace.test { place in
       let missing = try await place.run("migrate", "zulip", "--from", "nowhere")
       #expect(missing.status == 1 && missing.errors.contains("there is no folder nowhere"))

@@ -9,7 +9,7 @@ import Wire
 extension NodesTests {
   /// Each node has a key folder of its own. While both take registrations and deliver, one is killed that does not have
   /// the new key yet, then one that does, then the rotation itself.
-  @Test func nodesTakeUpANewStorageKeyAndLoseNothing() async throws {
+  @Test func `Nodes take up a new storage key and lose nothing`() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
         let folder = stage.place.folder

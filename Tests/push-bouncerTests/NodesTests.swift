@@ -52,7 +52,7 @@ struct NodesTests {
     }
   }
 
-  @Test func nodesShareTheOutboxAndSendEachOnce() async throws {
+  @Test func `Nodes share the outbox and send each once`() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
         try await nodes(3, of: stage) { robin, _ in
@@ -72,7 +72,7 @@ struct NodesTests {
     }
   }
 
-  @Test func nodesThatAreKilledLoseNothing() async throws {
+  @Test func `Nodes that are killed lose nothing`() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
         try await nodes(3, of: stage) { robin, supervisor in
@@ -89,7 +89,7 @@ struct NodesTests {
     }
   }
 
-  @Test func aDatabaseThatIsKilledAndStartedAgainLosesNothing() async throws {
+  @Test func `A database that is killed and started again loses nothing`() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
         try await nodes(2, of: stage) { robin, supervisor in
@@ -119,7 +119,7 @@ struct NodesTests {
   /// The other node goes on; the one that is cut off promises nothing that it cannot keep, and is back
   /// by itself.
   @Test(.enabled(if: Network.isAvailable, "takes privileges and ip"))
-  func aNodeThatIsCutOffFromItsDatabaseComesBack() async throws {
+  func `A node that is cut off from its database comes back`() async throws {
     let port = try await freePort()
     let networks = ["127.0.7.1", "127.0.7.2"].map(Network.init)
     let addresses = networks.map(\.address).joined(separator: ",")
@@ -154,7 +154,7 @@ struct NodesTests {
     }
   }
 
-  @Test func whatOneNodeHasReportedDeadNoneSendsTo() async throws {
+  @Test func `What one node has reported dead none sends to`() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
         try await nodes(3, of: stage, deadline: "20s") { robin, _ in
@@ -174,7 +174,7 @@ struct NodesTests {
     }
   }
 
-  @Test func nodesThatAreRestartedOneAfterTheOtherFailNoRequest() async throws {
+  @Test func `Nodes that are restarted one after the other fail no request`() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
         try await nodes(2, of: stage) { robin, supervisor in
@@ -202,7 +202,7 @@ struct NodesTests {
     }
   }
 
-  @Test func aServiceMovesFromSQLiteWithAllItsPhones() async throws {
+  @Test func `A service moves from SQLite with all its phones`() async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test { stage in
         let phones = try await stage.serveOnce { try await stage.phones(10, at: $0) }

@@ -13,7 +13,7 @@ extension Chaos {
     /// `CHAOS_RESTARTS` makes it longer.
     static let restarts = Int(ProcessInfo.processInfo.environment["CHAOS_RESTARTS"] ?? "") ?? 10
 
-    @Test func restartsLoseNothing() async throws {
+    @Test func `Restarts lose nothing`() async throws {
       let held = try HeldSocket()
       try await Stage.test { stage in
         func serve(_ test: (Running, ChatServer) async throws -> Void) async throws {

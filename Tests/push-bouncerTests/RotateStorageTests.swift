@@ -8,7 +8,7 @@ import Wire
 extension Chaos {
   /// `keys rotate-storage` beside a service that registers and sends.
   @Suite struct RotateStorageTests {
-    @Test func aNewStorageKeyTakesThePlaceOfTheOldWhileTheServiceRuns() async throws {
+    @Test func `A new storage key takes the place of the old while the service runs`() async throws {
       try await Stage.test { stage in
         let old = try stage.place.text(of: "Keys/storage.key")
         func ids() throws -> Int {

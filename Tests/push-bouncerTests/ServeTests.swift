@@ -7,7 +7,7 @@ import Wire
 @testable import Demo
 
 @Suite struct ServeTests {
-  @Test func bothListenersAnswerAsTheContractSays() async throws {
+  @Test func `Both listeners answer as the contract says`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("init").status == 0)
       try await place.serve { running in
@@ -40,7 +40,7 @@ import Wire
     }
   }
 
-  @Test func everyAnswerHasAnIDTheCallersIfItIsSane() async throws {
+  @Test func `Every answer has an ID the callers if it is sane`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         for path in ["/", "/nothing", "/api/v1/remotes/server/register"] {
@@ -57,7 +57,7 @@ import Wire
     }
   }
 
-  @Test func withoutABouncerKeyItRunsAndSaysItIsNotReady() async throws {
+  @Test func `Without a bouncer key it runs and says it is not ready`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         let ready = try await running.call("admin", path: "/readyz")
@@ -68,7 +68,7 @@ import Wire
     }
   }
 
-  @Test func aBodyThatIsTooLargeIsRefused() async throws {
+  @Test func `A body that is too large is refused`() async throws {
     try await Workplace.test { place in
       let server = try await place.run("server", "add", "--hostname", "a.example.org", "--json").json
       let user = (server["org_id"]?.string ?? "", server["org_key"]?.string ?? "")
@@ -86,7 +86,7 @@ import Wire
     }
   }
 
-  @Test(arguments: [SIGTERM, SIGINT]) func aSignalEndsItWell(_ signal: Int32) async throws {
+  @Test(arguments: [SIGTERM, SIGINT]) func `A signal ends it well`(_ signal: Int32) async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         running.send(signal)
@@ -98,7 +98,7 @@ import Wire
     }
   }
 
-  @Test func aHangUpReadsTheKeysAgain() async throws {
+  @Test func `A hang up reads the keys again`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         let key = try #require(try await place.run("keys", "generate", "--json").json["public_key"]?.string)
@@ -113,7 +113,7 @@ import Wire
     }
   }
 
-  @Test func aBrokenKeyFileDegradesAndIsCounted() async throws {
+  @Test func `A broken key file degrades and is counted`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("init").status == 0)
       try await place.serve { running in
@@ -129,7 +129,7 @@ import Wire
     }
   }
 
-  @Test func everyRouteIsAGauge() async throws {
+  @Test func `Every route is a gauge`() async throws {
     try await Workplace.test { place in
       try place.write("Keys/apns/AuthKey_main.p8", P256.Signing.PrivateKey().pemRepresentation)
       try place.write(
@@ -147,7 +147,7 @@ import Wire
     }
   }
 
-  @Test func aForeignStorageKeyRefusesTheStart() async throws {
+  @Test func `A foreign storage key refuses the start`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let good = try place.text(of: "Keys/storage.key")
@@ -168,7 +168,7 @@ import Wire
     }
   }
 
-  @Test func aPortThatIsTakenEndsTheStartWithOne() async throws {
+  @Test func `A port that is taken ends the start with one`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         let port = try #require(running.port(of: "public"))
@@ -179,7 +179,7 @@ import Wire
     }
   }
 
-  @Test func theMetricsWantTheToken() async throws {
+  @Test func `The metrics want the token`() async throws {
     try await Workplace.test { place in
       try await place.serve("--admin.token", "hunter2") { running in
         #expect(try await running.call("admin", path: "/metrics").status == 401)
@@ -191,7 +191,7 @@ import Wire
     }
   }
 
-  @Test func aWeakTokenAndAnOpenDoorRefuseTheStart() async throws {
+  @Test func `A weak token and an open door refuse the start`() async throws {
     try await Workplace.test { place in
       for (key, value) in [("backend.token", "hunter2"), ("admin.host", "0.0.0.0")] {
         let result = try await place.run("serve", "--http.port", "0", "--admin.port", "0", "--\(key)", value)
@@ -206,7 +206,7 @@ import Wire
   }
 
   @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/net/if_inet6"), "wants IPv6"))
-  func aProxyIsTrustedByItsRangeOnAListenerForBothFamilies() async throws {
+  func `A proxy is trusted by its range on a listener for both families`() async throws {
     try await Workplace.test { place in
       try await place.serve(
         "--http.host", "::", "--http.trusted_proxies", "127.0.0.0/8", "--http.rate_limit.per_address", "2/1h"
@@ -227,7 +227,7 @@ import Wire
     }
   }
 
-  @Test func nothingSecretIsEverLogged() async throws {
+  @Test func `Nothing secret is ever logged`() async throws {
     try await Workplace.test { place in
       let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
       let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json

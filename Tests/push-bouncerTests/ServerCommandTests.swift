@@ -3,7 +3,7 @@ import Testing
 import Wire
 
 @Suite struct ServerCommandTests {
-  @Test func aServerIsAddedListedAndShown() async throws {
+  @Test func `A server is added listed and shown`() async throws {
     try await Workplace.test { place in
       let added = try await place.run(
         "server", "add", "--hostname", "Chat.Example.org", "--email", "a@example.org", "--json")
@@ -34,7 +34,7 @@ import Wire
     }
   }
 
-  @Test func ownCredentialsAreKept() async throws {
+  @Test func `Own credentials are kept`() async throws {
     try await Workplace.test { place in
       let id = UUID().uuidString.lowercased()
       let key = String(repeating: "k", count: 64)
@@ -48,7 +48,7 @@ import Wire
     }
   }
 
-  @Test func aHostnameIsTakenOnce() async throws {
+  @Test func `A hostname is taken once`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let again = try await place.run("server", "add", "--hostname", "a.example.org", "--json")
@@ -58,7 +58,7 @@ import Wire
     }
   }
 
-  @Test func aServerIsSwitchedOffAndOn() async throws {
+  @Test func `A server is switched off and on`() async throws {
     try await Workplace.test { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let off = try await place.run("server", "deactivate", "a.example.org", "--json")
@@ -70,7 +70,7 @@ import Wire
     }
   }
 
-  @Test func aKeyIsRotated() async throws {
+  @Test func `A key is rotated`() async throws {
     try await Workplace.test { place in
       let added = try await place.run("server", "add", "--hostname", "a.example.org", "--json").json
       let rotated = try await place.run("server", "rotate-key", "a.example.org", "--json")
@@ -82,7 +82,7 @@ import Wire
     }
   }
 
-  @Test func aRealmIsLetGo() async throws {
+  @Test func `A realm is let go`() async throws {
     try await Workplace.test { place in
       let none = try await place.run("server", "release-realm", UUID().uuidString)
       #expect(none.status == 1)

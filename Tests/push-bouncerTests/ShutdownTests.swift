@@ -30,7 +30,7 @@ import Wire
     }
   }
 
-  @Test func aClientThatNeverEndsDoesNotHoldIt() async throws {
+  @Test func `A client that never ends does not hold it`() async throws {
     try await Workplace.test { place in
       try await place.serve("--delivery.deadline", "500ms") { running in
         try await withStalledClient(of: running) {
@@ -45,7 +45,7 @@ import Wire
     }
   }
 
-  @Test func aSecondSignalEndsItAtOnce() async throws {
+  @Test func `A second signal ends it at once`() async throws {
     try await Workplace.test { place in
       try await place.serve("--delivery.deadline", "10m") { running in
         try await withStalledClient(of: running) {
@@ -58,7 +58,7 @@ import Wire
     }
   }
 
-  @Test func whatHasBeenTakenIsAnsweredFirst() async throws {
+  @Test func `What has been taken is answered first`() async throws {
     try await Workplace.test { place in
       let simulator = try await SimulatedProviders.start()
       try simulator.writeKeys(to: place.folder.appending(path: "Keys"))

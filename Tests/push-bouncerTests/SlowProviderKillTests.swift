@@ -7,7 +7,7 @@ import Testing
 extension Chaos {
   /// Providers that take their time, and a process that does not live to hear them.
   @Suite struct SlowProviderKillTests {
-    @Test func whatIsUnderWayAtAKillGoesOnceMoreAtMost() async throws {
+    @Test func `What is under way at a kill goes once more at most`() async throws {
       try await Stage.test { stage in
         var promised: Set<String> = []
         try await stage.serve { running, server in

@@ -17,7 +17,7 @@ extension Chaos {
     @Test(
       .enabled(
         if: PostgreSQLServer.isAvailable, "without TEST_POSTGRESQL_URL there is no PostgreSQL to start"))
-    func aServerOfTheDatabaseThatIsAwayIsWaitedFor() async throws {
+    func `A server of the database that is away is waited for`() async throws {
       try await PostgreSQLServer.test { postgres in
         try await Stage.test(database: postgres.url) { stage in
           try await troubled(stage) {
@@ -31,7 +31,7 @@ extension Chaos {
       }
     }
 
-    @Test func anotherProgramThatHoldsTheDatabaseIsWaitedFor() async throws {
+    @Test func `Another program that holds the database is waited for`() async throws {
       try await Stage.test { stage in
         try await troubled(stage) {
           // So that notifications, too, have something to write.
@@ -85,7 +85,7 @@ extension Chaos {
       }
     }
 
-    @Test func anExcessIsQueuedAndSentAtTheServersPace() async throws {
+    @Test func `An excess is queued and sent at the servers pace`() async throws {
       let (limit, window) = (20, 1.0)
       try await Stage.test { stage in
         try await stage.serve(

@@ -4,7 +4,7 @@ import Wire
 
 /// The commands that play: on this machine, as whoever tries the program does it.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct StoryTests {
-  @Test func theDemoPlaysToItsEnd() async throws {
+  @Test func `The demo plays to its end`() async throws {
     try await Workplace.test { place in
       let result = try await place.run(
         "demo", environment: ["PUSH_BOUNCER_HTTP_PORT": "1", "TMPDIR": place.folder.path])
@@ -23,7 +23,7 @@ import Wire
     }
   }
 
-  @Test func theDemoCanBeKeptAndWhatItInvitesToWorks() async throws {
+  @Test func `The demo can be kept and what it invites to works`() async throws {
     try await Workplace.test { place in
       try await place.start(["demo", "--keep"]) { running in
         func printed() -> String { (try? String(contentsOf: running.output, encoding: .utf8)) ?? "" }
@@ -42,7 +42,7 @@ import Wire
     }
   }
 
-  @Test func simulatorServiceAndPhoneFitTogether() async throws {
+  @Test func `Simulator service and phone fit together`() async throws {
     try await Workplace.test { place in
       try await place.start([
         "simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", "Keys", "--json",
@@ -98,7 +98,7 @@ import Wire
     }
   }
 
-  @Test func theDoctorSaysWhatIsWrong() async throws {
+  @Test func `The doctor says what is wrong`() async throws {
     try await Workplace.test { place in
       let text = try await place.run("doctor")
       #expect(text.status == 1)
@@ -119,7 +119,7 @@ import Wire
     }
   }
 
-  @Test func aListenerThatCannotListenNamesTheKeysToMend() async throws {
+  @Test func `A listener that cannot listen names the keys to mend`() async throws {
     try await Workplace.test { place in
       try await place.serve { running in
         let port = "\(running.port(of: "public") ?? 0)"

@@ -19,7 +19,7 @@ extension Chaos {
     private static let seconds = Double(ProcessInfo.processInfo.environment["STRANGERS_SECONDS"] ?? "") ?? 8
     private static let token = "c41f1b7ae0d94c7bb9d64a3f1b0a7e5d"
 
-    @Test func theirMinute() async throws {
+    @Test func `Their minute`() async throws {
       try await Stage.test { stage in
         try await stage.serve(
           "--http.trusted_proxies", "127.0.0.1", "--http.max_connections", "400", "--nextcloud.enabled",

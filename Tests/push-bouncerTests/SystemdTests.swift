@@ -16,7 +16,7 @@ import Testing
     path: "\(UUID().uuidString.prefix(8)).sock"
   ).path
 
-  @Test func itIsToldWhatHappens() async throws {
+  @Test func `It is told what happens`() async throws {
     let manager = try NotifySocket(path: path)
     defer { unlink(path) }
     try await Workplace.test(environment: ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "100000"]) { place in
@@ -34,7 +34,7 @@ import Testing
     #expect(messages.dropFirst().dropLast().allSatisfy { $0 == "WATCHDOG=1" })
   }
 
-  @Test func aWatchdogForAnotherIsNotFed() async throws {
+  @Test func `A watchdog for another is not fed`() async throws {
     let manager = try NotifySocket(path: path)
     defer { unlink(path) }
     let environment = ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"]
@@ -48,7 +48,7 @@ import Testing
     #expect(manager.messages == ["READY=1", "STOPPING=1"])
   }
 
-  @Test func aDatabaseThatHangsIsNoLife() async throws {
+  @Test func `A database that hangs is no life`() async throws {
     let socket = try NotifySocket(path: path)
     defer { unlink(path) }
     let manager = try #require(
@@ -90,7 +90,7 @@ import Testing
     await database.close()
   }
 
-  @Test func aNameInTheAbstractNamespaceWorks() async throws {
+  @Test func `A name in the abstract namespace works`() async throws {
     let name = "push-bouncer-\(UUID().uuidString)"
     let socket = try NotifySocket(path: "\0\(name)", isAbstract: true)
     let manager = try #require(try ServiceManager(environment: ["NOTIFY_SOCKET": "@\(name)"], processID: 1))
@@ -100,18 +100,18 @@ import Testing
   }
 
   @Test(arguments: ["relative", "@", "/", "vsock:2:1234", "/" + String(repeating: "a", count: 107)])
-  func oddAddressesAreRefused(_ address: String) {
+  func `Odd addresses are refused`(_ address: String) {
     #expect(throws: ConfigurationError.self) {
       _ = try ServiceManager(environment: ["NOTIFY_SOCKET": address], processID: 1)
     }
   }
 
-  @Test func nothingIsToldWhereNobodyListens() throws {
+  @Test func `Nothing is told where nobody listens`() throws {
     #expect(try ServiceManager(environment: [:], processID: 1) == nil)
     #expect(try ServiceManager(environment: ["NOTIFY_SOCKET": path], processID: 1)?.tell(.ready) == false)
   }
 
-  @Test func aPassedSocketSpeaksTLS() async throws {
+  @Test func `A passed socket speaks TLS`() async throws {
     let held = try HeldSocket()
     let (certificate, key) = try OthersHost.selfSignedPEM()
     try await Workplace.test { place in
@@ -132,7 +132,7 @@ import Testing
     }
   }
 
-  @Test func whatCannotBeUsedEndsTheStart() async throws {
+  @Test func `What cannot be used ends the start`() async throws {
     try await Workplace.test { place in
       // The standard input is a file.
       let start = try await place.run(

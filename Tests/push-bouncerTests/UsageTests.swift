@@ -12,7 +12,7 @@ import Wire
     ["keys", "list", "--set", "http.port"],
     ["keys", "remove"], ["serve", "--http.port"], ["serve", "--clock-offset", "soon", "--http.port", "0"],
   ])
-  func wrongUsageIs64(_ arguments: [String]) async throws {
+  func `Wrong usage is 64`(_ arguments: [String]) async throws {
     try await Workplace.test { place in
       let result = try await place.run(arguments)
       #expect(result.status == 64)
@@ -23,7 +23,7 @@ import Wire
   }
 
   @Test(arguments: [["serve"], ["keys", "list"], ["server", "list"], ["init"]])
-  func aWrongConfigurationIsOneAndNamesKeyAndFile(_ arguments: [String]) async throws {
+  func `A wrong configuration is one and names key and file`(_ arguments: [String]) async throws {
     try await Workplace.test { place in
       try place.write("push-bouncer.yaml", "http:\n  prot: 1\n")
       let result = try await place.run(arguments)
@@ -35,7 +35,7 @@ import Wire
     }
   }
 
-  @Test func aFileThatIsNotThereIsOneAndNamed() async throws {
+  @Test func `A file that is not there is one and named`() async throws {
     try await Workplace.test { place in
       let result = try await place.run("keys", "list", "--config", "missing.yaml")
       #expect(result.status == 1)
@@ -46,7 +46,7 @@ import Wire
   @Test(arguments: [
     ["keys", "list"], ["keys", "generate"], ["server", "list"],
   ])
-  func aWarningIsGivenOnce(_ arguments: [String]) async throws {
+  func `A warning is given once`(_ arguments: [String]) async throws {
     try await Workplace.test { place in
       let result = try await place.run(arguments, environment: ["PUSH_BOUNCER_NONSENSE": "1"])
       #expect(result.status == 0)
@@ -56,7 +56,7 @@ import Wire
     }
   }
 
-  @Test func everyCommandExplainsItself() async throws {
+  @Test func `Every command explains itself`() async throws {
     try await Workplace.test { place in
       let commands = [
         [], ["serve"], ["init"], ["doctor"], ["demo"], ["device"], ["simulate"], ["keys"],
@@ -72,7 +72,7 @@ import Wire
     }
   }
 
-  @Test func keysOfTheConfigurationBecomeSettings() {
+  @Test func `Keys of the configuration become settings`() {
     let rewrite = SettingArguments.rewrite
     #expect(rewrite(["serve", "--http.port", "1"]) == ["serve", "--set", "http.port=1"])
     #expect(rewrite(["serve", "--http-port=1"]) == ["serve", "--set", "http.port=1"])
@@ -84,7 +84,7 @@ import Wire
     #expect(rewrite(["--admin.token", "--odd"]) == ["--set", "admin.token=--odd"])
   }
 
-  @Test func whatIsNoKeyIsLeftAsItIs() {
+  @Test func `What is no key is left as it is`() {
     for arguments in [
       [], ["serve", "--config", "a.yaml"], ["--json"], ["--http.prot", "1"], ["http.port", "1"],
       ["--http.port"],

@@ -8,8 +8,8 @@ import Testing
 /// operator's credential: one device gets no more than its share of it.
 @Suite("A device that is sent two thousand notifications in one go")
 struct DevicePaceTests {
-  @Test("has 240 of them tried at once and a hundred one after the other", arguments: [true, false])
-  func flood(isTokenGood: Bool) async throws {
+  @Test(arguments: [true, false])
+  func `has 240 of them tried at once and a hundred one after the other`(isTokenGood: Bool) async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
       #expect(try await phone.register(at: bench).status == 200)
@@ -40,8 +40,8 @@ struct DevicePaceTests {
 
 @Suite("Notifications that were sent")
 struct SentNotificationsTests {
-  @Test("are forgotten the oldest first where there are too many to remember")
-  func bounded() {
+  @Test
+  func `are forgotten the oldest first where there are too many to remember`() {
     let time = Date()
     let sent = SentNotifications(now: { time })
     func keys(_ range: Range<UInt64>) -> [SentNotifications.Key] {

@@ -12,7 +12,6 @@ struct NextcloudAppsTests {
   private static let fcm = "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx_synthetic"
 
   @Test(
-    "are told by what they call themselves, and by nothing else",
     arguments: [
       ("Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0", hex, .apns, "Talk for iOS"),
       ("Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0 (Strict VoIP)", pair, .apns, "Talk for iOS"),
@@ -30,7 +29,7 @@ struct NextcloudAppsTests {
       ("My Talk", hex, nil, nil), ("Mozilla/5.0 (Android) Brand", hex, nil, nil), ("", fcm, nil, nil),
       (String(repeating: "\u{301}", count: 5000) + " (iOS) Nextcloud-Talk", hex, nil, nil),
     ] as [(String, String, NextcloudDevice.Destination.Kind?, String?)])
-  func detection(
+  func `are told by what they call themselves, and by nothing else`(
     userAgent: String, token: String, kind: NextcloudDevice.Destination.Kind?, name: String?
   ) throws {
     let app = NextcloudApps().app(of: [userAgent])
@@ -42,8 +41,8 @@ struct NextcloudAppsTests {
     #expect(found?.target == (found == nil ? nil : topics[name ?? ""]))
   }
 
-  @Test("that nobody knows are taken for what the operator says")
-  func standard() throws {
+  @Test
+  func `that nobody knows are taken for what the operator says`() throws {
     let own = try NextcloudApp.read(
       Array(#"[{"name":"Ours","user_agent":"Ours","kind":"files","platform":"android"}]"#.utf8))
     for name in ["Ours", "Talk for iOS"] {
@@ -56,8 +55,8 @@ struct NextcloudAppsTests {
     #expect(throws: NextcloudApp.Malformed.self) { try NextcloudApps(own: own, default: "ours") }
   }
 
-  @Test("that nobody knows are told to the operator once each, in plain letters, and not without end")
-  func unknown() {
+  @Test
+  func `that nobody knows are told to the operator once each, in plain letters, and not without end`() {
     let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
     let apps = UnknownApps(now: { time.withLock { $0 } })
     #expect(apps.add("Brand/1") == "Brand/1")
@@ -76,7 +75,6 @@ struct NextcloudAppsTests {
   }
 
   @Test(
-    "have tokens of these shapes and no others",
     arguments: [
       (hex, .apns), (hex.lowercased(), .apns), (String(repeating: "ab", count: 100), .apns),
       (pair, .apnsAndPushKit),
@@ -88,12 +86,12 @@ struct NextcloudAppsTests {
       ("\(hex)\t\(hex)", nil), ("\(hex) \(fcm)", nil), ("\(fcm)é", nil),
       ("\(fcm)\u{7f}", nil),
     ] as [(String, TokenShape?)])
-  func shapes(token: String, shape: TokenShape?) {
+  func `have tokens of these shapes and no others`(token: String, shape: TokenShape?) {
     #expect(TokenShape(token) == shape)
   }
 
-  @Test("of the operator come first")
-  func own() throws {
+  @Test
+  func `of the operator come first`() throws {
     let file = """
       [{"name": "F7 Talk", "user_agent": "^Mozilla/5\\\\.0 \\\\(iOS\\\\) F7cloud-Talk", "kind": "talk",
         "platform": "ios", "apns_topic": "com.f7cloud.Talk"},
@@ -116,18 +114,16 @@ struct NextcloudAppsTests {
     #expect(find(["Mozilla/5.0 (iOS) Nextcloud-Talk v21"])?.app == "Talk for iOS")
   }
 
-  @Test(
-    "of the operator must be described as they should",
-    arguments: [
-      "", "{}", "[1]", "[{}]", #"[{"name":"a","user_agent":"(","kind":"talk","platform":"android"}]"#,
-      #"[{"name":"a","user_agent":"a","kind":"talk","platform":"ios"}]"#,
-      #"[{"name":"a","user_agent":"a","kind":"tolk","platform":"android"}]"#,
-      #"[{"name":"a","user_agent":"a","kind":"talk","platform":"windows"}]"#,
-      #"[{"name":"a","user_agent":7,"kind":"talk","platform":"android"}]"#,
-      #"[{"user_agent":"a","kind":"talk","platform":"android"}]"#,
-      #"[{"name":"a","user_agent":"a","kind":"talk","platform":"android","fcm_project":""}]"#,
-    ])
-  func malformed(file: String) {
+  @Test(arguments: [
+    "", "{}", "[1]", "[{}]", #"[{"name":"a","user_agent":"(","kind":"talk","platform":"android"}]"#,
+    #"[{"name":"a","user_agent":"a","kind":"talk","platform":"ios"}]"#,
+    #"[{"name":"a","user_agent":"a","kind":"tolk","platform":"android"}]"#,
+    #"[{"name":"a","user_agent":"a","kind":"talk","platform":"windows"}]"#,
+    #"[{"name":"a","user_agent":7,"kind":"talk","platform":"android"}]"#,
+    #"[{"user_agent":"a","kind":"talk","platform":"android"}]"#,
+    #"[{"name":"a","user_agent":"a","kind":"talk","platform":"android","fcm_project":""}]"#,
+  ])
+  func `of the operator must be described as they should`(file: String) {
     #expect(throws: NextcloudApp.Malformed.self) { try NextcloudApp.read(Array(file.utf8)) }
   }
 }

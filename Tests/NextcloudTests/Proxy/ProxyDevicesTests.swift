@@ -29,8 +29,8 @@ struct ProxyDevicesTests {
       .post, "/devices", userAgent: ProxyPhone.App.talkAndroid.rawValue, body: Form.encode(fields))
   }
 
-  @Test("registers and unregisters in every app's own way", arguments: ProxyPhone.App.allCases)
-  func apps(app: ProxyPhone.App) async throws {
+  @Test(arguments: ProxyPhone.App.allCases)
+  func `registers and unregisters in every app's own way`(app: ProxyPhone.App) async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone(app)
       for _ in 0..<2 {
@@ -57,8 +57,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("registers with the vectors, and its token has the hash that its server knows")
-  func vectors() async throws {
+  @Test
+  func `registers with the vectors, and its token has the hash that its server knows`() async throws {
     let vectors = try Vectors.load()
     try await ProxyBench.test { bench in
       let agents = [
@@ -89,8 +89,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("is told what is wrong with its parameters, and nothing changes")
-  func malformed() async throws {
+  @Test
+  func `is told what is wrong with its parameters, and nothing changes`() async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
       let long = String(repeating: "A", count: 5000)
@@ -130,8 +130,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("may send its parameters as JSON or split them, but not say two things at once")
-  func places() async throws {
+  @Test
+  func `may send its parameters as JSON or split them, but not say two things at once`() async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
       let json = JSON.object(
@@ -158,8 +158,10 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("gets a new token or comes back with the old one under the same key, however that is laid out")
-  func renewal() async throws {
+  @Test
+  func `gets a new token or comes back with the old one under the same key, however that is laid out`()
+    async throws
+  {
     try await ProxyBench.test { bench in
       var phone = ProxyPhone(.talkIOS)
       _ = try await phone.register(at: bench)
@@ -182,8 +184,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("shares its token with the other accounts on the phone")
-  func sharedToken() async throws {
+  @Test
+  func `shares its token with the other accounts on the phone`() async throws {
     try await ProxyBench.test { bench throws in
       let token = ProxyPhone.App.talkAndroid.token
       for user in ProxyPhone.users {
@@ -193,8 +195,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("is its own beside others with its identifier, whoever guesses that")
-  func strangers() async throws {
+  @Test
+  func `is its own beside others with its identifier, whoever guesses that`() async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
       _ = try await phone.register(at: bench)
@@ -224,8 +226,10 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("works at once when its server has made new keys, with cloudId or without", arguments: [nil, "a@b"])
-  func newKey(cloudID: String?) async throws {
+  @Test(arguments: [nil, "a@b"])
+  func `works at once when its server has made new keys, with cloudId or without`(cloudID: String?)
+    async throws
+  {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
       let neighbour = ProxyPhone(token: phone.token)
@@ -249,8 +253,10 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("of an app that nobody knows is refused, and the operator is told once what it calls itself")
-  func unknownApp() async throws {
+  @Test
+  func `of an app that nobody knows is refused, and the operator is told once what it calls itself`()
+    async throws
+  {
     let recorder = LogRecorder()
     try await ProxyBench.test({ $0.log = { _ in recorder.handler } }) { bench in
       let phone = ProxyPhone()
@@ -283,8 +289,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("may call so often, each address by itself, and bodies have a limit")
-  func limits() async throws {
+  @Test
+  func `may call so often, each address by itself, and bodies have a limit`() async throws {
     try await ProxyBench.test({
       $0.configuration.rateLimitPerAddress = RateLimit(calls: 3, seconds: 60)
       $0.configuration.maximumBodyBytes = 4096
@@ -315,8 +321,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("is refused where its address has brought too many new ones, and renewed all the same")
-  func newDevices() async throws {
+  @Test
+  func `is refused where its address has brought too many new ones, and renewed all the same`() async throws {
     try await ProxyBench.test({ $0.configuration.newDevicesPerAddress = RateLimit(calls: 3, seconds: 3600) })
     {
       bench throws in
@@ -349,8 +355,10 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("gets so many notifications at once, and the rest one after the other as far as there is room")
-  func pace() async throws {
+  @Test
+  func `gets so many notifications at once, and the rest one after the other as far as there is room`()
+    async throws
+  {
     try await ProxyBench.test({
       $0.configuration.notificationsPerDevice = RateLimit(calls: 5, seconds: 3600)
       $0.isSending = false
@@ -367,8 +375,8 @@ struct ProxyDevicesTests {
     }
   }
 
-  @Test("waits while the store is away, and nobody is told anything about it")
-  func storeAway() async throws {
+  @Test
+  func `waits while the store is away, and nobody is told anything about it`() async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
       _ = try await phone.register(at: bench)

@@ -16,8 +16,8 @@ struct ProxyFuzzTests {
 
   private static let snippets = ["&notifications[1]=", "&pushToken="]
 
-  @Test("is never answered with 500", arguments: [HTTPRequest.Method.post, .delete], [true, false])
-  func devices(method: HTTPRequest.Method, isJSON: Bool) async throws {
+  @Test(arguments: [HTTPRequest.Method.post, .delete], [true, false])
+  func `is never answered with 500`(method: HTTPRequest.Method, isJSON: Bool) async throws {
     try await ProxyBench.test({ $0.configuration.rateLimitPerAddress = nil }) { bench in
       let phone = ProxyPhone()
       let victim = ProxyPhone()
@@ -40,8 +40,8 @@ struct ProxyFuzzTests {
     }
   }
 
-  @Test("in the place of notifications spoils nothing", arguments: [true, false])
-  func notifications(isJSON: Bool) async throws {
+  @Test(arguments: [true, false])
+  func `in the place of notifications spoils nothing`(isJSON: Bool) async throws {
     try await ProxyBench.test({ $0.configuration.rateLimitPerAddress = nil }) { bench in
       let phone = ProxyPhone()
       _ = try await phone.register(at: bench)

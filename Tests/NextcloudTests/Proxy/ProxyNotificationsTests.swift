@@ -22,8 +22,8 @@ struct ProxyNotificationsTests {
     return phone
   }
 
-  @Test("of the vectors reaches the phones as it was")
-  func vectors() async throws {
+  @Test
+  func `of the vectors reaches the phones as it was`() async throws {
     let vectors = try Vectors.load()
     try await ProxyBench.test { bench in
       for (device, agent) in zip(vectors.devices, [ProxyPhone.App.talkAndroid, .talkIOS, .talkIOS]) {
@@ -61,8 +61,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("comes on Android as data")
-  func fcm() async throws {
+  @Test
+  func `comes on Android as data`() async throws {
     try await ProxyBench.test { bench in
       let phone = try await registered(.talkAndroid, at: bench)
       for (kind, priority, expected) in [
@@ -88,8 +88,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("comes on iOS as what it is, a call to the token for calls", arguments: [true, false])
-  func apns(isTalk: Bool) async throws {
+  @Test(arguments: [true, false])
+  func `comes on iOS as what it is, a call to the token for calls`(isTalk: Bool) async throws {
     try await ProxyBench.test { bench in
       let phone = try await registered(isTalk ? .talkIOS : .filesIOS, at: bench)
       let tokens = phone.token.lowercased().split(separator: " ").map(String.init)
@@ -145,8 +145,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("for a PushKit token alone rings, whatever it is")
-  func pushKit() async throws {
+  @Test
+  func `for a PushKit token alone rings, whatever it is`() async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone(.filesIOS)
       let answer = try await bench.call(
@@ -160,8 +160,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("stands alone: whatever is wrong with others, it is sent")
-  func bad() async throws {
+  @Test
+  func `stands alone: whatever is wrong with others, it is sent`() async throws {
     try await ProxyBench.test { bench in
       let good = try await registered(.talkAndroid, at: bench)
       let second = try await registered(.talkIOS, at: bench)
@@ -210,8 +210,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("is found under every key that a form may have, and in JSON")
-  func shapes() async throws {
+  @Test
+  func `is found under every key that a form may have, and in JSON`() async throws {
     try await ProxyBench.test { bench in
       let phone = try await registered(.talkAndroid, at: bench)
       func post(_ fields: [(String, String)]) async throws -> ProxyBench.Answer {
@@ -258,8 +258,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("is sent once when its request is sent again, for five minutes")
-  func repetition() async throws {
+  @Test
+  func `is sent once when its request is sent again, for five minutes`() async throws {
     try await ProxyBench.test { bench in
       let phone = try await registered(.talkAndroid, at: bench)
       let other = try await registered(.talkAndroid, at: bench)
@@ -277,8 +277,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("comes later when the provider is away, and its request does not wait for that")
-  func outage() async throws {
+  @Test
+  func `comes later when the provider is away, and its request does not wait for that`() async throws {
     try await ProxyBench.test({ $0.deadline = .milliseconds(500) }) { bench in
       let phones = [
         try await registered(.talkAndroid, at: bench), try await registered(.talkIOS, at: bench),
@@ -302,8 +302,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("keeps no server waiting for a provider that hangs, however often, and is kept for it")
-  func hanging() async throws {
+  @Test
+  func `keeps no server waiting for a provider that hangs, however often, and is kept for it`() async throws {
     try await ProxyBench.test({
       $0.deadline = .milliseconds(200)
       $0.isSending = false
@@ -319,9 +319,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test(
-    "of a call is not kept until nobody waits any more", arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
-  func lateCall(app: ProxyPhone.App) async throws {
+  @Test(arguments: [ProxyPhone.App.talkAndroid, .talkIOS])
+  func `of a call is not kept until nobody waits any more`(app: ProxyPhone.App) async throws {
     try await ProxyBench.test({
       $0.deadline = .milliseconds(200)
       $0.isSending = false
@@ -342,8 +341,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("for a token that is dead says so at once, and the device is forgotten")
-  func dead() async throws {
+  @Test
+  func `for a token that is dead says so at once, and the device is forgotten`() async throws {
     try await ProxyBench.test { bench in
       let gone = [try await registered(.talkAndroid, at: bench), try await registered(.filesIOS, at: bench)]
       let stays = try await registered(.talkAndroid, at: bench)
@@ -360,8 +359,10 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("for a token that its phone has yet to bring fails for an hour, and only then is nobody's")
-  func newToken() async throws {
+  @Test
+  func `for a token that its phone has yet to bring fails for an hour, and only then is nobody's`()
+    async throws
+  {
     try await ProxyBench.test { bench in
       let old = try await registered(.talkAndroid, at: bench)
       var new = old
@@ -398,8 +399,10 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("that a provider refuses has failed, and so has one that no key serves; the operator sees why")
-  func refused() async throws {
+  @Test
+  func `that a provider refuses has failed, and so has one that no key serves; the operator sees why`()
+    async throws
+  {
     try await ProxyBench.test({ $0.topics = ["it.twsweb.Nextcloud"] }) { bench in
       let refused = try await registered(.talkAndroid, at: bench)
       let unserved = try await registered(.talkIOS, at: bench)
@@ -418,8 +421,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("may come with many others, but not with any number, nor in a body of any size")
-  func limits() async throws {
+  @Test
+  func `may come with many others, but not with any number, nor in a body of any size`() async throws {
     try await ProxyBench.test({
       $0.configuration.maximumNotifications = 3000
       $0.configuration.maximumNotificationsBytes = 1 << 20
@@ -439,8 +442,8 @@ struct ProxyNotificationsTests {
     }
   }
 
-  @Test("of a thousand is judged in one go")
-  func thousand() async throws {
+  @Test
+  func `of a thousand is judged in one go`() async throws {
     try await ProxyBench.test { bench in
       var phones: [ProxyPhone] = []
       for index in 0..<50 {

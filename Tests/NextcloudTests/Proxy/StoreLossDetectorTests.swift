@@ -16,8 +16,8 @@ struct StoreMemoryTests {
     .init(id: [UInt8](repeating: id, count: 16), devices: devices, removed: removed)
   }
 
-  @Test("doubts nothing about the first store, whatever is in it")
-  func first() {
+  @Test
+  func `doubts nothing about the first store, whatever is in it`() {
     for devices: Int64 in [0, 1, 1000] {
       var record = StoreRecord(state(1, devices))
       record.look(state(1, devices), at: start)
@@ -26,12 +26,11 @@ struct StoreMemoryTests {
   }
 
   @Test(
-    "doubts a store that was emptied or replaced, for an hour",
     arguments: [
       (2, 1000, true), (2, 0, true), (1, 0, true), (1, 499, true), (1, 500, false), (1, 1000, false),
       (1, 5000, false),
     ] as [(UInt8, Int64, Bool)])
-  func loss(id: UInt8, devices: Int64, isLoss: Bool) {
+  func `doubts a store that was emptied or replaced, for an hour`(id: UInt8, devices: Int64, isLoss: Bool) {
     var record = StoreRecord(state(1, 1000))
     record.look(state(id, devices), at: start)
     #expect(record.isDoubtful(at: start) == isLoss)
@@ -49,8 +48,8 @@ struct StoreMemoryTests {
     #expect(!record.isDoubtful(at: start + 3600))
   }
 
-  @Test("does not doubt another store where there was no device to lose")
-  func nothingToLose() {
+  @Test
+  func `does not doubt another store where there was no device to lose`() {
     var record = StoreRecord(state(1, 0))
     for (id, devices) in [(2, 0), (3, 5)] as [(UInt8, Int64)] {
       record.look(state(id, devices), at: start)
@@ -60,8 +59,8 @@ struct StoreMemoryTests {
     #expect(record.isDoubtful(at: start))
   }
 
-  @Test("counts the last device as lost when it goes by itself, and none when there was none")
-  func last() {
+  @Test
+  func `counts the last device as lost when it goes by itself, and none when there was none`() {
     var record = StoreRecord(state(1, 1))
     record.look(state(1, 0), at: start)
     #expect(record.isDoubtful(at: start))
@@ -70,27 +69,28 @@ struct StoreMemoryTests {
   }
 
   @Test(
-    "does not take for lost what was removed",
     arguments: [
       (0, 1000, false), (500, 500, false), (375, 250, false), (374, 250, true), (125, 750, false),
       (124, 750, true),
       (0, 5000, false),
     ] as [(Int64, Int64, Bool)])
-  func removed(devices: Int64, removed: Int64, isLoss: Bool) {
+  func `does not take for lost what was removed`(devices: Int64, removed: Int64, isLoss: Bool) {
     var record = StoreRecord(state(1, 1000, removed: 20))
     record.look(state(1, devices, removed: 20 + removed), at: start)
     #expect(record.isDoubtful(at: start) == isLoss)
   }
 
-  @Test("loses devices, not removals, where an earlier copy of the store is put back")
-  func earlier() {
+  @Test
+  func `loses devices, not removals, where an earlier copy of the store is put back`() {
     var record = StoreRecord(state(1, 1000, removed: 20))
     record.look(state(1, 400, removed: 10), at: start)
     #expect(record.isDoubtful(at: start))
   }
 
-  @Test("tells servers at once of the only phone when it has gone as phones go", arguments: [true, false])
-  func onlyPhone(isUninstalled: Bool) async throws {
+  @Test(arguments: [true, false])
+  func `tells servers at once of the only phone when it has gone as phones go`(isUninstalled: Bool)
+    async throws
+  {
     try await ProxyBench.test { bench throws in
       let phone = ProxyPhone()
       _ = try await phone.register(at: bench)
@@ -106,8 +106,8 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test("survives a restart, and a file that is none is as good as no file")
-  func file() throws {
+  @Test
+  func `survives a restart, and a file that is none is as good as no file`() throws {
     var record = StoreRecord(state(1, 1000))
     #expect(StoreRecord(bytes: record.bytes) == record)
     record.look(state(2, 3), at: start)
@@ -117,8 +117,9 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test("is kept beside the keys for nobody else to read, and knows another database by its id")
-  func databases() async throws {
+  @Test
+  func `is kept beside the keys for nobody else to read, and knows another database by its id`() async throws
+  {
     try await ProxyBench.test { old throws in
       let file = old.folder.appending(path: "nextcloud-store.json")
       _ = try await ProxyPhone().register(at: old)
@@ -143,8 +144,8 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test("does without a file where none can be written")
-  func readOnly() async throws {
+  @Test
+  func `does without a file where none can be written`() async throws {
     try await ProxyBench.test { bench throws in
       let lossDetector = StoreLossDetector(
         file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices,
@@ -157,8 +158,10 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test("keeps servers from deleting registrations that only the store has lost, however few they send to")
-  func guarding() async throws {
+  @Test
+  func `keeps servers from deleting registrations that only the store has lost, however few they send to`()
+    async throws
+  {
     try await ProxyBench.test { bench throws in
       var phones: [ProxyPhone] = []
       for index in 0..<18 { phones.append(ProxyPhone(user: ProxyPhone.users[index % 2])) }
@@ -191,8 +194,8 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test("believes no clock that says too early that the hour is over")
-  func wrongClock() async throws {
+  @Test
+  func `believes no clock that says too early that the hour is over`() async throws {
     try await ProxyBench.test { bench throws in
       let phones = [ProxyPhone(), ProxyPhone(), ProxyPhone()]
       for phone in phones { _ = try await phone.register(at: bench) }
@@ -213,8 +216,8 @@ struct StoreMemoryTests {
     }
   }
 
-  @Test("is not asked to count every device for each notification of a stranger")
-  func counting() async throws {
+  @Test
+  func `is not asked to count every device for each notification of a stranger`() async throws {
     try await ProxyBench.test { bench throws in
       for _ in 0..<3 { _ = try await ProxyPhone().register(at: bench) }
       try await bench.lossDetector.look()

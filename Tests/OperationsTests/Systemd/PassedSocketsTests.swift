@@ -26,7 +26,7 @@ import Testing
     return descriptor
   }
 
-  @Test func namesSayWhichIsWhich() {
+  @Test func `Names say which is which`() {
     with([listener(), listener(AF_INET6)]) { first in
       func take(_ count: String, _ names: String?) -> [CInt?]? {
         let sockets = try? PassedSockets(
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func whatIsForAnotherProcessIsLeft() throws {
+  @Test func `What is for another process is left`() throws {
     #expect(try PassedSockets(environment: environment("1", process: 8), processID: 7) == PassedSockets())
     #expect(try PassedSockets(environment: ["LISTEN_FDS": "1"], processID: 7) == PassedSockets())
     #expect(try PassedSockets(environment: [:], processID: 7) == PassedSockets())
@@ -53,20 +53,22 @@ import Testing
   @Test(arguments: [
     "public:public", "public:other", "other", "public", "a.socket:b.socket", "publi\u{301}c:admin",
   ])
-  func otherNamesAreRefused(_ names: String) {
+  func `Other names are refused`(_ names: String) {
     let sockets = with([listener(), listener()]) { first in
       try? PassedSockets(environment: environment("2", names: names), processID: 7, first: first)
     }
     #expect(sockets == nil)
   }
 
-  @Test(arguments: ["3", "-1", "x", "", "9999999999999999999999"]) func oddCountsAreRefused(_ count: String) {
+  @Test(arguments: ["3", "-1", "x", "", "9999999999999999999999"]) func `Odd counts are refused`(
+    _ count: String
+  ) {
     #expect(throws: ConfigurationError.self) {
       try PassedSockets(environment: environment(count), processID: 7)
     }
   }
 
-  @Test func whatDoesNotListenIsRefused() {
+  @Test func `What does not listen is refused`() {
     func problem(_ descriptor: CInt) -> String {
       with([descriptor]) { first in
         do {

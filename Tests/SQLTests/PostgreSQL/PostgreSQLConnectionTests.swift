@@ -7,7 +7,6 @@ import Testing
 @Suite("Connections to PostgreSQL")
 struct PostgreSQLConnectionTests {
   @Test(
-    "TLS is asked for wherever the network is not this machine's own, unless the URL says otherwise",
     .enabled(
       if: getenv("PGSSLMODE") == nil && getenv("PGHOST") == nil, "libpq's environment says what to do"),
     arguments: [
@@ -21,12 +20,14 @@ struct PostgreSQLConnectionTests {
       ("postgres://localhost,db.example.org/push", "require"),
       ("postgres://localhost/push?hostaddr=192.0.2.1", "require"),
     ])
-  func tls(url: String, mode: String?) throws {
+  func `TLS is asked for wherever the network is not this machine's own, unless the URL says otherwise`(
+    url: String, mode: String?
+  ) throws {
     #expect(try PostgreSQLSettings(url: url, statementTimeout: 1).sslMode == mode)
   }
 
-  @Test("a URL that libpq does not understand is refused without being repeated")
-  func invalid() async throws {
+  @Test
+  func `a URL that libpq does not understand is refused without being repeated`() async throws {
     for url in ["postgres://u:secret@host/name?no_such_option=1", "postgres://u:sec%zzret@host/n"] {
       let error = try await databaseError { try await PostgreSQLDatabase.open(url: url) }
       #expect(error?.code == .invalidURL)
@@ -34,8 +35,8 @@ struct PostgreSQLConnectionTests {
     }
   }
 
-  @Test("each connection is set up", .needsPostgreSQL)
-  func session() async throws {
+  @Test(.needsPostgreSQL)
+  func `each connection is set up`() async throws {
     try await withPostgreSQL { database, test in
       try await database.write {
         try $0.runScript("ALTER DATABASE \(currentDatabase($0)) SET synchronous_commit = off")
@@ -50,8 +51,8 @@ struct PostgreSQLConnectionTests {
     }
   }
 
-  @Test("statements that make room for others still work afterwards", .needsPostgreSQL)
-  func preparedStatements() async throws {
+  @Test(.needsPostgreSQL)
+  func `statements that make room for others still work afterwards`() async throws {
     var options = PostgreSQLDatabase.Options()
     options.preparedStatements = 4
     options.connections = 1
@@ -69,8 +70,8 @@ struct PostgreSQLConnectionTests {
     }
   }
 
-  @Test("one text serves values and NULL alike", .needsPostgreSQL)
-  func nulls() async throws {
+  @Test(.needsPostgreSQL)
+  func `one text serves values and NULL alike`() async throws {
     try await withPostgreSQL(script: "CREATE TABLE t (a BIGINT, b TEXT, c BYTEA)") { database, _ in
       let insert = "INSERT INTO t VALUES ($1, $2, $3)"
       _ = try await database.execute(Statement(insert, .null, .null, .null))
@@ -80,8 +81,8 @@ struct PostgreSQLConnectionTests {
     }
   }
 
-  @Test("connections are opened when they are needed, and no more than there may be", .needsPostgreSQL)
-  func pool() async throws {
+  @Test(.needsPostgreSQL)
+  func `connections are opened when they are needed, and no more than there may be`() async throws {
     try await withPostgreSQL { database, _ in
       let count =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'push-bouncer'"

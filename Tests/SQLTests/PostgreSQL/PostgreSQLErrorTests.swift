@@ -12,24 +12,24 @@ struct PostgreSQLErrorTests {
     INSERT INTO children VALUES (1, 1, 1);
     """
 
-  @Test(
-    "violations keep their kind and name the constraint, never the value",
-    arguments: [
-      (
-        "INSERT INTO parents VALUES (2, 'secret', 1)", DatabaseError.Code.uniqueViolation,
-        "parents_name_key" as String?
-      ),
-      ("INSERT INTO parents VALUES (1, 'other', 1)", .uniqueViolation, "parents_pkey"),
-      ("INSERT INTO children VALUES (1, 1, 1)", .uniqueViolation, "children_pkey"),
-      ("INSERT INTO children VALUES (9, 2, 2)", .foreignKeyViolation, "children_parent_fkey"),
-      ("DELETE FROM parents WHERE name = 'secret'", .foreignKeyViolation, "children_parent_fkey"),
-      ("INSERT INTO parents VALUES (3, 'secret!', -1)", .checkViolation, "parents_age_check"),
-      ("INSERT INTO parents VALUES (3, NULL, 1)", .notNullViolation, "parents.name"),
-      ("SELECT CAST(CAST('secret' AS TEXT) AS BIGINT)", .other, nil),
-      ("SELECT no_column FROM nowhere", .other, nil),
-      ("SELEKT 1", .other, nil),
-    ])
-  func violations(sql: String, code: DatabaseError.Code, constraint: String?) async throws {
+  @Test(arguments: [
+    (
+      "INSERT INTO parents VALUES (2, 'secret', 1)", DatabaseError.Code.uniqueViolation,
+      "parents_name_key" as String?
+    ),
+    ("INSERT INTO parents VALUES (1, 'other', 1)", .uniqueViolation, "parents_pkey"),
+    ("INSERT INTO children VALUES (1, 1, 1)", .uniqueViolation, "children_pkey"),
+    ("INSERT INTO children VALUES (9, 2, 2)", .foreignKeyViolation, "children_parent_fkey"),
+    ("DELETE FROM parents WHERE name = 'secret'", .foreignKeyViolation, "children_parent_fkey"),
+    ("INSERT INTO parents VALUES (3, 'secret!', -1)", .checkViolation, "parents_age_check"),
+    ("INSERT INTO parents VALUES (3, NULL, 1)", .notNullViolation, "parents.name"),
+    ("SELECT CAST(CAST('secret' AS TEXT) AS BIGINT)", .other, nil),
+    ("SELECT no_column FROM nowhere", .other, nil),
+    ("SELEKT 1", .other, nil),
+  ])
+  func `violations keep their kind and name the constraint, never the value`(
+    sql: String, code: DatabaseError.Code, constraint: String?
+  ) async throws {
     try await withPostgreSQL(script: Self.schema) { database, _ in
       let alone = try #require(try await databaseError { try await database.execute(Statement(sql)) })
       let inTransaction = try #require(
@@ -42,21 +42,19 @@ struct PostgreSQLErrorTests {
     }
   }
 
-  @Test(
-    "states have the same meaning as SQLite's codes",
-    arguments: [
-      ("40001", DatabaseError.Code.serializationFailure), ("40P01", .serializationFailure),
-      ("53100", .full), ("53200", .io), ("53300", .busy), ("25006", .readOnly), ("58030", .io),
-      ("08006", .connectionLost), ("57P01", .connectionLost), ("57P02", .connectionLost),
-      ("57P03", .connectionLost), ("57014", .busy), ("XX001", .corrupt), ("XX002", .corrupt),
-      ("XX000", .other),
-    ])
-  func states(state: String, code: DatabaseError.Code) {
+  @Test(arguments: [
+    ("40001", DatabaseError.Code.serializationFailure), ("40P01", .serializationFailure),
+    ("53100", .full), ("53200", .io), ("53300", .busy), ("25006", .readOnly), ("58030", .io),
+    ("08006", .connectionLost), ("57P01", .connectionLost), ("57P02", .connectionLost),
+    ("57P03", .connectionLost), ("57014", .busy), ("XX001", .corrupt), ("XX002", .corrupt),
+    ("XX000", .other),
+  ])
+  func `states have the same meaning as SQLite's codes`(state: String, code: DatabaseError.Code) {
     #expect(DatabaseError.Code(sqlState: state) == code)
   }
 
-  @Test("a column of another type is refused as SQLite's strict tables do")
-  func wrongType() async throws {
+  @Test
+  func `a column of another type is refused as SQLite's strict tables do`() async throws {
     try await withPostgreSQL(script: Self.schema) { database, _ in
       let error = try await databaseError {
         try await database.execute(Statement("INSERT INTO parents VALUES ($1, 'x', 1)", .text("1")))

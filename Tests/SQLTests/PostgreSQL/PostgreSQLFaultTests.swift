@@ -15,8 +15,8 @@ struct PostgreSQLFaultTests {
 
   private static let schema = "CREATE TABLE t (a BIGINT PRIMARY KEY, n BIGINT NOT NULL DEFAULT 0)"
 
-  @Test("connections that were ended while idle are made again unnoticed")
-  func endedWhileIdle() async throws {
+  @Test
+  func `connections that were ended while idle are made again unnoticed`() async throws {
     try await withPostgreSQL(script: Self.schema) { database, test in
       for number in 0..<Int64(5) {
         _ = try await database.execute(Statement("INSERT INTO t VALUES ($1)", .integer(number)))
@@ -27,8 +27,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("a transaction whose connection was ended is run again from its beginning")
-  func endedInTransaction() async throws {
+  @Test
+  func `a transaction whose connection was ended is run again from its beginning`() async throws {
     try await withPostgreSQL(script: Self.schema) { database, test in
       let runs = Counter()
       let entered = AsyncStream<Void>.makeStream()
@@ -52,8 +52,10 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("a server that was killed and started again is found again, and keeps what was acknowledged")
-  func killedServer() async throws {
+  @Test
+  func `a server that was killed and started again is found again, and keeps what was acknowledged`()
+    async throws
+  {
     let server = try OwnServer()
     let database = try await PostgreSQLDatabase.open(url: server.url)
     try await database.write { try $0.runScript(Self.schema) }
@@ -95,8 +97,8 @@ struct PostgreSQLFaultTests {
     await database.close()
   }
 
-  @Test("without a server a call fails when its time is over, and does not wait for ever")
-  func noServer() async throws {
+  @Test
+  func `without a server a call fails when its time is over, and does not wait for ever`() async throws {
     let server = try OwnServer()
     var options = PostgreSQLDatabase.Options()
     options.patience = 0.5
@@ -118,8 +120,10 @@ struct PostgreSQLFaultTests {
     await database.close()
   }
 
-  @Test("a server that hangs is given up, whatever was asked of it, and found again when it goes on")
-  func frozenServer() async throws {
+  @Test
+  func `a server that hangs is given up, whatever was asked of it, and found again when it goes on`()
+    async throws
+  {
     let server = try OwnServer()
     var options = PostgreSQLDatabase.Options()
     options.patience = 1
@@ -152,8 +156,8 @@ struct PostgreSQLFaultTests {
     await database.close()
   }
 
-  @Test("a program that waits for another's migrations is patient")
-  func waitingForMigrations() async throws {
+  @Test
+  func `a program that waits for another's migrations is patient`() async throws {
     var options = PostgreSQLDatabase.Options()
     options.longestSilence = 0.5
     try await withPostgreSQL(options: options) { database, test in
@@ -182,8 +186,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("fifty writers of one row all have their turn")
-  func contention() async throws {
+  @Test
+  func `fifty writers of one row all have their turn`() async throws {
     try await withPostgreSQL(script: Self.schema + "; INSERT INTO t VALUES (1)") { database, _ in
       try await withThrowingTaskGroup(of: Void.self) { group in
         for _ in 0..<50 {
@@ -204,8 +208,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("writers that read what the other writes do not both succeed on what is no longer so")
-  func writeSkew() async throws {
+  @Test
+  func `writers that read what the other writes do not both succeed on what is no longer so`() async throws {
     let script = Self.schema + "; INSERT INTO t VALUES (1, 1), (2, 1)"
     try await withPostgreSQL(script: script) { database, _ in
       // Each takes one away, but only while two are there.
@@ -221,8 +225,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("what gathers is committed together, and one that fails among many fails alone")
-  func groups() async throws {
+  @Test
+  func `what gathers is committed together, and one that fails among many fails alone`() async throws {
     let commits = Counter()
     let observer: DatabaseObserver = { operation, _ in
       if operation == .commit { commits.increment() }
@@ -256,8 +260,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("a statement that takes too long is ended, and its neighbours are not")
-  func timeout() async throws {
+  @Test
+  func `a statement that takes too long is ended, and its neighbours are not`() async throws {
     var options = PostgreSQLDatabase.Options()
     options.statementTimeout = 1000
     try await withPostgreSQL(options: options, script: Self.schema) { database, _ in
@@ -274,8 +278,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("a write whose commit is not answered is not repeated")
-  func lostCommit() async throws {
+  @Test
+  func `a write whose commit is not answered is not repeated`() async throws {
     // A deferred trigger runs in the commit, and there ends its own connection.
     let script =
       Self.schema + """
@@ -303,8 +307,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("a call that waits behind others fails when its time is over")
-  func patience() async throws {
+  @Test
+  func `a call that waits behind others fails when its time is over`() async throws {
     var options = PostgreSQLDatabase.Options()
     options.connections = 1
     options.patience = 0.3
@@ -327,8 +331,8 @@ struct PostgreSQLFaultTests {
     }
   }
 
-  @Test("calls that would wait in too long a line are refused")
-  func bounded() async throws {
+  @Test
+  func `calls that would wait in too long a line are refused`() async throws {
     var options = PostgreSQLDatabase.Options()
     options.connections = 1
     options.maximumWaiting = 5
