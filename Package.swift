@@ -83,8 +83,7 @@ let package = Package(
     // Layer 3: what becomes of a notification.
     module(
       "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Logging", "Metrics",
-      "NIOCore",
-      "NIOFoundationCompat"),
+      "NIOCore", "NIOFoundationCompat"),
 
     // Layer 4: one wire each.
     module(
@@ -92,34 +91,29 @@ let package = Package(
       "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
       "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "Accounts", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
-      "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat",
-      "NIOHTTP1"),
+      "ZulipServer", "Accounts", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
       "Wire", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudServer", "Accounts", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
-      "AsyncHTTPClient",
-      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+      "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module("Backend", "Accounts", "SQL", "Storage", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"),
 
     // Layer 5: what the operator has.
     module(
       "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage",
-      "Timing", "Wire",
-      "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
+      "Timing", "Wire", "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams"),
-    module(
-      "ZulipMigration", "Migrations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),
+    module("ZulipMigration", "Migrations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),
 
     // Layer 6: the one place where the parts are put together.
     module(
       "Server", "Accounts", "Backend", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer",
       "Operations", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire", "ZulipBouncer",
-      "ZulipServer",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
-      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+      "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
@@ -137,58 +131,55 @@ let package = Package(
       "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Tests, what they share, and benchmarks.
-    module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
-    module("TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", path: "Tests/Support/TestStore"),
-    module(
-      "TestService", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipBouncer",
-      "ZulipServer",
-      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore", "ServiceLifecycle",
-      path: "Tests/Support/TestService"),
     module(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
       "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509", path: "Tests/Support/TestSupport"),
+    module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
+    module(
+      "TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      path: "Tests/Support/TestStore"),
+    module(
+      "TestService", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipBouncer",
+      "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
+      "ServiceLifecycle", path: "Tests/Support/TestService"),
     tests("TimingTests", "Timing"),
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase"),
     tests(
-      "ProvidersTests", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras", "JWTKit", "Logging",
-      "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "SwiftASN1",
-      "X509"),
+      "ProvidersTests", "TestSupport", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras", "JWTKit",
+      "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
+      "SwiftASN1", "X509"),
     tests(
       "WireTests", "TestSupport", "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
       "NIOCore", "NIOEmbedded"),
     tests(
-      "StorageTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Registrations", "Sealing",
-      "SQL", "Storage", "TestDatabase", "TestStore", "ZulipServer"),
-    tests("AccountsTests", "Accounts", "Sealing", "SQL", "TestStore"),
-    tests("RegistrationsTests", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),
+      "StorageTests", "TestSupport", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer",
+      "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestStore", "ZulipServer"),
+    tests("AccountsTests", "TestSupport", "Accounts", "Sealing", "SQL", "TestStore"),
+    tests("RegistrationsTests", "TestSupport", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),
     tests(
-      "DeliveryTests", "Delivery", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL",
-      "Storage",
-      "TestDatabase", "Timing", "Logging", "NIOCore"),
+      "DeliveryTests", "TestSupport", "Delivery", "Providers", "ProviderSimulator", "Registrations",
+      "Sealing", "SQL", "Storage", "TestDatabase", "Timing", "Logging", "NIOCore"),
     tests(
       "ZulipBouncerTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
       "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Wire", "ZulipBouncer",
       "CryptoExtras", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix"),
     tests(
-      "ZulipServerTests", "Accounts", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestService",
-      "TestStore", "Wire", "ZulipServer", "HTTPTypes", "NIOCore"),
+      "ZulipServerTests", "TestSupport", "Accounts", "Registrations", "Sealing", "Server", "SQL", "Storage",
+      "TestService", "TestStore", "Wire", "ZulipServer", "HTTPTypes", "NIOCore"),
     tests(
       "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestDatabase",
-      "TestService",
-      "TestStore", "TestSupport", "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes",
-      "Hummingbird",
-      "HummingbirdTesting", "Logging", "NIOCore", embed: ["vectors.json"]),
+      "TestService", "TestStore", "TestSupport", "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto",
+      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore", embed: ["vectors.json"]),
     tests(
       "BackendTests", "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
       "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
       "OperationsTests", "Accounts", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
       "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase",
-      "TestSupport",
-      "Wire", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
-      "Logging", "Metrics"),
+      "TestSupport", "Wire", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
+      "HummingbirdTesting", "Logging", "Metrics"),
     tests(
       "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestSupport",
       "ZulipMigration", embed: ["zulip.sql"]),

@@ -3,6 +3,7 @@ import Foundation
 import SQL
 import Sealing
 import TestStore
+import TestSupport
 import Testing
 
 @Suite("Accounts") struct AccountsTests {

@@ -1,6 +1,7 @@
 import Foundation
 import ProviderSimulator
 import Providers
+import TestSupport
 import Testing
 
 @testable import Delivery
@@ -122,7 +123,7 @@ import Testing
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       await bench.faults { $0.oauthStatus = 500 }
       let account = try await FaultRun.run("OAuth failing, then slow", bench) {
-        try await eventually { bench.outbox.count > 50 }
+        await eventually { bench.outbox.count > 50 }
         await bench.faults { $0.oauthLatencyMilliseconds = 1000 }
       }
       #expect(account.queued > 0)

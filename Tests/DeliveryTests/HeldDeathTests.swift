@@ -3,6 +3,7 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Delivery
@@ -140,7 +141,7 @@ import Testing
       let other = bench.anotherDeliverer()
       #expect(other.routeStates()[bench.fcmRoute] == .unknown || other.routeStates()[bench.fcmRoute] == .ok)
       let following = Task { await other.followHeldDeaths() }
-      try await eventually { other.doubts().first?.held == 80 }
+      await eventually { other.doubts().first?.held == 80 }
       following.cancel()
       #expect(other.doubts().map(\.kind) == [.e2ee])
       guard case .failing(Self.reason, since: _)? = other.routeStates()[bench.fcmRoute] else {

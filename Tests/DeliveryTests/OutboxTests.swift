@@ -3,6 +3,7 @@ import Providers
 import Registrations
 import SQL
 import Storage
+import TestSupport
 import Testing
 
 @testable import Delivery

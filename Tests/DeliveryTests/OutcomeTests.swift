@@ -3,6 +3,7 @@ import ProviderSimulator
 import Providers
 import Registrations
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Delivery

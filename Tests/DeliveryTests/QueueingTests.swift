@@ -3,6 +3,7 @@ import ProviderSimulator
 import Providers
 import Registrations
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Delivery
@@ -215,7 +216,7 @@ import Testing
       // The first one that is due, as like as not.
       bench.simulator.setToken(devices[0].token, TokenRule(status: 429))
       await bench.faults { _ in }
-      try await eventually { bench.accepted().count == 39 }
+      await eventually { bench.accepted().count == 39 }
       bench.simulator.setToken(devices[0].token, nil)
       // A refusal that is just coming in is counted from the later time: then it has to pass once more.
       try await eventually {
@@ -239,7 +240,7 @@ import Testing
       bench.advance(60)
       let sending = Task { await bench.sender.run() }
       // It has reached the provider, which takes its time to answer.
-      try await eventually { !bench.simulator.deliveries().isEmpty }
+      await eventually { !bench.simulator.deliveries().isEmpty }
       sending.cancel()
       await sending.value
       await bench.deliverer.settled()

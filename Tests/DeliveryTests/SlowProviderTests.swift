@@ -4,6 +4,7 @@ import ProviderSimulator
 import Providers
 import Registrations
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Delivery
@@ -92,9 +93,9 @@ import Testing
       let device = try await bench.devices(.apns)[0]
       await Self.latency(30_000, bench)
       #expect(try await bench.deliver("n", to: device) == .queued)
-      try await eventually { bench.deliverer.lateAnswerCount == 1 }
+      await eventually { bench.deliverer.lateAnswerCount == 1 }
       await bench.faults { _ in }
-      try await eventually { bench.deliverer.lateAnswerCount == 0 }
+      await eventually { bench.deliverer.lateAnswerCount == 0 }
       try await bench.drained()
       #expect(bench.accepted()["n"]?.count == 2)
       #expect(Set(bench.accepted()["n"] ?? []).count == 1)
@@ -125,7 +126,7 @@ import Testing
         // One that is answered in time is enough.
         await bench.faults { _ in }
         #expect(try await bench.deliver("\(kind) last", to: device) == .queued)
-        try await eventually { bench.state(route) == .ok }
+        await eventually { bench.state(route) == .ok }
         #expect(try await bench.deliver("\(kind) after", to: device) == .delivered)
       }
     }
@@ -137,7 +138,7 @@ import Testing
       for device in devices { #expect(try await bench.deliverPatiently("before", to: device) == .delivered) }
       await Self.latency(2000, bench)
       let caller = Task { try await bench.deliverer.deliver(devices.map { bench.push($0.token, to: $0) }) }
-      try await eventually { bench.simulator.deliveries().count == 4 }
+      await eventually { bench.simulator.deliveries().count == 4 }
       caller.cancel()
       #expect(try await caller.value == [.queued, .queued])
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 2)
@@ -184,7 +185,7 @@ import Testing
       }
       #expect(try await bench.deliverer.deliver([push("old")]) == [.queued])
       try await bench.outbox.keep([(push("new"), bench.apnsRoute, bench.clock.now)])
-      try await eventually { bench.deliverer.lateAnswerCount == 0 }
+      await eventually { bench.deliverer.lateAnswerCount == 0 }
       let left = try await bench.outbox.lease(bench.apnsRoute, limit: 9, for: 30)
       #expect(left.map { DeliveryBench.name($0.delivery.push) } == ["new"])
     }

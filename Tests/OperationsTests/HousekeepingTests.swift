@@ -15,23 +15,12 @@ import Testing
 @testable import Operations
 
 @Suite struct HousekeepingTests {
-  private final class Clock: Sendable {
-    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
-    var now: Date { time.withLock { $0 } }
-    func advance(days: Double) { time.withLock { $0 += days * 86_400 } }
-    private let trusted = Mutex(true)
-    var isTrusted: Bool {
-      get { trusted.withLock { $0 } }
-      set { trusted.withLock { $0 = newValue } }
-    }
-  }
-
   @Test func `Registrations are counted and go when long expired`() async throws {
     try await withKeyFolder { folder in try await test(folder) }
   }
 
   private func test(_ folder: TestFolder) async throws {
-    let clock = Clock()
+    let clock = TestClock()
     let key = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     let testDatabase = try await TestDatabase()
     defer { withExtendedLifetime(testDatabase) {} }
@@ -111,7 +100,7 @@ import Testing
     try await notifications.keep(
       .init(nid: 1, app: "files", subject: "Hello", type: "", id: ""), user: reader)
 
-    clock.advance(days: 29)
+    clock.advance(29 * 86_400)
     var round = Housekeeping.Round()
     try await housekeeping.work(&round)
     // Its device has moved on.
@@ -122,15 +111,15 @@ import Testing
 
     // A clock that may be wrong removes nothing.
     clock.isTrusted = false
-    clock.advance(days: 1000)
+    clock.advance(1000 * 86_400)
     try await housekeeping.work(&round)
     #expect(await registry.text().contains("\(expired) 1\n"))
     #expect(try await notifications.hasAny(user: reader))
     #expect(try await nextcloud.lookup([[1]]).count == 1)
-    clock.advance(days: -1000)
+    clock.advance(-1000 * 86_400)
     clock.isTrusted = true
 
-    clock.advance(days: 2)
+    clock.advance(2 * 86_400)
     try await housekeeping.work(&round)
     #expect(await registry.text().contains("\(expired) 0\n"))
     #expect(try await notifications.hasAny(user: reader) == false)
@@ -140,7 +129,7 @@ import Testing
     #expect(report.history.last?.devices == .init(legacy: 1, e2ee: 1))
 
     for (days, count) in [(368.0, 1), (2, 0)] {
-      clock.advance(days: days)
+      clock.advance(days * 86_400)
       try await housekeeping.work(&round)
       #expect(try await nextcloud.lookup([[1]]).count == count)
     }

@@ -4,6 +4,7 @@ import Sealing
 import Storage
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import Operations
@@ -96,12 +97,7 @@ import Testing
       let process = UUID()
       try await holders.announce(process, elsewhere)
       let task = Task { try await stage.rotation().run() }
-      func until(_ condition: () async throws -> Bool) async throws {
-        let end = ContinuousClock.now + .seconds(60)
-        while try await !condition(), .now < end { try await Task.sleep(for: .milliseconds(20)) }
-        #expect(try await condition())
-      }
-      try await until { try stage.text() != old }
+      try await eventually { try stage.text() != old }
       let both = try #require(StorageKeyFile(try stage.text()))
       // However long it takes: the database goes on with the old key.
       for _ in 0..<3 {
@@ -112,7 +108,7 @@ import Testing
       // Somebody has copied the file.
       #expect(elsewhere.take(both))
       try await holders.announce(process, elsewhere)
-      try await until {
+      try await eventually {
         try await StorageSeal.follow(stage.database, elsewhere) && elsewhere.presentID == both.ids[1]
       }
       try await stage.register(5..<6, elsewhere)

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import Providers
@@ -8,7 +9,7 @@ import Testing
 @Suite("Sending to APNs", .timeLimit(.minutes(10)))
 struct APNsTests {
   static func providers(
-    _ server: TestServer, pool: PoolLimits = .init(), clock: TestClock = TestClock(),
+    _ server: TestServer, pool: PoolLimits = .init(), clock: TestClock = TestClock(Date()),
     credentials: Credentials = Credentials(apns: [TestKeys.apnsCredential()])
   ) throws -> PushProviders {
     let configuration = PushProviders.Configuration(
@@ -101,7 +102,7 @@ struct APNsTests {
     let server = try await TestServer.start(.init(streams: 5)) { _ in
       [.after(.milliseconds(5), [.answer(200)])]
     }
-    let clock = TestClock()
+    let clock = TestClock(Date())
     let credentials = Credentials(apns: [
       TestKeys.apnsCredential("a"),
       TestKeys.apnsCredential("b", topics: ["org.example.beta"], environment: .sandbox),
@@ -124,10 +125,10 @@ struct APNsTests {
     await sendMany()
     #expect(server.connections > 2)
     #expect(tokens() == 1)
-    clock.advance(by: 44 * 60)
+    clock.advance(44 * 60)
     await sendMany()
     #expect(tokens() == 1)
-    clock.advance(by: 2 * 60)
+    clock.advance(2 * 60)
     // The old one serves while the new one is made.
     await eventually {
       _ = await Self.send(Self.push(), providers)
@@ -135,7 +136,7 @@ struct APNsTests {
     }
     await sendMany()
     #expect(tokens() == 2)
-    clock.advance(by: 60 * 60)
+    clock.advance(60 * 60)
     await sendMany()
     #expect(tokens() == 3)
     await providers.shutdown()
@@ -149,10 +150,10 @@ struct APNsTests {
       request.connection == 1 && request.number > 1
         ? [.answer(403, [], #"{"reason":"ExpiredProviderToken"}"#)] : [.answer(200, [("apns-id", "x")])]
     }
-    let clock = TestClock()
+    let clock = TestClock(Date())
     let providers = try Self.providers(server, clock: clock)
     #expect(await Self.send(Self.push(), providers) == .delivered(id: "x"))
-    clock.advance(by: 30 * 60)
+    clock.advance(30 * 60)
     #expect(await Self.send(Self.push(), providers) == .delivered(id: "x"))
     let requests = server.requests
     #expect(requests.map(\.connection) == [1, 1, 2])
@@ -164,13 +165,13 @@ struct APNsTests {
 
   @Test func `A young token is not replaced, whatever APNs says of it`() async throws {
     let server = try await TestServer.start { _ in [.answer(403, [], #"{"reason":"ExpiredProviderToken"}"#)] }
-    let clock = TestClock()
+    let clock = TestClock(Date())
     let providers = try Self.providers(server, clock: clock)
     for _ in 0..<5 {
       #expect(
         await Self.send(Self.push(), providers)
           == .retry(.expiredProviderToken, notBefore: nil, scope: .route))
-      clock.advance(by: 60)
+      clock.advance(60)
     }
     #expect(server.requests.count == 5)
     #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
@@ -186,13 +187,13 @@ struct APNsTests {
     let server = try await TestServer.start { _ in
       [.answer(429, [], #"{"reason":"TooManyProviderTokenUpdates"}"#)]
     }
-    let clock = TestClock()
+    let clock = TestClock(Date())
     let providers = try Self.providers(server, clock: clock)
     for _ in 0..<3 {
       #expect(
         await Self.send(Self.push(), providers)
           == .retry(.tooManyProviderTokenUpdates, notBefore: nil, scope: .route))
-      clock.advance(by: 10 * 60)
+      clock.advance(10 * 60)
     }
     #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
     await providers.shutdown()

@@ -2,6 +2,7 @@ import CryptoExtras
 import Foundation
 import NIOCore
 import NIOHTTP1
+import TestSupport
 import Testing
 
 @testable import Providers
@@ -17,7 +18,8 @@ struct FCMTests {
     return try await TestWebServer.start { $0.path == "/token" ? oauth(grants.next()) : fcm($0) }
   }
 
-  static func providers(_ server: TestWebServer, clock: TestClock = TestClock()) throws -> PushProviders {
+  static func providers(_ server: TestWebServer, clock: TestClock = TestClock(Date())) throws -> PushProviders
+  {
     let configuration = PushProviders.Configuration(
       fcmEndpoint: URL(string: "http://127.0.0.1:\(server.port)"))
     let providers = try PushProviders(configuration: configuration, now: { clock.now })
@@ -113,17 +115,17 @@ struct FCMTests {
 
   @Test func `It is renewed five minutes early, and the old one serves while that fails`() async throws {
     let server = try await Self.start(oauth: { $0 == 1 ? .granted("token-1") : .init(status: 503) })
-    let clock = TestClock()
+    let clock = TestClock(Date())
     let providers = try Self.providers(server, clock: clock)
     _ = await Self.send(providers)
-    clock.advance(by: 54 * 60)
+    clock.advance(54 * 60)
     _ = await Self.send(providers)
     #expect(Self.assertions(server) == 1)
-    clock.advance(by: 90)
+    clock.advance(90)
     #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
     await eventually { Self.assertions(server) == 2 }
     #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
-    clock.advance(by: 600)
+    clock.advance(600)
     #expect(await Self.send(providers) == .retry(.tokenUnavailable, notBefore: nil, scope: .route))
     await providers.shutdown()
     try await server.stop()
@@ -177,7 +179,7 @@ struct FCMTests {
   }
 
   @Test func `A refused access token is replaced once`() async throws {
-    let clock = TestClock()
+    let clock = TestClock(Date())
     let server = try await Self.start(fcm: { request in
       request.headers.first(name: "authorization") == "Bearer token-2"
         ? .accepted : .init(status: 401, body: FCMOutcomeTests.error(401, "UNAUTHENTICATED"))
@@ -186,7 +188,7 @@ struct FCMTests {
     // A token just made is not replaced: if that is refused, so will the next be.
     #expect(await Self.send(providers) == .misconfigured(.fcmUnauthenticated))
     #expect(Self.assertions(server) == 1)
-    clock.advance(by: 60)
+    clock.advance(60)
     #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
     #expect(Self.assertions(server) == 2)
     await providers.shutdown()

@@ -1,6 +1,7 @@
 import Foundation
 import MetricsTestKit
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import Providers
@@ -13,10 +14,10 @@ struct PushProvidersTests {
 
   @Test func `Credentials that did not change keep their connection and their token`() async throws {
     let server = try await Self.answering()
-    let clock = TestClock()
+    let clock = TestClock(Date())
     let providers = try APNsTests.providers(server, clock: clock)
     _ = await APNsTests.send(APNsTests.push(), providers)
-    clock.advance(by: 60)
+    clock.advance(60)
     providers.use(Credentials(apns: [TestKeys.apnsCredential()]))
     _ = await APNsTests.send(APNsTests.push(), providers)
     #expect(server.connections == 1)
@@ -155,7 +156,7 @@ struct PushProvidersTests {
     _ = await APNsTests.send(APNsTests.push("dead"), providers)
     for _ in 0..<2 {
       _ = await APNsTests.send(APNsTests.push(topic: "org.example.bad"), providers)
-      clock.advance(by: 10)
+      clock.advance(10)
     }
     let since = Date(timeIntervalSince1970: 1_800_000_000)
     #expect(providers.routeStates() == [good: .ok, bad: .open(.invalidProviderToken, since: since)])
@@ -166,7 +167,7 @@ struct PushProvidersTests {
   @Test func `A route that has lost its only answer is still unknown`() async throws {
     let server = try await TestServer.start { _ in [.drop] }
     let providers = try APNsTests.providers(
-      server, clock: TestClock(), credentials: Credentials(apns: [TestKeys.apnsCredential("a")]))
+      server, clock: TestClock(Date()), credentials: Credentials(apns: [TestKeys.apnsCredential("a")]))
     guard case .retry(.connectionLost, _, _) = await APNsTests.send(APNsTests.push(), providers) else {
       Issue.record("the connection was to be lost")
       return

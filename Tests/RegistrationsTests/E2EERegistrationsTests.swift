@@ -3,6 +3,7 @@ import Registrations
 import SQL
 import Sealing
 import TestStore
+import TestSupport
 import Testing
 
 @Suite("E2EE registrations")

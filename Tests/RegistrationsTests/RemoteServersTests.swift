@@ -4,6 +4,7 @@ package import SQL
 import Sealing
 import Storage
 import TestStore
+import TestSupport
 import Testing
 
 @Suite("Remote servers")

@@ -4,6 +4,7 @@ import NIOEmbedded
 import NIOHTTPTypes
 import NIOPosix
 import TestService
+import TestSupport
 import Testing
 
 @testable import Server

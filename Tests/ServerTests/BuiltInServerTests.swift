@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Registrations
 import TestService
+import TestSupport
 import Testing
 
 @testable import Server

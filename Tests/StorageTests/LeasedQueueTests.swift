@@ -2,6 +2,7 @@ import Foundation
 import SQL
 import Storage
 import TestStore
+import TestSupport
 import Testing
 
 @Suite struct LeasedQueueTests {

@@ -6,6 +6,7 @@ import NextcloudServer
 import SQL
 import Storage
 import TestStore
+import TestSupport
 import Testing
 
 @testable import Registrations

@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Wire
@@ -45,19 +46,11 @@ struct LookupTests {
     names.map { name in Task { try await pool.answer(to: name) } }
   }
 
-  private func until(_ condition: () -> Bool) async throws {
-    for _ in 0..<60_000 {
-      if condition() { return }
-      try await Task.sleep(for: .milliseconds(1))
-    }
-    throw CancellationError()
-  }
-
   @Test
   func `are answered though eight names of one domain stall`() async throws {
-    try await with(domainShare: 2) { pool, resolver in
+    try await with(domainShare: 2) { pool, resolver async throws in
       let stalled = begin((1...8).map { "stall\($0).example.org" }, pool)
-      try await until { resolver.asked.count == 2 }
+      await eventually { resolver.asked.count == 2 }
       for name in ["chat.example.net", "other.example.net", "localhost"] {
         #expect(try await pool.answer(to: name) == ["192.0.2.1"])
       }
@@ -69,11 +62,11 @@ struct LookupTests {
 
   @Test
   func `of names that have answered before are answered though all others stall`() async throws {
-    try await with(newShare: 3) { pool, resolver in
+    try await with(newShare: 3) { pool, resolver async throws in
       #expect(try await pool.answer(to: "known.example.net") == ["192.0.2.1"])
       #expect(try await pool.answer(to: "none.example.net") == [])
       let stalled = begin((1...8).map { "stall.example\($0).org" }, pool)
-      try await until { resolver.asked.count == 5 }
+      await eventually { resolver.asked.count == 5 }
       #expect(try await pool.answer(to: "known.example.net") == ["192.0.2.1"])
       // What has not answered is as new as what nobody knows.
       #expect(await pool.answer(to: "none.example.net", within: .milliseconds(20)) == nil)
@@ -86,9 +79,9 @@ struct LookupTests {
 
   @Test
   func `of one name at once are one`() async throws {
-    try await with { pool, resolver in
+    try await with { pool, resolver async throws in
       let first = begin(["stall.example.org"], pool)
-      try await until { resolver.asked.count == 1 }
+      await eventually { resolver.asked.count == 1 }
       let others = begin(Array(repeating: "stall.example.org", count: 50), pool)
       // One who leaves takes the answer from nobody.
       others[0].cancel()
@@ -101,9 +94,9 @@ struct LookupTests {
 
   @Test
   func `are waited for no longer than the caller wants, and not made when nobody waits`() async throws {
-    try await with { pool, resolver in
+    try await with { pool, resolver async throws in
       let stalled = begin((1...4).map { "stall.example\($0).org" }, pool)
-      try await until { resolver.asked.count == 4 }
+      await eventually { resolver.asked.count == 4 }
       // Nothing moves before the names are let go: that this comes back at all is the proof.
       #expect(await pool.answer(to: "new.example.net", within: .milliseconds(20)) == nil)
       #expect(await pool.answer(to: "stall.example1.org", within: .milliseconds(20)) == nil)
@@ -150,7 +143,7 @@ struct LookupTests {
 
   @Test
   func `take no longer than a call to the host may`() async throws {
-    try await with { pool, resolver in
+    try await with { pool, resolver async throws in
       let client = OutgoingClient(
         configuration: .init(), resolve: { try await pool.answer(to: $0) }, isAllowed: { _ in true })
       await #expect(throws: HTTPClientError.deadlineExceeded) {

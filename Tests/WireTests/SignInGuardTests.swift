@@ -1,19 +1,14 @@
 import Foundation
 import HTTPTypes
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Wire
 
 @Suite("Who tries to sign in")
 struct SignInGuardTests {
-  private final class Clock: Sendable {
-    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
-    var now: Date { time.withLock { $0 } }
-    func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
-  }
-
-  private let clock = Clock()
+  private let clock = TestClock()
   private let guardian: SignInGuard
 
   init() {

@@ -2,6 +2,7 @@ import Foundation
 import Registrations
 import SQL
 import TestStore
+import TestSupport
 import Testing
 
 @testable import ZulipBouncer

@@ -4,6 +4,7 @@ import Registrations
 import SQL
 import Sealing
 import TestService
+import TestSupport
 import Testing
 import Wire
 import ZulipBouncer

@@ -6,6 +6,7 @@ import Registrations
 import SQL
 import Sealing
 import TestService
+import TestSupport
 import Testing
 import Wire
 

@@ -1,6 +1,7 @@
 import HTTPTypes
 import Sealing
 import TestService
+import TestSupport
 import Testing
 import Wire
 

@@ -6,6 +6,7 @@ import Sealing
 import Storage
 import Synchronization
 import TestStore
+import TestSupport
 import Testing
 
 @testable import ZulipServer

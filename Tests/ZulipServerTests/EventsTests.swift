@@ -2,6 +2,7 @@ import Accounts
 import Foundation
 import HTTPTypes
 import Sealing
+import TestSupport
 import Testing
 import Wire
 

@@ -5,6 +5,7 @@ import SQL
 import Sealing
 import Synchronization
 import TestService
+import TestSupport
 import Testing
 import Wire
 
@@ -35,7 +36,7 @@ import Wire
 
   /// Time goes on meanwhile: a pause may be counted from a moment after the last that the test has set.
   private func untilUnregistered(_ chat: Chat) async throws {
-    try await Self.eventually {
+    try await eventually {
       chat.clock.advance(60)
       return try await chat.devices.legacyTokens.jobCount() == 0
     }
@@ -111,7 +112,7 @@ import Wire
       let answer = try await client.call(.delete, "users/me/apns_device_token", ("token", "C0FFEE"))
       #expect(answer.status == 200)
       #expect(try await tokens(client).isEmpty)
-      try await Self.eventually { !chat.wire.calls("push/unregister").isEmpty }
+      await eventually { !chat.wire.calls("push/unregister").isEmpty }
       #expect(try await chat.devices.legacyTokens.jobCount() == 1)
       chat.wire.answer(200, #"{"result":"success","msg":""}"#)
       chat.clock.advance(3600)
@@ -134,7 +135,7 @@ import Wire
       try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
       chat.wire.answer(503, "away")
       try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      try await Self.eventually { !chat.wire.calls("push/unregister").isEmpty }
+      await eventually { !chat.wire.calls("push/unregister").isEmpty }
       try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
       #expect(try await chat.devices.legacyTokens.jobCount() == 0)
       #expect(try await tokens(client) == ["fcm-a"])
@@ -374,7 +375,7 @@ import Wire
         .init(email: client.user.email, apiKey: key), userID: 10, realm: chat.realm.uuid,
         newKey: chat.devices.signOut
       ).user
-      try await Self.eventually { !chat.wire.calls("push/unregister/all").isEmpty }
+      await eventually { !chat.wire.calls("push/unregister/all").isEmpty }
       let again = Client(chat: chat, user: user, key: key)
       #expect(try await again.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a")).status == 502)
       let before = chat.wire.calls("push/register").count
@@ -386,14 +387,6 @@ import Wire
       #expect(after.count == 1)
       #expect(try after.first.map(fields)?["token"] == "fcm-a")
       #expect(try await tokens(again) == ["fcm-a"])
-    }
-  }
-
-  private static func eventually(_ condition: () async throws -> Bool) async throws {
-    let end = ContinuousClock.now + .seconds(60)
-    while try await !condition() {
-      try #require(ContinuousClock.now < end, "did not happen in time")
-      try await Task.sleep(for: .milliseconds(10))
     }
   }
 }

@@ -4,6 +4,7 @@ import HTTPTypes
 import Sealing
 import Synchronization
 import TestService
+import TestSupport
 import Testing
 import Wire
 

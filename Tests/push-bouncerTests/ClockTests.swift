@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 import ProviderSimulator
 import Sealing
+import TestSupport
 import Testing
 import Wire
 

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import ProviderSimulator
 import Sealing
+import TestSupport
 import Testing
 import Wire
 

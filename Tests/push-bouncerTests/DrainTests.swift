@@ -1,6 +1,7 @@
 import Foundation
 import ProviderSimulator
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Demo

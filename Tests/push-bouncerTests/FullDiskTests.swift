@@ -1,6 +1,7 @@
 import Foundation
 import ProviderSimulator
 import Sealing
+import TestSupport
 import Testing
 import Wire
 

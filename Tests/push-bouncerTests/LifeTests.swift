@@ -2,6 +2,7 @@ import Foundation
 import ProviderSimulator
 import Sealing
 import Synchronization
+import TestSupport
 import Testing
 import Wire
 

@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import ProviderSimulator
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Demo

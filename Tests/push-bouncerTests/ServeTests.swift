@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import Sealing
+import TestSupport
 import Testing
 import Wire
 

@@ -4,6 +4,7 @@ import NIOCore
 import NIOPosix
 import ProviderSimulator
 import Sealing
+import TestSupport
 import Testing
 import Wire
 

@@ -1,5 +1,6 @@
 import Foundation
 import ProviderSimulator
+import TestSupport
 import Testing
 
 @testable import Demo

@@ -2,6 +2,7 @@ import Foundation
 import ProviderSimulator
 import SQL
 import Sealing
+import TestSupport
 import Testing
 
 @testable import Demo

@@ -8,6 +8,7 @@ import SQL
 import Sealing
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import Delivery
@@ -16,20 +17,6 @@ import Testing
 /// All that a delivery goes through: registrations and outbox in SQLite, providers over TLS and HTTP/2,
 /// and the simulator at the other end.
 final class DeliveryBench: Sendable {
-  /// The time of day, shifted.
-  final class Clock: Sendable {
-    private let shift = Mutex<TimeInterval>(0)
-    var now: Date { Date() + shift.withLock { $0 } }
-    func advance(_ seconds: TimeInterval) { shift.withLock { $0 += seconds } }
-
-    private let trusted = Mutex(true)
-    /// Whether the service believes it.
-    var isTrusted: Bool {
-      get { trusted.withLock { $0 } }
-      set { trusted.withLock { $0 = newValue } }
-    }
-  }
-
   struct Device: Sendable {
     let kind: PushToken.Kind
     let token: String
@@ -38,9 +25,9 @@ final class DeliveryBench: Sendable {
 
   static let topic = "org.example.chat"
 
-  let clock = Clock()
+  let clock = TestClock(nil)
   /// Apple's and Google's.
-  let simulatorClock: Clock
+  let simulatorClock: TestClock
   let simulator: SimulatedProviders
   let providers: PushProviders
   let database: any Database
@@ -57,7 +44,7 @@ final class DeliveryBench: Sendable {
   private init(deadline: Duration, patience: Duration) async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "delivery-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    simulatorClock = Clock()
+    simulatorClock = TestClock(nil)
     var configuration = SimulatedProviders.Configuration()
     configuration.now = { [simulatorClock] in simulatorClock.now }
     simulator = try await SimulatedProviders.start(configuration)
@@ -235,17 +222,4 @@ final class DeliveryBench: Sendable {
     let payload = try? JSONDecoder().decode(Payload.self, from: payload)
     return payload?.name ?? payload?.message?.data["name"] ?? ""
   }
-}
-
-/// Waits until the condition holds; fails the test after a generous time.
-func eventually(
-  within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
-  _ condition: () async throws -> Bool
-) async throws {
-  let end = ContinuousClock.now + limit
-  while ContinuousClock.now < end {
-    if try await condition() { return }
-    try await Task.sleep(for: .milliseconds(10))
-  }
-  Issue.record("did not happen in time", sourceLocation: sourceLocation)
 }

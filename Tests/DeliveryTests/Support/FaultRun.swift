@@ -4,6 +4,7 @@ import Providers
 import Registrations
 import Sealing
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Delivery

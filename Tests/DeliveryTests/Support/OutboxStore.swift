@@ -6,20 +6,9 @@ import SQL
 import Sealing
 import Synchronization
 import TestDatabase
+import TestSupport
 
 @testable import Delivery
-
-/// A clock that stands still until it is moved.
-final class TestClock: Sendable {
-  private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000))
-  var now: Date { time.withLock { $0 } }
-  func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
-  private let trusted = Mutex(true)
-  var isTrusted: Bool {
-    get { trusted.withLock { $0 } }
-    set { trusted.withLock { $0 = newValue } }
-  }
-}
 
 /// An outbox in a database of its own.
 final class OutboxStore: Sendable {

@@ -1,5 +1,6 @@
 import Foundation
 import ProviderSimulator
+import TestSupport
 import Testing
 
 @testable import NextcloudProxy
@@ -27,9 +28,9 @@ struct DevicePaceTests {
 
       // One more is due every quarter of a second at most, and nothing before.
       bench.clock.advance(10)
-      try await bench.eventually { tried() > 240 }
+      await eventually { tried() > 240 }
       #expect(tried() <= 280)
-      try await bench.eventually {
+      try await eventually {
         bench.clock.advance(1)
         return try await bench.number("SELECT COUNT(*) FROM outbox") == 0
       }

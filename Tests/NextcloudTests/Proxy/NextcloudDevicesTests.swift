@@ -3,6 +3,7 @@ import NextcloudProxy
 import Registrations
 import SQL
 import TestStore
+import TestSupport
 import Testing
 
 @Suite struct NextcloudDevicesTests {

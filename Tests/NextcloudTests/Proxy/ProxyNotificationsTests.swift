@@ -8,6 +8,7 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
+import TestSupport
 import Testing
 import Wire
 
@@ -294,7 +295,7 @@ struct ProxyNotificationsTests {
       }
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox WHERE registration_kind = 3") == 2)
       await bench.faults { _ in }
-      try await bench.eventually {
+      await eventually {
         bench.clock.advance(1)
         return bench.simulator.deliveries().count == 2
       }
@@ -336,7 +337,7 @@ struct ProxyNotificationsTests {
       await bench.faults { _ in }
       let sending = Task { await bench.sender.run() }
       defer { sending.cancel() }
-      try await bench.eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 0 }
+      try await eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 0 }
       #expect(bench.simulator.deliveries().isEmpty)
     }
   }

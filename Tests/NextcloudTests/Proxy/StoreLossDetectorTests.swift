@@ -4,6 +4,7 @@ import ProviderSimulator
 import Registrations
 import SQL
 import Sealing
+import TestSupport
 import Testing
 
 @testable import NextcloudProxy

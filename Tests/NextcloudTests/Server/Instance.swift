@@ -4,6 +4,7 @@ import HTTPTypes
 import SQL
 import Sealing
 import TestService
+import TestSupport
 import Testing
 import Wire
 
@@ -99,18 +100,6 @@ struct Instance: Sendable {
     let uri = "\(base)/\(path)" + (format.map { "?format=\($0)" } ?? "")
     let answer = try await test.call(method, uri, headers: headers, body: body)
     return Answer(status: answer.status, headers: answer.headers, body: answer.text)
-  }
-
-  /// Waits until the condition holds; fails the test after a generous time.
-  func eventually(
-    _ what: String, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async throws -> Bool
-  ) async throws {
-    let end = ContinuousClock.now + .seconds(20)
-    while ContinuousClock.now < end {
-      if try await condition() { return }
-      try await Task.sleep(for: .milliseconds(5))
-    }
-    Issue.record("\(what): did not happen in time", sourceLocation: sourceLocation)
   }
 }
 

@@ -6,6 +6,7 @@ import Sealing
 import Server
 import TestDatabase
 import TestService
+import TestSupport
 import Testing
 import Wire
 import ZulipServer

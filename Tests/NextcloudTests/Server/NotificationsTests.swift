@@ -3,6 +3,7 @@ import HTTPTypes
 import Registrations
 import SQL
 import TestService
+import TestSupport
 import Testing
 import Wire
 

@@ -5,6 +5,7 @@ import Sealing
 import Storage
 import Synchronization
 import TestService
+import TestSupport
 import Testing
 import Wire
 
@@ -47,9 +48,9 @@ import Wire
       try await running(instance.sender) {
         // It is away once more; each time the pause grows.
         instance.clock.advance(300)
-        try await instance.eventually("it was tried again") { proxy.calls.count >= 2 }
+        await eventually("it was tried again") { proxy.calls.count >= 2 }
         proxy.reply(200, #"{"unknown":[],"failed":0}"#)
-        try await instance.eventually("it was taken") {
+        try await eventually("it was taken") {
           instance.clock.advance(300)
           return try await instance.pushes.count() == 0
         }
@@ -94,7 +95,7 @@ import Wire
         instance.clock.advance(10)
         // The sender that queued them has stopped; a new one starts on the same database.
         try await running(instance.anotherSender()) {
-          try await instance.eventually("all were taken") { try await instance.pushes.count() == 0 }
+          try await eventually("all were taken") { try await instance.pushes.count() == 0 }
         }
         #expect(proxy.calls.flatMap(\.entries).count == 10)
         #expect(Set(proxy.calls.flatMap { $0.entries.compactMap { $0["subject"]?.string } }).count == 10)
@@ -115,7 +116,7 @@ import Wire
       try await running(instance.sender, instance.anotherSender()) {
         instance.clock.advance(39)
         barrier.open()
-        try await instance.eventually("the answer was acted on") { try await instance.pushes.count() == 0 }
+        try await eventually("the answer was acted on") { try await instance.pushes.count() == 0 }
       }
       #expect(proxy.calls.count == 1)
     }
@@ -131,8 +132,8 @@ import Wire
       }
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
       barrier.open()
-      try await instance.eventually("the phone went") { try await app.registration() == nil }
-      try await instance.eventually("its pushes went") { try await instance.pushes.count() == 0 }
+      try await eventually("the phone went") { try await app.registration() == nil }
+      try await eventually("its pushes went") { try await instance.pushes.count() == 0 }
     }
   }
 
@@ -152,7 +153,7 @@ import Wire
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
       try await running(instance.anotherSender()) {
         instance.clock.advance(41)
-        try await instance.eventually("it was taken over") { try await instance.pushes.count() == 0 }
+        try await eventually("it was taken over") { try await instance.pushes.count() == 0 }
       }
       barrier.open()
       #expect(proxy.calls.count == 2)
@@ -196,7 +197,7 @@ import Wire
         try await running(
           instance.sender, instance.anotherSender(), instance.anotherSender(), instance.anotherSender()
         ) {
-          try await instance.eventually("the living proxy has everything") {
+          try await eventually("the living proxy has everything") {
             try await instance.pushes.count() == 30
           }
           barrier.open()
@@ -216,7 +217,7 @@ import Wire
         proxy.reply(status, "no")
         instance.clock.advance(5)
         try await running(instance.sender) {
-          try await instance.eventually("it was dropped") { try await instance.pushes.count() == 0 }
+          try await eventually("it was dropped") { try await instance.pushes.count() == 0 }
         }
         #expect(try await app.registration() != nil)
         #expect(proxy.calls.count == 2)
@@ -232,7 +233,7 @@ import Wire
       #expect(try await instance.pushes.removeExpired() == 0)
       instance.clock.advance(1)
       try await running(instance.sender) {
-        try await instance.eventually("it was given up") { try await instance.pushes.count() == 0 }
+        try await eventually("it was given up") { try await instance.pushes.count() == 0 }
       }
       #expect(proxy.calls.count == 1)
     }
@@ -315,7 +316,7 @@ import Wire
       }
       instance.clock.advance(5)
       try await running(instance.sender) {
-        try await instance.eventually("it is under way") { proxy.calls.count == 2 }
+        await eventually("it is under way") { proxy.calls.count == 2 }
       }
       barrier.open()
       #expect(try await instance.pushes.dueProxies() == [proxy.url])

@@ -6,6 +6,7 @@ import SQL
 import Sealing
 import Synchronization
 import TestService
+import TestSupport
 import Testing
 import Wire
 

@@ -3,6 +3,7 @@ import Logging
 import SQL
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import Operations

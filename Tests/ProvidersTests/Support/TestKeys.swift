@@ -28,16 +28,3 @@ enum TestKeys {
       tokenURI: URL(string: "http://127.0.0.1:\(tokenPort)/token") ?? URL(filePath: "/"))
   }
 }
-
-/// A clock that the test sets.
-final class TestClock: Sendable {
-  private let time: Mutex<Date>
-
-  init(_ date: Date = Date()) {
-    time = Mutex(date)
-  }
-
-  var now: Date { time.withLock { $0 } }
-
-  func advance(by seconds: TimeInterval) { time.withLock { $0 += seconds } }
-}

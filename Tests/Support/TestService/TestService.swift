@@ -9,7 +9,7 @@ package import SQL
 package import Server
 import ServiceLifecycle
 import TestDatabase
-import TestSupport
+package import TestSupport
 package import Wire
 package import ZulipBouncer
 package import ZulipServer

@@ -4,20 +4,14 @@ package import SQL
 package import Sealing
 internal import Synchronization
 internal import TestDatabase
+package import TestSupport
 
 /// A database of its own with everything that is kept in it, and a clock that
 /// is set by hand.
 package final class Store: Sendable {
-  /// A clock that stands still until it is moved.
-  package final class Clock: Sendable {
-    private let time = Mutex(Date(timeIntervalSince1970: 1_790_000_000.123))
-    package var now: Date { time.withLock { $0 } }
-    package func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
-  }
-
   package let database: any Database
   package let storageKey: StorageKey
-  package let clock = Clock()
+  package let clock = TestClock(Date(timeIntervalSince1970: 1_790_000_000.123))
   package let servers: RemoteServers
   package let realms: RemoteRealms
   package let registrations: E2EERegistrations

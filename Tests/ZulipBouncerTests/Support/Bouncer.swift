@@ -7,6 +7,7 @@ import SQL
 import Sealing
 import Server
 import TestService
+import TestSupport
 import Testing
 import Wire
 

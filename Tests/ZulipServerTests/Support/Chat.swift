@@ -5,6 +5,7 @@ import NIOCore
 import Sealing
 import Synchronization
 import TestService
+import TestSupport
 import Testing
 import Wire
 
@@ -157,14 +158,10 @@ struct Client: Sendable {
     _ device: String, _ what: String, sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: (Device.State) async throws -> Bool
   ) async throws {
-    let end = ContinuousClock.now + .seconds(60)
-    while ContinuousClock.now < end {
+    try await eventually(what, sourceLocation: sourceLocation) {
       let devices = try await chat.devices.snapshot(user: user.id).devices
-      if let found = devices.first(where: { "\($0.id)" == device }), try await condition(found.state) {
-        return
-      }
-      try await Task.sleep(for: .milliseconds(10))
+      guard let found = devices.first(where: { "\($0.id)" == device }) else { return false }
+      return try await condition(found.state)
     }
-    Issue.record("\(what): did not happen in time", sourceLocation: sourceLocation)
   }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import TestSupport
 
 /// Strangers with many addresses, who open connections and send on them what keeps them waiting.
 actor Crowd {

@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 import Sealing
 import Synchronization
+import TestSupport
 
 @testable import Demo
 

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import Wire
 
@@ -131,17 +132,4 @@ struct Workplace {
     ProcessInfo.processInfo.environment["PUSH_BOUNCER_EXECUTABLE"].map { URL(filePath: $0) }
     ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
     .appending(path: "push-bouncer")
-}
-
-/// Waits until the condition holds; fails the test after a generous time.
-func eventually(
-  _ what: String, within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
-  _ condition: () async throws -> Bool
-) async rethrows {
-  let end = ContinuousClock.now + limit
-  while ContinuousClock.now < end {
-    if try await condition() { return }
-    try? await Task.sleep(for: .milliseconds(20))
-  }
-  Issue.record("\(what): did not happen in time", sourceLocation: sourceLocation)
 }

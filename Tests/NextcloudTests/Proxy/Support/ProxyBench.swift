@@ -11,6 +11,7 @@ import SQL
 import Sealing
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 import Wire
 
@@ -19,21 +20,6 @@ import Wire
 
 /// A proxy on a database of its own, between its clients and the provider simulator.
 final class ProxyBench: Sendable {
-  /// The time of day, shifted.
-  final class Clock: Sendable {
-    private let shift = Mutex<TimeInterval>(0)
-    private let stopped = Mutex<Date?>(nil)
-    var now: Date { (stopped.withLock { $0 } ?? Date()) + shift.withLock { $0 } }
-    func advance(_ seconds: TimeInterval) { shift.withLock { $0 += seconds } }
-    /// From now on time passes by ``advance(_:)`` only.
-    func stop() { stopped.withLock { $0 = Date() } }
-    private let trusted = Mutex(true)
-    var isTrusted: Bool {
-      get { trusted.withLock { $0 } }
-      set { trusted.withLock { $0 = newValue } }
-    }
-  }
-
   /// What a bench may be told to be.
   struct Options: Sendable {
     var configuration = NextcloudProxyRoutes.Configuration()
@@ -67,7 +53,7 @@ final class ProxyBench: Sendable {
     var failed: Int64? { json["failed"]?.integer }
   }
 
-  let clock = Clock()
+  let clock = TestClock(nil)
   let simulator: SimulatedProviders
   let database: any Database
   let devices: NextcloudDevices
@@ -209,17 +195,5 @@ extension ProxyBench {
     var faults = Faults()
     change(&faults)
     await simulator.setFaults(faults)
-  }
-
-  /// Waits until the condition holds; fails the test after a generous time.
-  func eventually(
-    sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async throws -> Bool
-  ) async throws {
-    let end = ContinuousClock.now + .seconds(60)
-    while ContinuousClock.now < end {
-      if try await condition() { return }
-      try await Task.sleep(for: .milliseconds(10))
-    }
-    Issue.record("did not happen in time", sourceLocation: sourceLocation)
   }
 }

@@ -10,6 +10,7 @@ package final class TestClock: Sendable {
     var advanced: TimeInterval = 0
     /// What has been added to the time of day alone.
     var jumped: TimeInterval = 0
+    var isTrusted = true
   }
 
   private let begin = ContinuousClock.now
@@ -28,6 +29,12 @@ package final class TestClock: Sendable {
   /// What has passed.
   package var monotonic: Duration {
     state.withLock { ($0.standing?.monotonic ?? .now - begin) + .seconds($0.advanced) }
+  }
+
+  /// Whether a service that is told believes it.
+  package var isTrusted: Bool {
+    get { state.withLock { $0.isTrusted } }
+    set { state.withLock { $0.isTrusted = newValue } }
   }
 
   /// Lets time pass, or takes it back.
