@@ -144,11 +144,10 @@ let package = Package(
       "ServiceLifecycle", path: "Tests/Support/TestService"),
     tests("TimingTests", "Timing"),
     tests("SealingTests", "Sealing", "CryptoExtras"),
-    tests("SQLTests", "Migrations", "SQL", "TestDatabase"),
+    tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
       "ProvidersTests", "TestSupport", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras", "JWTKit",
-      "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
-      "SwiftASN1", "X509"),
+      "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
       "WireTests", "TestSupport", "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
       "NIOCore", "NIOEmbedded"),
@@ -192,8 +191,8 @@ let package = Package(
       "TestService"),
     tests(
       "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
-      "SQL", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
-      "NIOSSL"),
+      "SQL", "TestDatabase", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore",
+      "NIOHTTP1", "NIOPosix", "NIOSSL"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     program(
       "nextcloud-bench", "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing",

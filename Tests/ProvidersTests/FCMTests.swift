@@ -15,7 +15,7 @@ struct FCMTests {
     fcm: @escaping @Sendable (TestWebServer.Request) -> TestWebServer.Answer = { _ in .accepted }
   ) async throws -> TestWebServer {
     let grants = Counter()
-    return try await TestWebServer.start { $0.path == "/token" ? oauth(grants.next()) : fcm($0) }
+    return try await TestWebServer.start { $0.path == "/token" ? oauth(grants.increment()) : fcm($0) }
   }
 
   static func providers(_ server: TestWebServer, clock: TestClock = TestClock(Date())) throws -> PushProviders

@@ -1,5 +1,6 @@
 import Foundation
 import SQL
+import TestSupport
 import Testing
 
 @Suite("Database URLs")
@@ -37,10 +38,11 @@ struct DatabaseURLTests {
 
   @Test
   func `an SQLite URL opens its file`() async throws {
-    let folder = try TemporaryFolder()
-    let database = try await openDatabase(url: DatabaseURL("sqlite:\(folder.databasePath)"))
-    #expect(try await database.integer("SELECT 1") == 1)
-    await database.close()
-    #expect(FileManager.default.fileExists(atPath: folder.databasePath))
+    try await withTemporaryFolder { folder in
+      let database = try await openDatabase(url: DatabaseURL("sqlite:\(folder.databasePath)"))
+      #expect(try await database.integer("SELECT 1") == 1)
+      await database.close()
+      #expect(FileManager.default.fileExists(atPath: folder.databasePath))
+    }
   }
 }

@@ -2,6 +2,7 @@ import Foundation
 import SQL
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 private struct OwnError: Error, Equatable {}

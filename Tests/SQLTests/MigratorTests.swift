@@ -2,6 +2,7 @@ import Foundation
 import Migrations
 import SQL
 import TestDatabase
+import TestSupport
 import Testing
 
 @Suite("Migrations")
@@ -63,24 +64,25 @@ struct MigratorTests {
 
   @Test
   func `a kill in the middle of a migration leaves none of it`() async throws {
-    let folder = try TemporaryFolder()
-    let path = folder.databasePath
-    await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
-      let database = try await SQLiteDatabase.open(path: path)
-      try await Migrator.migrate(database, [Self.first])
-      try await database.write { connection in
-        try connection.run(Statement("INSERT INTO schema_migrations VALUES (2, 'second', '', 0)"))
-        try connection.runScript("CREATE TABLE c (id INTEGER)")
-        kill(getpid(), SIGKILL)
+    try await withTemporaryFolder { folder in
+      let path = folder.databasePath
+      await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
+        let database = try await SQLiteDatabase.open(path: path)
+        try await Migrator.migrate(database, [Self.first])
+        try await database.write { connection in
+          try connection.run(Statement("INSERT INTO schema_migrations VALUES (2, 'second', '', 0)"))
+          try connection.runScript("CREATE TABLE c (id INTEGER)")
+          kill(getpid(), SIGKILL)
+        }
       }
+      let database = try await SQLiteDatabase.open(path: path)
+      #expect(try await numbers(database) == [1])
+      #expect(
+        try await Migrator.migrate(database, [Self.first, Self.second, Self.third]) == [
+          Self.second, Self.third,
+        ])
+      await database.close()
     }
-    let database = try await SQLiteDatabase.open(path: path)
-    #expect(try await numbers(database) == [1])
-    #expect(
-      try await Migrator.migrate(database, [Self.first, Self.second, Self.third]) == [
-        Self.second, Self.third,
-      ])
-    await database.close()
   }
 
   @Test(arguments: DatabaseEngine.available)

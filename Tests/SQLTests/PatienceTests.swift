@@ -1,6 +1,7 @@
 import Foundation
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import SQL
@@ -133,22 +134,23 @@ struct PatienceTests {
 
   @Test(.needsPostgreSQL)
   func `outlasts a server that is stopped and started again`() async throws {
-    let server = try OwnServer()
-    var options = PostgreSQLDatabase.Options()
-    options.patience = 0.5
-    let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
-    let patient = PatientDatabase(database)
-    try await patient.write { try $0.runScript(Self.table) }
-    try server.kill()
-    async let calls: Void = DatabasePatience.wait(upTo: .seconds(60)) {
-      _ = try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
-      try await patient.write { _ = try $0.run(Statement("INSERT INTO t VALUES (2)")) }
-      #expect(try await patient.integer("SELECT count(*) FROM t") == 2)
+    try await PostgreSQLServer.test { server in
+      var options = PostgreSQLDatabase.Options()
+      options.patience = 0.5
+      let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
+      let patient = PatientDatabase(database)
+      try await patient.write { try $0.runScript(Self.table) }
+      try server.kill()
+      async let calls: Void = DatabasePatience.wait(upTo: .seconds(60)) {
+        _ = try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
+        try await patient.write { _ = try $0.run(Statement("INSERT INTO t VALUES (2)")) }
+        #expect(try await patient.integer("SELECT count(*) FROM t") == 2)
+      }
+      try await Task.sleep(for: .seconds(2))
+      try server.start()
+      try await calls
+      await patient.close()
     }
-    try await Task.sleep(for: .seconds(2))
-    try server.start()
-    try await calls
-    await patient.close()
   }
 
   @Test

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import SQL
@@ -39,30 +40,33 @@ struct SQLiteOpeningTests {
 
   @Test(arguments: [":memory:", "file:x?mode=memory"])
   func `paths that SQLite would take for something else are files`(name: String) async throws {
-    let folder = try TemporaryFolder()
-    let path = folder.url.path + "/" + name
-    let database = try SQLiteDatabase(path: path)
-    await database.close()
-    #expect(FileManager.default.fileExists(atPath: path))
+    try await withTemporaryFolder { folder in
+      let path = folder.path + "/" + name
+      let database = try SQLiteDatabase(path: path)
+      await database.close()
+      #expect(FileManager.default.fileExists(atPath: path))
+    }
   }
 
   @Test
   func `a folder that does not exist is an error`() async throws {
-    let folder = try TemporaryFolder()
-    let error = try await databaseError {
-      try await SQLiteDatabase.open(path: folder.databasePath + "/none/test.sqlite")
+    try await withTemporaryFolder { folder in
+      let error = try await databaseError {
+        try await SQLiteDatabase.open(path: folder.databasePath + "/none/test.sqlite")
+      }
+      #expect(error?.code == .io)
     }
-    #expect(error?.code == .io)
   }
 
   @Test
   func `a file that is no database is an error, and stays as it is`() async throws {
-    let folder = try TemporaryFolder()
-    let content = Data(repeating: 0x41, count: 8192)
-    try content.write(to: URL(fileURLWithPath: folder.databasePath))
-    let error = try await databaseError { try await SQLiteDatabase.open(path: folder.databasePath) }
-    #expect(error?.code == .corrupt)
-    #expect(try Data(contentsOf: URL(fileURLWithPath: folder.databasePath)) == content)
+    try await withTemporaryFolder { folder in
+      let content = Data(repeating: 0x41, count: 8192)
+      try content.write(to: URL(fileURLWithPath: folder.databasePath))
+      let error = try await databaseError { try await SQLiteDatabase.open(path: folder.databasePath) }
+      #expect(error?.code == .corrupt)
+      #expect(try Data(contentsOf: URL(fileURLWithPath: folder.databasePath)) == content)
+    }
   }
 
   @Test

@@ -1,40 +1,31 @@
 import Foundation
 import SQL
 import TestDatabase
+import TestSupport
 
-/// A folder of a test's own, with an SQLite file in it; removed with the last reference.
-final class TemporaryFolder: Sendable {
-  let url: URL
-
-  init() throws {
-    url = FileManager.default.temporaryDirectory.appending(path: "SQLTests-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(at: url)
-  }
-
-  var databasePath: String { url.appending(path: "test.sqlite").path }
+extension URL {
+  /// The file that ``withDatabase(options:observer:script:_:)`` makes in a folder.
+  var databasePath: String { appending(path: "test.sqlite").path }
 }
 
 /// Runs `body` with a database in a new file, and closes it.
 func withDatabase<Result>(
   options: SQLiteDatabase.Options = .init(), observer: DatabaseObserver? = nil,
   script: String = "",
-  _ body: (SQLiteDatabase, TemporaryFolder) async throws -> Result
+  _ body: (SQLiteDatabase, URL) async throws -> Result
 ) async throws -> Result {
-  let folder = try TemporaryFolder()
-  let database = try await SQLiteDatabase.open(
-    path: folder.databasePath, options: options, observer: observer)
-  if !script.isEmpty { try await database.write { try $0.runScript(script) } }
-  do {
-    let result = try await body(database, folder)
-    await database.close()
-    return result
-  } catch {
-    await database.close()
-    throw error
+  try await withTemporaryFolder { folder in
+    let database = try await SQLiteDatabase.open(
+      path: folder.databasePath, options: options, observer: observer)
+    if !script.isEmpty { try await database.write { try $0.runScript(script) } }
+    do {
+      let result = try await body(database, folder)
+      await database.close()
+      return result
+    } catch {
+      await database.close()
+      throw error
+    }
   }
 }
 

@@ -1,5 +1,3 @@
-import Synchronization
-
 @testable import SQL
 
 extension Database {
@@ -56,13 +54,4 @@ extension SQLiteDatabase {
     try await holder
     return output
   }
-}
-
-/// Counts from several tasks.
-final class Counter: Sendable {
-  private let count = Mutex(0)
-
-  var value: Int { count.withLock { $0 } }
-
-  func increment() { count.withLock { $0 += 1 } }
 }

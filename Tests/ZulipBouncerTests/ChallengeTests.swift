@@ -27,14 +27,14 @@ struct ChallengeTests {
   }
 
   private func show(_ secret: String, at host: OthersHost) {
-    host.reply(.ok, JSON.object(["result": "success", "verification_secret": .string(secret)]).text)
+    host.reply(200, JSON.object(["result": "success", "verification_secret": .string(secret)]).text)
   }
 
   /// A bouncer that trusts the host and may call it.
   private func withHost(
     _ test: @escaping @Sendable (Bouncer, OthersHost) async throws -> Void
   ) async throws {
-    try await OthersHost.run { host in
+    try await OthersHost.run(certified: "localhost") { host in
       try await Bouncer.test([
         "bouncer.verify_ca_file": host.caFile, "bouncer.verify_allow_private_addresses": "true",
         "operator.email": "operator@example.org",
@@ -148,14 +148,14 @@ struct ChallengeTests {
         (.ok, String(repeating: "x", count: 16 * 1024 + 1), other),
       ]
       for (status, body, message) in table {
-        host.reply(status, body)
+        host.reply(status.code, body)
         let answer = try await verify(host.name, bouncer)
         #expect(answer.status == 400)
         #expect(answer.message == message)
       }
       let calls = host.seen.count
       let here = "https://\(host.name)/elsewhere"
-      host.reply { Response(status: .found, headers: [.location: here]) }
+      host.reply { _ in Response(status: .found, headers: [.location: here]) }
       #expect(
         try await verify(host.name, bouncer).message == "Error response received from the host: 302")
       #expect(host.seen.count == calls + 1)
@@ -223,14 +223,14 @@ struct ChallengeTests {
         caFile: host.caFile, allowPrivateAddresses: true, timeout: .milliseconds(300))
       let hostname = try Hostname(host.name)
       let token = try AccessToken(parameter: "abc")
-      host.reply {
+      host.reply { _ in
         try await Task.sleep(for: .seconds(3))
         return Response(status: .ok)
       }
       await #expect(throws: HostVerifier.Failure.timeout) {
         try await verifier.verificationSecret(at: hostname, accessToken: token)
       }
-      host.reply {
+      host.reply { _ in
         Response(
           status: .ok,
           body: ResponseBody { writer in

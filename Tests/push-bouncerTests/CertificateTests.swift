@@ -70,7 +70,7 @@ import Wire
   ) async throws {
     try await Workplace.test { place in
       #expect(try await place.run("init").status == 0)
-      let (certificate, key) = try OthersHost.selfSignedPEM(isRSA: isRSA)
+      let (certificate, key) = try TestCertificate.makePEM(isRSA: isRSA)
       try place.write("certificate.pem", certificate)
       try place.write("key.pem", key)
       try await place.serve(Self.options) { try await test(place, $0, certificate) }
@@ -100,7 +100,7 @@ import Wire
       let early = try Client(running, trusting: old)
       #expect(await early.isAnswered())
 
-      let (new, key) = try OthersHost.selfSignedPEM()
+      let (new, key) = try TestCertificate.makePEM(end: Date() + 3600)
       try place.write("key.pem", key)
       try place.write("certificate.pem", new)
       if bySignal { running.send(SIGHUP) }
@@ -127,7 +127,7 @@ import Wire
 
   @Test func `One that is broken is not`() async throws {
     try await serve { place, running, old in
-      let (new, key) = try OthersHost.selfSignedPEM()
+      let (new, key) = try TestCertificate.makePEM()
       func failures() -> [JSON] {
         running.lines.filter { $0["message"]?.string?.hasPrefix("certificate cannot be used") == true }
       }

@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import Sealing
+import TestDatabase
 import TestSupport
 import Testing
 import Wire
@@ -10,7 +11,7 @@ import Wire
 @testable import Demo
 
 /// A PostgreSQL server that takes connections and says nothing, as behind a broken network or on a stuck disk.
-@Suite(.enabled(if: PostgreSQLServer.isAvailable)) struct FrozenDatabaseTests {
+@Suite(.needsPostgreSQL) struct FrozenDatabaseTests {
   @Test func `Everybody is answered and the service goes on`() async throws {
     try await PostgreSQLServer.test { cluster in
       try await Stage.test(database: cluster.url) { stage in
@@ -18,7 +19,7 @@ import Wire
           "--backend.token", "0123456789abcdef0123456789abcdef", "--nextcloud.enabled", "true"
         ) { running, server in
           let phone = try await stage.phones(1, at: server)
-          try await cluster.freeze()
+          try cluster.freeze()
           let start = ContinuousClock.now
           var settings = HTTPClient.Configuration()
           settings.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 200
@@ -52,7 +53,7 @@ import Wire
           try await client.shutdown()
           for answer in answers { #expect([401, 403, 429, 503].contains(answer.status), "\(answer)") }
           print("answered in \(ContinuousClock.now - start)")
-          try await cluster.thaw()
+          try cluster.thaw()
           await eventually("a service that is ready", within: .seconds(60)) {
             (try? await running.call("admin", path: "/readyz").status) == 200
           }

@@ -1,6 +1,7 @@
 import Foundation
 import Sealing
 import Synchronization
+import TestDatabase
 import TestSupport
 import Testing
 import Wire

@@ -2,6 +2,7 @@ import Foundation
 import ProviderSimulator
 import Sealing
 import Synchronization
+import TestDatabase
 import TestSupport
 import Testing
 import Wire
@@ -9,11 +10,7 @@ import Wire
 @testable import Demo
 
 /// Several nodes on one PostgreSQL, behind a plain round-robin.
-@Suite(
-  .serialized,
-  .enabled(
-    if: PostgreSQLServer.isAvailable, "without TEST_POSTGRESQL_URL there is no PostgreSQL to start"))
-struct NodesTests {
+@Suite(.serialized, .needsPostgreSQL) struct NodesTests {
   /// Runs nodes until `body` returns; each comes back when it has ended, as a supervisor sees to it.
   ///
   /// - Parameters:
@@ -98,9 +95,9 @@ struct NodesTests {
           try await load(stage, robin, ledger, until: .seconds(10)) {
             for _ in 0..<2 {
               try await Task.sleep(for: .seconds(1))
-              try await postgres.kill()
+              try postgres.kill()
               try await Task.sleep(for: .seconds(1))
-              try await postgres.start()
+              try postgres.start()
             }
           }
           for number in 0..<2 {

@@ -2,6 +2,7 @@ import Foundation
 import ProviderSimulator
 import SQL
 import Sealing
+import TestDatabase
 import TestSupport
 import Testing
 
@@ -15,17 +16,15 @@ extension Chaos {
     /// As it takes a moment to start, it is started before that is over.
     private static let starting = Duration.seconds(0.5)
 
-    @Test(
-      .enabled(
-        if: PostgreSQLServer.isAvailable, "without TEST_POSTGRESQL_URL there is no PostgreSQL to start"))
+    @Test(.needsPostgreSQL)
     func `A server of the database that is away is waited for`() async throws {
       try await PostgreSQLServer.test { postgres in
         try await Stage.test(database: postgres.url) { stage in
           try await troubled(stage) {
             let start = ContinuousClock.now
-            try await postgres.kill()
+            try postgres.kill()
             try await Task.sleep(for: Self.outage - Self.starting - (.now - start))
-            try await postgres.start()
+            try postgres.start()
             return .now - start
           }
         }

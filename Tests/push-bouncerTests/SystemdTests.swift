@@ -113,7 +113,7 @@ import Testing
 
   @Test func `A passed socket speaks TLS`() async throws {
     let held = try HeldSocket()
-    let (certificate, key) = try OthersHost.selfSignedPEM()
+    let (certificate, key) = try TestCertificate.makePEM()
     try await Workplace.test { place in
       try place.write("certificate.pem", certificate)
       try place.write("key.pem", key)

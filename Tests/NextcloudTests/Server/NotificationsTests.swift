@@ -126,7 +126,7 @@ import Wire
   }
 
   @Test func `what one phone deletes the others take away`() async throws {
-    try await PlayedProxy.run { proxy in
+    try await OthersHost.runProxy { proxy in
       try await Instance.test(Instance.localProxies) { instance in
         let phone = try await instance.user()
         let other = try await instance.app(of: phone.user)
@@ -192,7 +192,7 @@ import Wire
   }
 }
 
-extension PlayedProxy {
+extension OthersHost {
   /// All that it has been sent so far.
-  fileprivate var entries: [JSON] { calls.flatMap(\.entries) }
+  fileprivate var entries: [JSON] { seen.flatMap(\.entries) }
 }

@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import Registrations
 import Synchronization
+import TestSupport
 import Testing
 import Wire
 
@@ -16,9 +17,9 @@ import Wire
 
   private func with(
     isAllowed: @escaping @Sendable (String) -> Bool = { _ in true },
-    _ test: @escaping @Sendable (OutgoingClient, PlayedProxy) async throws -> Void
+    _ test: @escaping @Sendable (OutgoingClient, OthersHost) async throws -> Void
   ) async throws {
-    try await PlayedProxy.run { host in
+    try await OthersHost.runProxy { host in
       let client = OutgoingClient(configuration: .init(), isAllowed: isAllowed)
       try await test(client, host)
       await client.shutdown()
@@ -50,7 +51,7 @@ import Wire
       }
       #expect(checked.addresses.contains("::1"))
       await #expect(throws: OutgoingClient.Refusal.noHost) { try await get("http:///x", by: client) }
-      #expect(host.calls.isEmpty)
+      #expect(host.seen.isEmpty)
       // Whom the operator has named may be anywhere.
       let answer = try await get("http://localhost:\(host.port)/x", by: client, isTrusted: true)
       #expect(answer.status == 200)
@@ -64,7 +65,7 @@ import Wire
         let answer = try await get("http://localhost:\(host.port)/x", by: client)
         #expect(answer.status == 200)
       }
-      #expect(host.calls.map(\.path) == ["/x", "/x", "/x"])
+      #expect(host.seen.map(\.path) == ["/x", "/x", "/x"])
     }
   }
 
@@ -77,7 +78,7 @@ import Wire
       let barrier = Barrier()
       host.reply { _ in
         await barrier.wait()
-        return PlayedProxy.response(200, "")
+        return OthersHost.response(200, "")
       }
       await #expect(throws: HTTPClientError.deadlineExceeded) {
         try await get(host.url + "/x", by: client, timeout: .milliseconds(100))
@@ -90,7 +91,7 @@ import Wire
     try await with { client, host in
       await client.shutdown()
       await #expect(throws: HTTPClientError.alreadyShutdown) { try await get(host.url + "/x", by: client) }
-      #expect(host.calls.isEmpty)
+      #expect(host.seen.isEmpty)
     }
   }
 }

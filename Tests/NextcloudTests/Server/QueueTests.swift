@@ -16,9 +16,9 @@ import Wire
   /// Runs a test beside a proxy, with an app registered there.
   private func withPhone(
     _ settings: [String: String] = [:],
-    _ test: @escaping @Sendable (Instance, PlayedProxy, SignedIn) async throws -> Void
+    _ test: @escaping @Sendable (Instance, OthersHost, SignedIn) async throws -> Void
   ) async throws {
-    try await PlayedProxy.run { proxy in
+    try await OthersHost.runProxy { proxy in
       try await Instance.test(Instance.localProxies.merging(settings) { $1 }) { instance in
         let app = try await instance.user()
         try await app.register(proxy: proxy.url)
@@ -48,14 +48,14 @@ import Wire
       try await running(instance.sender) {
         // It is away once more; each time the pause grows.
         instance.clock.advance(300)
-        await eventually("it was tried again") { proxy.calls.count >= 2 }
+        await eventually("it was tried again") { proxy.seen.count >= 2 }
         proxy.reply(200, #"{"unknown":[],"failed":0}"#)
         try await eventually("it was taken") {
           instance.clock.advance(300)
           return try await instance.pushes.count() == 0
         }
       }
-      #expect(Set(proxy.calls.map(\.body)).count == 1)
+      #expect(Set(proxy.seen.map(\.body)).count == 1)
     }
   }
 
@@ -88,7 +88,7 @@ import Wire
         #expect(queued(try await instance.sender.notify(app.user, .chat(nid))) == 2)
       }
       #expect(try await instance.pushes.count() == 10)
-      try await PlayedProxy.run { proxy in
+      try await OthersHost.runProxy { proxy in
         // The same proxy, where it listens now.
         _ = try await instance.database.execute(
           Statement("UPDATE nextcloud_pushes SET proxy_url = $1", .text(proxy.url)))
@@ -97,8 +97,8 @@ import Wire
         try await running(instance.anotherSender()) {
           try await eventually("all were taken") { try await instance.pushes.count() == 0 }
         }
-        #expect(proxy.calls.flatMap(\.entries).count == 10)
-        #expect(Set(proxy.calls.flatMap { $0.entries.compactMap { $0["subject"]?.string } }).count == 10)
+        #expect(proxy.seen.flatMap(\.entries).count == 10)
+        #expect(Set(proxy.seen.flatMap { $0.entries.compactMap { $0["subject"]?.string } }).count == 10)
       }
     }
   }
@@ -108,7 +108,7 @@ import Wire
       let barrier = Barrier()
       proxy.reply { _ in
         await barrier.wait()
-        return PlayedProxy.response(200, #"{"unknown":[],"failed":0}"#)
+        return OthersHost.response(200, #"{"unknown":[],"failed":0}"#)
       }
       let receipt = try await instance.sender.notify(app.user, .chat())
       #expect(receipt.proxies == [.init(url: proxy.url, status: nil, queued: 1)])
@@ -118,7 +118,7 @@ import Wire
         barrier.open()
         try await eventually("the answer was acted on") { try await instance.pushes.count() == 0 }
       }
-      #expect(proxy.calls.count == 1)
+      #expect(proxy.seen.count == 1)
     }
   }
 
@@ -128,7 +128,7 @@ import Wire
       let identifier = try #require(try await app.registration()).description.deviceIdentifier
       proxy.reply { _ in
         await barrier.wait()
-        return PlayedProxy.response(400, PlayedProxy.unknown([identifier], failed: 1))
+        return OthersHost.response(400, OthersHost.unknown([identifier], failed: 1))
       }
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
       barrier.open()
@@ -148,7 +148,7 @@ import Wire
         }) == 1 {
           await barrier.wait()
         }
-        return PlayedProxy.response(200, #"{"unknown":[],"failed":0}"#)
+        return OthersHost.response(200, #"{"unknown":[],"failed":0}"#)
       }
       #expect(queued(try await instance.sender.notify(app.user, .chat())) == 1)
       try await running(instance.anotherSender()) {
@@ -156,8 +156,8 @@ import Wire
         try await eventually("it was taken over") { try await instance.pushes.count() == 0 }
       }
       barrier.open()
-      #expect(proxy.calls.count == 2)
-      #expect(Set(proxy.calls.map(\.body)).count == 1)
+      #expect(proxy.seen.count == 2)
+      #expect(Set(proxy.seen.map(\.body)).count == 1)
     }
   }
 
@@ -166,7 +166,7 @@ import Wire
       let barrier = Barrier()
       proxy.reply { _ in
         await barrier.wait()
-        return PlayedProxy.response(200, "")
+        return OthersHost.response(200, "")
       }
       let sender = instance.anotherSender(timeout: .milliseconds(100))
       let receipt = try await sender.notify(app.user, .chat())
@@ -180,7 +180,7 @@ import Wire
     try await withPhone { instance, proxy, app in
       let barrier = Barrier()
       defer { barrier.open() }
-      try await PlayedProxy.run { dead in
+      try await OthersHost.runProxy { dead in
         let second = try await instance.app(of: app.user)
         try await second.register(proxy: dead.url)
         dead.reply(503, "")
@@ -190,9 +190,9 @@ import Wire
         proxy.reply(200, #"{"unknown":[],"failed":0}"#)
         dead.reply { _ in
           await barrier.wait()
-          return PlayedProxy.response(503, "")
+          return OthersHost.response(503, "")
         }
-        let before = proxy.calls.count
+        let before = proxy.seen.count
         instance.clock.advance(5)
         try await running(
           instance.sender, instance.anotherSender(), instance.anotherSender(), instance.anotherSender()
@@ -202,7 +202,7 @@ import Wire
           }
           barrier.open()
         }
-        let subjects = proxy.calls[before...].flatMap { $0.entries.compactMap { $0["subject"]?.string } }
+        let subjects = proxy.seen[before...].flatMap { $0.entries.compactMap { $0["subject"]?.string } }
         #expect(subjects.count == 30)
         #expect(Set(subjects).count == 30)
       }
@@ -220,7 +220,7 @@ import Wire
           try await eventually("it was dropped") { try await instance.pushes.count() == 0 }
         }
         #expect(try await app.registration() != nil)
-        #expect(proxy.calls.count == 2)
+        #expect(proxy.seen.count == 2)
       }
     }
   }
@@ -235,7 +235,7 @@ import Wire
       try await running(instance.sender) {
         try await eventually("it was given up") { try await instance.pushes.count() == 0 }
       }
-      #expect(proxy.calls.count == 1)
+      #expect(proxy.seen.count == 1)
     }
   }
 
@@ -312,11 +312,11 @@ import Wire
       let barrier = Barrier()
       proxy.reply { _ in
         await barrier.wait()
-        return PlayedProxy.response(500, "")
+        return OthersHost.response(500, "")
       }
       instance.clock.advance(5)
       try await running(instance.sender) {
-        await eventually("it is under way") { proxy.calls.count == 2 }
+        await eventually("it is under way") { proxy.seen.count == 2 }
       }
       barrier.open()
       #expect(try await instance.pushes.dueProxies() == [proxy.url])

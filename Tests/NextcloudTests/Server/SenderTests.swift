@@ -23,9 +23,9 @@ extension NextcloudMessage {
   /// Runs a test beside a proxy that phones may name.
   private func withProxy(
     _ settings: [String: String] = [:],
-    _ test: @escaping @Sendable (Instance, PlayedProxy) async throws -> Void
+    _ test: @escaping @Sendable (Instance, OthersHost) async throws -> Void
   ) async throws {
-    try await PlayedProxy.run { proxy in
+    try await OthersHost.runProxy { proxy in
       try await Instance.test(Instance.localProxies.merging(settings) { $1 }) { try await test($0, proxy) }
     }
   }
@@ -38,7 +38,7 @@ extension NextcloudMessage {
 
   @Test func `each proxy gets one request, as Nextcloud's servers make it`() async throws {
     try await withProxy { instance, proxy in
-      try await PlayedProxy.run { other in
+      try await OthersHost.runProxy { other in
         let app = try await instance.user()
         let second = try await instance.app(of: app.user)
         let third = try await instance.app(of: app.user)
@@ -59,9 +59,9 @@ extension NextcloudMessage {
                 ]
               }),
           ])
-        #expect(other.calls.map(\.path) == ["/base/notifications"])
-        let call = try #require(proxy.calls.first)
-        #expect(proxy.calls.count == 1)
+        #expect(other.seen.map(\.path) == ["/base/notifications"])
+        let call = try #require(proxy.seen.first)
+        #expect(proxy.seen.count == 1)
         #expect(call.path == "/notifications")
         #expect(call.headers[.contentType] == "application/x-www-form-urlencoded")
         #expect(call.headers[.userAgent] == "Nextcloud-Server-Crawler/35.0.0")
@@ -98,7 +98,7 @@ extension NextcloudMessage {
   }
 
   @Test func `the key of a subscription goes to that server alone`() async throws {
-    try await PlayedProxy.run { subscribed in
+    try await OthersHost.runProxy { subscribed in
       try await withProxy([
         "nextcloud.subscription_server": subscribed.url + "/", "nextcloud.subscription_key": "abcde-fghij",
       ]) { instance, other in
@@ -109,11 +109,11 @@ extension NextcloudMessage {
         }
         _ = try await instance.sender.notify(app.user, .chat())
         let name = HTTPField.Name("X-Nextcloud-Subscription-Key")!
-        let keys = (subscribed.calls + other.calls).map { $0.headers[name] }
+        let keys = (subscribed.seen + other.seen).map { $0.headers[name] }
         #expect(keys.count == 3)
         #expect(keys.compactMap(\.self) == ["abcde-fghij"])
         #expect(
-          subscribed.calls.first { $0.path == "/notifications" }?.headers[name] == "abcde-fghij")
+          subscribed.seen.first { $0.path == "/notifications" }?.headers[name] == "abcde-fghij")
       }
     }
   }
@@ -171,7 +171,7 @@ extension NextcloudMessage {
 
   @Test func `a proxy takes only its own phones away, slash or not`() async throws {
     try await withProxy { instance, proxy in
-      try await PlayedProxy.run { other in
+      try await OthersHost.runProxy { other in
         let app = try await instance.user()
         let elsewhere = try await instance.app(of: app.user)
         let bob = try await instance.user("bob", id: 11)
@@ -182,7 +182,7 @@ extension NextcloudMessage {
         for app in [app, elsewhere, bob] {
           all.append(try #require(try await app.registration()).description.deviceIdentifier)
         }
-        proxy.reply(200, PlayedProxy.unknown(all, failed: 1))
+        proxy.reply(200, OthersHost.unknown(all, failed: 1))
         let receipt = try await instance.sender.notify(app.user, .chat())
         #expect(receipt.proxies.map(\.unknown).reduce(0, +) == 1)
         #expect(try await app.registration() == nil)
@@ -201,7 +201,7 @@ extension NextcloudMessage {
       proxy.reply { _ in
         instance.clock.advance(1)
         try await app.register(proxy: proxy.url)
-        return PlayedProxy.response(200, PlayedProxy.unknown([identifier], failed: 1))
+        return OthersHost.response(200, OthersHost.unknown([identifier], failed: 1))
       }
       let receipt = try await instance.sender.notify(app.user, .chat())
       #expect(receipt.proxies.first?.unknown == 1)
@@ -211,12 +211,12 @@ extension NextcloudMessage {
 
   @Test func `a redirect is not followed`() async throws {
     try await withProxy { instance, proxy in
-      try await PlayedProxy.run { other in
+      try await OthersHost.runProxy { other in
         let app = try await instance.user()
         try await app.register(proxy: proxy.url)
-        proxy.reply { _ in PlayedProxy.response(307, "", headers: [.location: other.url + "/notifications"]) }
+        proxy.reply { _ in OthersHost.response(307, "", headers: [.location: other.url + "/notifications"]) }
         #expect(try await instance.sender.notify(app.user, .chat()).proxies.first?.failed == 1)
-        #expect(other.calls.isEmpty)
+        #expect(other.seen.isEmpty)
       }
     }
   }
@@ -246,7 +246,7 @@ extension NextcloudMessage {
         talk.user, .notification(.init(nid: 2, app: "files", subject: "", type: "", id: "")))
       let receipt = try await instance.sender.notify(talk.user, .deletion(nids: [1, 2, 3], app: nil))
       #expect((receipt.devices, receipt.proxies.first?.sent) == (2, 3))
-      let call = try #require(proxy.calls.last)
+      let call = try #require(proxy.seen.last)
       #expect(
         try call.entries.map(plaintext) == [
           #"{"nids":[1,3],"delete-multiple":true}"#, #"{"nid":2,"delete":true}"#, #"{"nid":3,"delete":true}"#,
@@ -254,7 +254,7 @@ extension NextcloudMessage {
       #expect(call.entries.allSatisfy { $0["priority"] == "normal" && $0["type"] == "background" })
       // They are forgotten with that.
       _ = try await instance.sender.notify(talk.user, .deletion(nids: [1], app: nil))
-      #expect(try #require(proxy.calls.last).entries.count == 2)
+      #expect(try #require(proxy.seen.last).entries.count == 2)
     }
   }
 
@@ -270,20 +270,20 @@ extension NextcloudMessage {
       #expect(answer.code == "\(proxy.url): 1 sent")
       #expect(answer.data?["nid"]?.integer == 1_790_000_000)
       #expect(
-        try plaintext(try #require(proxy.calls.first?.entries.first))
+        try plaintext(try #require(proxy.seen.first?.entries.first))
           == #"{"nid":1790000000,"app":"admin_notifications","subject":"Testing push notifications","type":"admin_notifications","id":"6ab13b80"}"#
       )
       try await app.register(proxy: proxy.url, userAgent: SignedIn.talk)
       _ = try await app.call(.post, path, userAgent: SignedIn.talk)
       #expect(
-        try plaintext(try #require(proxy.calls.last?.entries.first)).contains("admin_notification_talk"))
+        try plaintext(try #require(proxy.seen.last?.entries.first)).contains("admin_notification_talk"))
       proxy.reply(500, "")
       #expect(try await app.call(.post, path, userAgent: SignedIn.talk).code == "\(proxy.url): 1 queued")
     }
   }
 
   @Test func `a proxy at a private address is not called, but for the operator's own`() async throws {
-    try await PlayedProxy.run { proxy in
+    try await OthersHost.runProxy { proxy in
       for (isDefault, isCalled) in [(false, false), (true, true)] {
         try await Instance.test([
           "nextcloud.default_proxy": isDefault ? proxy.url + "/" : "https://push.example.org"
@@ -291,7 +291,7 @@ extension NextcloudMessage {
           instance in
           let app = try await instance.user()
           try await app.register()
-          let before = proxy.calls.count
+          let before = proxy.seen.count
           for url in [proxy.url, proxy.url.replacing("127.0.0.1", with: "localhost")] {
             // As though its name had been a public one's when it registered.
             var description = try #require(try await app.registration()).description
@@ -302,7 +302,7 @@ extension NextcloudMessage {
             #expect(receipt.proxies.first?.status == (isTrusted ? 200 : nil))
             #expect(receipt.proxies.first?.failed == (isTrusted ? 0 : 1))
           }
-          #expect(proxy.calls.count - before == (isCalled ? 1 : 0))
+          #expect(proxy.seen.count - before == (isCalled ? 1 : 0))
           #expect(try await instance.pushes.count() == 0)
         }
       }

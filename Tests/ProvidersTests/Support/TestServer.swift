@@ -5,6 +5,7 @@ import NIOHTTP2
 import NIOPosix
 import NIOSSL
 import Synchronization
+import TestSupport
 
 /// An HTTP/2 server over TLS that does to each request what the test wants, frame by frame.
 final class TestServer: Sendable {
@@ -71,7 +72,9 @@ final class TestServer: Sendable {
     _ configuration: Configuration = .init(), certificate: TestCertificate? = nil,
     react: @escaping @Sendable (Request) -> [Action]
   ) async throws -> TestServer {
-    let tls = try certificate?.context ?? TestCertificate.shared.get().context
+    var configured = try (certificate ?? TestCertificate.shared.get()).configuration
+    configured.applicationProtocols = ["h2"]
+    let tls = try NIOSSLContext(configuration: configured)
     let log = SharedLog()
     let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)

@@ -1,6 +1,7 @@
 import Foundation
 import Synchronization
 import TestDatabase
+import TestSupport
 import Testing
 
 @testable import SQL
@@ -56,104 +57,108 @@ struct PostgreSQLFaultTests {
   func `a server that was killed and started again is found again, and keeps what was acknowledged`()
     async throws
   {
-    let server = try OwnServer()
-    let database = try await PostgreSQLDatabase.open(url: server.url)
-    try await database.write { try $0.runScript(Self.schema) }
-    let journal = Journal()
-    try await withThrowingTaskGroup(of: Void.self) { group in
-      for task in 0..<Int64(8) {
-        group.addTask {
-          for turn in 0..<Int64(100_000) {
-            let number = task * 100_000 + turn
-            let statement = Statement("INSERT INTO t VALUES ($1)", .integer(number))
-            let wasDown = journal.isDown.withLock { $0 }
-            let error = try await databaseError {
-              if task % 2 == 0 {
-                _ = try await database.execute(statement)
-              } else {
-                _ = try await database.write { try $0.run(statement) }
+    try await PostgreSQLServer.test { server in
+      let database = try await PostgreSQLDatabase.open(url: server.url)
+      try await database.write { try $0.runScript(Self.schema) }
+      let journal = Journal()
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for task in 0..<Int64(8) {
+          group.addTask {
+            for turn in 0..<Int64(100_000) {
+              let number = task * 100_000 + turn
+              let statement = Statement("INSERT INTO t VALUES ($1)", .integer(number))
+              let wasDown = journal.isDown.withLock { $0 }
+              let error = try await databaseError {
+                if task % 2 == 0 {
+                  _ = try await database.execute(statement)
+                } else {
+                  _ = try await database.write { try $0.run(statement) }
+                }
               }
+              if let error {
+                #expect(error.code == .connectionLost)
+              } else {
+                journal.acknowledged.withLock { _ = $0.insert(number) }
+              }
+              // One that began after the server had gone and that was answered well: it is there again.
+              if error == nil, wasDown { return }
             }
-            if let error {
-              #expect(error.code == .connectionLost)
-            } else {
-              journal.acknowledged.withLock { _ = $0.insert(number) }
-            }
-            // One that began after the server had gone and that was answered well: it is there again.
-            if error == nil, wasDown { return }
           }
         }
+        group.addTask {
+          while journal.acknowledged.withLock({ $0.count }) < 500 { await Task.yield() }
+          try server.kill()
+          journal.isDown.withLock { $0 = true }
+          try server.start()
+        }
+        try await group.waitForAll()
       }
-      group.addTask {
-        while journal.acknowledged.withLock({ $0.count }) < 500 { await Task.yield() }
-        try server.kill()
-        journal.isDown.withLock { $0 = true }
-        try server.start()
-      }
-      try await group.waitForAll()
+      let kept = Set(try await database.query(Statement("SELECT a FROM t")).map { try $0.int64(0) })
+      #expect(kept.isSuperset(of: journal.acknowledged.withLock { $0 }))
+      await database.close()
     }
-    let kept = Set(try await database.query(Statement("SELECT a FROM t")).map { try $0.int64(0) })
-    #expect(kept.isSuperset(of: journal.acknowledged.withLock { $0 }))
-    await database.close()
   }
 
   @Test
   func `without a server a call fails when its time is over, and does not wait for ever`() async throws {
-    let server = try OwnServer()
-    var options = PostgreSQLDatabase.Options()
-    options.patience = 0.5
-    options.connections = 1
-    let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
-    try server.kill()
-    let start = ContinuousClock.now
-    let results = await database.results(20) { index in
-      try await index % 2 == 0
-        ? database.query(Statement("SELECT 1")) : database.execute(Statement("SELECT 1"))
+    try await PostgreSQLServer.test { server in
+      var options = PostgreSQLDatabase.Options()
+      options.patience = 0.5
+      options.connections = 1
+      let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
+      try server.kill()
+      let start = ContinuousClock.now
+      let results = await database.results(20) { index in
+        try await index % 2 == 0
+          ? database.query(Statement("SELECT 1")) : database.execute(Statement("SELECT 1"))
+      }
+      #expect(ContinuousClock.now - start < .seconds(20))
+      for result in results {
+        let error = #expect(throws: DatabaseError.self) { try result.get() }
+        #expect(error?.code == .connectionLost)
+      }
+      try server.start()
+      #expect(try await database.integer("SELECT 1") == 1)
+      await database.close()
     }
-    #expect(ContinuousClock.now - start < .seconds(20))
-    for result in results {
-      let error = #expect(throws: DatabaseError.self) { try result.get() }
-      #expect(error?.code == .connectionLost)
-    }
-    try server.start()
-    #expect(try await database.integer("SELECT 1") == 1)
-    await database.close()
   }
 
   @Test
   func `a server that hangs is given up, whatever was asked of it, and found again when it goes on`()
     async throws
   {
-    let server = try OwnServer()
-    var options = PostgreSQLDatabase.Options()
-    options.patience = 1
-    options.connections = 2
-    options.longestSilence = 1
-    let database = try await PostgreSQLDatabase.open(url: server.url + "&connect_timeout=2", options: options)
-    try await database.write { try $0.runScript("CREATE TABLE t (a BIGINT, b BYTEA)") }
-    // More than a connection takes that nobody reads from.
-    let much = [UInt8](repeating: 0, count: 8 << 20)
-    _ = try await database.execute(Statement("INSERT INTO t VALUES (0, $1)", .bytes(much)))
-    try server.freeze()
-    let start = ContinuousClock.now
-    let results = await database.results(12) { index in
-      let statement =
-        switch index % 3 {
-        case 0: Statement("SELECT 1")
-        case 1: Statement("INSERT INTO t VALUES (1, $1)", .bytes(much))
-        default: Statement("INSERT INTO t VALUES (2)")
-        }
-      return index < 6
-        ? try await database.execute(statement) : try await database.write { try $0.query(statement) }
+    try await PostgreSQLServer.test { server in
+      var options = PostgreSQLDatabase.Options()
+      options.patience = 1
+      options.connections = 2
+      options.longestSilence = 1
+      let database = try await PostgreSQLDatabase.open(
+        url: server.url + "&connect_timeout=2", options: options)
+      try await database.write { try $0.runScript("CREATE TABLE t (a BIGINT, b BYTEA)") }
+      // More than a connection takes that nobody reads from.
+      let much = [UInt8](repeating: 0, count: 8 << 20)
+      _ = try await database.execute(Statement("INSERT INTO t VALUES (0, $1)", .bytes(much)))
+      try server.freeze()
+      let start = ContinuousClock.now
+      let results = await database.results(12) { index in
+        let statement =
+          switch index % 3 {
+          case 0: Statement("SELECT 1")
+          case 1: Statement("INSERT INTO t VALUES (1, $1)", .bytes(much))
+          default: Statement("INSERT INTO t VALUES (2)")
+          }
+        return index < 6
+          ? try await database.execute(statement) : try await database.write { try $0.query(statement) }
+      }
+      #expect(ContinuousClock.now - start < .seconds(30))
+      for result in results {
+        let error = #expect(throws: DatabaseError.self) { try result.get() }
+        #expect(error?.code == .connectionLost)
+      }
+      try server.thaw()
+      #expect(try await database.integer("SELECT count(*) FROM t WHERE a = 0") == 1)
+      await database.close()
     }
-    #expect(ContinuousClock.now - start < .seconds(30))
-    for result in results {
-      let error = #expect(throws: DatabaseError.self) { try result.get() }
-      #expect(error?.code == .connectionLost)
-    }
-    try server.thaw()
-    #expect(try await database.integer("SELECT count(*) FROM t WHERE a = 0") == 1)
-    await database.close()
   }
 
   @Test

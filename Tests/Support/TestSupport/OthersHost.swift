@@ -1,115 +1,104 @@
-import Crypto
-import CryptoExtras
 package import Foundation
 package import HTTPTypes
 package import Hummingbird
+import HummingbirdCore
 import HummingbirdTLS
-import NIOSSL
-import SwiftASN1
 import Synchronization
-import X509
 
-/// A server of other people's at `https://localhost:port`, with a certificate that `caFile` vouches for.
+/// A server of other people's, whose answers are the test's.
 package final class OthersHost: Sendable {
+  /// What it was asked.
+  package struct Call: Sendable {
+    package let path: String
+    package let headers: HTTPFields
+    package let body: String
+  }
+
   /// What it answers.
-  package typealias Reply = @Sendable () async throws -> Response
+  package typealias Reply = @Sendable (Call) async throws -> Response
 
   private final class Calls: Sendable {
     struct State {
-      var seen: [(path: String, headers: HTTPFields)] = []
-      var reply: Reply = { Response(status: .notFound) }
+      var seen: [Call] = []
+      var reply: Reply = { _ in OthersHost.response(404, "") }
     }
 
     let state = Mutex(State())
   }
 
-  /// Host and port.
-  package let name: String
-  /// A file with the certificate.
+  package let port: Int
+  /// Where it is.
+  package let url: String
+  /// A file with the certificate that it shows; empty in clear.
   package let caFile: String
   private let calls: Calls
 
-  private init(port: Int, caFile: String, calls: Calls) {
-    name = "localhost:\(port)"
-    self.caFile = caFile
+  private init(port: Int, certificate: TestCertificate?, calls: Calls) {
+    self.port = port
+    url = certificate == nil ? "http://127.0.0.1:\(port)" : "https://localhost:\(port)"
+    caFile = certificate?.caFile ?? ""
     self.calls = calls
   }
 
-  /// What it was asked for.
-  package var seen: [(path: String, headers: HTTPFields)] { calls.state.withLock { $0.seen } }
+  /// Host and port as its certificate names it.
+  package var name: String { "localhost:\(port)" }
+
+  /// What it was asked so far.
+  package var seen: [Call] { calls.state.withLock { $0.seen } }
 
   /// Sets what it answers from now on.
-  package func reply(_ reply: @escaping Reply) {
-    calls.state.withLock { $0.reply = reply }
-  }
+  package func reply(_ reply: @escaping Reply) { calls.state.withLock { $0.reply = reply } }
 
   /// Answers with text.
-  package func reply(_ status: HTTPResponse.Status, _ body: String, headers: HTTPFields = [:]) {
-    reply {
-      Response(status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: body)))
-    }
+  package func reply(_ status: Int, _ body: String, headers: HTTPFields = [:]) {
+    reply { _ in Self.response(status, body, headers: headers) }
   }
 
-  /// Runs a test beside it.
+  package static func response(_ status: Int, _ body: String, headers: HTTPFields = [:]) -> Response {
+    Response(
+      status: .init(code: status), headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: body)))
+  }
+
+  /// Runs a test beside one with TLS.
   ///
   /// - Parameters:
   ///   - ciphers: those that it knows, of TLS 1.2; nil for any.
   ///   - name: whom its certificate is of.
   ///   - end: until when.
   package static func run(
-    ciphers: String? = nil, certified name: String = "localhost", until end: Date = Date() + 3600,
+    ciphers: String? = nil, certified name: String? = nil, until end: Date = Date() + 3600,
     _ test: @escaping @Sendable (OthersHost) async throws -> Void
   ) async throws {
-    // Only an RSA key serves the old ones.
-    let (certificate, key) = try selfSigned(isRSA: ciphers != nil, name, until: end)
-    let caFile = FileManager.default.temporaryDirectory.appending(path: "ca-\(UUID().uuidString).pem")
-    try certificate.serializeAsPEM().pemString.write(to: caFile, atomically: true, encoding: .utf8)
-    defer { try? FileManager.default.removeItem(at: caFile) }
-    var tls = TLSConfiguration.makeServerConfiguration(
-      certificateChain: [
-        .certificate(try NIOSSLCertificate(bytes: Array(certificate.serializeAsPEM().derBytes), format: .der))
-      ],
-      privateKey: .privateKey(
-        try NIOSSLPrivateKey(bytes: Array(key.serializeAsPEM().pemString.utf8), format: .pem)))
-    if let ciphers {
-      tls.cipherSuites = ciphers
-      tls.maximumTLSVersion = .tlsv12
-    }
+    let certificate = try TestCertificate(host: name, end: end, ciphers: ciphers)
+    defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
+    try await run(certificate, over: try .tls(tlsConfiguration: certificate.configuration), test)
+  }
+
+  /// Runs a test beside one without TLS.
+  package static func runInClear(
+    _ test: @escaping @Sendable (OthersHost) async throws -> Void
+  ) async throws {
+    try await run(nil, over: .http1(), test)
+  }
+
+  private static func run(
+    _ certificate: TestCertificate?, over server: HTTPServerBuilder,
+    _ test: @escaping @Sendable (OthersHost) async throws -> Void
+  ) async throws {
     let calls = Calls()
-    let router = Router()
-    router.get("/**") { request, _ in
+    let answer: @Sendable (Request, BasicRequestContext) async throws -> Response = { request, _ in
+      let body = String(buffer: try await request.body.collect(upTo: 16 << 20))
+      let call = Call(path: request.uri.string, headers: request.headers, body: body)
       let reply = calls.state.withLock { state in
-        state.seen.append((request.uri.string, request.headers))
+        state.seen.append(call)
         return state.reply
       }
-      return try await reply()
+      return try await reply(call)
     }
-    try await listening(router, over: try .tls(tlsConfiguration: tls)) { port in
-      try await test(OthersHost(port: port, caFile: caFile.path(percentEncoded: false), calls: calls))
+    let router = Router()
+    for method in [HTTPRequest.Method.post, .get] { router.on("/**", method: method, use: answer) }
+    try await listening(router, over: server) { port in
+      try await test(OthersHost(port: port, certificate: certificate, calls: calls))
     }
-  }
-
-  /// A certificate for `localhost` that vouches for itself, and its key, both in PEM.
-  ///
-  /// - Parameter isRSA: whether the key could decrypt as well as sign, as TLS without forward secrecy wants it.
-  package static func selfSignedPEM(isRSA: Bool = false) throws -> (certificate: String, key: String) {
-    let (certificate, key) = try selfSigned(isRSA: isRSA)
-    return (try certificate.serializeAsPEM().pemString, try key.serializeAsPEM().pemString)
-  }
-
-  private static func selfSigned(
-    isRSA: Bool, _ host: String = "localhost", until end: Date = Date() + 3600
-  ) throws -> (Certificate, Certificate.PrivateKey) {
-    let key: Certificate.PrivateKey =
-      isRSA ? .init(try _RSA.Signing.PrivateKey(keySize: .bits2048)) : .init(P256.Signing.PrivateKey())
-    let name = try DistinguishedName { CommonName(host) }
-    let certificate = try Certificate(
-      version: .v3, serialNumber: .init(), publicKey: key.publicKey, notValidBefore: Date() - 3600,
-      notValidAfter: end, issuer: name, subject: name,
-      extensions: try Certificate.Extensions {
-        Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
-        SubjectAlternativeNames([.dnsName(host)])
-      }, issuerPrivateKey: key)
-    return (certificate, key)
   }
 }

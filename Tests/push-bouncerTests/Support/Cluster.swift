@@ -5,58 +5,6 @@ import Wire
 
 @testable import Demo
 
-/// A PostgreSQL server of a test's own, which may be ended at any moment.
-struct PostgreSQLServer {
-  /// Whether this machine has one to start: where the tests were given a server, there is the program too.
-  static let isAvailable = ProcessInfo.processInfo.environment["TEST_POSTGRESQL_URL"] != nil
-
-  let folder: URL
-  let url: String
-
-  /// Runs a test with a server that has nothing in it.
-  ///
-  /// - Parameter settings: `name=value`, as in postgresql.conf.
-  static func test(_ settings: String..., body: (PostgreSQLServer) async throws -> Void) async throws {
-    let folder = FileManager.default.temporaryDirectory.appending(
-      path: "cluster-\(UUID().uuidString.prefix(8))")
-    let url = try await script("start", folder, settings)
-    do {
-      try await body(PostgreSQLServer(folder: folder, url: url))
-    } catch {
-      _ = try? await script("stop", folder)
-      throw error
-    }
-    _ = try await script("stop", folder)
-  }
-
-  /// Ends it as a crash would.
-  func kill() async throws { _ = try await Self.script("kill", folder) }
-
-  /// Has it say nothing until it is thawed: connections are taken, and nobody answers.
-  func freeze() async throws { _ = try await Self.script("freeze", folder) }
-  func thaw() async throws { _ = try await Self.script("thaw", folder) }
-
-  /// Starts it again.
-  func start() async throws { _ = try await Self.script("start", folder) }
-
-  private static func script(_ command: String, _ folder: URL, _ settings: [String] = []) async throws
-    -> String
-  {
-    let process = Process()
-    process.executableURL =
-      URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../../Scripts/postgresql").standardizedFileURL
-    process.arguments = [command, folder.path] + settings
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0)
-    return text.trimmingCharacters(in: .whitespacesAndNewlines)
-  }
-}
-
 /// An address of this machine that can be cut off, as a network is: what is on its way is lost, and nobody
 /// is told. Takes privileges.
 struct Network {

@@ -59,7 +59,7 @@ struct Stage {
   ) async throws {
     var arguments = arguments
     if isSecure {
-      let (certificate, key) = try OthersHost.selfSignedPEM()
+      let (certificate, key) = try TestCertificate.makePEM()
       try place.write("certificate.pem", certificate)
       try place.write("key.pem", key)
       arguments += ["--http.tls.certificate_file", "certificate.pem", "--http.tls.key_file", "key.pem"]

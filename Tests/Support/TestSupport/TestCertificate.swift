@@ -1,0 +1,57 @@
+import Crypto
+import CryptoExtras
+package import Foundation
+package import NIOSSL
+import SwiftASN1
+import X509
+
+/// A certificate for `localhost` and 127.0.0.1, unless for another host, that is its own trust root.
+package struct TestCertificate: Sendable {
+  /// How a server shows it.
+  package let configuration: TLSConfiguration
+  /// The PEM file to trust.
+  package let caFile: String
+
+  /// One for all tests: making it is not what they are about.
+  package static let shared = Result { try TestCertificate() }
+
+  /// - Parameter ciphers: those of TLS 1.2 that its server offers, and nothing else; nil for all that there are.
+  package init(host: String? = nil, end: Date = Date() + 86_400, ciphers: String? = nil) throws {
+    // Only an RSA key serves the old ones.
+    let (pem, key) = try Self.makePEM(isRSA: ciphers != nil, host: host, end: end)
+    let file = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-\(UUID()).pem")
+    try pem.write(to: file, atomically: true, encoding: .utf8)
+    caFile = file.path
+    var configuration = TLSConfiguration.makeServerConfiguration(
+      certificateChain: [.certificate(try NIOSSLCertificate(bytes: Array(pem.utf8), format: .pem))],
+      privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(key.utf8), format: .pem)))
+    if let ciphers {
+      configuration.cipherSuites = ciphers
+      configuration.maximumTLSVersion = .tlsv12
+    }
+    self.configuration = configuration
+  }
+
+  /// One and its key as the files of a server have them.
+  ///
+  /// - Parameter isRSA: whether the key could decrypt as well as sign, as TLS without forward secrecy wants it.
+  package static func makePEM(
+    isRSA: Bool = false, host: String? = nil, end: Date = Date() + 86_400
+  ) throws -> (certificate: String, key: String) {
+    let key: Certificate.PrivateKey =
+      isRSA ? .init(try _RSA.Signing.PrivateKey(keySize: .bits2048)) : .init(P256.Signing.PrivateKey())
+    let name = try DistinguishedName { CommonName("push-bouncer test") }
+    let certificate = try Certificate(
+      version: .v3, serialNumber: .init(), publicKey: key.publicKey,
+      notValidBefore: Date() - 3600, notValidAfter: end, issuer: name, subject: name,
+      extensions: try Certificate.Extensions {
+        Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
+        SubjectAlternativeNames(
+          host.map { [.dnsName($0)] } ?? [
+            .dnsName("localhost"), .ipAddress(ASN1OctetString(contentBytes: [127, 0, 0, 1])),
+          ])
+      },
+      issuerPrivateKey: key)
+    return (try certificate.serializeAsPEM().pemString, try key.serializeAsPEM().pemString)
+  }
+}
