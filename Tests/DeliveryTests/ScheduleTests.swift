@@ -13,13 +13,15 @@ import Timing
     #expect(backoff.pause(after: 1, random: 1) == 18)
   }
 
-  @Test func `Nothing is tried before the provider allows it, and not by all at that very moment`() {
+  @Test(arguments: [0, 0.3, 1])
+  func `Nothing is tried before the provider allows it, and not by all at that very moment`(random: Double) {
     let backoff = Backoff(first: 2, longest: 300)
-    for random in [0, 0.3, 1] {
-      #expect(backoff.next(after: 1, now: now, notBefore: now + 60, random: random) == now + 60 + 2 * random)
-      #expect(backoff.next(after: 9, now: now, notBefore: now + 600, random: random) <= now + 602)
-    }
-    // What the provider allowed long ago does not shorten the pause.
+    #expect(backoff.next(after: 1, now: now, notBefore: now + 60, random: random) == now + 60 + 2 * random)
+    #expect(backoff.next(after: 9, now: now, notBefore: now + 600, random: random) <= now + 602)
+  }
+
+  @Test func `What the provider allowed long ago does not shorten the pause`() {
+    let backoff = Backoff(first: 2, longest: 300)
     #expect(backoff.next(after: 5, now: now, notBefore: now - 60, random: 1) == now + 32)
     #expect(backoff.next(after: 3, now: now, notBefore: nil, random: 0.5) == now + 4)
   }

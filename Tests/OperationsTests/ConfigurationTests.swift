@@ -118,31 +118,33 @@ import Wire
     #expect(try load(yaml: yaml).0.http.port == 8080)
   }
 
-  @Test func `Lists are written either way`() throws {
-    for yaml in [
-      "bouncer.allowed_hostnames: a.example, \"*.example.org\"".replacing("\"", with: ""),
-      "bouncer:\n  allowed_hostnames:\n    - a.example\n    - \"*.example.org\"",
-      "bouncer: {allowed_hostnames: [a.example, '*.example.org']}",
-    ] {
-      #expect(
-        try load(yaml: yaml).0.bouncer.allowedHostnames == [
-          HostnamePattern("a.example"), HostnamePattern("*.example.org"),
-        ])
-    }
-    #expect(try load().0.bouncer.allowedHostnames == [])
+  @Test(arguments: [
+    "bouncer.allowed_hostnames: a.example, *.example.org",
+    "bouncer:\n  allowed_hostnames:\n    - a.example\n    - \"*.example.org\"",
+    "bouncer: {allowed_hostnames: [a.example, '*.example.org']}",
+  ])
+  func `Lists are written either way`(_ yaml: String) throws {
+    #expect(
+      try load(yaml: yaml).0.bouncer.allowedHostnames == [
+        HostnamePattern("a.example"), HostnamePattern("*.example.org"),
+      ])
   }
 
-  @Test func `Proxies are trusted by address and by range`() throws {
+  @Test(arguments: [
+    ("10.9.9.9", true), ("::ffff:10.9.9.9", true), ("192.0.2.1", true), ("192.0.2.2", false),
+    ("2001:db8::1", true), ("2001:db9::1", false),
+  ])
+  func `Proxies are trusted by address and by range`(_ address: String, _ isTrusted: Bool) throws {
     let yaml = "http.trusted_proxies: [10.0.0.0/8, '2001:db8::/32', 192.0.2.1]"
     let networks = try load(yaml: yaml).0.http.trustedProxies
-    for (address, isTrusted) in [
-      ("10.9.9.9", true), ("::ffff:10.9.9.9", true), ("192.0.2.1", true), ("192.0.2.2", false),
-      ("2001:db8::1", true), ("2001:db9::1", false),
-    ] {
-      let address = try #require(ClientAddress(address))
-      #expect(networks.contains { $0.contains(address) } == isTrusted, "\(address)")
-    }
-    #expect(try load().0.http.trustedProxies == [])
+    let address = try #require(ClientAddress(address))
+    #expect(networks.contains { $0.contains(address) } == isTrusted)
+  }
+
+  @Test func `Lists are empty unless the configuration says otherwise`() throws {
+    let configuration = try load().0
+    #expect(configuration.bouncer.allowedHostnames == [])
+    #expect(configuration.http.trustedProxies == [])
   }
 
   @Test(
@@ -230,27 +232,24 @@ import Wire
     #expect(Set(keys).count == keys.count)
   }
 
-  @Test func `Durations have units`() {
-    #expect(Configuration.duration("500ms") == .milliseconds(500))
-    #expect(Configuration.duration("10s") == .seconds(10))
-    #expect(Configuration.duration("4.35s") == .milliseconds(4350))
-    #expect(Configuration.duration("5m") == .seconds(300))
-    #expect(Configuration.duration("24h") == .seconds(86_400))
-    #expect(Configuration.duration("30 d") == .seconds(30 * 86_400))
-    #expect(Configuration.duration("7") == .seconds(7))
-    for text in ["", "s", "-1s", "1w", "inf", "nan", "1e300h", "ten"] {
-      #expect(Configuration.duration(text) == nil, "\(text)")
-    }
+  @Test(
+    arguments: [
+      ("500ms", .milliseconds(500)), ("10s", .seconds(10)), ("4.35s", .milliseconds(4350)),
+      ("5m", .seconds(300)), ("24h", .seconds(86_400)), ("30 d", .seconds(30 * 86_400)), ("7", .seconds(7)),
+      ("", nil), ("s", nil), ("-1s", nil), ("1w", nil), ("inf", nil), ("nan", nil), ("1e300h", nil),
+      ("ten", nil),
+    ] as [(String, Duration?)])
+  func `Durations have units`(_ text: String, _ duration: Duration?) {
+    #expect(Configuration.duration(text) == duration)
   }
 
-  @Test func `Sizes have units`() {
-    #expect(Configuration.size("1048576") == 1 << 20)
-    #expect(Configuration.size("512 KiB") == 512 << 10)
-    #expect(Configuration.size("16MiB") == 16 << 20)
-    #expect(Configuration.size("1 GiB") == 1 << 30)
-    for text in ["", "0", "-1", "1.5 MiB", "1 MB", "9223372036854775807 GiB"] {
-      #expect(Configuration.size(text) == nil, "\(text)")
-    }
+  @Test(
+    arguments: [
+      ("1048576", 1 << 20), ("512 KiB", 512 << 10), ("16MiB", 16 << 20), ("1 GiB", 1 << 30), ("", nil),
+      ("0", nil), ("-1", nil), ("1.5 MiB", nil), ("1 MB", nil), ("9223372036854775807 GiB", nil),
+    ] as [(String, Int?)])
+  func `Sizes have units`(_ text: String, _ size: Int?) {
+    #expect(Configuration.size(text) == size)
   }
 
   @Test func `Rates are calls per time`() throws {
@@ -260,15 +259,19 @@ import Wire
     #expect(configuration.bouncer.rateLimitPerServer?.calls == 5)
     #expect(configuration.bouncer.rateLimitPerServer?.seconds == 60)
     #expect(configuration.bouncer.notificationsPerServer == RateLimit(calls: 60_000, seconds: 60))
-    for text in ["", "5", "5/", "/5s", "0/5s", "5/0s", "5/5s/5s", "-1/5s"] {
-      #expect(Configuration.rate(text) == nil, "\(text)")
-    }
   }
 
-  @Test func `Half of a certificate is none`() throws {
-    for key in ["http.tls.certificate_file", "http.tls.key_file"] {
-      #expect(throws: ConfigurationError.self) { try load(overrides: [key: "a.pem"]) }
-    }
+  @Test(arguments: ["", "5", "5/", "/5s", "0/5s", "5/0s", "5/5s/5s", "-1/5s"])
+  func `A rate that is not calls per time is none`(_ text: String) {
+    #expect(Configuration.rate(text) == nil)
+  }
+
+  @Test(arguments: ["http.tls.certificate_file", "http.tls.key_file"])
+  func `Half of a certificate is none`(_ key: String) {
+    #expect(throws: ConfigurationError.self) { try load(overrides: [key: "a.pem"]) }
+  }
+
+  @Test func `A certificate is a file and its key's`() throws {
     let both = ["http.tls.certificate_file": "a.pem", "http.tls.key_file": "b.pem"]
     #expect(try load(overrides: both).0.http.tls?.keyFile == "b.pem")
   }

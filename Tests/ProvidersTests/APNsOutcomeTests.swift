@@ -93,17 +93,16 @@ struct APNsOutcomeTests {
         == .dead(.unregistered, since: since))
   }
 
-  @Test(arguments: [400, 403, 404, 410, 413, 429])
-  func `What cannot be read never blames the token`(status: Int) {
-    for body in ["", "<html>Unregistered</html>", #"{"reason":"Unregis"#, "[]", #"{"reason":410}"#, "null"] {
-      #expect(Self.outcome(status, body) == .retry(.unreadableAnswer, notBefore: nil, scope: .route))
-    }
+  @Test(
+    arguments: [400, 403, 404, 410, 413, 429],
+    ["", "<html>Unregistered</html>", #"{"reason":"Unregis"#, "[]", #"{"reason":410}"#, "null"])
+  func `What cannot be read never blames the token`(status: Int, body: String) {
+    #expect(Self.outcome(status, body) == .retry(.unreadableAnswer, notBefore: nil, scope: .route))
   }
 
-  @Test(arguments: [500, 502, 503, 504]) func `An outage without a reason is one`(status: Int) {
-    for body in ["", "<html>", #"{"rea"#] {
-      #expect(Self.outcome(status, body) == .retry(.serverError, notBefore: nil, scope: .provider))
-    }
+  @Test(arguments: [500, 502, 503, 504], ["", "<html>", #"{"rea"#])
+  func `An outage without a reason is one`(status: Int, body: String) {
+    #expect(Self.outcome(status, body) == .retry(.serverError, notBefore: nil, scope: .provider))
   }
 
   @Test func `Retry-After is heeded where something may be retried`() {

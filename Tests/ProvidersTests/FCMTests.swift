@@ -131,39 +131,30 @@ struct FCMTests {
     try await server.stop()
   }
 
-  @Test func `A refused account is misconfigured, an outage of OAuth is not`() async throws {
-    for (answer, outcome) in [
-      (
-        TestWebServer.Answer(status: 400, body: #"{"error":"invalid_grant","error_description":"x"}"#),
-        Outcome.misconfigured(.invalidGrant)
-      ),
-      (.init(status: 401, body: #"{"error":"invalid_client"}"#), .misconfigured(.invalidClient)),
-      (.init(status: 400, body: #"{"error":"new"}"#), .misconfigured(.unknown)),
-      (
-        .init(status: 500, body: #"{"error":"internal_failure"}"#),
-        .retry(.tokenUnavailable, notBefore: nil, scope: .route)
-      ),
-      (
-        .init(status: 429, body: #"{"error":"rate"}"#),
-        .retry(.tokenUnavailable, notBefore: nil, scope: .route)
-      ),
-      (.init(status: 403, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil, scope: .route)),
-      (.init(status: 200, body: "<html>"), .retry(.tokenUnavailable, notBefore: nil, scope: .route)),
-    ] {
-      let server = try await Self.start(oauth: { _ in answer })
-      let providers = try Self.providers(server)
-      #expect(await Self.send(providers) == outcome)
-      // Nobody asks again for a moment: a refusal keeps everybody else from the route, an outage is told again.
-      let next = await Self.send(providers)
-      if case .misconfigured = outcome {
-        #expect(next.reason == .breakerOpen)
-      } else {
-        #expect(next == outcome)
-      }
-      #expect(Self.assertions(server) == 1)
-      await providers.shutdown()
-      try await server.stop()
+  private static let outage = Outcome.retry(.tokenUnavailable, notBefore: nil, scope: .route)
+
+  @Test(arguments: [
+    (400, #"{"error":"invalid_grant","error_description":"x"}"#, Outcome.misconfigured(.invalidGrant)),
+    (401, #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
+    (400, #"{"error":"new"}"#, .misconfigured(.unknown)), (500, #"{"error":"internal_failure"}"#, outage),
+    (429, #"{"error":"rate"}"#, outage), (403, "<html>", outage), (200, "<html>", outage),
+  ])
+  func `A refused account is misconfigured, an outage of OAuth is not`(
+    status: Int, body: String, outcome: Outcome
+  ) async throws {
+    let server = try await Self.start(oauth: { _ in .init(status: status, body: body) })
+    let providers = try Self.providers(server)
+    #expect(await Self.send(providers) == outcome)
+    // Nobody asks again for a moment: a refusal keeps everybody else from the route, an outage is told again.
+    let next = await Self.send(providers)
+    if case .misconfigured = outcome {
+      #expect(next.reason == .breakerOpen)
+    } else {
+      #expect(next == outcome)
     }
+    #expect(Self.assertions(server) == 1)
+    await providers.shutdown()
+    try await server.stop()
   }
 
   @Test func `An OAuth endpoint that never answers does not hold a sender beyond its deadline`() async throws

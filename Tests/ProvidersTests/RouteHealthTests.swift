@@ -65,14 +65,15 @@ import Testing
     #expect((Self.wait(Self.route(Self.retry(.tokenOrRoute, notBefore: notBefore))) ?? 90) <= 1)
   }
 
-  @Test func `A probe that its caller gave up lets the next one go, and a lost connection does not`() throws {
-    for (scope, goesOn) in [(Outcome.Scope.caller, true), (.process, true), (.connection, false)] {
-      let health = Self.route(Self.retry(.route))
-      let later = Self.now + 2
-      #expect(health.admit(isPatient: true, now: later) == .probe)
-      health.record(.missing(Self.retry(scope)), after: .milliseconds(50), isProbe: true, now: later)
-      #expect((health.admit(isPatient: true, now: later) == .probe) == goesOn, "\(scope)")
-    }
+  @Test(arguments: [(Outcome.Scope.caller, true), (.process, true), (.connection, false)])
+  func `A probe that its caller gave up lets the next one go, and a lost connection does not`(
+    scope: Outcome.Scope, goesOn: Bool
+  ) {
+    let health = Self.route(Self.retry(.route))
+    let later = Self.now + 2
+    #expect(health.admit(isPatient: true, now: later) == .probe)
+    health.record(.missing(Self.retry(scope)), after: .milliseconds(50), isProbe: true, now: later)
+    #expect((health.admit(isPatient: true, now: later) == .probe) == goesOn)
   }
 
   @Test func `What cannot be sent at all proves nothing, and lets the next probe go`() {

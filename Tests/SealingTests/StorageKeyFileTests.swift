@@ -12,8 +12,10 @@ import Testing
 
   private func text(_ file: StorageKeyFile) -> String { String(decoding: file.utf8, as: UTF8.self) }
 
-  private func line() -> String {
-    Base64.encode(Sodium.randomBytes(StorageKey.keyBytes))
+  private static let (one, two, three) = (line(of: 1), line(of: 2), line(of: 3))
+
+  private static func line(of byte: UInt8) -> String {
+    Base64.encode([UInt8](repeating: byte, count: StorageKey.keyBytes))
   }
 
   @Test func `A new key stands beside the old one, and then alone; the hashes stay the same`() throws {
@@ -75,25 +77,28 @@ import Testing
     #expect(key.open(late, at: place) == nil)
   }
 
-  @Test func `A file is written as it was read`() throws {
-    let (one, two, three) = (line(), line(), line())
-    for lines in ["\(one)\n", "\(one)\nhashing \(three)\n", "\(one)\n\(two)\nhashing \(three)\n"] {
-      #expect(text(try #require(StorageKeyFile(lines))) == lines)
-    }
+  @Test(arguments: ["\(one)\n", "\(one)\nhashing \(three)\n", "\(one)\n\(two)\nhashing \(three)\n"])
+  func `A file is written as it was read`(lines: String) throws {
+    #expect(text(try #require(StorageKeyFile(lines))) == lines)
   }
 
-  @Test func `A file that says anything else is none`() throws {
-    let (one, two) = (line(), line())
-    for text in [
-      "", "\n", "AAAA", "\(one)\n\(two)", "hashing \(one)", "\(one)\nhashing AAAA", "\(one) \(two)",
-      "\(one)\nhashing \(two)\nhashing \(two)", "\(one)\n\(one)\n\(one)\nhashing \(two)",
-      "\(one)\nother \(two)", String(one.dropLast()), "\(one)=",
-      "\(one)" + String(repeating: "\n", count: 4096),
-      // Bits that are not used must be zero.
-      String(repeating: "A", count: 42) + "B=",
-    ] { #expect(StorageKeyFile(text) == nil, "\(text)") }
-    for text in [one, " \(one) \r\n", "\(one)\n\(two)\nhashing \(two)\n", "hashing \(two)\n\(one)"] {
-      #expect(StorageKeyFile(text) != nil, "\(text)")
-    }
+  @Test(arguments: [one, " \(one) \r\n", "\(one)\n\(two)\nhashing \(two)\n", "hashing \(two)\n\(one)"])
+  func `A file holds keys one a line, and perhaps the one that hashes`(text: String) {
+    #expect(StorageKeyFile(text) != nil)
+  }
+
+  @Test(arguments: [
+    "", "\n", "AAAA", "\(one)\n\(two)", "hashing \(one)", "\(one)\nhashing AAAA", "\(one) \(two)",
+    "\(one)\nhashing \(two)\nhashing \(two)", "\(one)\n\(one)\n\(one)\nhashing \(two)",
+    "\(one)\nother \(two)", String(one.dropLast()), "\(one)=",
+    // Bits that are not used must be zero.
+    String(repeating: "A", count: 42) + "B=",
+  ])
+  func `A file that says anything else is none`(text: String) {
+    #expect(StorageKeyFile(text) == nil)
+  }
+
+  @Test func `A file that goes on without end is none`() {
+    #expect(StorageKeyFile(Self.one + String(repeating: "\n", count: 4096)) == nil)
   }
 }

@@ -6,6 +6,9 @@ import Testing
   private let tokens = StorageKey.Purpose("registrations.token")
   private let keys = StorageKey.Purpose("remote_servers.key")
 
+  private static let bytes = [UInt8](0..<32)
+  private static let text = Base64.encode(bytes)
+
   private func newKey() throws -> StorageKey {
     StorageKey.generate()
   }
@@ -94,15 +97,16 @@ import Testing
     #expect(!key.matches("secret", hash: Array(hash.dropLast()), for: keys))
   }
 
-  @Test func `A key file holds 32 bytes in base64, white space around them`() throws {
-    let bytes = [UInt8](0..<32)
-    let text = Base64.encode(bytes)
-    for text in [text, " \(text)\n"] {
-      let file = try #require(StorageKeyFile(text))
-      #expect(StorageKey(file).fingerprint == StorageKey(bytes: bytes).fingerprint)
-    }
-    #expect(try newKey().fingerprint != StorageKey(bytes: bytes).fingerprint)
-    for bad in ["", "AAAA", text + "AAAA", String(text.dropLast())] { #expect(StorageKeyFile(bad) == nil) }
+  @Test(arguments: [text, " \(text)\n"])
+  func `A key file holds 32 bytes in base64, white space around them`(text: String) throws {
+    let file = try #require(StorageKeyFile(text))
+    #expect(StorageKey(file).fingerprint == StorageKey(bytes: Self.bytes).fingerprint)
+    #expect(try newKey().fingerprint != StorageKey(bytes: Self.bytes).fingerprint)
+  }
+
+  @Test(arguments: ["", "AAAA", text + "AAAA", String(text.dropLast())])
+  func `A file with fewer bytes or more holds no key`(text: String) {
+    #expect(StorageKeyFile(text) == nil)
   }
 
   @Test func `Memory that held a key is overwritten`() {

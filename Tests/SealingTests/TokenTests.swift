@@ -28,23 +28,22 @@ import Testing
     #expect(TokenID(base64: base64) == nil)
   }
 
-  @Test func `An APNs token is pairs of hex digits, with white space only between pairs`() throws {
-    for text in ["c0ffee", "C0FFEE", "c0 ff\tee", " c0ff ", "00"] {
-      #expect(try PushToken(text, kind: .apns).text == text)
-    }
-    for text in ["c0ffe", "c0ffeg", "c 0", "c0ff\u{e9}", "0x00"] {
-      #expect(throws: PushToken.Malformed.notHexadecimal) { try PushToken(text, kind: .apns) }
-    }
+  @Test(arguments: ["c0ffee", "C0FFEE", "c0 ff\tee", " c0ff ", "00"])
+  func `An APNs token is pairs of hex digits, with white space only between pairs`(text: String) throws {
+    #expect(try PushToken(text, kind: .apns).text == text)
   }
 
-  @Test func `A token has 1 to 4096 bytes`() throws {
-    for kind in PushToken.Kind.allCases {
-      #expect(throws: PushToken.Malformed.length) { try PushToken("", kind: kind) }
-      #expect(throws: PushToken.Malformed.length) {
-        try PushToken(String(repeating: "a", count: 4097), kind: kind)
-      }
-      #expect(try PushToken(String(repeating: "a", count: 4096), kind: kind).text.utf8.count == 4096)
+  @Test(arguments: ["c0ffe", "c0ffeg", "c 0", "c0ff\u{e9}", "0x00"])
+  func `What is not pairs of hex digits is no APNs token`(text: String) {
+    #expect(throws: PushToken.Malformed.notHexadecimal) { try PushToken(text, kind: .apns) }
+  }
+
+  @Test(arguments: PushToken.Kind.allCases) func `A token has 1 to 4096 bytes`(kind: PushToken.Kind) throws {
+    #expect(throws: PushToken.Malformed.length) { try PushToken("", kind: kind) }
+    #expect(throws: PushToken.Malformed.length) {
+      try PushToken(String(repeating: "a", count: 4097), kind: kind)
     }
+    #expect(try PushToken(String(repeating: "a", count: 4096), kind: kind).text.utf8.count == 4096)
   }
 
   @Test func `Spellings of an APNs token are one token, those of an FCM token are not`() throws {

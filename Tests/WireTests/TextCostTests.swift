@@ -49,19 +49,20 @@ import Testing
     #expect(seconds < Self.limit)
   }
 
-  @Test func `Text that is written somewhere can be kept, what breaks databases and readers cannot`() {
-    for text in [
-      "", "plain", "Grüße", "Z\u{30d}\u{301}\u{316}a\u{334}", "नमस्ते", "한국어", "👨‍👩‍👧‍👦",
-      "a\(String(repeating: "\u{301}", count: 30))b\(String(repeating: "\u{301}", count: 30))",
-    ] {
-      #expect(text.isStorable)
-    }
-    for text in [
-      "\0", "a\0b", "a\(String(repeating: "\u{301}", count: 31))",
-      "a\(String(repeating: "\u{344}", count: 16))", "a\(String(repeating: "\u{f73}", count: 16))",
-    ] {
-      #expect(!text.isStorable)
-    }
+  @Test(arguments: [
+    "", "plain", "Grüße", "Z\u{30d}\u{301}\u{316}a\u{334}", "नमस्ते", "한국어", "👨‍👩‍👧‍👦",
+    "a\(String(repeating: "\u{301}", count: 30))b\(String(repeating: "\u{301}", count: 30))",
+  ])
+  func `Text that is written somewhere can be kept`(text: String) {
+    #expect(text.isStorable)
+  }
+
+  @Test(arguments: [
+    "\0", "a\0b", "a\(String(repeating: "\u{301}", count: 31))",
+    "a\(String(repeating: "\u{344}", count: 16))", "a\(String(repeating: "\u{f73}", count: 16))",
+  ])
+  func `Text that breaks databases and readers cannot be kept`(text: String) {
+    #expect(!text.isStorable)
   }
 
   @Test func `Names are the same only if their bytes are`() throws {
@@ -87,11 +88,10 @@ import Testing
     #expect(seconds < Self.limit)
   }
 
-  @Test func `Credentials are texts that can be kept`() {
-    for text in ["a\0:b", "a:b\0", "a\(String(repeating: "\u{301}", count: 31)):b"] {
-      #expect(throws: APIError.self) {
-        try BasicCredentials(of: Self.request("Basic \(Data(text.utf8).base64EncodedString())"))
-      }
+  @Test(arguments: ["a\0:b", "a:b\0", "a\(String(repeating: "\u{301}", count: 31)):b"])
+  func `Credentials are texts that can be kept`(text: String) {
+    #expect(throws: APIError.self) {
+      try BasicCredentials(of: Self.request("Basic \(Data(text.utf8).base64EncodedString())"))
     }
   }
 
@@ -110,23 +110,22 @@ import Testing
     #expect(twice < 3 * once + 0.1)
   }
 
-  @Test func `A value with NUL or marks without end is refused by the parameter's name`() async throws {
-    for value in ["%00", "a%00b", String(repeating: "%CD%84", count: 16)] {
-      for (uri, body) in [
-        ("/?text=\(value)", ""), ("/", "text=\(value)"), ("/", "a=1&other=\(value)&text=b"),
-      ] {
-        let request = Request(
-          head: .init(
-            method: .post, scheme: nil, authority: nil, path: uri,
-            headerFields: [.contentType: "application/x-www-form-urlencoded"]),
-          body: .init(buffer: ByteBuffer(string: body)))
-        let error = await #expect(throws: APIError.self) {
-          _ = try await Parameters.read(from: request, limit: 1000)
-        }
-        #expect(error?.status == .badRequest)
-        #expect(error?.message.contains("has invalid format") == true)
-      }
+  @Test(
+    arguments: ["%00", "a%00b", String(repeating: "%CD%84", count: 16)],
+    [("/?text=VALUE", ""), ("/", "text=VALUE"), ("/", "a=1&other=VALUE&text=b")])
+  func `A value with NUL or marks without end is refused by the parameter's name`(
+    value: String, place: (uri: String, body: String)
+  ) async throws {
+    let request = Request(
+      head: .init(
+        method: .post, scheme: nil, authority: nil, path: place.uri.replacing("VALUE", with: value),
+        headerFields: [.contentType: "application/x-www-form-urlencoded"]),
+      body: .init(buffer: ByteBuffer(string: place.body.replacing("VALUE", with: value))))
+    let error = await #expect(throws: APIError.self) {
+      _ = try await Parameters.read(from: request, limit: 1000)
     }
+    #expect(error?.status == .badRequest)
+    #expect(error?.message.contains("has invalid format") == true)
   }
 
   private static func request(_ authorization: String) -> Request {

@@ -14,17 +14,16 @@ struct LegacyPayloadTests {
     try LegacyNotification(Field(json, path: "request"))
   }
 
-  @Test
-  func `have all values made text as Python does for FCM`() throws {
-    // Expected values are those of Python 3.11's str().
-    let cases: [(String, String)] = [
-      ("5", "5"), ("true", "True"), ("false", "False"), ("null", "None"), ("\"it's\"", "it's"),
-      ("[1, 2]", "[1, 2]"), ("[]", "[]"), ("{}", "{}"), ("1.0", "1.0"), ("1e22", "1e+22"),
-      ("123456789012345678901234567890", "123456789012345678901234567890"), ("0.00001", "1e-05"),
-      (#"["a", "it's", "say \"it's\"", "x\n\\\u0001é"]"#, #"['a', "it's", 'say "it\'s"', 'x\n\\\x01é']"#),
-      (#"{"a": {"b": [null, true]}}"#, "{'a': {'b': [None, True]}}"),
-    ]
-    for (json, text) in cases { #expect(try JSON.parse(json).pythonText == text, "\(json)") }
+  // Expected values are those of Python 3.11's str().
+  @Test(arguments: [
+    ("5", "5"), ("true", "True"), ("false", "False"), ("null", "None"), ("\"it's\"", "it's"),
+    ("[1, 2]", "[1, 2]"), ("[]", "[]"), ("{}", "{}"), ("1.0", "1.0"), ("1e22", "1e+22"),
+    ("123456789012345678901234567890", "123456789012345678901234567890"), ("0.00001", "1e-05"),
+    (#"["a", "it's", "say \"it's\"", "x\n\\\u0001é"]"#, #"['a', "it's", 'say "it\'s"', 'x\n\\\x01é']"#),
+    (#"{"a": {"b": [null, true]}}"#, "{'a': {'b': [None, True]}}"),
+  ])
+  func `have all values made text as Python does for FCM`(json: String, text: String) throws {
+    #expect(try JSON.parse(json).pythonText == text)
   }
 
   @Test func `stand beside aps for APNs where they stood in custom`() throws {
@@ -68,14 +67,15 @@ struct LegacyPayloadTests {
     #expect(unreachable == nil)
   }
 
-  @Test
-  func `are as urgent for FCM as their server says, or as they are`() throws {
-    for (event, options, expected) in [
-      ("message", [:], FCMMessage.Priority.high), ("remove", [:], .normal), ("test", [:], .normal),
+  @Test(
+    arguments: [
+      ("message", [:], .high), ("remove", [:], .normal), ("test", [:], .normal),
       ("message", ["priority": "normal"], .normal), ("remove", ["priority": "high"], .high),
-    ] as [(JSON, JSON, FCMMessage.Priority)] {
-      let notification = try notification(["gcm_payload": ["event": event], "gcm_options": options])
-      #expect(try notification.fcmPriority() == expected)
-    }
+    ] as [(JSON, JSON, FCMMessage.Priority)])
+  func `are as urgent for FCM as their server says, or as they are`(
+    event: JSON, options: JSON, expected: FCMMessage.Priority
+  ) throws {
+    let notification = try notification(["gcm_payload": ["event": event], "gcm_options": options])
+    #expect(try notification.fcmPriority() == expected)
   }
 }

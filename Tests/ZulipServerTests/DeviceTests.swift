@@ -135,14 +135,15 @@ import Testing
     #expect(device.state.tokenID == Self.first)
   }
 
-  @Test func `The same token with another key, or of another kind, is registered`() throws {
-    for (key, kind) in [
-      (Self.key(11), PushToken.Kind.apns), (Self.key(10, .generate()), .apns), (Self.key(), .fcm),
-    ] {
-      var device = try Self.registered()
-      let changed = try device.register(.init(key: key, token: Self.token(Self.first, kind)), now: Self.now)
-      #expect(changed == [.pushKeyID, .pendingTokenID, .tokenUpdatedAt, .error])
-    }
+  @Test(
+    arguments: [(11, false, .apns), (10, true, .apns), (10, false, .fcm)] as [(UInt32, Bool, PushToken.Kind)])
+  func `The same token with another key, or of another kind, is registered`(
+    keyID: UInt32, withNewKey: Bool, kind: PushToken.Kind
+  ) throws {
+    var device = try Self.registered()
+    let key = withNewKey ? Self.key(keyID, .generate()) : Self.key(keyID)
+    let changed = try device.register(.init(key: key, token: Self.token(Self.first, kind)), now: Self.now)
+    #expect(changed == [.pushKeyID, .pendingTokenID, .tokenUpdatedAt, .error])
   }
 
   @Test(arguments: [Device.RegistrationError.badRequest, .requestExpired, .invalidBouncerPublicKey])

@@ -17,13 +17,11 @@ struct StoreMemoryTests {
     .init(id: [UInt8](repeating: id, count: 16), devices: devices, removed: removed)
   }
 
-  @Test
-  func `doubts nothing about the first store, whatever is in it`() {
-    for devices: Int64 in [0, 1, 1000] {
-      var record = StoreRecord(state(1, devices))
-      record.look(state(1, devices), at: start)
-      #expect(!record.isDoubtful(at: start))
-    }
+  @Test(arguments: [0, 1, 1000] as [Int64])
+  func `doubts nothing about the first store, whatever is in it`(devices: Int64) {
+    var record = StoreRecord(state(1, devices))
+    record.look(state(1, devices), at: start)
+    #expect(!record.isDoubtful(at: start))
   }
 
   @Test(
@@ -108,14 +106,18 @@ struct StoreMemoryTests {
   }
 
   @Test
-  func `survives a restart, and a file that is none is as good as no file`() throws {
+  func `survives a restart`() throws {
     var record = StoreRecord(state(1, 1000))
     #expect(StoreRecord(bytes: record.bytes) == record)
     record.look(state(2, 3), at: start)
     #expect(StoreRecord(bytes: record.bytes) == record)
-    for bad in ["", "{}", "[]", #"{"store":7,"devices":1}"#, #"{"store":"AA==","devices":-1}"#, "\u{0}"] {
-      #expect(StoreRecord(bytes: Array(bad.utf8)) == nil)
-    }
+  }
+
+  @Test(arguments: [
+    "", "{}", "[]", #"{"store":7,"devices":1}"#, #"{"store":"AA==","devices":-1}"#, "\u{0}",
+  ])
+  func `takes a file that is none for no file`(text: String) {
+    #expect(StoreRecord(bytes: Array(text.utf8)) == nil)
   }
 
   @Test

@@ -142,20 +142,22 @@ import Wire
 
 /// `Documentation/Protocols/Nextcloud.md` 2, 3.4, 6.1, 8.
 @Suite struct EntryTests {
-  @Test func `identifiers, preimages and signatures are those of the vectors`() throws {
+  @Test(
+    arguments: [
+      (0, "alice", "https://cloud.example.org", 23), (1, "alice", "https://cloud.example.org/nextcloud/", 42),
+      (2, "jürgen", "http://cloud.example.org//", 7),
+    ] as [(Int, String, String, Int64)])
+  func `identifiers, preimages and signatures are those of the vectors`(
+    index: Int, username: String, url: String, password: Int64
+  ) throws {
     let vectors = try Vectors.load()
+    let device = vectors.devices[index]
+    let identity = DeviceIdentity(
+      cloudID: DeviceIdentity.cloudID(of: username, at: url), appPassword: password)
+    #expect(String(decoding: identity.preimage, as: UTF8.self) == device.preimage)
+    #expect(identity.identifier == device.deviceIdentifier)
     let key = try RSAPrivateKey(pem: vectors.userPrivateKey)
-    for (device, username, url, password) in [
-      (vectors.devices[0], "alice", "https://cloud.example.org", Int64(23)),
-      (vectors.devices[1], "alice", "https://cloud.example.org/nextcloud/", 42),
-      (vectors.devices[2], "jürgen", "http://cloud.example.org//", 7),
-    ] {
-      let identity = DeviceIdentity(
-        cloudID: DeviceIdentity.cloudID(of: username, at: url), appPassword: password)
-      #expect(String(decoding: identity.preimage, as: UTF8.self) == device.preimage)
-      #expect(identity.identifier == device.deviceIdentifier)
-      #expect(identity.signature(by: key) == device.deviceIdentifierSignature)
-    }
+    #expect(identity.signature(by: key) == device.deviceIdentifierSignature)
   }
 
   @Test func `entries and bodies are those of the vectors, given their ciphertexts`() throws {
@@ -185,22 +187,23 @@ import Wire
     #expect(String(decoding: body, as: UTF8.self) == vectors.formBody)
   }
 
-  @Test func `what is made for a phone opens with its key and is signed by its user`() async throws {
+  @Test(arguments: [RSAPadding.oaep, .pkcs1])
+  func `what is made for a phone opens with its key and is signed by its user`(padding: RSAPadding)
+    async throws
+  {
     let vectors = try Vectors.load()
     let user = try RSAPrivateKey(pem: vectors.userPrivateKey)
     let device = try RSAPrivateKey(pem: vectors.devicePrivateKey)
-    for padding in [RSAPadding.oaep, .pkcs1] {
-      let made = await PushMaker(padding: padding, userKey: user).pushes(
-        of: .notification(.init(nid: 5, app: "spreed", subject: "Hi", type: "chat", id: "x")), apps: [:],
-        to: [try phone(1, .talk)])
-      let entry = try JSON.parse(try #require(made.pushes.first).entry)
-      let ciphertext = try #require(entry["subject"]?.string.flatMap(Base64.decodeStrictly))
-      let signature = try #require(entry["signature"]?.string.flatMap(Base64.decodeStrictly))
-      #expect(user.publicKey.verifies(signature, of: ciphertext))
-      let plaintext = try #require(device.decrypt(ciphertext, padding: padding))
-      #expect(
-        String(decoding: plaintext, as: UTF8.self)
-          == #"{"nid":5,"app":"spreed","subject":"Hi","type":"chat","id":"x"}"#)
-    }
+    let made = await PushMaker(padding: padding, userKey: user).pushes(
+      of: .notification(.init(nid: 5, app: "spreed", subject: "Hi", type: "chat", id: "x")), apps: [:],
+      to: [try phone(1, .talk)])
+    let entry = try JSON.parse(try #require(made.pushes.first).entry)
+    let ciphertext = try #require(entry["subject"]?.string.flatMap(Base64.decodeStrictly))
+    let signature = try #require(entry["signature"]?.string.flatMap(Base64.decodeStrictly))
+    #expect(user.publicKey.verifies(signature, of: ciphertext))
+    let plaintext = try #require(device.decrypt(ciphertext, padding: padding))
+    #expect(
+      String(decoding: plaintext, as: UTF8.self)
+        == #"{"nid":5,"app":"spreed","subject":"Hi","type":"chat","id":"x"}"#)
   }
 }

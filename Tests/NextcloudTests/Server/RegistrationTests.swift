@@ -161,9 +161,8 @@ import ZulipServer
     }
   }
 
-  @Test func `the kind of app is by its name`() {
-    typealias Kind = NextcloudRegistration.AppKind
-    for (agent, kind): (String, Kind) in [
+  @Test(
+    arguments: [
       ("Mozilla/5.0 (Android) Nextcloud-Talk v20.0.0", .talk),
       ("Mozilla/5.0 (iOS) Nextcloud-Talk v19.1 (Strict VoIP)", .talk),
       ("Mozilla/5.0 (Android) Nextcloud-android/3.30.0", .files),
@@ -172,9 +171,9 @@ import ZulipServer
       ("Mozilla/5.0 (Windows) Nextcloud-Talk v1", .unknown),
       ("Mozilla/5.0 (Android) F7cloud-Talk v1", .unknown),
       ("x Mozilla/5.0 (Android) Nextcloud-Talk v1", .unknown), ("", .unknown),
-    ] {
-      #expect(Kind(userAgent: agent) == kind, "\(agent)")
-    }
+    ] as [(String, NextcloudRegistration.AppKind)])
+  func `the kind of app is by its name`(agent: String, kind: NextcloudRegistration.AppKind) {
+    #expect(NextcloudRegistration.AppKind(userAgent: agent) == kind)
   }
 
   @Test func `who leaves is told whether it was there`() async throws {
@@ -310,13 +309,12 @@ import ZulipServer
     #expect(!ProxyAddress.isValid(longest + "a", allowsLocal: true))
   }
 
-  @Test func `its slashes are trimmed`() {
-    for (given, trimmed) in [
-      ("https://a.org", "https://a.org"), ("https://a.org/", "https://a.org"),
-      ("https://a.org/x//", "https://a.org/x"),
-      ("https://a.org/#", "https://a.org/#"), ("//", ""), ("", ""),
-    ] {
-      #expect(NextcloudRegistration.trimmed(given) == trimmed)
-    }
+  @Test(arguments: [
+    ("https://a.org", "https://a.org"), ("https://a.org/", "https://a.org"),
+    ("https://a.org/x//", "https://a.org/x"),
+    ("https://a.org/#", "https://a.org/#"), ("//", ""), ("", ""),
+  ])
+  func `its slashes are trimmed`(given: String, trimmed: String) {
+    #expect(NextcloudRegistration.trimmed(given) == trimmed)
   }
 }

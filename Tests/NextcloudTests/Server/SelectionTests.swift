@@ -39,11 +39,10 @@ func phone(
     .notification(.init(nid: 1, app: app, subject: "", type: "", id: ""))
   }
 
-  @Test func `Talk's notifications go to Talk, or to the others where there is none`() async throws {
-    for app in ["spreed", "talk", "admin_notification_talk"] {
-      #expect(try await devices(notification(app), among: .files, .talk, .unknown, .talk) == [1, 3])
-      #expect(try await devices(notification(app), among: .files, .unknown) == [0, 1])
-    }
+  @Test(arguments: ["spreed", "talk", "admin_notification_talk"])
+  func `Talk's notifications go to Talk, or to the others where there is none`(app: String) async throws {
+    #expect(try await devices(notification(app), among: .files, .talk, .unknown, .talk) == [1, 3])
+    #expect(try await devices(notification(app), among: .files, .unknown) == [0, 1])
   }
 
   @Test func `others' notifications never go to Talk`() async throws {
@@ -99,10 +98,11 @@ func phone(
     #expect(made.devices == 1)
   }
 
+  private func read(_ text: String) throws -> NextcloudMessage {
+    try NextcloudMessage(Field(try JSON.parse(text), path: "request[\"nextcloud\"]"))
+  }
+
   @Test func `a message is read from the backend's call`() throws {
-    func read(_ text: String) throws -> NextcloudMessage {
-      try NextcloudMessage(Field(try JSON.parse(text), path: "request[\"nextcloud\"]"))
-    }
     #expect(
       try read(#"{"nid":1,"app":"spreed","subject":"s","type":"chat","id":"x"}"#)
         == .notification(.init(nid: 1, app: "spreed", subject: "s", type: "chat", id: "x")))
@@ -112,30 +112,32 @@ func phone(
     #expect(try read(#"{"delete_nids":[1,2]}"#) == .deletion(nids: [1, 2], app: nil))
     #expect(try read(#"{"delete_nids":[1],"app":"talk"}"#) == .deletion(nids: [1], app: "talk"))
     #expect(try read(#"{"delete_all":true}"#) == .deletionOfAll)
-    for (text, message) in [
-      (#"{}"#, #"request["nextcloud"]["nid"] field is missing"#),
-      (#"{"nid":"1","app":"a","subject":""}"#, #"request["nextcloud"]["nid"] is not an integer"#),
-      (
-        #"{"nid":-1,"app":"a","subject":""}"#,
-        #"request["nextcloud"]["nid"] is not a whole number from 0 to 9007199254740991"#
-      ),
-      (
-        #"{"nid":1,"app":"a/b","subject":""}"#,
-        #"request["nextcloud"]["app"] is not 1 to 64 letters, digits and _ - ."#
-      ),
-      (#"{"nid":1,"app":"a"}"#, #"request["nextcloud"]["subject"] field is missing"#),
-      (
-        #"{"delete_nids":[]}"#,
-        #"request["nextcloud"]["delete_nids"] is not a list of 1 to 1000 numbers"#
-      ),
-      (#"{"delete_nids":[true]}"#, #"request["nextcloud"]["delete_nids"][0] is not an integer"#),
-      (#"{"delete_all":false}"#, #"request["nextcloud"]["delete_all"] is not true"#),
-      (
-        #"{"delete_all":true,"nid":1}"#,
-        #"Argument "nid" at request["nextcloud"]["nid"] is unexpected"#
-      ),
-    ] {
-      #expect { try read(text) } throws: { ($0 as? APIError)?.message == message }
-    }
+  }
+
+  @Test(arguments: [
+    (#"{}"#, #"request["nextcloud"]["nid"] field is missing"#),
+    (#"{"nid":"1","app":"a","subject":""}"#, #"request["nextcloud"]["nid"] is not an integer"#),
+    (
+      #"{"nid":-1,"app":"a","subject":""}"#,
+      #"request["nextcloud"]["nid"] is not a whole number from 0 to 9007199254740991"#
+    ),
+    (
+      #"{"nid":1,"app":"a/b","subject":""}"#,
+      #"request["nextcloud"]["app"] is not 1 to 64 letters, digits and _ - ."#
+    ),
+    (#"{"nid":1,"app":"a"}"#, #"request["nextcloud"]["subject"] field is missing"#),
+    (
+      #"{"delete_nids":[]}"#,
+      #"request["nextcloud"]["delete_nids"] is not a list of 1 to 1000 numbers"#
+    ),
+    (#"{"delete_nids":[true]}"#, #"request["nextcloud"]["delete_nids"][0] is not an integer"#),
+    (#"{"delete_all":false}"#, #"request["nextcloud"]["delete_all"] is not true"#),
+    (
+      #"{"delete_all":true,"nid":1}"#,
+      #"Argument "nid" at request["nextcloud"]["nid"] is unexpected"#
+    ),
+  ])
+  func `what is wrong with a message is told with its place`(text: String, message: String) {
+    #expect { try read(text) } throws: { ($0 as? APIError)?.message == message }
   }
 }

@@ -41,15 +41,14 @@ import Testing
     }
   }
 
-  @Test func `A snapshot that cannot be had is an error`() async throws {
-    for (text, code) in [
-      ("sqlite:x.sqlite", DatabaseError.Code.invalidURL),
-      ("postgres:///nothing?host=/nowhere/at/all", .connectionLost),
-    ] {
-      let error = await #expect(throws: DatabaseError.self) {
-        try await ForeignPostgreSQL.snapshot(of: try DatabaseURL(text)) { _ in }
-      }
-      #expect(error?.code == code)
+  @Test(arguments: [
+    ("sqlite:x.sqlite", DatabaseError.Code.invalidURL),
+    ("postgres:///nothing?host=/nowhere/at/all", .connectionLost),
+  ])
+  func `A snapshot that cannot be had is an error`(url: String, code: DatabaseError.Code) async throws {
+    let error = await #expect(throws: DatabaseError.self) {
+      try await ForeignPostgreSQL.snapshot(of: try DatabaseURL(url)) { _ in }
     }
+    #expect(error?.code == code)
   }
 }

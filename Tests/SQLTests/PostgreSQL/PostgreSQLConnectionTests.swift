@@ -26,13 +26,11 @@ struct PostgreSQLConnectionTests {
     #expect(try PostgreSQLSettings(url: url, statementTimeout: 1).sslMode == mode)
   }
 
-  @Test
-  func `a URL that libpq does not understand is refused without being repeated`() async throws {
-    for url in ["postgres://u:secret@host/name?no_such_option=1", "postgres://u:sec%zzret@host/n"] {
-      let error = try await databaseError { try await PostgreSQLDatabase.open(url: url) }
-      #expect(error?.code == .invalidURL)
-      #expect(error?.description.contains("sec") == false)
-    }
+  @Test(arguments: ["postgres://u:secret@host/name?no_such_option=1", "postgres://u:sec%zzret@host/n"])
+  func `a URL that libpq does not understand is refused without being repeated`(url: String) async throws {
+    let error = try await databaseError { try await PostgreSQLDatabase.open(url: url) }
+    #expect(error?.code == .invalidURL)
+    #expect(error?.description.contains("sec") == false)
   }
 
   @Test(.needsPostgreSQL)
