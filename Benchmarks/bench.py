@@ -145,7 +145,7 @@ class Bench:
         for per_request in (1, 2, 20):
             add(f"notification, {per_request} a request", service.notifications(tokens, per_request, self.payload), per_request)
         for devices in (1, 5, 50):
-            add(f"sealed here, {devices} devices", service.sealed_notifications(devices), devices)
+            add(f"sealed here, {devices} device" + "s" * (devices > 1), service.sealed_notifications(devices), devices)
         self.add_open_loop(who, service, tokens, database)
 
     def add_open_loop(self, who, service, tokens, database):
