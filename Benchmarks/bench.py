@@ -51,6 +51,8 @@ def arguments():
     options.prefill = [int(count) for count in options.prefill.split(",")]
     if options.nodes > 1 and not options.postgresql:
         parser.error("--nodes needs --postgresql: several nodes share no SQLite file")
+    if options.check and not KEPT.exists():
+        parser.error(f"there is no {KEPT.name}: --keep writes it")
     for binary in options.binary:
         if not binary.exists():
             parser.error(f"there is no {binary}: swift build -c release --product push-bouncer makes it")
