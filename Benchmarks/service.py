@@ -81,6 +81,8 @@ class Service:
             "PUSH_BOUNCER_PROVIDERS_CA_FILE": str(simulator.keys / "ca.pem"),
             "PUSH_BOUNCER_BOUNCER_RATE_LIMIT_PER_SERVER": "0",
             "PUSH_BOUNCER_SERVER_RATE_LIMIT_PER_USER": "0",
+            # Else more than a thousand a second would go through the queue.
+            "PUSH_BOUNCER_BOUNCER_NOTIFICATIONS_PER_SERVER": "0",
             "PUSH_BOUNCER_BACKEND_TOKEN": BACKEND_TOKEN,
             "PUSH_BOUNCER_LOG_LEVEL": "warning",
         }
