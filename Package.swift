@@ -17,7 +17,6 @@ let libraries: [(repository: String, version: Version, products: [String])] = [
   ("apple/swift-nio-extras", "1.35.2", ["NIOHTTPTypes"]),
   ("apple/swift-nio-http2", "1.46.0", ["NIOHPACK", "NIOHTTP2"]),
   ("apple/swift-nio-ssl", "2.37.6", ["NIOSSL"]),
-  ("groue/GRDB.swift", "7.10.0", ["GRDB", "GRDBSQLite"]),
   (
     "hummingbird-project/hummingbird", "2.28.1",
     ["Hummingbird", "HummingbirdTesting", "HummingbirdTLS"]
@@ -61,12 +60,13 @@ let package = Package(
     // Layer 0: system libraries.
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .systemLibrary(name: "CResolv"),
+    .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
 
     // Layer 1: know nothing of the domain and, but for `Timing`, nothing of each other.
     module("Timing"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
-    module("SQL", "Timing", "CPostgreSQL", "Crypto", "GRDB", "GRDBSQLite"),
+    module("SQL", "Timing", "CPostgreSQL", "CSQLite", "Crypto"),
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
     module(
       "Providers", "Timing", "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore",

@@ -1,18 +1,15 @@
-import GRDB
+import CSQLite
 
 extension DatabaseError {
-  /// What GRDB or SQLite threw, as every engine's callers know it.
-  init(_ error: any Error) {
-    switch error {
-    case let error as DatabaseError:
-      self = error
-    case let error as GRDB.DatabaseError:
-      // The message alone: GRDB's description may add the arguments.
-      let message = error.message ?? "SQLite error \(error.extendedResultCode.rawValue)"
-      self.init(Code(error), message, constraint: Self.constraint(in: message))
-    default:
-      self.init(.other, "\(type(of: error))")
-    }
+  /// What SQLite has said, as every engine's callers know it.
+  ///
+  /// - Parameters:
+  ///   - code: the extended result code.
+  ///   - connection: where it happened, which knows more; nil if there was no memory for one.
+  init(sqlite code: CInt, _ connection: OpaquePointer?) {
+    // The message names tables and columns, never what was bound.
+    let message = String(cString: connection.flatMap(sqlite3_errmsg) ?? sqlite3_errstr(code))
+    self.init(Code(sqlite: code), message, constraint: Self.constraint(in: message))
   }
 
   /// `UNIQUE constraint failed: servers.hostname` names `servers.hostname`.
@@ -23,23 +20,23 @@ extension DatabaseError {
 }
 
 extension DatabaseError.Code {
-  fileprivate init(_ error: GRDB.DatabaseError) {
+  fileprivate init(sqlite code: CInt) {
     self =
-      switch error.extendedResultCode {
-      case .SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID:
-        .uniqueViolation
-      case .SQLITE_CONSTRAINT_FOREIGNKEY: .foreignKeyViolation
-      case .SQLITE_CONSTRAINT_NOTNULL: .notNullViolation
-      // The column of a STRICT table given a value of another type.
-      case .SQLITE_CONSTRAINT_CHECK, ResultCode(rawValue: 3091): .checkViolation
-      case .SQLITE_BUSY_SNAPSHOT: .serializationFailure
+      switch code {
+      case CSQLITE_CONSTRAINT_UNIQUE, CSQLITE_CONSTRAINT_PRIMARYKEY, CSQLITE_CONSTRAINT_ROWID: .uniqueViolation
+      case CSQLITE_CONSTRAINT_FOREIGNKEY: .foreignKeyViolation
+      case CSQLITE_CONSTRAINT_NOTNULL: .notNullViolation
+      // The latter: the column of a STRICT table given a value of another type.
+      case CSQLITE_CONSTRAINT_CHECK, CSQLITE_CONSTRAINT_DATATYPE: .checkViolation
+      case CSQLITE_BUSY_SNAPSHOT: .serializationFailure
       default:
-        switch error.resultCode {
-        case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL: .busy
-        case .SQLITE_FULL: .full
-        case .SQLITE_READONLY: .readOnly
-        case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_NOMEM: .io
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB: .corrupt
+        // The primary code.
+        switch code & 0xFF {
+        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL: .busy
+        case SQLITE_FULL: .full
+        case SQLITE_READONLY: .readOnly
+        case SQLITE_IOERR, SQLITE_CANTOPEN, SQLITE_NOMEM: .io
+        case SQLITE_CORRUPT, SQLITE_NOTADB: .corrupt
         default: .other
         }
       }

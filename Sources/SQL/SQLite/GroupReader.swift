@@ -1,29 +1,32 @@
-import GRDB
-
 /// Runs the reads of several callers in one snapshot.
 struct GroupReader: Sendable {
-  let pool: DatabasePool
-  let texts: SQLiteTexts
+  let workers: [SQLiteWorker]
 
   /// Does all jobs, each answered as soon as it is done.
-  func perform(_ jobs: [SQLiteJob]) {
+  func perform(_ number: Int, _ jobs: [SQLiteJob]) {
     var waiting = jobs[...]
-    while !waiting.isEmpty {
-      let count = waiting.count
-      do {
-        try pool.read { handle in
-          let connection = SQLiteConnection(handle, texts)
-          // An error may have ended the snapshot: those after it get another.
-          while connection.lost == nil, let job = waiting.popFirst() {
-            do { try job.run(connection)() } catch { job.fail(error) }
-          }
+    do {
+      let failure = try workers[number].withHandle { handle -> DatabaseError? in
+        do throws(DatabaseError) {
+          while !waiting.isEmpty { try snapshot(&waiting, handle) }
+          return nil
+        } catch {
+          return error
         }
-      } catch  where waiting.count == count {
-        for job in waiting { job.fail(DatabaseError(error)) }
-        return
-      } catch {
-        // The end of a snapshot whose readers have their answers.
       }
+      if let failure { throw failure }
+    } catch {
+      for job in waiting { job.fail(error) }
+    }
+  }
+
+  /// As many of `waiting` as one snapshot lasts: an error may end it, and those after it get another.
+  private func snapshot(_ waiting: inout ArraySlice<SQLiteJob>, _ handle: SQLiteHandle) throws(DatabaseError) {
+    try handle.run("BEGIN")
+    defer { if handle.isInTransaction { try? handle.run("ROLLBACK") } }
+    let connection = SQLiteConnection(handle)
+    while connection.lost == nil, let job = waiting.popFirst() {
+      do { try job.run(connection)() } catch { job.fail(error) }
     }
   }
 }

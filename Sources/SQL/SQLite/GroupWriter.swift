@@ -1,16 +1,17 @@
-import GRDB
-
 /// Commits the writes of several callers in one transaction.
 struct GroupWriter: Sendable {
-  let pool: DatabasePool
-  let texts: SQLiteTexts
+  let worker: SQLiteWorker
   let observer: DatabaseObserver?
 
   /// Does all jobs and answers each once its work is on the disk, or is known to be undone.
   func perform(_ jobs: [SQLiteJob]) {
-    pool.writeWithoutTransaction { handle in
-      var waiting = jobs[...]
-      while !waiting.isEmpty { commit(&waiting, on: handle) }
+    do {
+      try worker.withHandle { handle in
+        var waiting = jobs[...]
+        while !waiting.isEmpty { commit(&waiting, on: handle) }
+      }
+    } catch {
+      for job in jobs { job.fail(error) }
     }
   }
 
@@ -18,12 +19,12 @@ struct GroupWriter: Sendable {
   ///
   /// Failures too are answered only after the commit: a job may have failed over what another
   /// one of the group has written.
-  private func commit(_ waiting: inout ArraySlice<SQLiteJob>, on handle: GRDB.Database) {
-    let connection = SQLiteConnection(handle, texts)
+  private func commit(_ waiting: inout ArraySlice<SQLiteJob>, on handle: SQLiteHandle) {
+    let connection = SQLiteConnection(handle)
     var done: [(job: SQLiteJob, answer: SQLiteJob.Answer)] = []
     do {
       do {
-        try handle.beginTransaction(.immediate)
+        try handle.run("BEGIN IMMEDIATE")
       } catch {
         done = waiting.map { ($0, {}) }
         waiting = []
@@ -33,11 +34,10 @@ struct GroupWriter: Sendable {
         done.append((job, answer(job, on: connection)))
         if let lost = connection.lost { throw lost }
       }
-      try observed { try handle.commit() }
+      try observed { try handle.run("COMMIT") }
       for (_, answer) in done { answer() }
     } catch {
-      if handle.isInsideTransaction { try? handle.rollback() }
-      let error = DatabaseError(error)
+      if handle.isInTransaction { try? handle.run("ROLLBACK") }
       for (job, _) in done { job.fail(error) }
     }
   }

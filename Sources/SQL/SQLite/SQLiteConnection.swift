@@ -1,9 +1,6 @@
-import GRDB
-
 /// A connection inside a transaction or a snapshot.
 final class SQLiteConnection: Connection {
-  private let handle: GRDB.Database
-  private let texts: SQLiteTexts
+  private let handle: SQLiteHandle
 
   /// What ended the transaction before its time. SQLite rolls it back by itself when the disk is
   /// full, on I/O errors and when memory runs out; a statement after that would stand alone and
@@ -14,33 +11,21 @@ final class SQLiteConnection: Connection {
   private var failure: DatabaseError?
   private var isInSavepoint = false
 
-  init(_ handle: GRDB.Database, _ texts: SQLiteTexts) {
+  init(_ handle: SQLiteHandle) {
     self.handle = handle
-    self.texts = texts
   }
 
-  func query(_ statement: Statement) throws -> [Row] {
-    try inTransaction {
-      let cursor = try cursor(statement)
-      var rows: [Row] = []
-      while let row = try cursor.next() { rows.append(row) }
-      return rows
-    }
+  func query(_ statement: Statement) throws(DatabaseError) -> [Row] {
+    try inTransaction { () throws(DatabaseError) in try handle.query(statement) }
   }
 
   @discardableResult
-  func run(_ statement: Statement) throws -> Int {
-    try inTransaction {
-      // The number of changed rows stays what it was after a statement that changes none.
-      let before = handle.totalChangesCount
-      let cursor = try cursor(statement)
-      while case .some = try cursor.next() {}
-      return handle.totalChangesCount == before ? 0 : handle.changesCount
-    }
+  func run(_ statement: Statement) throws(DatabaseError) -> Int {
+    try inTransaction { () throws(DatabaseError) in try handle.run(statement) }
   }
 
-  func runScript(_ sql: String) throws {
-    try inTransaction { try handle.execute(sql: sql) }
+  func runScript(_ sql: String) throws(DatabaseError) {
+    try inTransaction { () throws(DatabaseError) in try handle.runScript(sql) }
   }
 
   /// There is one writer, whatever it writes.
@@ -64,13 +49,13 @@ final class SQLiteConnection: Connection {
     }
   }
 
-  private func undo() throws {
-    do {
+  private func undo() throws(DatabaseError) {
+    do throws(DatabaseError) {
       try run(Self.undo)
       try run(Self.release)
     } catch {
       // What cannot be undone must not be committed.
-      lost = DatabaseError(error)
+      lost = error
       throw error
     }
   }
@@ -79,21 +64,16 @@ final class SQLiteConnection: Connection {
   private static let release = Statement("RELEASE body")
   private static let undo = Statement("ROLLBACK TO body")
 
-  private func cursor(_ statement: Statement) throws -> RowCursor {
-    try RowCursor(handle.cachedStatement(sql: texts.text(statement.sql)), statement.arguments)
-  }
-
-  private func inTransaction<Result>(_ work: () throws -> Result) throws(DatabaseError) -> Result {
+  private func inTransaction<Result>(_ work: () throws(DatabaseError) -> Result) throws(DatabaseError) -> Result {
     if let failure = lost ?? failure { throw failure }
-    do {
+    do throws(DatabaseError) {
       let result = try work()
-      if !handle.isInsideTransaction {
+      if !handle.isInTransaction {
         throw DatabaseError(.other, "a statement ended the transaction that it ran in")
       }
       return result
     } catch {
-      let error = DatabaseError(error)
-      if !handle.isInsideTransaction { lost = error }
+      if !handle.isInTransaction { lost = error }
       if isInSavepoint { failure = error }
       throw error
     }

@@ -1,6 +1,5 @@
 import Dispatch
 import Foundation
-import GRDB
 
 extension SQLiteDatabase {
   /// How an SQLite database is run.
@@ -41,43 +40,13 @@ extension SQLiteDatabase {
     // absolute path.
     let path = URL(fileURLWithPath: path).path
     try createPrivately(path)
-    do {
-      let pool = try Self.pool(path, options)
-      // Only now: GRDB sets NORMAL whenever it has opened a pool, which would let a power cut
-      // take back the last commits.
-      try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
-      self.init(pool, options, observer: observer)
-    } catch {
-      throw DatabaseError(error)
+    let writer = SQLiteWorker(path: path, busyTimeout: options.busyTimeout, isWriter: true)
+    // What is wrong with the file is told now.
+    try writer.withHandle { _ in }
+    let readers = (0..<options.readers).map { _ in
+      SQLiteWorker(path: path, busyTimeout: options.busyTimeout, isWriter: false)
     }
-  }
-
-  /// Of two programs that open a new database at once, SQLite tells one that it is busy without
-  /// waiting: while the log is set up, the busy timeout does not count.
-  private static func pool(_ path: String, _ options: Options) throws -> DatabasePool {
-    let deadline = ContinuousClock.now + .seconds(options.busyTimeout)
-    while true {
-      do {
-        return try DatabasePool(path: path, configuration: configuration(options))
-      } catch let error as GRDB.DatabaseError
-        where error.resultCode == .SQLITE_BUSY && ContinuousClock.now < deadline
-      {
-        usleep(10_000)
-      }
-    }
-  }
-
-  private static func configuration(_ options: Options) -> Configuration {
-    var configuration = Configuration()
-    configuration.label = "SQL"
-    configuration.foreignKeysEnabled = true
-    configuration.busyMode = .timeout(options.busyTimeout)
-    configuration.maximumReaderCount = options.readers
-    configuration.prepareDatabase { database in
-      // After a burst the log shrinks to this again.
-      try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
-    }
-    return configuration
+    self.init(writer: writer, readers: readers, options, observer: observer)
   }
 }
 

@@ -1,5 +1,4 @@
 import Dispatch
-import GRDB
 
 /// A database in one SQLite file, with its write-ahead log beside it.
 ///
@@ -12,22 +11,22 @@ package final class SQLiteDatabase: Database {
   /// Which migrations it takes.
   package let engine = DatabaseEngine.sqlite
 
-  private let pool: DatabasePool
+  private let workers: [SQLiteWorker]
   let writer: JobQueue<SQLiteJob>
   let readers: JobQueue<SQLiteJob>
   private let observer: DatabaseObserver?
 
-  init(_ pool: DatabasePool, _ options: Options, observer: DatabaseObserver?) {
-    let texts = SQLiteTexts()
-    let groupWriter = GroupWriter(pool: pool, texts: texts, observer: observer)
-    let groupReader = GroupReader(pool: pool, texts: texts)
-    writer = JobQueue(
+  init(writer: SQLiteWorker, readers: [SQLiteWorker], _ options: Options, observer: DatabaseObserver?) {
+    let groupWriter = GroupWriter(worker: writer, observer: observer)
+    let groupReader = GroupReader(workers: readers)
+    self.writer = JobQueue(
       label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup
     ) { groupWriter.perform($1) }
-    readers = JobQueue(
-      label: "SQLite reader", workers: options.readers, maximumGroup: options.maximumReadGroup
-    ) { groupReader.perform($1) }
-    self.pool = pool
+    self.readers = JobQueue(
+      label: "SQLite reader", workers: readers.count, maximumGroup: options.maximumReadGroup
+    ) { groupReader.perform($0, $1) }
+    // The writer last: with the last connection the log is written back.
+    workers = readers + [writer]
     self.observer = observer
   }
 
@@ -70,9 +69,8 @@ package final class SQLiteDatabase: Database {
     await readers.close()
     await writer.close()
     await withCheckedContinuation { continuation in
-      DispatchQueue(label: "SQLite close").async { [pool] in
-        // A connection that cannot be closed now is closed when it is let go.
-        try? pool.close()
+      DispatchQueue(label: "SQLite close").async { [workers] in
+        for worker in workers { worker.close() }
         continuation.resume()
       }
     }

@@ -1,0 +1,59 @@
+import Foundation
+import Synchronization
+
+/// One thread's connection to the file, opened when it is needed.
+final class SQLiteWorker: Sendable {
+  private let path: String
+  private let busyTimeout: Double
+  private let isWriter: Bool
+
+  /// Locked by the worker's own thread only, hence never waited for.
+  private let handle = Mutex<SQLiteHandle?>(nil)
+
+  /// - Parameter isWriter: whether the connection may write; there is one that does.
+  init(path: String, busyTimeout: Double, isWriter: Bool) {
+    self.path = path
+    self.busyTimeout = busyTimeout
+    self.isWriter = isWriter
+  }
+
+  /// Runs `body` with the connection.
+  func withHandle<Result>(_ body: (SQLiteHandle) -> Result) throws(DatabaseError) -> Result {
+    try handle.withLock { held throws(DatabaseError) in
+      let handle = if let held { held } else { try open() }
+      held = handle
+      let result = body(handle)
+      return result
+    }
+  }
+
+  /// Closes the connection.
+  func close() { handle.withLock { $0 = nil } }
+
+  private func open() throws(DatabaseError) -> SQLiteHandle {
+    let handle = try SQLiteHandle(path: path, busyTimeout: busyTimeout)
+    if isWriter { try prepareToWrite(handle) } else { try handle.run("PRAGMA query_only = 1") }
+    return handle
+  }
+
+  /// Of two programs that open a new database at once, SQLite tells one that it is busy without
+  /// waiting: while the log is set up, the busy timeout does not count.
+  private func prepareToWrite(_ handle: SQLiteHandle) throws(DatabaseError) {
+    let deadline = ContinuousClock.now + .seconds(busyTimeout)
+    while true {
+      do {
+        return try handle.runScript(
+          """
+          PRAGMA journal_mode = WAL;
+          PRAGMA synchronous = FULL;
+          PRAGMA foreign_keys = ON;
+          -- After a burst the log shrinks to this again.
+          PRAGMA journal_size_limit = 67108864;
+          """)
+      } catch {
+        guard error.code == .busy, ContinuousClock.now < deadline else { throw error }
+        usleep(10_000)
+      }
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import CSQLite
+
+extension Value {
+  /// Binds it to a parameter, the first being 1; what is bound is a copy.
+  ///
+  /// - Returns: SQLite's result code.
+  func bind(to statement: OpaquePointer, at index: CInt) throws(DatabaseError) -> CInt {
+    switch self {
+    case .null:
+      return sqlite3_bind_null(statement, index)
+    case .integer(let integer):
+      return sqlite3_bind_int64(statement, index, integer)
+    case .bytes(let bytes) where bytes.isEmpty:
+      // An address of nothing would be NULL.
+      return sqlite3_bind_zeroblob(statement, index, 0)
+    case .bytes(let bytes):
+      return bytes.withUnsafeBytes { csqlite_bind_bytes(statement, index, $0.baseAddress, UInt64($0.count)) }
+    case .text(let text) where text.isEmpty:
+      return csqlite_bind_text(statement, index, "", 0)
+    case .text(var text):
+      guard !text.utf8.contains(0) else {
+        throw DatabaseError(.invalidArgument, "the text in argument \(index) holds U+0000")
+      }
+      return text.withUTF8 { bytes in
+        bytes.withMemoryRebound(to: CChar.self) {
+          csqlite_bind_text(statement, index, $0.baseAddress, UInt64($0.count))
+        }
+      }
+    }
+  }
+
+  /// What a column of the row that `statement` stands at holds.
+  fileprivate init(_ statement: OpaquePointer, _ column: CInt) {
+    switch sqlite3_column_type(statement, column) {
+    case SQLITE_NULL:
+      self = .null
+    case SQLITE_INTEGER:
+      self = .integer(sqlite3_column_int64(statement, column))
+    case SQLITE_BLOB:
+      let start = sqlite3_column_blob(statement, column)
+      let count = Int(sqlite3_column_bytes(statement, column))
+      self = .bytes(Array(UnsafeRawBufferPointer(start: start, count: count)))
+    default:
+      // Text, or a floating-point number, of which ``Value`` has none: as text. The pointer is
+      // asked for before the count, since that is what converts the value.
+      let start = sqlite3_column_text(statement, column)
+      let count = Int(sqlite3_column_bytes(statement, column))
+      self = .text(String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self))
+    }
+  }
+}
+
+extension Row {
+  /// The row that `statement` stands at.
+  init(_ statement: OpaquePointer) {
+    self.init(values: (0..<sqlite3_column_count(statement)).map { Value(statement, $0) })
+  }
+}
