@@ -221,7 +221,7 @@ import Testing
 
   @Test func `Only what is said of the token itself is good`() {
     let good: [Outcome] = [
-      .delivered(id: "x"), .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
+      .delivered, .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
       .suspect(.fcmSenderIDMismatch),
     ]
     let bad: [Outcome] = [

@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import NIOHPACK
 import Testing
 
 @testable import Providers
@@ -8,7 +9,6 @@ import Testing
 @Suite("What APNs' answers mean")
 struct APNsOutcomeTests {
   static let now = Date(timeIntervalSince1970: 1_800_000_000)
-  static let id = UUID()
 
   struct Row: Sendable, CustomTestStringConvertible {
     let status: Int
@@ -22,11 +22,8 @@ struct APNsOutcomeTests {
     var testDescription: String { "\(status) \(reason)" }
   }
 
-  static func outcome(_ status: Int, _ body: String, id: String? = nil, retryAfter: String? = nil) -> Outcome
-  {
-    Outcome(
-      APNsAnswer(status: status, id: id, retryAfter: retryAfter, body: ByteBuffer(string: body)),
-      sentID: Self.id, now: now)
+  static func outcome(_ status: Int, _ body: String, retryAfter: String? = nil) -> Outcome {
+    Outcome(apns: ProviderResponse(status: status, body, retryAfter: retryAfter)) { now }
   }
 
   static let rows: [Row] = [
@@ -81,9 +78,8 @@ struct APNsOutcomeTests {
     #expect(Self.outcome(row.status, #"{"reason":"\#(row.reason)"}"#) == row.outcome)
   }
 
-  @Test func `Accepted is delivered under the id that APNs gives, else under ours`() {
-    #expect(Self.outcome(200, "", id: "A-1") == .delivered(id: "A-1"))
-    #expect(Self.outcome(200, "") == .delivered(id: Self.id.uuidString.lowercased()))
+  @Test func `Accepted is delivered`() {
+    #expect(Self.outcome(200, "") == .delivered)
   }
 
   @Test func `The time of a 410 is in milliseconds`() {
@@ -157,5 +153,13 @@ struct APNsOutcomeTests {
   ])
   func `Without a token nothing is learned of the notification`(failure: TokenFailure, outcome: Outcome) {
     #expect(Outcome(failure) == outcome)
+  }
+}
+
+extension ProviderResponse {
+  /// An answer by what is looked at.
+  init(status: Int, _ body: String, retryAfter: String? = nil) {
+    let headers = HPACKHeaders(retryAfter.map { [("retry-after", $0)] } ?? [])
+    self.init(status: status, headers: headers, body: ByteBuffer(string: body))
   }
 }

@@ -6,7 +6,7 @@ import Testing
 @Suite struct DeletionGuardTests {
   private let registered = Date(timeIntervalSince1970: 1000)
   private let now = Date(timeIntervalSince1970: 2000)
-  private let delivered = Outcome.delivered(id: "1")
+  private let delivered = Outcome.delivered
   private let suspect = Outcome.suspect(.badDeviceToken)
 
   @Test func `A dead token ends its registration unless that was made after the provider last looked`() {

@@ -10,7 +10,7 @@ struct FCMOutcomeTests {
   static let now = Date(timeIntervalSince1970: 1_800_000_000)
 
   static func outcome(_ status: Int, _ body: String, retryAfter: String? = nil) -> Outcome {
-    Outcome(FCMAnswer(status: status, retryAfter: retryAfter, body: ByteBuffer(string: body)), now: now)
+    Outcome(fcm: ProviderResponse(status: status, body, retryAfter: retryAfter)) { now }
   }
 
   /// An error as Google writes it.
@@ -115,9 +115,21 @@ struct FCMOutcomeTests {
     #expect(Remedy.afterFCM(row.2) == (isRefused ? Remedy(again: .withAnotherToken) : Remedy()))
   }
 
-  @Test func `Accepted is delivered under the message's name`() {
-    #expect(
-      Self.outcome(200, #"{"name":"projects/p/messages/1"}"#) == .delivered(id: "projects/p/messages/1"))
+  @Test(arguments: [
+    #"{"name":"projects/p/messages/1"}"#, "{\n  \"name\": \"projects/p/messages/0:15%31bd\"\n}\n",
+    #"{"name":""}"#,
+    #"{"x":1,"name":"y"}"#, #"{"name":"projects/\u0070","x":{}}"#,
+  ])
+  func `Accepted is delivered`(body: String) {
+    #expect(Self.outcome(200, body) == .delivered)
+  }
+
+  @Test(arguments: [
+    "", "{}", #"{"name":"projects/p/messages/1""#, #"{"name":"projects/p/mess"#, #"{"name":1}"#, #"["name"]"#,
+    #"{"name":"projects/p"}}"#, #"{"name":"projects/p" "x":1}"#,
+  ])
+  func `What is not Google's, or cut, is no success`(body: String) {
+    #expect(Self.outcome(200, body) == .retry(.unreadableAnswer, notBefore: nil, scope: .route))
   }
 
   @Test func `Retry-After goes before our own pause`() {

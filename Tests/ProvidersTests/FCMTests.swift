@@ -40,7 +40,7 @@ struct FCMTests {
   @Test func `A message arrives as FCM wants it, in clear`() async throws {
     let server = try await Self.start()
     let providers = try Self.providers(server)
-    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    #expect(await Self.send(providers) == .delivered)
     let request = try #require(server.requests.last)
     #expect(request.path == "/v1/projects/demo/messages:send")
     #expect(request.headers.first(name: "authorization") == "Bearer token-1")
@@ -56,6 +56,49 @@ struct FCMTests {
     try await server.stop()
   }
 
+  /// Strings of all that JSON minds, and of much that it does not.
+  static let strings: [String] = {
+    var random = SplitMix(seed: 7)
+    let scalars =
+      (0..<0x30).compactMap(Unicode.Scalar.init)
+      + [
+        "\"", "\\", "/", "\u{7f}", "\u{85}", "ü", "\u{2028}", "\u{2029}", "\u{d7ff}", "\u{feff}", "\u{ffff}",
+        "😀", "\u{10ffff}",
+      ]
+    return (0..<300).map { _ in
+      var string = ""
+      for _ in 0..<Int.random(in: 0...40, using: &random) {
+        string.unicodeScalars.append(scalars.randomElement(using: &random) ?? "x")
+      }
+      return string
+    }
+  }()
+
+  @Test func `A message says in JSON what it is made of, whatever its strings contain`() throws {
+    struct Body: Decodable, Equatable {
+      struct Message: Decodable, Equatable {
+        var token: String
+        var data: [String: String]
+        var android: [String: String]?
+      }
+      var message: Message
+      var validate_only: Bool?
+    }
+    for (index, string) in Self.strings.enumerated() {
+      let next = Self.strings[(index + 1) % Self.strings.count]
+      var message = FCMMessage(token: string, data: [next: string, "k": next])
+      var body = Body(message: .init(token: string, data: message.data))
+      if index % 2 == 0 {
+        (message.priority, message.timeToLive, message.collapseKey) = (.normal, -5, next)
+        body.message.android = ["priority": "normal", "ttl": "0s", "collapse_key": next]
+      }
+      if index % 3 == 0 { (message.isOnlyValidated, body.validate_only) = (true, true) }
+      if index % 5 == 0 { (message.data, body.message.data) = ([:], [:]) }
+      let written = FCMRequest.body(message)
+      #expect(try JSONDecoder().decode(Body.self, from: Data(written.readableBytesView)) == body)
+    }
+  }
+
   @Test func `Over TLS it goes through HTTP/2`() async throws {
     let web = try await Self.start()
     let server = try await TestServer.start { _ in [.answer(200, [], #"{"name":"projects/demo/messages/2"}"#)]
@@ -65,7 +108,7 @@ struct FCMTests {
         fcmEndpoint: URL(string: "https://localhost:\(server.port)"),
         caFile: try TestCertificate.shared.get().caFile))
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: web.port)]))
-    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/2"))
+    #expect(await Self.send(providers) == .delivered)
     #expect(server.requests.first?.path == "/v1/projects/demo/messages:send")
     #expect(server.requests.first?["authorization"] == "Bearer token-1")
     await providers.shutdown()
@@ -105,7 +148,7 @@ struct FCMTests {
     let providers = try Self.providers(server)
     await withTaskGroup { group in
       for _ in 0..<100 {
-        group.addTask { #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1")) }
+        group.addTask { #expect(await Self.send(providers) == .delivered) }
       }
     }
     #expect(Self.assertions(server) == 1)
@@ -122,9 +165,9 @@ struct FCMTests {
     _ = await Self.send(providers)
     #expect(Self.assertions(server) == 1)
     clock.advance(90)
-    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    #expect(await Self.send(providers) == .delivered)
     await eventually { Self.assertions(server) == 2 }
-    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    #expect(await Self.send(providers) == .delivered)
     clock.advance(600)
     #expect(await Self.send(providers) == .retry(.tokenUnavailable, notBefore: nil, scope: .route))
     await providers.shutdown()
@@ -180,7 +223,7 @@ struct FCMTests {
     #expect(await Self.send(providers) == .misconfigured(.fcmUnauthenticated))
     #expect(Self.assertions(server) == 1)
     clock.advance(60)
-    #expect(await Self.send(providers) == .delivered(id: "projects/demo/messages/1"))
+    #expect(await Self.send(providers) == .delivered)
     #expect(Self.assertions(server) == 2)
     await providers.shutdown()
     try await server.stop()

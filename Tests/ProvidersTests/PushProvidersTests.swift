@@ -26,7 +26,8 @@ struct PushProvidersTests {
       Credentials(apns: [TestKeys.apnsCredential(topics: ["org.example.chat", "org.example.beta"])]))
     #expect(
       await APNsTests.send(APNsTests.push(topic: "org.example.beta"), providers)
-        == .delivered(id: "org.example.beta"))
+        == .delivered)
+    #expect(server.requests.last?["apns-topic"] == "org.example.beta")
     #expect(server.connections == 2)
     await eventually { server.openConnections == 1 }
     // A topic less is no reason to begin anew.
@@ -48,7 +49,7 @@ struct PushProvidersTests {
     await eventually { server.requests.count == 1 }
     providers.use(Credentials())
     #expect(await APNsTests.send(APNsTests.push(), providers) == .misconfigured(.unconfigured))
-    #expect(await last == .delivered(id: "x"))
+    #expect(await last == .delivered)
     await eventually { server.openConnections == 0 }
     #expect(providers.routeStates().isEmpty)
     await providers.shutdown()
@@ -93,7 +94,7 @@ struct PushProvidersTests {
     func judge(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
       sender.judge(outcome, of: TokenGroup(group), registeredAt: .distantPast) { _ in }
     }
-    #expect(judge(.delivered(id: "x"), old) == .keep)
+    #expect(judge(.delivered, old) == .keep)
     #expect(judge(.suspect(.badDeviceToken), old) == .end)
     #expect(judge(.suspect(.badDeviceToken), old, 2) == .doubtRoute)
     #expect(judge(.suspect(.badDeviceToken), new) == .doubtRoute)
@@ -113,7 +114,7 @@ struct PushProvidersTests {
     let sender = try #require(providers.routeSender(for: APNsTests.push()))
     var told: [Reason?] = []
     let outcomes: [Outcome] = [
-      .suspect(.badDeviceToken), .suspect(.deviceTokenNotForTopic), .delivered(id: "1"), .delivered(id: "2"),
+      .suspect(.badDeviceToken), .suspect(.deviceTokenNotForTopic), .delivered, .delivered,
     ]
     for outcome in outcomes {
       _ = sender.judge(outcome, of: TokenGroup(1), registeredAt: .distantPast) { told.append($0?.reason) }
@@ -195,12 +196,12 @@ struct PushProvidersTests {
   @Test func `What is counted has bounded labels`() throws {
     let test = TestMetrics()
     let metrics = ProviderMetrics(factory: test)
-    metrics.ended(.apns, .delivered(id: "secret-id"), after: .milliseconds(5))
+    metrics.ended(.apns, .delivered, after: .milliseconds(5))
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.unconfigured(.apns)
     metrics.judged(.fcm, .dead(.fcmUnregistered, since: nil), .hold)
-    metrics.judged(.fcm, .delivered(id: "1"), .keep)
+    metrics.judged(.fcm, .delivered, .keep)
     metrics.minted(.fcm)
     metrics.connectionsChanged(.apns, by: 1)
     metrics.connectionsChanged(.apns, by: 1)

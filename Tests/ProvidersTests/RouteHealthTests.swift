@@ -26,7 +26,7 @@ import Testing
   }
 
   @Test(arguments: [
-    Outcome.delivered(id: "1"), .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
+    Outcome.delivered, .dead(.unregistered, since: nil), .suspect(.badDeviceToken),
     .rejected(.payloadTooLarge), retry(.token),
   ])
   func `What concerns one notification or device proves that the route works`(outcome: Outcome) {

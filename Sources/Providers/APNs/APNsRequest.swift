@@ -23,7 +23,7 @@ enum APNsRequest {
     headers.add(name: "authorization", value: authorization)
     headers.add(name: "apns-topic", value: topic)
     headers.add(name: "apns-push-type", value: notification.pushType.rawValue)
-    headers.add(name: "apns-id", value: notification.id.uuidString.lowercased(), indexing: .nonIndexable)
+    headers.add(name: "apns-id", value: notification.id.lowercaseText, indexing: .nonIndexable)
     if let priority = notification.priority {
       headers.add(name: "apns-priority", value: String(priority))
     }

@@ -14,16 +14,8 @@ struct APNsSender: Sendable {
     await authorized.send(deadline: deadline) { authorization in
       APNsRequest.make(notification, topic: topic, authority: authority, authorization: authorization)
     } meaning: { [now] response in
-      let outcome = Outcome(response.apnsAnswer, sentID: notification.id, now: now())
+      let outcome = Outcome(apns: response, now: now)
       return (outcome, .afterAPNs(outcome))
     }
-  }
-}
-
-extension ProviderResponse {
-  fileprivate var apnsAnswer: APNsAnswer {
-    APNsAnswer(
-      status: status, id: headers.first(name: "apns-id"), retryAfter: headers.first(name: "retry-after"),
-      body: body)
   }
 }

@@ -5,23 +5,25 @@ import NIOHPACK
 /// Sends what one service account serves.
 struct FCMSender: Sendable {
   let origin: FCMOrigin
-  let project: String
   let authorized: AuthorizedTransport
   let now: @Sendable () -> Date
+  private let path: String
+
+  init(
+    origin: FCMOrigin, project: String, authorized: AuthorizedTransport, now: @escaping @Sendable () -> Date
+  ) {
+    (self.origin, self.authorized, self.now) = (origin, authorized, now)
+    path = "\(origin.basePath)/v1/projects/\(project)/messages:send"
+  }
 
   func send(_ message: FCMMessage, deadline: NIODeadline) async -> Attempt<RouteAnswer> {
-    guard let body = try? FCMRequest.body(message) else {
-      return .ended(.notAsked(.rejected(.fcmInvalidArgument)))
-    }
+    let body = FCMRequest.body(message)
     return await authorized.send(deadline: deadline) { authorization in
       .success(
         ProviderRequest(
-          headers: FCMRequest.headers(project: project, origin: origin, authorization: authorization),
-          body: body))
+          headers: FCMRequest.headers(path: path, origin: origin, authorization: authorization), body: body))
     } meaning: { [now] response in
-      let answer = FCMAnswer(
-        status: response.status, retryAfter: response.headers.first(name: "retry-after"), body: response.body)
-      let outcome = Outcome(answer, now: now())
+      let outcome = Outcome(fcm: response, now: now)
       return (outcome, .afterFCM(outcome))
     }
   }

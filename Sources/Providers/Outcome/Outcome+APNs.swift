@@ -1,25 +1,17 @@
 import Foundation
-import NIOCore
 import NIOFoundationCompat
+import NIOHPACK
 
-/// What APNs answered to one notification.
-struct APNsAnswer: Sendable {
-  var status: Int
-  /// The `apns-id` header.
-  var id: String?
-  /// The `retry-after` header.
-  var retryAfter: String?
-  var body: ByteBuffer
+/// The JSON body of every answer of APNs but 200 (Apple, "Handling notification responses from APNs").
+private struct Refusal: Decodable {
+  var reason: String
+  /// In milliseconds since 1970; with 410 only.
+  var timestamp: Double?
+}
 
-  /// The JSON body of every answer but 200 (Apple, "Handling notification responses from APNs").
-  private struct Refusal: Decodable {
-    var reason: String
-    /// In milliseconds since 1970; with 410 only.
-    var timestamp: Double?
-  }
-
+extension ProviderResponse {
   /// The reason, and since when a token is invalid; nil where the body is not Apple's.
-  var refusal: (reason: Reason, since: Date?)? {
+  fileprivate var refusal: (reason: Reason, since: Date?)? {
     guard let refusal = try? JSONDecoder().decode(Refusal.self, from: body) else { return nil }
     return (
       Reason(providerName: refusal.reason),
@@ -36,12 +28,13 @@ extension Outcome {
   ///
   /// Only Apple's own word kills a token: 410 with a reason. A body that cannot be read is some
   /// machine's in between and counts as an outage, whatever the status.
-  init(_ answer: APNsAnswer, sentID: UUID, now: Date) {
+  init(apns answer: ProviderResponse, now: () -> Date) {
     if answer.status == 200 {
-      self = .delivered(id: answer.id ?? sentID.uuidString.lowercased())
+      self = .delivered
       return
     }
-    let notBefore = RetryAfter.date(answer.retryAfter, now: now)
+    let now = now()
+    let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now)
     guard let refusal = answer.refusal else {
       self =
         answer.status >= 500

@@ -1,14 +1,10 @@
 import Foundation
 import NIOCore
 import NIOFoundationCompat
+import NIOHPACK
 
-/// What FCM HTTP v1 answered to one message.
-struct FCMAnswer: Sendable {
-  var status: Int
-  /// The `retry-after` header.
-  var retryAfter: String?
-  var body: ByteBuffer
-
+/// What FCM HTTP v1 answers to one message.
+enum FCMAnswer {
   /// The body of a success.
   private struct Accepted: Decodable {
     var name: String
@@ -42,11 +38,34 @@ struct FCMAnswer: Sendable {
     }
   }
 
-  /// `projects/*/messages/*`, where the message was accepted.
-  var name: String? { (try? JSONDecoder().decode(Accepted.self, from: body))?.name }
+  /// Whether the body gives the message a name, which nothing is done with: only Google's own 200 is one.
+  static func isAccepted(_ body: ByteBuffer) -> Bool {
+    isPlainlyAccepted(body.readableBytesView) || (try? JSONDecoder().decode(Accepted.self, from: body)) != nil
+  }
+
+  /// Nearly every answer is such a one, and looks like `{"name": "projects/p/messages/1"}`: that needs no parser.
+  private static func isPlainlyAccepted(_ bytes: ByteBufferView) -> Bool {
+    var rest = bytes[...]
+    func isSpace(_ byte: UInt8) -> Bool { [0x20, 0x0a, 0x0d, 0x09].contains(byte) }
+    func skip(_ text: StaticString) -> Bool {
+      rest = rest.drop(while: isSpace)
+      guard rest.starts(with: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+      else { return false }
+      rest = rest.dropFirst(text.utf8CodeUnitCount)
+      return true
+    }
+    guard skip("{"), skip("\"name\""), skip(":"), skip("\"projects/") else { return false }
+    let isPlain = { (byte: UInt8) in
+      byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+    }
+    rest = rest.drop(while: isPlain)
+    return skip("\"") && skip("}") && rest.allSatisfy(isSpace)
+  }
 
   /// The error; nil where the body is not Google's.
-  var error: Status? { (try? JSONDecoder().decode(Envelope.self, from: body))?.error }
+  static func error(in body: ByteBuffer) -> Status? {
+    (try? JSONDecoder().decode(Envelope.self, from: body))?.error
+  }
 }
 
 extension FCMAnswer.Status {
@@ -75,13 +94,14 @@ extension Outcome {
   /// What FCM's answer means (`Documentation/Providers.md`, FCM).
   ///
   /// Only `UNREGISTERED` in an `FcmError` kills a token; a bare 404 is a wrong project or path.
-  init(_ answer: FCMAnswer, now: Date) {
-    let notBefore = RetryAfter.date(answer.retryAfter, now: now)
-    if answer.status == 200, let name = answer.name {
-      self = .delivered(id: name)
+  init(fcm answer: ProviderResponse, now: () -> Date) {
+    if answer.status == 200, FCMAnswer.isAccepted(answer.body) {
+      self = .delivered
       return
     }
-    guard let error = answer.error, answer.status >= 400 else {
+    let now = now()
+    let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now)
+    guard let error = FCMAnswer.error(in: answer.body), answer.status >= 400 else {
       self =
         answer.status >= 500
         ? .retry(.serverError, notBefore: notBefore, scope: .provider)

@@ -5,8 +5,8 @@ package import Foundation
 /// Nothing else in the program looks at a provider's status code. The rules stand in
 /// `Documentation/Providers.md`; the mapping is a pure function per provider.
 package enum Outcome: Sendable, Hashable {
-  /// The provider accepted it under this id (`apns-id`, or FCM's message name).
-  case delivered(id: String)
+  /// The provider accepted it.
+  case delivered
   /// The token is no longer valid; `since` is when APNs last confirmed that, where it says so.
   case dead(Reason, since: Date?)
   /// The token was refused in a way that may also be our own misconfiguration.
