@@ -1,11 +1,8 @@
 import NIOCore
-import NIOHTTP2
 import Synchronization
 
 /// A connection as the other threads see it: hands requests over to its event loop, many at a time.
 final class HTTP2Connection: Sendable {
-  typealias StreamID = HTTP2StreamID
-
   let id: ConnectionID
   private let eventLoop: any EventLoop
   private let handler: NIOLoopBound<HTTP2ConnectionHandler>
@@ -35,7 +32,7 @@ final class HTTP2Connection: Sendable {
   }
 
   /// Gives the stream up: nobody waits for its answer.
-  func reset(_ stream: StreamID, timedOut: Bool) {
+  func reset(_ stream: HTTP2StreamID, timedOut: Bool) {
     eventLoop.execute { [handler] in handler.value.reset(stream, timedOut: timedOut) }
   }
 

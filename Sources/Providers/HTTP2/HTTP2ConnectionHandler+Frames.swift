@@ -1,57 +1,51 @@
 import NIOCore
 import NIOHPACK
-import NIOHTTP2
 
 /// What the peer's frames mean.
 extension HTTP2ConnectionHandler {
-  func read(_ frame: HTTP2Frame) {
-    switch frame.payload {
-    case .headers(let payload): read(payload, on: frame.streamID)
-    case .data(let payload): read(payload, on: frame.streamID)
-    case .rstStream(let code): closed(frame.streamID, code)
-    case .goAway(let last, _, _): goAway(last)
-    case .settings(.settings(let settings)):
-      self.settings(streams: settings.last { $0.parameter == .maxConcurrentStreams }?.value)
-    case .ping(_, ack: true): pong()
-    default: break
+  func read(_ frame: HTTP2Input.Frame) throws {
+    switch frame {
+    case .headers(let headers, let stream, let endsStream): read(headers, on: stream, endsStream)
+    case .data(let data, let stream, let endsStream): read(data, on: stream, endsStream)
+    case .reset(let stream, let code): closed(stream, code)
+    case .goAway(let last): goAway(last)
+    case .settings(let settings):
+      output.apply(settings)
+      self.settings(streams: settings.streams)
+    case .window(let stream, let increment): try output.widen(stream, by: increment)
+    case .ping(let data): output.ping(data, isAnswer: true)
+    case .pong: pong()
     }
   }
 
-  private func read(_ payload: HTTP2Frame.FramePayload.Headers, on stream: HTTP2StreamID) {
-    guard streams[stream] != nil else { return }
+  private func read(_ headers: HPACKHeaders, on id: HTTP2StreamID, _ endsStream: Bool) {
+    guard let stream = streams[id] else { return }
     // A second block is a trailer, one below 200 only announces the real one.
-    if streams[stream]?.status == nil,
-      let status = payload.headers.first(name: ":status").flatMap({ Int($0) }),
-      status >= 200
-    {
-      streams[stream]?.status = status
-      streams[stream]?.headers = payload.headers
+    if stream.status == nil, let status = headers.first(name: ":status").flatMap({ Int($0) }), status >= 200 {
+      stream.status = status
+      stream.headers = headers
     }
-    if payload.endStream { answer(stream) }
+    if endsStream { answer(id, isOpen: false) }
   }
 
-  private func read(_ payload: HTTP2Frame.FramePayload.Data, on stream: HTTP2StreamID) {
-    guard let received = streams[stream]?.body.readableBytes, case .byteBuffer(var data) = payload.data else {
+  private func read(_ data: ByteBuffer, on id: HTTP2StreamID, _ endsStream: Bool) {
+    guard let stream = streams[id] else { return }
+    guard stream.body.readableBytes + data.readableBytes <= ProviderResponse.maximumBody else {
+      answer(id, isOpen: true)
       return
     }
-    guard received + data.readableBytes <= ProviderResponse.maximumBody else {
-      answer(stream, reset: true)
-      return
-    }
-    streams[stream]?.body.writeBuffer(&data)
-    if payload.endStream { answer(stream) }
+    if stream.body.readableBytes == 0 { stream.body = data } else { stream.body.writeImmutableBuffer(data) }
+    if endsStream { answer(id, isOpen: false) }
   }
 
-  /// The stream is closed before its answer was whole (for whole ones this comes too late to matter).
-  func closed(_ stream: HTTP2StreamID, _ code: HTTP2ErrorCode?) {
-    guard let open = streams[stream] else { return }
-    if code == .refusedStream {
-      _ = take(stream)
-      owner.unprocessed(open.pending, on: id)
+  /// The peer has closed the stream before its answer was whole.
+  private func closed(_ stream: HTTP2StreamID, _ code: UInt32) {
+    let refused: UInt32 = 7
+    if code == refused {
+      unprocessed(stream)
     } else {
       // With a status it is an answer, though perhaps a cut one; without, a reset.
-      streams[stream]?.isSent = true
-      answer(stream)
+      answer(stream, isOpen: false)
     }
   }
 
@@ -59,9 +53,6 @@ extension HTTP2ConnectionHandler {
   /// A first GOAWAY often carries the highest id there is, and a second one the true one.
   private func goAway(_ last: HTTP2StreamID) {
     drain()
-    for stream in streams.keys.filter({ $0 > last }).sorted() {
-      guard let taken = take(stream) else { continue }
-      owner.unprocessed(taken.pending, on: id)
-    }
+    for stream in streams.keys.filter({ $0 > last }).sorted() { unprocessed(stream) }
   }
 }

@@ -1,6 +1,5 @@
 import NIOCore
 import NIOHPACK
-import NIOHTTP2
 import NIOTLS
 
 /// What a connection reports to its pool. Called on the connection's event loop.
@@ -17,13 +16,13 @@ protocol HTTP2ConnectionOwner: Sendable {
   func closed(_ id: ConnectionID, failure: TransportFailure?)
 }
 
-/// The one handler above NIO's HTTP/2 codec: all requests of a connection, told apart by stream.
+/// The one handler above TLS: speaks HTTP/2, and tells the requests of a connection apart by their streams.
 ///
-/// NIO's stream multiplexer is not used: a channel with a pipeline of its own per request costs
-/// more than all the rest, and a request here is one HEADERS and one DATA frame.
+/// A request is HEADERS and DATA in one go, and so is an answer; all that is to be sent at a time goes out as one buffer.
+/// With swift-nio's own handler, which is made for streams of every kind, a request costs twice as much.
 final class HTTP2ConnectionHandler: ChannelInboundHandler {
-  typealias InboundIn = HTTP2Frame
-  typealias OutboundOut = HTTP2Frame
+  typealias InboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
 
   struct Limits: Sendable {
     var health = ConnectionHealth.Limits()
@@ -31,28 +30,34 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     var handshake = TimeAmount.seconds(10)
   }
 
-  /// A request under way.
-  struct Stream {
+  /// A request under way, and what has come of its answer.
+  final class Stream {
     let pending: PendingRequest
     let started: NIODeadline
-    /// Whether the request has gone out whole.
-    var isSent = false
     var status: Int?
     var headers = HPACKHeaders()
     var body = ByteBuffer()
+
+    init(_ pending: PendingRequest, started: NIODeadline) {
+      self.pending = pending
+      self.started = started
+    }
   }
 
   let id: ConnectionID
   let owner: any HTTP2ConnectionOwner
   private let limits: Limits
+  var input = HTTP2Input()
+  var output = HTTP2Output()
   var streams: [HTTP2StreamID: Stream] = [:]
-  private var nextStream = HTTP2StreamID(1)
+  private var nextStream: HTTP2StreamID = 1
   private var context: ChannelHandlerContext?
   private var connection: HTTP2Connection?
   private var health: ConnectionHealth
   private var ticking = false
   private var pings: UInt64 = 0
-  var isDraining = false
+  private var isActive = false
+  private var isDraining = false
   private var hasSettings = false
   private var hasEnded = false
   private var failure = TransportFailure.connectFailed
@@ -80,47 +85,22 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
         owner.finished(pending, on: id, .failure(.cancelled))
         continue
       }
-      nextStream = stream.advanced(by: 2)
-      streams[stream] = Stream(pending: pending, started: now)
-      write(pending.request, on: stream, context)
+      nextStream += 2
+      streams[stream] = Stream(pending, started: now)
+      output.send(pending.request, on: stream)
     }
-    context.flush()
+    flush()
     // Ids are used up after a thousand million requests; long before that another connection takes over.
-    if nextStream > HTTP2StreamID(1 << 30) { drain() }
+    if nextStream > 1 << 30 { drain() }
     tick(context)
-  }
-
-  private func write(_ request: ProviderRequest, on stream: HTTP2StreamID, _ context: ChannelHandlerContext) {
-    let head = HTTP2Frame(streamID: stream, payload: .headers(.init(headers: request.headers)))
-    let body = HTTP2Frame(
-      streamID: stream, payload: .data(.init(data: .byteBuffer(request.body), endStream: true)))
-    context.write(wrapOutboundOut(head), promise: nil)
-    let sent = context.eventLoop.makePromise(of: Void.self)
-    sent.futureResult.assumeIsolated().whenComplete { result in
-      switch result {
-      case .success: self.streams[stream]?.isSent = true
-      case .failure(let error): self.notSent(stream, error)
-      }
-    }
-    context.write(wrapOutboundOut(body), promise: sent)
-  }
-
-  /// The codec would not take the request: it never left. A closed channel is another matter:
-  /// then part of it may have left, and `end` decides.
-  private func notSent(_ stream: HTTP2StreamID, _ error: any Error) {
-    guard error is any NIOHTTP2Error, !(error is NIOHTTP2Errors.StreamClosed), let taken = take(stream) else {
-      return
-    }
-    context?.writeAndFlush(
-      wrapOutboundOut(HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))), promise: nil)
-    owner.unprocessed(taken.pending, on: id)
   }
 
   /// Gives a stream up whose request has ended already.
   func reset(_ stream: HTTP2StreamID, timedOut: Bool) {
-    guard let taken = take(stream), let context else { return }
-    let frame = HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))
-    context.writeAndFlush(wrapOutboundOut(frame), promise: nil)
+    guard let taken = streams.removeValue(forKey: stream) else { return }
+    _ = output.forget(stream)
+    output.reset(stream)
+    flush()
     if timedOut {
       act(on: health.timedOut(sent: taken.started, now: .now()))
     }
@@ -128,13 +108,12 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   }
 
   /// The stream ends with an answer, whole or cut.
-  func answer(_ stream: HTTP2StreamID, reset: Bool = false) {
-    guard let taken = take(stream) else { return }
-    if reset || !taken.isSent {
-      // The answer came before the request was out: the rest of it is not wanted.
-      let frame = HTTP2Frame(streamID: stream, payload: .rstStream(.cancel))
-      context?.writeAndFlush(wrapOutboundOut(frame), promise: nil)
-    }
+  ///
+  /// - Parameter isOpen: whether the peer may have more to say on it.
+  func answer(_ stream: HTTP2StreamID, isOpen: Bool) {
+    guard let taken = streams.removeValue(forKey: stream) else { return }
+    // An answer that came before the request was out: the rest of it is not wanted.
+    if output.forget(stream) || isOpen { output.reset(stream) }
     health.answered(now: .now())
     guard let status = taken.status else {
       owner.finished(taken.pending, on: id, .failure(.streamReset))
@@ -144,9 +123,17 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     owner.finished(taken.pending, on: id, .success(response))
   }
 
-  /// Removes the stream from the books; whoever takes it reports its end.
-  func take(_ stream: HTTP2StreamID) -> Stream? {
-    streams.removeValue(forKey: stream)
+  /// The peer has certainly not processed the request.
+  func unprocessed(_ stream: HTTP2StreamID) {
+    guard let taken = streams.removeValue(forKey: stream) else { return }
+    _ = output.forget(stream)
+    owner.unprocessed(taken.pending, on: id)
+  }
+
+  private func flush() {
+    guard let context, isActive, output.bytes.readableBytes > 0 else { return }
+    context.writeAndFlush(wrapOutboundOut(output.bytes), promise: nil)
+    output.clear()
   }
 
   // MARK: The connection
@@ -163,9 +150,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     guard let context, health.asked == nil, !hasEnded else { return }
     health.ask(now: .now())
     pings += 1
-    let frame = HTTP2Frame(
-      streamID: .rootStream, payload: .ping(HTTP2PingData(withInteger: pings), ack: false))
-    context.writeAndFlush(wrapOutboundOut(frame), promise: nil)
+    output.ping(pings, isAnswer: false)
+    flush()
     tick(context)
   }
 
@@ -187,13 +173,13 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   func end() {
     guard !hasEnded else { return }
     hasEnded = true
-    for stream in streams.keys.sorted() {
-      guard streams[stream]?.status == nil else {
-        answer(stream)
+    for (stream, open) in streams.sorted(by: { $0.key < $1.key }) {
+      guard open.status == nil else {
+        answer(stream, isOpen: false)
         continue
       }
-      guard let taken = take(stream) else { continue }
-      owner.finished(taken.pending, on: id, .failure(.connectionLost))
+      streams[stream] = nil
+      owner.finished(open.pending, on: id, .failure(.connectionLost))
     }
     owner.closed(id, failure: hasSettings ? nil : failure)
     context?.close(promise: nil)
@@ -230,6 +216,13 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     context.eventLoop.assumeIsolated().scheduleTask(in: limits.handshake) {
       if !self.hasSettings { self.end() }
     }
+    // Behind a proxy the channel is there already.
+    if context.channel.isActive { begin() }
+  }
+
+  private func begin() {
+    isActive = true
+    flush()
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -238,12 +231,24 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     connection = nil
   }
 
+  func channelActive(context: ChannelHandlerContext) {
+    begin()
+    context.fireChannelActive()
+  }
+
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    read(unwrapInboundIn(data))
+    input.append(unwrapInboundIn(data))
+    do {
+      while !hasEnded, let frame = try input.next() { try read(frame) }
+    } catch {
+      end()
+    }
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
     health.heard(now: .now())
+    if let credit = input.credit() { output.give(credit) }
+    if !hasEnded { flush() }
     context.fireChannelReadComplete()
   }
 
@@ -254,10 +259,6 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
-    case let event as StreamClosedEvent:
-      closed(event.streamID, event.reason)
-    case let event as NIOHTTP2WindowUpdatedEvent where event.streamID == .rootStream:
-      if let window = event.inboundWindowSize { widen(window, context) }
     case TLSUserEvent.handshakeCompleted(let negotiated) where negotiated != "h2":
       failure = .tlsFailed
       end()
@@ -268,23 +269,9 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    // These concern one stream, and its promise or its end tells of them.
-    if error is NIOHTTP2Errors.CreatedStreamAfterGoaway || error is NIOHTTP2Errors.StreamClosed
-      || error is NIOHTTP2Errors.NoSuchStream || error is NIOHTTP2Errors.StreamError
-    {
-      return
-    }
-    if !(error is any NIOHTTP2Error), !(error is ChannelError), !(error is IOError) {
+    if !(error is ChannelError), !(error is IOError) {
       failure = .tlsFailed
     }
     end()
-  }
-
-  /// Gives the peer back what its answers used up of the connection's window.
-  private func widen(_ window: Int, _ context: ChannelHandlerContext) {
-    let full = 65_535
-    guard window < full / 2, !hasEnded else { return }
-    let frame = HTTP2Frame(streamID: .rootStream, payload: .windowUpdate(windowSizeIncrement: full - window))
-    context.writeAndFlush(wrapOutboundOut(frame), promise: nil)
   }
 }

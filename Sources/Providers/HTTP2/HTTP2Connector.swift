@@ -1,5 +1,4 @@
 import NIOCore
-import NIOHTTP2
 import NIOPosix
 import NIOSSL
 
@@ -53,21 +52,8 @@ struct HTTP2Connector: Sendable {
   {
     // An address is not a server name (RFC 6066 section 3): the certificate is then checked against the address.
     let isAddress = (try? SocketAddress(ipAddress: host, port: port)) != nil
-    var connection = NIOHTTP2Handler.ConnectionConfiguration()
-    connection.initialSettings = [
-      HTTP2Setting(parameter: .enablePush, value: 0),
-      HTTP2Setting(parameter: .maxHeaderListSize, value: 16_384),
-    ]
-    // Answers to streams that we gave up may still come, as many as there were streams.
-    connection.maximumRecentlyResetStreams = 4096
-    connection.maximumConnectionGlitches = .max
-    var stream = NIOHTTP2Handler.StreamConfiguration()
-    // Refusing streams is the provider's right; by default NIO ends the connection after 200 in 30 seconds.
-    stream.streamResetFrameRateLimit.maximumCount = .max
-    stream.streamErrorRateLimit.maximumCount = .max
     try channel.pipeline.syncOperations.addHandlers([
       NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host),
-      NIOHTTP2Handler(mode: .client, connectionConfiguration: connection, streamConfiguration: stream),
       HTTP2ConnectionHandler(id: id, owner: owner, limits: limits),
     ])
   }

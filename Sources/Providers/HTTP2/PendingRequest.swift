@@ -10,7 +10,7 @@ final class PendingRequest: Sendable {
   /// The stream that a request is under way on.
   struct Place {
     let connection: HTTP2Connection
-    let stream: HTTP2Connection.StreamID
+    let stream: HTTP2StreamID
   }
 
   private struct State {

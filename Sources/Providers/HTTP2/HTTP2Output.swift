@@ -1,0 +1,142 @@
+import NIOCore
+
+/// What an HTTP/2 client says (RFC 9113), as bytes: requests, no faster than the peer's windows allow, and what keeps
+/// the connection in order.
+struct HTTP2Output {
+  /// The rest of a request's body, which waits for a window.
+  private struct Unsent {
+    let stream: HTTP2StreamID
+    var body: ByteBuffer
+    var window: Int
+  }
+
+  /// What is to be sent; whoever sends it clears it.
+  private(set) var bytes = ByteBuffer()
+  private var compressor = HeaderCompressor()
+  private var window = HTTP2Input.window
+  private var initialWindow = HTTP2Input.window
+  /// First come, first served.
+  private var unsent: [Unsent] = []
+
+  /// With what a client begins: its preface and settings.
+  init() {
+    bytes.writeStaticString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    writeFrame(.settings, on: 0, length: 12)
+    // Nothing is to be pushed, and headers have an end.
+    bytes.writeMultipleIntegers(UInt16(2), UInt32(0), UInt16(6), UInt32(HTTP2Input.longestHeaders))
+  }
+
+  /// All has been handed over.
+  mutating func clear() {
+    // What one burst needed is not kept for ever.
+    if bytes.capacity > 65_536 { bytes = ByteBuffer() } else { bytes.clear() }
+  }
+
+  // MARK: Requests
+
+  /// A request: its headers now, its body as far as it may go.
+  mutating func send(_ request: ProviderRequest, on stream: HTTP2StreamID) {
+    let start = bytes.writerIndex
+    writeFrame(.headers, [.endHeaders], on: stream, length: 0)
+    compressor.write(request.headers, into: &bytes)
+    let length = bytes.writerIndex - start - 9
+    if length <= HTTP2Input.longestFrame {
+      bytes.setInteger(UInt32(length) << 8 | UInt32(HTTP2FrameKind.headers.rawValue), at: start)
+    } else {
+      splitHeaders(from: start, on: stream)
+    }
+    var rest = Unsent(stream: stream, body: request.body, window: initialWindow)
+    if !write(&rest) { unsent.append(rest) }
+  }
+
+  /// Gives a request up. Returns false if it had gone out whole.
+  mutating func forget(_ stream: HTTP2StreamID) -> Bool {
+    guard let index = unsent.firstIndex(where: { $0.stream == stream }) else { return false }
+    unsent.remove(at: index)
+    return true
+  }
+
+  /// Writes as much of a body as may go; true if that is all of it.
+  private mutating func write(_ rest: inout Unsent) -> Bool {
+    while true {
+      let length = min(rest.body.readableBytes, window, rest.window, HTTP2Input.longestFrame)
+      let isLast = length == rest.body.readableBytes
+      guard length > 0 || isLast else { return false }
+      writeFrame(.data, isLast ? [.endStream] : [], on: rest.stream, length: length)
+      bytes.writeBytes(rest.body.readableBytesView.prefix(length))
+      rest.body.moveReaderIndex(forwardBy: length)
+      window -= length
+      rest.window -= length
+      if isLast { return true }
+    }
+  }
+
+  private mutating func splitHeaders(from start: Int, on stream: HTTP2StreamID) {
+    var block = bytes.getSlice(at: start + 9, length: bytes.writerIndex - start - 9) ?? ByteBuffer()
+    bytes.moveWriterIndex(to: start)
+    var kind = HTTP2FrameKind.headers
+    while var part = block.readSlice(length: min(block.readableBytes, HTTP2Input.longestFrame)),
+      part.readableBytes > 0
+    {
+      writeFrame(kind, block.readableBytes == 0 ? [.endHeaders] : [], on: stream, length: part.readableBytes)
+      bytes.writeBuffer(&part)
+      kind = .continuation
+    }
+  }
+
+  // MARK: What the peer allows
+
+  /// The peer's settings, which are acknowledged.
+  mutating func apply(_ settings: HTTP2Input.Settings) {
+    if let size = settings.headerTable { compressor.limit(to: size) }
+    if let new = settings.initialWindow {
+      for index in unsent.indices { unsent[index].window += new - initialWindow }
+      initialWindow = new
+    }
+    writeFrame(.settings, [.acknowledged], on: 0, length: 0)
+    sendMore()
+  }
+
+  /// The peer takes so much more of a body, or of all together.
+  mutating func widen(_ stream: HTTP2StreamID, by increment: Int) throws {
+    if stream == 0 {
+      window += increment
+      guard window <= 0x7fff_ffff else { throw HTTP2Input.Violation() }
+    } else if let index = unsent.firstIndex(where: { $0.stream == stream }) {
+      unsent[index].window += increment
+    }
+    sendMore()
+  }
+
+  private mutating func sendMore() {
+    guard window > 0, !unsent.isEmpty else { return }
+    var waiting: [Unsent] = []
+    for var rest in unsent where !write(&rest) { waiting.append(rest) }
+    unsent = waiting
+  }
+
+  // MARK: The rest
+
+  /// The stream is given up (`CANCEL`).
+  mutating func reset(_ stream: HTTP2StreamID) {
+    writeFrame(.reset, on: stream, length: 4)
+    bytes.writeInteger(UInt32(8))
+  }
+
+  mutating func ping(_ data: UInt64, isAnswer: Bool) {
+    writeFrame(.ping, isAnswer ? [.acknowledged] : [], on: 0, length: 8)
+    bytes.writeInteger(data)
+  }
+
+  /// The peer may send so much more of bodies.
+  mutating func give(_ credit: Int) {
+    writeFrame(.window, on: 0, length: 4)
+    bytes.writeInteger(UInt32(credit))
+  }
+
+  private mutating func writeFrame(
+    _ kind: HTTP2FrameKind, _ flags: HTTP2Flags = [], on stream: HTTP2StreamID, length: Int
+  ) {
+    bytes.writeMultipleIntegers(UInt32(length) << 8 | UInt32(kind.rawValue), flags.rawValue, UInt32(stream))
+  }
+}

@@ -1,0 +1,233 @@
+import NIOCore
+import NIOHPACK
+import TestSupport
+import Testing
+
+@testable import Providers
+
+/// What one side writes the other reads: but for the preface both speak alike.
+@Suite("HTTP/2 as bytes")
+struct HTTP2CodecTests {
+  static let preface = 24
+
+  /// The frames that the bytes are, which come in parts of that many.
+  static func frames(_ bytes: ByteBuffer, by length: Int = 7) throws -> [HTTP2Input.Frame] {
+    var (rest, input, frames) = (bytes, HTTP2Input(), [HTTP2Input.Frame]())
+    while let part = rest.readSlice(length: min(length, rest.readableBytes)), part.readableBytes > 0 {
+      input.append(part)
+      while let frame = try input.next() { frames.append(frame) }
+    }
+    return frames
+  }
+
+  static func frame(_ kind: UInt8, _ flags: UInt8, on stream: UInt32, _ payload: [UInt8]) -> [UInt8] {
+    [0, UInt8(payload.count >> 8), UInt8(payload.count & 0xff), kind, flags]
+      + (0..<4).map { UInt8(truncatingIfNeeded: stream >> (24 - 8 * $0)) } + payload
+  }
+
+  static let settings = frame(4, 0, on: 0, [])
+
+  static func request(_ fields: HPACKHeaders = [:], body: Int) -> ProviderRequest {
+    var headers: HPACKHeaders = [
+      ":method": "POST", ":scheme": "https", ":authority": "a.example", "authorization": "bearer x",
+    ]
+    for (name, value, indexing) in fields { headers.add(name: name, value: value, indexing: indexing) }
+    return ProviderRequest(headers: headers, body: ByteBuffer(repeating: 7, count: body))
+  }
+
+  /// The lengths of the bodies' parts, by stream, and which streams have ended.
+  static func bodies(_ frames: [HTTP2Input.Frame]) -> (parts: [HTTP2StreamID: [Int]], ended: [HTTP2StreamID])
+  {
+    var (parts, ended) = ([HTTP2StreamID: [Int]](), [HTTP2StreamID]())
+    for case .data(let data, let stream, let endsStream) in frames {
+      parts[stream, default: []].append(data.readableBytes)
+      if endsStream { ended.append(stream) }
+    }
+    return (parts, ended)
+  }
+
+  @Test(arguments: [1, 2, 9, 100, 100_000]) func `A request is read as it was written`(length: Int) throws {
+    var output = HTTP2Output()
+    let requests = [Self.request(["x": "1"], body: 0), Self.request(["x": "2"], body: 40_000)]
+    for (index, request) in requests.enumerated() { output.send(request, on: 2 * index + 1) }
+    output.ping(9, isAnswer: false)
+    output.reset(3)
+    output.give(5)
+    var bytes = output.bytes
+    #expect(bytes.readString(length: Self.preface) == "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    let frames = try Self.frames(bytes, by: length)
+    var headers: [HPACKHeaders] = []
+    for case .headers(let list, _, endsStream: false) in frames { headers.append(list) }
+    #expect(headers == requests.map(\.headers))
+    #expect(Self.bodies(frames).parts == [1: [0], 3: [16_384, 16_384, 7232]])
+    #expect(Self.bodies(frames).ended == [1, 3])
+    guard case .ping(9) = frames[frames.count - 3], case .reset(on: 3, code: 8) = frames[frames.count - 2],
+      case .window(on: 0, increment: 5) = frames[frames.count - 1]
+    else {
+      Issue.record("\(frames.suffix(3))")
+      return
+    }
+  }
+
+  @Test func `Headers that are longer than a frame go on in the next`() throws {
+    var output = HTTP2Output()
+    let long = String(repeating: "x", count: 12_000)
+    output.send(Self.request(["a": "\(long)1"], body: 1), on: 1)
+    output.send(Self.request([":path": "/\(long)", "b": "\(long)"], body: 1), on: 3)
+    #expect(Self.kinds(output.bytes) == [4, 1, 0, 1, 9, 0])
+  }
+
+  /// The kinds of frames, by their lengths alone.
+  static func kinds(_ bytes: ByteBuffer) -> [UInt8] {
+    var (bytes, kinds) = (bytes, [UInt8]())
+    bytes.moveReaderIndex(forwardBy: preface)
+    while let word = bytes.readInteger(as: UInt32.self) {
+      kinds.append(UInt8(word & 0xff))
+      bytes.moveReaderIndex(forwardBy: 5 + Int(word >> 8))
+    }
+    return kinds
+  }
+
+  @Test func `Bodies go as far as the peer's windows allow, first come first served`() throws {
+    var output = HTTP2Output()
+    output.apply(.init(initialWindow: 50_000))
+    for stream in [1, 3, 5] { output.send(Self.request(body: 30_000), on: stream) }
+    func sent() throws -> [HTTP2StreamID: Int] {
+      var bytes = output.bytes
+      bytes.moveReaderIndex(forwardBy: Self.preface)
+      return Self.bodies(try Self.frames(bytes)).parts.mapValues { $0.reduce(0, +) }
+    }
+    #expect(try sent() == [1: 30_000, 3: 30_000, 5: 5535])
+    output.send(Self.request(body: 1), on: 11)
+    let hadMore = (output.forget(3), output.forget(11))
+    #expect(hadMore == (false, true))
+    // What has a window of its own overtakes what has none.
+    output.apply(.init(initialWindow: 10_000))
+    try output.widen(0, by: 100_000)
+    #expect(try sent() == [1: 30_000, 3: 30_000, 5: 10_000])
+    output.send(Self.request(body: 10_000), on: 7)
+    output.send(Self.request(body: 10_001), on: 9)
+    #expect(try sent()[7] == 10_000)
+    #expect(try sent()[9] == 10_000)
+    try output.widen(9, by: 1)
+    try output.widen(5, by: 1)
+    #expect(try sent()[9] == 10_001)
+    #expect(try sent()[5] == 10_001)
+    var bytes = output.bytes
+    bytes.moveReaderIndex(forwardBy: Self.preface)
+    #expect(Self.bodies(try Self.frames(bytes)).ended == [1, 3, 7, 9])
+    #expect(throws: HTTP2Input.Violation.self) { try output.widen(0, by: 0x7fff_ffff) }
+  }
+
+  @Test func `What requests have in common is sent once`() {
+    var (compressor, first, second) = (HeaderCompressor(), ByteBuffer(), ByteBuffer())
+    var headers = Self.request(body: 0).headers
+    headers.add(name: "once", value: "y", indexing: .nonIndexable)
+    compressor.write(headers, into: &first)
+    compressor.write(headers, into: &second)
+    #expect(first.readableBytes > 30)
+    #expect(second.readableBytes == 4 + 8)
+  }
+
+  @Test(arguments: [0, 40, 100, 300, 4096])
+  func `Any headers are read as they were written, whatever is kept of them`(
+    limit: Int
+  ) throws {
+    var random = SplitMix(seed: UInt64(limit))
+    var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+    var compressor = HeaderCompressor()
+    for round in 0..<500 {
+      if round == 100 { compressor.limit(to: limit) }
+      var headers = HPACKHeaders()
+      for name in [":path", ":scheme", "authorization", "content-type", "x", "apns-topic"] {
+        let value =
+          String(repeating: "v", count: .random(in: 0...3, using: &random) * 50)
+          + "\(Int.random(in: 0...9, using: &random))"
+        let indexing =
+          [HPACKIndexing.indexable, .nonIndexable, .neverIndexed].randomElement(using: &random) ?? .indexable
+        headers.add(name: name, value: value, indexing: indexing)
+      }
+      var block = ByteBuffer()
+      compressor.write(headers, into: &block)
+      #expect(try decoder.decodeHeaders(from: &block) == headers)
+    }
+  }
+
+  @Test func `Padding, priorities and what is added to the protocol are passed over`() throws {
+    var bytes = ByteBuffer(bytes: Self.settings)
+    bytes.writeBytes(Self.frame(2, 0, on: 1, [0, 0, 0, 0, 0]))
+    bytes.writeBytes(Self.frame(0x77, 0xff, on: 9, [1, 2]))
+    bytes.writeBytes(Self.frame(1, 0x8 | 0x20, on: 1, [2, 0, 0, 0, 0, 1, 0x88, 0, 0]))
+    bytes.writeBytes(Self.frame(9, 0x4, on: 1, []))
+    bytes.writeBytes(Self.frame(0, 0x8 | 0x1, on: 1, [1, 0x41, 0]))
+    let frames = try Self.frames(bytes)
+    guard frames.count == 3, case .settings = frames[0],
+      case .headers([":status": "200"], on: 1, endsStream: false) = frames[1],
+      case .data(ByteBuffer(string: "A"), on: 1, endsStream: true) = frames[2]
+    else {
+      Issue.record("\(frames)")
+      return
+    }
+  }
+
+  static let violations: [(String, [UInt8])] = [
+    ("no settings first", frame(6, 0, on: 0, [0, 0, 0, 0, 0, 0, 0, 0])),
+    ("a frame too long", settings + [0, 0x40, 1, 0, 0, 0, 0, 0, 1]),
+    ("data for nobody", settings + frame(0, 0, on: 0, [1])),
+    ("more padding than data", settings + frame(0, 8, on: 1, [2, 1])),
+    ("padding without length", settings + frame(0, 8, on: 1, [])),
+    ("no priority where one is due", settings + frame(1, 0x24, on: 1, [1, 2])),
+    ("headers that make no sense", settings + frame(1, 4, on: 1, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff])),
+    ("headers that do not go on", settings + frame(1, 0, on: 1, [0x88]) + frame(0, 0, on: 1, [])),
+    ("headers that go on elsewhere", settings + frame(1, 0, on: 1, [0x88]) + frame(9, 4, on: 3, [])),
+    ("the rest of nothing", settings + frame(9, 4, on: 1, [0x88])),
+    (
+      "headers without end",
+      settings + frame(1, 0, on: 1, [])
+        + Array((0..<4).map { _ in frame(9, 0, on: 1, .init(repeating: 0, count: 16_000)) }.joined())
+    ),
+    ("a reset of the wrong length", settings + frame(3, 0, on: 1, [0])),
+    ("a reset of all", settings + frame(3, 0, on: 0, [0, 0, 0, 0])),
+    ("settings of the wrong length", settings + frame(4, 0, on: 0, [0])),
+    ("settings for one stream", settings + frame(4, 0, on: 1, [])),
+    ("a window too wide", settings + frame(4, 0, on: 0, [0, 4, 0x80, 0, 0, 0])),
+    ("a push", settings + frame(5, 4, on: 1, [0, 0, 0, 2])),
+    ("a ping of the wrong length", settings + frame(6, 0, on: 0, [0])),
+    ("a short farewell", settings + frame(7, 0, on: 0, [0, 0, 0, 0])),
+    ("a window that does not grow", settings + frame(8, 0, on: 1, [0x80, 0, 0, 0])),
+  ]
+
+  @Test(arguments: violations) func `What no peer may say ends the connection`(name: String, bytes: [UInt8]) {
+    #expect(throws: (any Error).self, "\(name)") { try Self.frames(ByteBuffer(bytes: bytes)) }
+  }
+
+  @Test func `Noise is read to its end or refused`() {
+    var random = SplitMix(seed: 3)
+    for _ in 0..<2000 {
+      var bytes = ByteBuffer(bytes: Self.settings)
+      for _ in 0..<Int.random(in: 1...8, using: &random) {
+        let payload = (0..<Int.random(in: 0...40, using: &random)).map { _ in
+          UInt8.random(in: .min ... .max, using: &random)
+        }
+        bytes.writeBytes(
+          Self.frame(
+            .random(in: 0...10, using: &random), .random(in: .min ... .max, using: &random),
+            on: .random(in: 0...3, using: &random), payload))
+      }
+      _ = try? Self.frames(bytes, by: .random(in: 1...50, using: &random))
+    }
+  }
+
+  @Test func `The peer gets back what it has used of the connection's window`() throws {
+    var input = HTTP2Input()
+    input.append(ByteBuffer(bytes: Self.settings))
+    for _ in 0..<3 {
+      input.append(ByteBuffer(bytes: Self.frame(0, 8, on: 1, .init(repeating: 0, count: 15_000))))
+    }
+    for _ in 0..<3 { _ = try input.next() }
+    #expect(input.credit() == nil)
+    while try input.next() != nil {}
+    #expect(input.credit() == 45_000)
+    #expect(input.credit() == nil)
+  }
+}
