@@ -23,7 +23,8 @@ extension DatabaseError.Code {
   fileprivate init(sqlite code: CInt) {
     self =
       switch code {
-      case CSQLITE_CONSTRAINT_UNIQUE, CSQLITE_CONSTRAINT_PRIMARYKEY, CSQLITE_CONSTRAINT_ROWID: .uniqueViolation
+      case CSQLITE_CONSTRAINT_UNIQUE, CSQLITE_CONSTRAINT_PRIMARYKEY, CSQLITE_CONSTRAINT_ROWID:
+        .uniqueViolation
       case CSQLITE_CONSTRAINT_FOREIGNKEY: .foreignKeyViolation
       case CSQLITE_CONSTRAINT_NOTNULL: .notNullViolation
       // The latter: the column of a STRICT table given a value of another type.

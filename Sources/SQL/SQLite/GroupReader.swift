@@ -21,7 +21,8 @@ struct GroupReader: Sendable {
   }
 
   /// As many of `waiting` as one snapshot lasts: an error may end it, and those after it get another.
-  private func snapshot(_ waiting: inout ArraySlice<SQLiteJob>, _ handle: SQLiteHandle) throws(DatabaseError) {
+  private func snapshot(_ waiting: inout ArraySlice<SQLiteJob>, _ handle: SQLiteHandle) throws(DatabaseError)
+  {
     try handle.run("BEGIN")
     defer { if handle.isInTransaction { try? handle.run("ROLLBACK") } }
     let connection = SQLiteConnection(handle)

@@ -64,7 +64,9 @@ final class SQLiteConnection: Connection {
   private static let release = Statement("RELEASE body")
   private static let undo = Statement("ROLLBACK TO body")
 
-  private func inTransaction<Result>(_ work: () throws(DatabaseError) -> Result) throws(DatabaseError) -> Result {
+  private func inTransaction<Result>(_ work: () throws(DatabaseError) -> Result) throws(DatabaseError)
+    -> Result
+  {
     if let failure = lost ?? failure { throw failure }
     do throws(DatabaseError) {
       let result = try work()

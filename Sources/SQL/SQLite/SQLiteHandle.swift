@@ -93,7 +93,8 @@ final class SQLiteHandle {
     var rest: UnsafePointer<CChar>?
     let text = SQLText.withQuestionMarks(Statement.writingOutSkipLocked(in: sql, as: ""))
     let (code, isWhole) = text.withCString { start in
-      let code = sqlite3_prepare_v3(connection, start, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, &rest)
+      let code = sqlite3_prepare_v3(
+        connection, start, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, &rest)
       return (code, rest.map { String(cString: $0).allSatisfy(\.isWhitespace) } ?? true)
     }
     guard code == SQLITE_OK else { throw error(code) }
