@@ -64,7 +64,9 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
           do {
             for try await value in taken {
               connections.open(value.channel)
-              tasks.addTask { await connection.handle(value: value, logger: logger) }
+              tasks.addTask(executorPreference: EventLoopExecutor(value.channel.eventLoop)) {
+                await connection.handle(value: value, logger: logger)
+              }
             }
           } catch {
             logger.error("the listener failed", metadata: ["reason": "\(type(of: error))"])
