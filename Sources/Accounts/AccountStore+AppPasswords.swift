@@ -64,7 +64,7 @@ extension AccountStore {
     let statement = Statement(
       "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
       .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose)))
-    return try await database.read { try $0.query(statement).first }.map { row in
+    return try await database.lookUp(statement).first.map { row in
       AppPasswordLogin(user: try User(row: row), appPassword: try row.int64(Self.columnCount))
     }
   }

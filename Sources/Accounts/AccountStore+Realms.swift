@@ -36,7 +36,7 @@ extension AccountStore {
 
   /// The realm with this UUID.
   package func find(realm uuid: UUID) async throws -> ChatRealm? {
-    try await database.read { try $0.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) } }
+    try await database.lookUp(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
   }
 
   private static func selectRealm(_ uuid: UUID) -> Statement {
@@ -52,7 +52,7 @@ extension AccountStore {
   /// What proves to a bouncer that the realm is ours.
   package func ownerSecret(of realm: ChatRealm) async throws -> String {
     let statement = Statement("SELECT owner_secret FROM realms WHERE id = $1", .integer(realm.id))
-    guard let sealed = try await database.read({ try $0.query(statement).first?.bytes(0) }),
+    guard let sealed = try await database.lookUp(statement).first?.bytes(0),
       let secret = storageKey.openText(
         sealed, at: SealedColumn.ownerSecret.place(.text(realm.uuid.canonical)))
     else { throw DatabaseError(.corrupt, "the owner secret of realm \(realm.id) does not open") }

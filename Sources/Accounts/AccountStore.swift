@@ -36,7 +36,7 @@ package struct AccountStore: Sendable {
     guard !email.utf8.contains(0) else { return .invalid }
     let statement = Statement(
       "\(Self.select), u.api_key_hash \(Self.from) WHERE u.email_key = $1", .text(email.lowercased()))
-    let row = try await database.read { try $0.query(statement).first }
+    let row = try await database.lookUp(statement).first
     // Whether there is such a user does not show in the time.
     let expected = try row?.bytes(Self.columnCount) ?? [UInt8](repeating: 0, count: 32)
     guard storageKey.matches(apiKey, hash: expected, for: Self.apiKeyPurpose), let row else {
@@ -52,7 +52,7 @@ package struct AccountStore: Sendable {
     let statement = Statement(
       "\(Self.select), u.api_key_hash \(Self.from) WHERE u.email_key = $1 OR u.username_key = $1",
       .text(login.lowercased()))
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.lookUp(statement)
     return try rows.first { row in
       storageKey.matches(apiKey, hash: try row.bytes(Self.columnCount), for: Self.apiKeyPurpose)
     }.map(User.init)
@@ -63,7 +63,7 @@ package struct AccountStore: Sendable {
     guard !username.utf8.contains(0) else { return nil }
     let statement = Statement(
       "\(Self.select) \(Self.from) WHERE u.username_key = $1", .text(username.lowercased()))
-    return try await database.read { try $0.query(statement).first.map(User.init) }
+    return try await database.lookUp(statement).first.map(User.init)
   }
 
   /// The user of a realm with this number.
@@ -71,20 +71,20 @@ package struct AccountStore: Sendable {
     let statement = Statement(
       "\(Self.select) \(Self.from) WHERE r.uuid = $1 AND u.user_id = $2", .text(realm.canonical),
       .integer(userID))
-    return try await database.read { try $0.query(statement).first.map(User.init) }
+    return try await database.lookUp(statement).first.map(User.init)
   }
 
   /// The user whose row this is.
   package func find(_ id: Int64) async throws -> User? {
     let statement = Statement("\(Self.select) \(Self.from) WHERE u.id = $1", .integer(id))
-    return try await database.read { try $0.query(statement).first.map(User.init) }
+    return try await database.lookUp(statement).first.map(User.init)
   }
 
   /// The user with this email, without regard to case.
   package func find(email: String) async throws -> User? {
     let statement = Statement(
       "\(Self.select) \(Self.from) WHERE u.email_key = $1", .text(email.lowercased()))
-    return try await database.read { try $0.query(statement).first.map(User.init) }
+    return try await database.lookUp(statement).first.map(User.init)
   }
 
   /// Every user, by realm and email.

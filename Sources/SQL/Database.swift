@@ -18,6 +18,10 @@ package protocol Database: Sendable {
     _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result
 
+  /// The rows of one `SELECT` by a key, if they can be had here and now; nil where that could take long, and where it
+  /// fails. For ``lookUp(_:)``.
+  func rowsAtOnce(_ statement: Statement) -> [Row]?
+
   /// Runs `body` in a transaction, as though no other were running. What it throws rolls back what
   /// it wrote, and nothing else.
   ///
@@ -37,6 +41,15 @@ package protocol Database: Sendable {
 
   /// Finishes what has begun and closes. Later calls throw ``DatabaseError/Code/closed``.
   func close() async
+}
+
+extension Database {
+  /// The rows of one `SELECT` that finds a few by their keys, which is done before another thread could be told of it:
+  /// it runs on the caller's where the engine can do that.
+  package func lookUp(_ statement: Statement) async throws -> [Row] {
+    if let rows = rowsAtOnce(statement) { return rows }
+    return try await read { try $0.query(statement) }
+  }
 }
 
 /// The engines that run a ``Database``.

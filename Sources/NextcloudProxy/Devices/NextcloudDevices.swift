@@ -79,6 +79,7 @@ package final class NextcloudDevices: Sendable {
         list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
     }
     guard !statements.isEmpty else { return [] }
+    guard statements.count > 1 else { return try await database.lookUp(statements[0]).map(device) }
     return try await database.read { connection in try statements.flatMap(connection.query) }.map(device)
   }
 

@@ -46,6 +46,7 @@ package final class E2EERegistrations: Sendable {
   package func lookup(
     realm: Int64, tokenIDs: [TokenID]
   ) async throws -> (found: [E2EERegistration], unreadable: Set<TokenID>) {
+    guard !tokenIDs.isEmpty else { return ([], []) }
     let statements = stride(from: 0, to: tokenIDs.count, by: Self.maximumList).map { start in
       Statement(
         """
@@ -55,10 +56,15 @@ package final class E2EERegistrations: Sendable {
         .integer(realm),
         list: tokenIDs[start..<min(start + Self.maximumList, tokenIDs.count)].map { .integer($0.storage) })
     }
-    guard !statements.isEmpty else { return ([], []) }
     var found: [E2EERegistration] = []
     var unreadable: Set<TokenID> = []
-    for row in try await database.read({ try statements.flatMap($0.query) }) {
+    let rows =
+      if statements.count == 1 {
+        try await database.lookUp(statements[0])
+      } else {
+        try await database.read { try statements.flatMap($0.query) }
+      }
+    for row in rows {
       if let registration = try registration(row, realm: realm) {
         found.append(registration)
       } else {

@@ -100,7 +100,7 @@ package struct LegacyRegistrations: Sendable {
       ORDER BY id LIMIT 1
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical),
       .integer(token.kind.storage), .integer(storageKey.tokenHash(of: token)))
-    return try await database.read { try $0.query(statement).first }.flatMap { row in
+    return try await database.lookUp(statement).first.flatMap { row in
       try registration(row, server: server)
     }
   }
@@ -116,7 +116,7 @@ package struct LegacyRegistrations: Sendable {
       SELECT token_hash FROM legacy_registrations
       WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(kind.storage))
-    var held = Set(try await database.read { try $0.query(statement) }.map { try $0.int64(0) })
+    var held = Set(try await database.lookUp(statement).map { try $0.int64(0) })
     return texts.filter { text in
       guard let token = try? PushToken(text, kind: kind) else { return true }
       return held.remove(storageKey.tokenHash(of: token)) == nil

@@ -36,7 +36,7 @@ package final class RemoteRealms: Sendable {
     let readAt = ContinuousClock.now
     let statement = Statement(
       "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(uuid.canonical))
-    guard let row = try await database.read({ try $0.query(statement).first }) else { return nil }
+    guard let row = try await database.lookUp(statement).first else { return nil }
     let realm = RemoteRealm(id: try row.int64(0), serverID: try row.int64(1))
     known.withLock { known in
       if known.count >= Self.maximumKnown { known.removeAll() }

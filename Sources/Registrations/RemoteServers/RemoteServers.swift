@@ -49,7 +49,7 @@ package struct RemoteServers: Sendable {
 
   private func find(_ condition: String, _ value: Value) async throws -> RemoteServer? {
     let statement = Statement("SELECT \(RemoteServer.columns) FROM remote_servers WHERE \(condition)", value)
-    return try await database.read { try $0.query(statement).first.map(RemoteServer.init) }
+    return try await database.lookUp(statement).first.map(RemoteServer.init)
   }
 
   /// A server with what it has here.

@@ -25,6 +25,9 @@ package final class PatientDatabase: Database {
     try await patiently { [database] in try await database.read(body) }
   }
 
+  /// Nobody waits for what is there at once.
+  package func rowsAtOnce(_ statement: Statement) -> [Row]? { database.rowsAtOnce(statement) }
+
   /// Runs `body` in a transaction.
   package func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result

@@ -23,6 +23,9 @@ package final class PostgreSQLDatabase: Database {
     try await observed(.read) { try await transaction(.read, body) }
   }
 
+  /// A server is always waited for.
+  package func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
+
   /// Runs `body` in a serializable transaction; up to ten times if others get in the way.
   package func write<Result: Sendable>(
     _ body: @escaping @Sendable (any Connection) throws -> Result

@@ -1,14 +1,15 @@
 import Foundation
 import Synchronization
 
-/// One thread's connection to the file, opened when it is needed.
+/// A connection to the file, opened when it is needed: of one thread, and of others for a moment while that is idle.
 final class SQLiteWorker: Sendable {
   private let path: String
   private let busyTimeout: Double
   private let isWriter: Bool
 
-  /// Locked by the worker's own thread only, hence never waited for.
+  /// Others than the worker's own thread take it only where it is free, and have it for microseconds.
   private let handle = Mutex<SQLiteHandle?>(nil)
+  private let isClosed = Atomic(false)
 
   /// - Parameter isWriter: whether the connection may write; there is one that does.
   init(path: String, busyTimeout: Double, isWriter: Bool) {
@@ -27,8 +28,24 @@ final class SQLiteWorker: Sendable {
     }
   }
 
+  /// Runs `body` with the connection on the caller's thread; nil if it is in use or cannot be opened.
+  func withIdleHandle<Result>(_ body: (SQLiteHandle) -> Result) -> Result? {
+    try? handle.withLockIfAvailable { held throws(DatabaseError) in
+      if isClosed.load(ordering: .relaxed) { throw DatabaseError(.closed, "the database is closed") }
+      let handle = if let held { held } else { try open() }
+      held = handle
+      let result = body(handle)
+      return result
+    }
+  }
+
   /// Closes the connection.
-  func close() { handle.withLock { $0 = nil } }
+  func close() {
+    handle.withLock {
+      isClosed.store(true, ordering: .relaxed)
+      $0 = nil
+    }
+  }
 
   private func open() throws(DatabaseError) -> SQLiteHandle {
     let handle = try SQLiteHandle(path: path, busyTimeout: busyTimeout)

@@ -123,14 +123,16 @@ package final class Devices: Sendable {
 
   /// A user's devices that get notifications: one query, each with the key and the token of one moment.
   func active(user: Int64) async throws -> [Device] {
-    try await database.read { try self.active(user: user, on: $0) }
+    try await database.lookUp(Self.selectActive(user)).map(device)
   }
 
   func active(user: Int64, on connection: any Connection) throws -> [Device] {
-    try connection.query(
-      Statement(
-        "SELECT \(Device.columns) FROM devices WHERE user_id = $1 AND token_id IS NOT NULL", .integer(user))
-    ).map(device)
+    try connection.query(Self.selectActive(user)).map(device)
+  }
+
+  private static func selectActive(_ user: Int64) -> Statement {
+    Statement(
+      "SELECT \(Device.columns) FROM devices WHERE user_id = $1 AND token_id IS NOT NULL", .integer(user))
   }
 
   /// Takes what a client sent. With a new token there is a job for the bouncer when this returns.
