@@ -33,7 +33,7 @@ extension Field {
 
   /// A UUID of any version, in its usual spelling.
   func uuid() throws(APIError) -> UUID {
-    guard let uuid = UUID(uuidString: try string()) else { throw error("is not a UUID") }
+    guard let uuid = UUID(hyphenated: try string()) else { throw error("is not a UUID") }
     return uuid
   }
 

@@ -8,7 +8,7 @@ internal import Wire
 extension WireContext {
   /// The realm that the path names. Bouncers take none whose UUID has another version.
   func realmUUID() throws(APIError) -> UUID {
-    guard let uuid = parameters.get("realm_uuid").flatMap({ UUID(uuidString: $0) }), uuid.isVersion4 else {
+    guard let uuid = parameters.get("realm_uuid").flatMap({ UUID(hyphenated: $0) }), uuid.isVersion4 else {
       throw APIError("realm_uuid is not a UUID of version 4")
     }
     return uuid

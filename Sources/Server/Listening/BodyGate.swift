@@ -29,9 +29,9 @@ final class BodyGate: ChannelInboundHandler, ChannelOutboundHandler, RemovableCh
     switch unwrapInboundIn(data) {
     case .head(let request):
       open += 1
-      isClosed = request.hasBodyToBeAskedFor
-      isExpected =
-        isClosed && request.headerFields[.expect]?.dropping(prefix: "100-continue")?.isEmpty == true
+      let framing = BodyFraming(request)
+      isClosed = framing.isToBeAskedFor
+      isExpected = isClosed && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
     case .body: isExpected = false
     case .end: pass(context)
     }

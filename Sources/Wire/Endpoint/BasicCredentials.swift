@@ -11,7 +11,7 @@ package struct BasicCredentials: Sendable {
 
   /// Reads the header of a request to an endpoint that wants it.
   package init(of request: Request) throws(APIError) {
-    guard let header = request.headers[.authorization] else {
+    guard let header = request.headers.value(.authorization) else {
       throw .unauthorized("Missing authorization header for basic auth")
     }
     // By bytes: this stands before every request, and comparing characters costs ten times as much.

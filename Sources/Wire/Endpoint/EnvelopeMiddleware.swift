@@ -1,6 +1,7 @@
 package import HTTPTypes
 package import Hummingbird
 import Logging
+import Synchronization
 
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
 /// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
@@ -30,9 +31,9 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
     var context = context
-    context.requestID = request.headers[.xRequestID].flatMap(Self.sane) ?? Self.newRequestID()
+    context.requestID = request.headers.value(.xRequestID).flatMap(Self.sane) ?? Self.newRequestID()
     context.logger[metadataKey: "request_id"] = .string(context.requestID)
-    let (peer, forwardedFor) = (context.clientAddress, request.headers[.xForwardedFor])
+    let (peer, forwardedFor) = (context.clientAddress, request.headers.value(.xForwardedFor))
     context.clientAddress = Self.client(peer: peer, forwardedFor: forwardedFor, trusted: trustedProxies)
     if forwardedFor != nil, let unnamedProxies, !trustedProxies.contains(where: { $0.contains(peer) }) {
       unnamedProxies.report(peer, to: context.logger)
@@ -52,12 +53,14 @@ package struct EnvelopeMiddleware: RouterMiddleware {
 
   /// Has the body of a request counted while it is read and held.
   private func meter(_ request: inout Request, _ context: WireContext) -> BodyCharge? {
-    guard let bodies, request.head.mayHaveBody else { return nil }
+    guard let bodies else { return nil }
+    let framing = BodyFraming(request.head)
+    guard framing.mayBeThere else { return nil }
     let charge = BodyCharge(bodies, source: context.clientAddress.source, channel: context.channel)
     request.body = RequestBody(
       asyncSequence: MeteredBody(
-        body: request.body, charge: charge, declared: request.head.contentLength ?? 0,
-        channel: request.head.hasBodyToBeAskedFor ? context.channel : nil))
+        body: request.body, charge: charge, declared: framing.length ?? 0,
+        channel: framing.isToBeAskedFor ? context.channel : nil))
     return charge
   }
 
@@ -76,8 +79,16 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     return isSane ? id : nil
   }
 
+  private static let requests = Atomic(UInt64.random(in: .min ... .max))
+
+  /// A number that is used once, scattered (SplitMix64) so that it tells nobody how many requests there are. It is no
+  /// secret: the system's generator, a call of the kernel, is not needed.
   private static func newRequestID() -> String {
-    let digits = String(UInt64.random(in: .min ... .max), radix: 16)
+    var number = requests.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
+    number = (number ^ number >> 30) &* 0xBF58_476D_1CE4_E5B9
+    number = (number ^ number >> 27) &* 0x94D0_49BB_1331_11EB
+    number ^= number >> 31
+    let digits = String(number, radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits
   }
 

@@ -8,7 +8,7 @@ extension Request {
   /// - Throws: `NIOTooManyBytesError` if it is longer than `limit`, ``BodyBudget/Exceeded`` if there is no room
   ///   for it now.
   package func wholeBody(upTo limit: Int) async throws -> ByteBuffer {
-    let declared = head.contentLength
+    let declared = BodyFraming(head).length
     if let declared, declared > limit { throw NIOTooManyBytesError(maxBytes: limit) }
     var whole = ByteBuffer()
     for try await part in body {
@@ -27,19 +27,34 @@ extension Request {
   }
 }
 
-extension HTTPRequest {
-  /// What it says of its body's length, if that is a number.
-  package var contentLength: Int? { headerFields[.contentLength].flatMap { Int($0) } }
-
+/// What the head of a request says of its body.
+package struct BodyFraming: Sendable {
+  /// Its length, if that is a number.
+  package private(set) var length: Int?
   /// Whether there may be a body.
-  var mayHaveBody: Bool {
-    headerFields[.transferEncoding] != nil || (headerFields[.contentLength].map { $0 != "0" } ?? false)
+  package private(set) var mayBeThere = false
+  /// What its sender expects before sending it.
+  package private(set) var expectation: String?
+
+  /// Reads a head.
+  package init(_ head: HTTPRequest) {
+    var lengths = 0
+    for field in head.headerFields {
+      switch field.name {
+      case .contentLength:
+        lengths += 1
+        length = lengths == 1 ? Int(field.value) : nil
+        if lengths > 1 || field.value != "0" { mayBeThere = true }
+      case .transferEncoding: mayBeThere = true
+      case .expect: expectation = expectation.map { "\($0), \(field.value)" } ?? field.value
+      default: break
+      }
+    }
   }
 
   /// Whether the body is left with the sender until it is wanted. A short one is not worth the asking.
-  package var hasBodyToBeAskedFor: Bool {
-    guard mayHaveBody else { return false }
-    return headerFields[.expect] != nil || (contentLength ?? .max) > 16 << 10
+  package var isToBeAskedFor: Bool {
+    mayBeThere && (expectation != nil || (length ?? .max) > 16 << 10)
   }
 }
 
@@ -66,18 +81,23 @@ struct MeteredBody: AsyncSequence, Sendable {
     let declared: Int
     let channel: (any Channel)?
     var hasBegun = false
+    /// Whether all of it came in the first part, as most bodies do.
+    var isWhole = false
 
     mutating func next() async throws -> ByteBuffer? {
-      if !hasBegun {
-        hasBegun = true
+      let isFirst = !hasBegun
+      hasBegun = true
+      // A short body is refused soon enough when it comes.
+      if isFirst, let channel {
         try charge.begin(expecting: declared)
-        channel?.triggerUserOutboundEvent(BodyWanted(), promise: nil)
+        channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
       }
       guard let part = try await body.next() else {
-        charge.end()
+        if !isWhole { charge.end() }
         return nil
       }
-      try charge.add(part.readableBytes)
+      isWhole = isFirst && part.readableBytes == declared
+      try charge.add(part.readableBytes, isAll: isWhole)
       return part
     }
   }

@@ -5,14 +5,33 @@ package import Hummingbird
 package struct Field: Sendable {
   /// What stands there; nil if nothing does.
   package let value: JSON?
-  /// `request["push_requests"][0]["token_id"]`
-  package let path: String
+  private let place: Place
+
+  /// Where something stands, put into words only where an error needs them.
+  fileprivate indirect enum Place: Sendable {
+    case root(String)
+    case member(String, of: Place)
+    case element(Int, of: Place)
+
+    var path: String {
+      switch self {
+      case .root(let name): name
+      case .member(let name, let place): "\(place.path)[\"\(name)\"]"
+      case .element(let index, let place): "\(place.path)[\(index)]"
+      }
+    }
+  }
+
+  private init(_ value: JSON?, at place: Place) {
+    self.value = value
+    self.place = place
+  }
 
   /// A place by its value and name.
-  package init(_ value: JSON?, path: String) {
-    self.value = value
-    self.path = path
-  }
+  package init(_ value: JSON?, path: String) { self.init(value, at: .root(path)) }
+
+  /// `request["push_requests"][0]["token_id"]`
+  package var path: String { place.path }
 
   /// The body of a request as JSON, whatever its content type says; must be an object.
   ///
@@ -33,7 +52,7 @@ package struct Field: Sendable {
 
   /// The member of an object; of anything else, a field that is missing.
   package subscript(name: String) -> Field {
-    Field(value?[name], path: "\(path)[\"\(name)\"]")
+    Field(value?[name], at: .member(name, of: place))
   }
 
   /// The field, unless it is absent or null.
@@ -73,20 +92,20 @@ package struct Field: Sendable {
   /// The elements of an array.
   package func elements() throws(APIError) -> Elements {
     guard case .array(let elements) = try existing() else { throw error("is not a list") }
-    return Elements(values: elements, path: path)
+    return Elements(values: elements, place: place)
   }
 
   /// The elements of an array, each made when it is asked for: there may be a lot of them.
   package struct Elements: RandomAccessCollection, Sendable {
     fileprivate let values: [JSON]
-    fileprivate let path: String
+    fileprivate let place: Place
 
     /// 0
     package var startIndex: Int { 0 }
     /// How many there are.
     package var endIndex: Int { values.count }
     /// One of them.
-    package subscript(index: Int) -> Field { Field(values[index], path: "\(path)[\(index)]") }
+    package subscript(index: Int) -> Field { Field(values[index], at: .element(index, of: place)) }
   }
 
   /// The members of an object.

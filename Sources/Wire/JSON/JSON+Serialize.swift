@@ -43,20 +43,30 @@ extension JSON {
 
   private static func write(_ text: String, to output: inout [UInt8]) {
     output.append(UInt8(ascii: "\""))
-    for byte in text.utf8 {
-      switch byte {
-      case UInt8(ascii: "\""): output.append(contentsOf: #"\""#.utf8)
-      case UInt8(ascii: "\\"): output.append(contentsOf: #"\\"#.utf8)
-      case 0x0A: output.append(contentsOf: #"\n"#.utf8)
-      case 0x0D: output.append(contentsOf: #"\r"#.utf8)
-      case 0x09: output.append(contentsOf: #"\t"#.utf8)
-      case 0..<0x20:
-        let digits = String(byte, radix: 16)
-        output.append(contentsOf: (digits.count == 1 ? "\\u000" : "\\u00").utf8)
-        output.append(contentsOf: digits.utf8)
-      default: output.append(byte)
+    var text = text
+    text.withUTF8 { bytes in
+      var start = 0
+      // What needs no escape, which is mostly all, is taken over in one piece.
+      for (index, byte) in bytes.enumerated() where byte < 0x20 || byte == 0x22 || byte == 0x5C {
+        output.append(contentsOf: bytes[start..<index])
+        output.append(contentsOf: escape(byte).utf8)
+        start = index + 1
       }
+      output.append(contentsOf: bytes[start...])
     }
     output.append(UInt8(ascii: "\""))
+  }
+
+  private static func escape(_ byte: UInt8) -> String {
+    switch byte {
+    case UInt8(ascii: "\""): return #"\""#
+    case UInt8(ascii: "\\"): return #"\\"#
+    case 0x0A: return #"\n"#
+    case 0x0D: return #"\r"#
+    case 0x09: return #"\t"#
+    default:
+      let digits = String(byte, radix: 16)
+      return (digits.count == 1 ? "\\u000" : "\\u00") + digits
+    }
   }
 }

@@ -125,6 +125,8 @@ struct JSONParser {
   private mutating func object() throws(JSON.ParseError) -> JSON {
     try enter()
     var members: [JSON.Object.Member] = []
+    // As many as most have; growing there would take several copies.
+    if !isDry { members.reserveCapacity(4) }
     if current != UInt8(ascii: "}") {
       while true {
         guard current == UInt8(ascii: "\"") else { throw failure }

@@ -70,7 +70,7 @@ package final class BodyBudget: Sendable {
     guard fits else { throw Exceeded() }
   }
 
-  fileprivate func add(_ count: Int, to number: Int, _ new: Body) throws(Exceeded) {
+  fileprivate func add(_ count: Int, to number: Int, _ new: Body, isAll: Bool) throws(Exceeded) {
     let (fits, displaced) = state.withLock { state -> (Bool, [(any Channel)?]) in
       var body = state.bodies[number] ?? new
       let own = (state.sources[body.source] ?? 0) + count
@@ -78,6 +78,7 @@ package final class BodyBudget: Sendable {
       let (hasRoom, displaced) = makeRoom(for: count, own, in: &state)
       guard hasRoom else { return (false, displaced) }
       body.bytes += count
+      if isAll { body.phase = .whole }
       state.bodies[number] = body
       state.total += count
       state.sources[body.source] = own
@@ -144,8 +145,10 @@ final class BodyCharge: Sendable {
   func begin(expecting count: Int) throws(BodyBudget.Exceeded) { try budget.check(count, of: source) }
 
   /// So many bytes more have come.
-  func add(_ count: Int) throws(BodyBudget.Exceeded) {
-    try budget.add(count, to: number, .init(source: source, channel: channel))
+  ///
+  /// - Parameter isAll: whether they are the whole body, so that nobody takes its place any more.
+  func add(_ count: Int, isAll: Bool = false) throws(BodyBudget.Exceeded) {
+    try budget.add(count, to: number, .init(source: source, channel: channel), isAll: isAll)
   }
 
   /// All of it has come: nobody takes its place any more.

@@ -23,7 +23,7 @@ package struct Parameters: Sendable {
   /// Reads the form, if the body is one, and the query string.
   package static func read(from request: Request, limit: Int) async throws -> Parameters {
     let body = try await request.wholeBody(upTo: limit)
-    let type = request.headers[.contentType] ?? "application/x-www-form-urlencoded"
+    let type = request.headers.value(.contentType) ?? "application/x-www-form-urlencoded"
     let isForm = type.dropping(prefix: "application/x-www-form-urlencoded") != nil
     guard let form = isForm ? Form.parse(body.readableBytesView) : [],
       let query = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? []
@@ -110,6 +110,7 @@ package struct Parameters: Sendable {
 
   /// The answer of success, which names the parameters that were sent but never asked for.
   package func success(_ members: [JSON.Object.Member] = []) -> Response {
+    guard !fields.isEmpty else { return Envelope.success(members) }
     let ignored = Set(fields.map(\.name)).subtracting(declared).sorted()
     let note: [JSON.Object.Member] =
       ignored.isEmpty

@@ -5,13 +5,14 @@ extension String {
   /// Whether a database keeps it, and whatever compares or orders it later is done in linear time: it has
   /// no U+0000, and is stream-safe.
   package var isStorable: Bool {
+    guard !isEmpty else { return true }
+    let range = utf8.withContiguousStorageIfAvailable(Self.range) ?? Self.range(Array(utf8))
     // Most texts have no character beyond U+02FF, that is, no byte beyond this.
-    var isPlain = true
-    for byte in utf8 {
-      if byte == 0 { return false }
-      if byte >= 0xCC { isPlain = false }
-    }
-    return isPlain || isStreamSafe
+    return range.least > 0 && (range.most < 0xCC || isStreamSafe)
+  }
+
+  private static func range(_ bytes: some Sequence<UInt8>) -> (least: UInt8, most: UInt8) {
+    bytes.reduce((.max, 0)) { (Swift.min($0.0, $1), Swift.max($0.1, $1)) }
   }
 
   /// Whether no run of combining marks is longer than any that is written. What counts is the canonical

@@ -6,7 +6,7 @@ extension UUID {
   /// Reads a UUID in every spelling that Python's `uuid.UUID` takes: `urn:uuid:` in front, braces
   /// around, hyphens anywhere or nowhere, either case.
   init?(pythonText text: String) {
-    if text.utf8.count == 36, let uuid = UUID(uuidString: text) {
+    if let uuid = UUID(hyphenated: text) {
       // As nearly everybody spells it.
       self = uuid
       return
