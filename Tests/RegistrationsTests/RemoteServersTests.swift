@@ -165,6 +165,41 @@ struct RemoteServersTests {
   }
 
   @Test
+  func `are known again for a moment by what they showed, and from where`() async throws {
+    let store = try await Store()
+    let (server, key) = try await store.server()
+    let shown = RemoteServers.Credentials("right", from: 1)
+    func authenticate(_ key: String) async throws -> RemoteServers.Authentication {
+      try await store.servers.authenticate(uuid: server.uuid, key: key, as: shown)
+    }
+    /// A moment may be over before the next line.
+    func isKnown() async throws {
+      try await eventually {
+        guard try await authenticate(key) == .authenticated(server) else { return false }
+        return store.servers.server(shown) == server
+      }
+    }
+    #expect(try await authenticate("wrong") == .wrongKey)
+    #expect(store.servers.server(shown) == nil)
+    try await isKnown()
+    #expect(store.servers.server(RemoteServers.Credentials("right", from: 2)) == nil)
+    #expect(store.servers.server(RemoteServers.Credentials("other", from: 1)) == nil)
+    try await eventually { store.servers.server(shown) == nil }
+    try await isKnown()
+    try await store.servers.setDeactivated(server.id, true)
+    #expect(store.servers.server(shown) == nil)
+    #expect(try await authenticate(key) == .deactivated)
+    #expect(store.servers.server(shown) == nil)
+    try await store.servers.setDeactivated(server.id, false)
+    try await isKnown()
+    _ = try await store.servers.rotateKey(server.id)
+    #expect(store.servers.server(shown) == nil)
+    // The previous key ends at any moment: it is looked at each time.
+    #expect(try await authenticate(key) == .authenticated(server))
+    #expect(store.servers.server(shown) == nil)
+  }
+
+  @Test
   func `have no longer grace by a clock that was wrong, when the key was replaced or since`() async throws {
     let store = try await Store()
     let (server, key) = try await store.server()

@@ -16,22 +16,39 @@ extension RemoteServers {
     case authenticated(RemoteServer)
   }
 
+  /// The server that showed these credentials a moment ago, and was right.
+  package func server(_ credentials: Credentials) -> RemoteServer? { cache.server(credentials) }
+
   /// Checks a server's key.
-  package func authenticate(uuid: UUID, key: String) async throws -> Authentication {
-    if let row = cache.row(uuid), case .authenticated(let server) = try check(key, against: row) {
+  ///
+  /// - Parameter credentials: how it was shown; where it is right it need not be checked again for a moment.
+  package func authenticate(
+    uuid: UUID, key: String, as credentials: Credentials? = nil
+  ) async throws -> Authentication {
+    if let known = cache.entry(uuid),
+      case .authenticated(let server) = try check(key, against: known, credentials)
+    {
       return .authenticated(server)
     }
     let statement = Self.selectWithKeys(uuid)
     let readAt = ContinuousClock.now
-    guard let row = try await database.read({ try $0.query(statement).first }) else { return .unknown }
-    cache.keep(row, for: uuid, readAt: readAt)
-    return try check(key, against: row)
+    guard let row = try await database.lookUp(statement).first else { return .unknown }
+    let entry = CredentialCache.Entry(row: row, readAt: readAt)
+    cache.keep(entry, for: uuid)
+    return try check(key, against: entry, credentials)
   }
 
-  private func check(_ key: String, against row: Row) throws -> Authentication {
-    guard try keyHash(of: key, in: row) != nil else { return .wrongKey }
-    let server = try RemoteServer(row: row)
-    return server.isDeactivated ? .deactivated : .authenticated(server)
+  private func check(
+    _ key: String, against entry: CredentialCache.Entry, _ credentials: Credentials?
+  ) throws -> Authentication {
+    guard let hash = try keyHash(of: key, in: entry.row) else { return .wrongKey }
+    let server = try RemoteServer(row: entry.row)
+    guard !server.isDeactivated else { return .deactivated }
+    // A previous key is looked at each time: its grace may end at any moment.
+    if let credentials, try hash == entry.row.bytes(RemoteServer.columnCount) {
+      cache.keep(credentials, of: server, readAt: entry.readAt)
+    }
+    return .authenticated(server)
   }
 
   static func selectWithKeys(_ uuid: UUID) -> Statement {

@@ -38,13 +38,16 @@ extension ZulipBouncerRoutes {
   }
 
   private func authenticate(_ request: Request, from address: ClientAddress) async throws -> RemoteServer {
+    let shown = RemoteServers.Credentials(request.headers.value(.authorization) ?? "", from: address.source)
+    if let server = dependencies.servers.server(shown) { return server }
     let credentials = try BasicCredentials(of: request)
     let role = credentials.user
-    guard !role.contains("@") else { throw APIError.wrongKindOfKey }
+    guard !role.utf8.contains(UInt8(ascii: "@")) else { throw APIError.wrongKindOfKey }
     guard let uuid = UUID(pythonText: role) else { throw APIError.unknownServer(role) }
     let attempt = SignInGuard.Attempt(from: address, account: uuid.uuidString, secret: credentials.password)
     try signIns.admit(attempt)
-    let result = try await dependencies.servers.authenticate(uuid: uuid, key: credentials.password)
+    let result = try await dependencies.servers.authenticate(
+      uuid: uuid, key: credentials.password, as: shown)
     signIns.note(attempt, isRight: result.isRight)
     switch result {
     case .authenticated(let server): return server
