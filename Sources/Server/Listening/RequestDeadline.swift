@@ -21,7 +21,9 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   private static let (patience, patienceForAnother) = (TimeAmount.seconds(2), TimeAmount.milliseconds(100))
 
   private var timeout: TimeAmount
-  private var timer: Scheduled<Void>?
+  /// When what is waited for must have come; nil while nothing is.
+  private var deadline: NIODeadline?
+  private var timer: (task: Scheduled<Void>, fires: NIODeadline)?
   /// Requests that have begun, less answers that have ended.
   private var open = 0
   /// Requests that have arrived whole, less answers that have ended.
@@ -44,6 +46,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
 
   func handlerRemoved(context: ChannelHandlerContext) {
     stop()
+    timer?.task.cancel()
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -101,17 +104,28 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   }
 
   private func start(_ context: ChannelHandlerContext) {
-    stop()
-    let channel = context.channel
-    let connections = isEnding ? nil : connections
-    timer = context.eventLoop.scheduleTask(in: timeout) {
-      connections?.noteTimeout()
-      channel.close(promise: nil)
-    }
+    deadline = context.eventLoop.now + timeout
+    if let timer, let deadline, timer.fires <= deadline { return }
+    set(context)
   }
 
-  private func stop() {
-    timer?.cancel()
+  private func stop() { deadline = nil }
+
+  /// One timer goes on from request to request, and looks again where the deadline has moved: setting and cancelling
+  /// one for each costs more than all the rest of this handler.
+  private func set(_ context: ChannelHandlerContext) {
+    timer?.task.cancel()
     timer = nil
+    guard let deadline else { return }
+    let task = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.fire(context) }
+    timer = (task, deadline)
+  }
+
+  private func fire(_ context: ChannelHandlerContext) {
+    timer = nil
+    guard let deadline else { return }
+    guard deadline <= context.eventLoop.now else { return set(context) }
+    if !isEnding { connections?.noteTimeout() }
+    context.channel.close(promise: nil)
   }
 }
