@@ -1,8 +1,8 @@
 package import Foundation
 
 extension UUID {
-  /// The same as `UUID(uuidString:)`, which asks the C library to scan the text: 36 characters, hyphens in their
-  /// places, either case.
+  /// Reads 36 characters: digits in either case, hyphens in their places. `UUID(uuidString:)` has the C library scan
+  /// them, to which `-A` and ` A` are numbers, too.
   package init?(hyphenated text: String) {
     guard text.utf8.count == 36 else { return nil }
     var bits = UInt128(0)
