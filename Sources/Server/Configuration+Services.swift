@@ -42,6 +42,8 @@ extension ZulipBouncerRoutes.Configuration {
     verifyCAFile = configuration.bouncer.verifyCAFile
     verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses
     rateLimitPerServer = configuration.bouncer.rateLimitPerServer
+    // Who wants no limit on calls wants none on these either.
+    if rateLimitPerServer == nil { rateLimitOfRegistrations = nil }
     notificationsPerServer = configuration.bouncer.notificationsPerServer
     rateLimitPerAddress = http.rateLimitPerAddress
     maximumBodyBytes = http.maxBodyBytes
