@@ -29,6 +29,8 @@ package final class StorageKey: Sendable {
   private let ring: Mutex<Ring>
   /// For as long as there is a database: what was hashed is known nowhere, so that it could not be hashed anew.
   private let hashingKey: SymmetricKey
+  /// Has taken the key in, and nothing else.
+  private let keyed: HMAC<SHA256>
   private let unopened = Mutex<[String: Int]>([:])
 
   /// The keys of a file. The first seals, unless the database says otherwise.
@@ -49,6 +51,7 @@ package final class StorageKey: Sendable {
   private init(_ keys: [SealingKey], hashing: SymmetricKey) {
     ring = Mutex(Ring(present: keys[0], keys: keys))
     hashingKey = hashing
+    keyed = HMAC(key: hashing)
   }
 
   /// Takes the keys of a file that has changed: what is there no longer opens nothing from now on.
@@ -107,13 +110,9 @@ package final class StorageKey: Sendable {
   /// The keyed hash (HMAC-SHA256, 32 bytes) of a text: equal texts have equal hashes under the
   /// same purpose, and nothing can be guessed back without the key.
   package func hash(_ text: String, for purpose: Purpose) -> [UInt8] {
-    var authentication = HMAC<SHA256>(key: hashingKey)
-    var name = purpose.name
-    var text = text
-    name.withUTF8 { authentication.update(data: UnsafeRawBufferPointer($0)) }
-    authentication.update(data: [0])
-    text.withUTF8 { authentication.update(data: UnsafeRawBufferPointer($0)) }
-    return Array(authentication.finalize())
+    var authentication = keyed
+    authentication.update(data: Array(purpose.name.utf8) + [0] + Array(text.utf8))
+    return authentication.finalize().withUnsafeBytes { Array($0) }
   }
 
   /// Whether `hash` is the keyed hash of `text`, in a time that does not depend on where they differ.

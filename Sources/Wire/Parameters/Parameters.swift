@@ -5,7 +5,8 @@ package import Hummingbird
 /// as Zulip has it. A parameter is declared by asking for it; the errors are upstream's.
 package struct Parameters: Sendable {
   private let fields: [Form.Field]
-  private var declared: Set<Name> = []
+  /// A few, which an array finds sooner than a set.
+  private var declared: [Name] = []
 
   /// Parameters by name, for callers that have no request.
   package init(_ fields: [(name: String, value: String)]) {
@@ -43,13 +44,13 @@ package struct Parameters: Sendable {
   /// The value of a parameter, if it was sent.
   package mutating func optional(_ name: String) -> String? {
     let name = Name(name)
-    declared.insert(name)
+    declared.append(name)
     return fields.last { $0.name == name }?.value
   }
 
   /// Declares parameters that may be sent and change nothing.
   package mutating func ignore(_ names: Set<Name>) {
-    declared.formUnion(names)
+    declared += names
   }
 
   /// The value of a parameter that must be there.
@@ -110,12 +111,10 @@ package struct Parameters: Sendable {
 
   /// The answer of success, which names the parameters that were sent but never asked for.
   package func success(_ members: [JSON.Object.Member] = []) -> Response {
-    guard !fields.isEmpty else { return Envelope.success(members) }
-    let ignored = Set(fields.map(\.name)).subtracting(declared).sorted()
-    let note: [JSON.Object.Member] =
-      ignored.isEmpty
-      ? [] : [.init("ignored_parameters_unsupported", .array(ignored.map { .string($0.text) }))]
-    return Envelope.success(members + note)
+    let ignored = fields.map(\.name).filter { !declared.contains($0) }
+    guard !ignored.isEmpty else { return Envelope.success(members) }
+    let names = Set(ignored).sorted().map { JSON.string($0.text) }
+    return Envelope.success(members + [.init("ignored_parameters_unsupported", .array(names))])
   }
 }
 
