@@ -83,11 +83,11 @@ extension DatabaseURL: CustomStringConvertible, CustomReflectable {
 ///
 /// - Throws: ``DatabaseError``: why it could not be opened.
 package func openDatabase(
-  url: DatabaseURL, observer: DatabaseObserver? = nil
+  url: DatabaseURL, sqlite options: SQLiteDatabase.Options = .init(), observer: DatabaseObserver? = nil
 ) async throws -> any Database {
   switch url.target {
   case .sqlite(let path):
-    return try await SQLiteDatabase.open(path: path, observer: observer)
+    return try await SQLiteDatabase.open(path: path, options: options, observer: observer)
   case .postgreSQL(let url):
     return try await PostgreSQLDatabase.open(url: url, observer: observer)
   }

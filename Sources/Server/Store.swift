@@ -25,11 +25,11 @@ package struct Store {
   /// Opens and migrates the database, and checks that it was sealed with this key.
   static func open(
     _ configuration: Configuration, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
-    mayExpire: @escaping @Sendable () -> Bool = { true }, observer: DatabaseObserver? = nil,
-    logger: Logger? = nil
+    mayExpire: @escaping @Sendable () -> Bool = { true }, sqlite options: SQLiteDatabase.Options = .init(),
+    observer: DatabaseObserver? = nil, logger: Logger? = nil
   ) async throws -> Store {
     let database = PatientDatabase(
-      try await openDatabase(url: configuration.database.url, observer: observer))
+      try await openDatabase(url: configuration.database.url, sqlite: options, observer: observer))
     try await Schema.migrate(database)
     try await StorageSeal.verify(storageKey, of: database)
     let follower = StorageKeyFollower(
@@ -43,10 +43,11 @@ package struct Store {
 
   /// Opens it for one command and closes it afterwards.
   package static func with<Result>(
-    _ configuration: Configuration, _ body: (Store) async throws -> Result
+    _ configuration: Configuration, sqlite options: SQLiteDatabase.Options = .init(),
+    _ body: (Store) async throws -> Result
   ) async throws -> Result {
     let store = try await open(
-      configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory))
+      configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory), sqlite: options)
     do {
       let result = try await following(store, body)
       await store.database.close()

@@ -15,6 +15,27 @@ struct MigrationWork: Sendable {
     var rejects: [MigrationJournal.Reject] = []
   }
 
+  /// What is stored in one transaction.
+  private struct Portion<Row: Sendable>: Sendable {
+    var batches: [Ready<Row>] = []
+    /// How many rows of the source it is.
+    var read = 0
+    /// How much text those rows have.
+    var bytes = 0
+    /// How much of the table they are.
+    var size: Int64 = 0
+    /// Where to go on after them.
+    var position: Int64 = 0
+
+    mutating func append(_ batch: SourceBatch, _ ready: Ready<Row>) {
+      batches.append(ready)
+      read += batch.rows.count
+      bytes += batch.bytes
+      size += batch.size
+      position = batch.position
+    }
+  }
+
   /// What storing a batch has come to.
   struct Stored {
     var counts = MigrationCounts()
@@ -29,7 +50,7 @@ struct MigrationWork: Sendable {
     return true
   }
 
-  /// Brings the rest of a table in. The next batch is read, checked and sealed while one is stored.
+  /// Brings the rest of a table in. The next rows are read, checked and sealed while others are stored.
   ///
   /// - Parameters:
   ///   - prepare: makes a batch ready, outside of a transaction.
@@ -42,36 +63,47 @@ struct MigrationWork: Sendable {
     guard origin.has(table) else { return true }
     var progress = try await journal.progress()[table] ?? .init()
     let source = try await origin.rows(of: table, after: progress.position, batch: migration.batch)
-    @Sendable func next() async throws -> (SourceBatch, Ready<Row>)? {
-      guard let batch = try await source.next() else { return nil }
-      return (batch, try await prepare(batch))
+    @Sendable func next(_ bytes: Int) async throws -> Portion<Row>? {
+      var portion = Portion<Row>()
+      repeat {
+        guard !Task.isCancelled, let batch = try await source.next() else { break }
+        portion.append(batch, try await prepare(batch))
+      } while portion.bytes < bytes
+      return portion.batches.isEmpty ? nil : portion
     }
-    var present = try await next()
-    while let (batch, ready) = present {
+    var pace = MigrationPace(migration.database.engine, maximum: migration.transaction)
+    var portion = try await next(pace.bytes)
+    while let present = portion {
       if Task.isCancelled { return false }
-      async let following = next()
-      progress = try await commit(batch, ready, in: table, from: progress, store)
-      meter.advance(table, rows: progress.counts.read, by: batch.size)
-      present = try await following
+      let bytes = pace.bytes
+      async let following = next(bytes)
+      let start = ContinuousClock.now
+      progress = try await commit(present, in: table, from: progress, store)
+      pace.note(.now - start)
+      meter.advance(table, rows: progress.counts.read, by: present.size)
+      // Cut short when all of it is stopped.
+      try? await Task.sleep(for: pace.pause)
+      portion = try await following
     }
-    return true
+    return !Task.isCancelled
   }
 
   private func commit<Row: Sendable>(
-    _ batch: SourceBatch, _ ready: Ready<Row>, in table: ZulipTable, from before: MigrationJournal.Progress,
+    _ portion: Portion<Row>, in table: ZulipTable, from before: MigrationJournal.Progress,
     _ store: @escaping @Sendable ([Row], any Connection) throws -> Stored
   ) async throws -> MigrationJournal.Progress {
-    let engine = migration.database.engine
-    return try await migration.database.write { connection in
-      try RegistrationImport.preferIndexes(engine, on: connection)
-      let stored = try store(ready.rows, connection)
-      let rejects = ready.rejects + stored.rejects
+    try await migration.database.write { connection in
+      try target.preferIndexes(on: connection)
       var after = before
-      after.position = batch.position
-      after.counts += stored.counts
-      after.counts.read += batch.rows.count
-      for reject in rejects { after.counts.refused[reject.reason, default: 0] += 1 }
-      try MigrationJournal.note(rejects, in: table, on: connection)
+      after.position = portion.position
+      after.counts.read += portion.read
+      for batch in portion.batches {
+        let stored = try store(batch.rows, connection)
+        let rejects = batch.rejects + stored.rejects
+        after.counts += stored.counts
+        for reject in rejects { after.counts.refused[reject.reason, default: 0] += 1 }
+        try MigrationJournal.note(rejects, in: table, on: connection)
+      }
       try MigrationJournal.advance(table, from: before, to: after, on: connection)
       return after
     }
@@ -80,14 +112,13 @@ struct MigrationWork: Sendable {
   /// Folds the legacy registrations by user number into those by UUID, when all of them are here.
   private func foldUserIDs() async throws -> Bool {
     guard var progress = try await journal.progress()[.tokens] else { return true }
-    let engine = migration.database.engine
-    let (first, size) = (target.firstLegacyID, Int64(migration.batch))
+    let (first, size) = (target.firstLegacyID, Int64(migration.batch * 10))
     let end = try await migration.database.read { try RegistrationImport.nextLegacyID(on: $0) }
     for start in stride(from: first, to: end, by: Int(size)) {
       if Task.isCancelled { return false }
       let before = progress
       progress = try await migration.database.write { connection in
-        try RegistrationImport.preferIndexes(engine, on: connection)
+        try target.preferIndexes(on: connection)
         var after = before
         let folded = try target.foldUserIDs(in: start...start + size - 1, on: connection)
         guard folded > 0 else { return before }

@@ -21,7 +21,7 @@ extension ZulipImport {
       at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     defer { try? FileManager.default.removeItem(at: folder) }
     let database = try await openDatabase(
-      url: DatabaseURL(sqlitePath: folder.appending(path: "rehearsal.sqlite").path))
+      url: DatabaseURL(sqlitePath: folder.appending(path: "rehearsal.sqlite").path), sqlite: .filling)
     do {
       try await Schema.migrate(database)
       if let target {

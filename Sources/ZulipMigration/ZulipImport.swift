@@ -23,27 +23,35 @@ package struct ZulipImport: Sendable {
     package let share: Double
   }
 
-  /// Rows in a transaction.
+  /// Rows that are read at a time.
   static let batch = 2000
+  /// How much text of rows a transaction takes at most, in bytes.
+  static let transaction = 12 << 20
 
   let journal: MigrationJournal
   let database: any Database
   let storageKey: StorageKey
   let batch: Int
+  let transaction: Int
   private let now: @Sendable () -> Date
 
   /// A migration into `database`, whose secrets are sealed under `storageKey`.
   package init(
     database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() }
   ) {
-    self.init(database: database, storageKey: storageKey, now: now, batch: Self.batch)
+    self.init(
+      database: database, storageKey: storageKey, now: now, batch: Self.batch, transaction: Self.transaction)
   }
 
-  init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date, batch: Int) {
+  init(
+    database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date, batch: Int,
+    transaction: Int
+  ) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
     self.batch = batch
+    self.transaction = transaction
     journal = MigrationJournal(database: database)
   }
 
@@ -63,7 +71,8 @@ package struct ZulipImport: Sendable {
   ) async throws -> MigrationReport {
     let run = try await journal.begin(origin.identity, now: now())
     let target = RegistrationImport(
-      storageKey: storageKey, startedAt: run.startedAt, firstLegacyID: run.firstLegacyID)
+      storageKey: storageKey, engine: database.engine, startedAt: run.startedAt,
+      firstLegacyID: run.firstLegacyID)
     let work = MigrationWork(
       migration: self, origin: origin, target: target,
       meter: try await MigrationMeter(origin, journal.progress(), progress))

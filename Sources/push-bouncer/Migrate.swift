@@ -55,7 +55,7 @@ extension Migrate {
         if dryRun {
           try await rehearse { try await bring(source, $0) }
         } else {
-          try await Store.with(options) { store in
+          try await Store.with(try options.load(), sqlite: .filling) { store in
             try await bring(
               source, ZulipImport(database: store.database, storageKey: store.storageKey, now: store.now))
           }

@@ -19,6 +19,40 @@ struct SQLiteOpeningTests {
   }
 
   @Test
+  func `who fills a database keeps more in memory and writes the log back less often`() async throws {
+    let cases = [(SQLiteDatabase.Options(), [-2000, 1000] as [Int64]), (.filling, [-65536, 131_072])]
+    for (options, expected) in cases {
+      try await withDatabase(options: options) { database, _ in
+        let values = try await database.write { connection in
+          try ["cache_size", "wal_autocheckpoint"].map {
+            try connection.query(Statement("PRAGMA \($0)"))[0].int64(0)
+          }
+        }
+        #expect(values == expected)
+      }
+    }
+  }
+
+  @Test
+  func `who closes a file that others have open has written the log back`() async throws {
+    try await withDatabase(options: .filling, script: "CREATE TABLE t (a)") { other, folder in
+      let database = try SQLiteDatabase(path: folder.databasePath, options: .filling)
+      try await database.write { connection in
+        for _ in 0..<20 { try connection.run(Statement("INSERT INTO t VALUES (zeroblob(100000))")) }
+      }
+      #expect(try size(folder.databasePath) < 100_000)
+      await database.close()
+      #expect(try size(folder.databasePath) > 2_000_000)
+      #expect(try await other.integer("SELECT count(*) FROM t") == 20)
+    }
+  }
+
+  private func size(_ path: String) throws -> Int {
+    let attributes = try FileManager.default.attributesOfItem(atPath: path)
+    return try #require(attributes[.size] as? Int)
+  }
+
+  @Test
   func `synchronous stays full after reads, writes and failures`() async throws {
     try await withDatabase(script: "CREATE TABLE t (a PRIMARY KEY)") { database, _ in
       for _ in 0..<3 {

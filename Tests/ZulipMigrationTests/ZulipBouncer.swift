@@ -70,8 +70,12 @@ struct MigrationTarget {
     RemoteServers(database: database, storageKey: Self.key, now: { Self.now })
   }
 
-  func migration(batch: Int = 2000, now: Date = Self.now) -> ZulipImport {
-    ZulipImport(database: database, storageKey: Self.key, now: { now }, batch: batch)
+  /// - Parameters:
+  ///   - batch: how many rows are read at a time.
+  ///   - transaction: how much text of rows a transaction takes; by default it takes a batch.
+  func migration(batch: Int = 2000, transaction: Int = 1, now: Date = Self.now) -> ZulipImport {
+    ZulipImport(
+      database: database, storageKey: Self.key, now: { now }, batch: batch, transaction: transaction)
   }
 
   /// What there is in the tables of the domain, tokens opened, rows in an order of their own.

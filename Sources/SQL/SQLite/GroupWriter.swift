@@ -8,10 +8,31 @@ struct GroupWriter: Sendable {
     do {
       try worker.withHandle { handle in
         var waiting = jobs[...]
-        while !waiting.isEmpty { commit(&waiting, on: handle) }
+        while !waiting.isEmpty {
+          if waiting.count == 1 {
+            commit(waiting.removeFirst(), on: handle)
+          } else {
+            commit(&waiting, on: handle)
+          }
+        }
       }
     } catch {
       for job in jobs { job.fail(error) }
+    }
+  }
+
+  /// A transaction for one job, which needs no savepoint: for one SQLite would keep a copy of each page that the
+  /// job changes, in a file if they are many.
+  private func commit(_ job: SQLiteJob, on handle: SQLiteHandle) {
+    let connection = SQLiteConnection(handle)
+    do {
+      try handle.run("BEGIN IMMEDIATE")
+      let answer = try connection.alone { try job.run(connection) }
+      try observed { try handle.run("COMMIT") }
+      answer()
+    } catch {
+      if handle.isInTransaction { try? handle.run("ROLLBACK") }
+      job.fail(error)
     }
   }
 

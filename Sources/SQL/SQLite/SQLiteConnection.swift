@@ -7,9 +7,10 @@ final class SQLiteConnection: Connection {
   /// be committed at once, so there is none.
   private(set) var lost: DatabaseError?
 
-  /// What went wrong in the savepoint. SQLite would go on after it; PostgreSQL does not.
+  /// What went wrong in the body that is running. SQLite would go on after it; PostgreSQL does not.
   private var failure: DatabaseError?
-  private var isInSavepoint = false
+  /// Whether what fails now is of one body, which is undone then.
+  private var isOneBody = false
 
   init(_ handle: SQLiteHandle) {
     self.handle = handle
@@ -31,18 +32,26 @@ final class SQLiteConnection: Connection {
   /// There is one writer, whatever it writes.
   func lockSchema() {}
 
+  /// Runs `body`, which has the transaction for itself: what it throws is to undo all of it.
+  func alone<Result>(_ body: () throws -> Result) throws -> Result {
+    isOneBody = true
+    let result = try body()
+    if let failure { throw failure }
+    return result
+  }
+
   /// Runs `body` so that what it throws undoes what it wrote, and nothing else.
   func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
     try run(Self.begin)
-    isInSavepoint = true
+    isOneBody = true
     do {
       let result = try body()
       if let failure { throw failure }
-      isInSavepoint = false
+      isOneBody = false
       try run(Self.release)
       return result
     } catch {
-      isInSavepoint = false
+      isOneBody = false
       failure = nil
       if lost == nil { try undo() }
       throw error
@@ -76,7 +85,7 @@ final class SQLiteConnection: Connection {
       return result
     } catch {
       if !handle.isInTransaction { lost = error }
-      if isInSavepoint { failure = error }
+      if isOneBody { failure = error }
       throw error
     }
   }

@@ -12,9 +12,22 @@ extension SQLiteDatabase {
     package var maximumWriteGroup = 512
     /// How long a write waits for another process that is writing, in seconds.
     var busyTimeout = 5.0
+    /// How much of the file the writer keeps in memory, in KiB: SQLite's own default.
+    var writerCache = 2000
+    /// After how many pages of 4 KiB in the log it is written back: SQLite's own default.
+    var checkpoint = 1000
 
     /// The defaults.
     package init() {}
+
+    /// For a program that fills a database: the indexes stay in memory, and a page that many transactions
+    /// change is written back once. The log grows to half a gigabyte.
+    package static let filling: Options = {
+      var options = Options()
+      options.writerCache = 64 << 10
+      options.checkpoint = 128 << 10
+      return options
+    }()
   }
 
   /// Opens the database at `path` without blocking the caller's thread; see
@@ -40,11 +53,11 @@ extension SQLiteDatabase {
     // absolute path.
     let path = URL(fileURLWithPath: path).path
     try createPrivately(path)
-    let writer = SQLiteWorker(path: path, busyTimeout: options.busyTimeout, isWriter: true)
+    let writer = SQLiteWorker(path: path, options, isWriter: true)
     // What is wrong with the file is told now.
     try writer.withHandle { _ in }
     let readers = (0..<options.readers).map { _ in
-      SQLiteWorker(path: path, busyTimeout: options.busyTimeout, isWriter: false)
+      SQLiteWorker(path: path, options, isWriter: false)
     }
     self.init(writer: writer, readers: readers, options, observer: observer)
   }

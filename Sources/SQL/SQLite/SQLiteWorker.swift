@@ -4,7 +4,7 @@ import Synchronization
 /// A connection to the file, opened when it is needed: of one thread, and of others for a moment while that is idle.
 final class SQLiteWorker: Sendable {
   private let path: String
-  private let busyTimeout: Double
+  private let options: SQLiteDatabase.Options
   private let isWriter: Bool
 
   /// Others than the worker's own thread take it only where it is free, and have it for microseconds.
@@ -12,9 +12,9 @@ final class SQLiteWorker: Sendable {
   private let isClosed = Atomic(false)
 
   /// - Parameter isWriter: whether the connection may write; there is one that does.
-  init(path: String, busyTimeout: Double, isWriter: Bool) {
+  init(path: String, _ options: SQLiteDatabase.Options, isWriter: Bool) {
     self.path = path
-    self.busyTimeout = busyTimeout
+    self.options = options
     self.isWriter = isWriter
   }
 
@@ -39,16 +39,18 @@ final class SQLiteWorker: Sendable {
     }
   }
 
-  /// Closes the connection.
+  /// Closes the connection. The writer first writes the log back: while others have the file open, SQLite would
+  /// leave that to whoever writes next.
   func close() {
-    handle.withLock {
+    handle.withLock { held in
       isClosed.store(true, ordering: .relaxed)
-      $0 = nil
+      if isWriter { try? held?.run("PRAGMA wal_checkpoint(PASSIVE)") }
+      held = nil
     }
   }
 
   private func open() throws(DatabaseError) -> SQLiteHandle {
-    let handle = try SQLiteHandle(path: path, busyTimeout: busyTimeout)
+    let handle = try SQLiteHandle(path: path, busyTimeout: options.busyTimeout)
     if isWriter { try prepareToWrite(handle) } else { try handle.run("PRAGMA query_only = 1") }
     return handle
   }
@@ -56,7 +58,7 @@ final class SQLiteWorker: Sendable {
   /// Of two programs that open a new database at once, SQLite tells one that it is busy without
   /// waiting: while the log is set up, the busy timeout does not count.
   private func prepareToWrite(_ handle: SQLiteHandle) throws(DatabaseError) {
-    let deadline = ContinuousClock.now + .seconds(busyTimeout)
+    let deadline = ContinuousClock.now + .seconds(options.busyTimeout)
     while true {
       do {
         return try handle.runScript(
@@ -66,6 +68,8 @@ final class SQLiteWorker: Sendable {
           PRAGMA foreign_keys = ON;
           -- After a burst the log shrinks to this again.
           PRAGMA journal_size_limit = 67108864;
+          PRAGMA cache_size = -\(options.writerCache);
+          PRAGMA wal_autocheckpoint = \(options.checkpoint);
           """)
       } catch {
         guard error.code == .busy, ContinuousClock.now < deadline else { throw error }

@@ -52,7 +52,7 @@ extension RegistrationImport {
         outcome.imported += 1
       }
     }
-    try insertE2EE.run(fresh.map(arguments), on: connection)
+    try insertE2EE.run(fresh.map(arguments), on: connection, engine)
     for (id, expiredAt) in revived {
       try connection.run(
         Statement(

@@ -79,7 +79,7 @@ extension RegistrationImport {
         outcome.imported += 1
       }
     }
-    try insertLegacy.run(fresh.map(\.arguments), on: connection)
+    try insertLegacy.run(fresh.map(\.arguments), on: connection, engine)
     for (id, row) in merged {
       try connection.run(
         Statement(

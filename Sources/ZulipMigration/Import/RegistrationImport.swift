@@ -16,10 +16,12 @@ struct RegistrationImport: Sendable {
   let firstLegacyID: Int64
 
   let storageKey: StorageKey
+  let engine: DatabaseEngine
 
   /// An import that began at a time, with what was told by ``nextLegacyID(on:)`` then.
-  init(storageKey: StorageKey, startedAt: Date, firstLegacyID: Int64) {
+  init(storageKey: StorageKey, engine: DatabaseEngine, startedAt: Date, firstLegacyID: Int64) {
     self.storageKey = storageKey
+    self.engine = engine
     self.startedAt = startedAt.stored
     self.firstLegacyID = firstLegacyID
   }
@@ -32,7 +34,7 @@ struct RegistrationImport: Sendable {
 
   /// Lets a transaction find rows by their indexes. Without it PostgreSQL, which knows nothing of a table
   /// that is just being filled, would read all of it for every batch.
-  static func preferIndexes(_ engine: DatabaseEngine, on connection: any Connection) throws {
+  func preferIndexes(on connection: any Connection) throws {
     if engine == .postgreSQL { try connection.runScript("SET LOCAL enable_seqscan = off") }
   }
 

@@ -1,6 +1,7 @@
 internal import SQL
 
-/// Inserts many rows with few statements.
+/// Inserts many rows: into PostgreSQL with few statements, each of which is a way to the server and back. SQLite
+/// takes them one by one, because it would keep a copy of each page that a statement of several rows changes.
 ///
 /// A statement takes a power of two of rows, so that there are few texts to prepare. Arguments are never
 /// NULL where a column may be: PostgreSQL would prepare a text again for each pattern of NULLs.
@@ -26,7 +27,11 @@ struct RowInsertion: Sendable {
   }
 
   /// Inserts rows of as many arguments as there are parameters.
-  func run(_ rows: [[Value]], on connection: any Connection) throws {
+  func run(_ rows: [[Value]], on connection: any Connection, _ engine: DatabaseEngine) throws {
+    if engine == .sqlite {
+      for row in rows { try connection.run(Statement(texts[0], arguments: row)) }
+      return
+    }
     var rest = rows[...]
     while !rest.isEmpty {
       let power = min(Int.bitWidth - 1 - rest.count.leadingZeroBitCount, texts.count - 1)

@@ -13,6 +13,9 @@ struct SourceRow: Sendable {
     let wanted: String
   }
 
+  /// How much text it has.
+  var bytes: Int { values.reduce(0) { $0 + ($1?.utf8.count ?? 0) } }
+
   subscript(column: Int) -> String? { values[column] }
 
   func text(_ column: Int) throws(Malformed) -> String {

@@ -14,6 +14,9 @@ struct SourceBatch: Sendable {
   /// How much of the table they are, as ``ZulipOrigin/remaining(_:after:)`` counts it.
   let size: Int64
 
+  /// How much text they have.
+  var bytes: Int { rows.reduce(0) { $0 + $1.bytes } }
+
   /// Where rows are, for error texts.
   enum Place: Sendable {
     /// In a database, by the key.
