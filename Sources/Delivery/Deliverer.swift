@@ -167,7 +167,7 @@ extension Deliverer {
     if deliveries.count == 1 { return [await send(deliveries[0], by: deadline, backoff)] }
     return await withTaskGroup(of: (Int, Ending).self) { group in
       for (index, delivery) in deliveries.enumerated() {
-        group.addTask { (index, await self.send(delivery, by: deadline, backoff)) }
+        group.addImmediateTask { (index, await self.send(delivery, by: deadline, backoff)) }
       }
       var endings = [Ending](repeating: .result(.unconfigured), count: deliveries.count)
       for await (index, ending) in group { endings[index] = ending }

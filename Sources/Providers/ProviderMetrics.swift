@@ -11,16 +11,25 @@ final class ProviderMetrics: Sendable {
     var label = "outcome"
     let value: String
     let reason: Reason?
+
+    func counter(_ factory: any MetricsFactory) -> Counter {
+      Counter(
+        label: name,
+        dimensions: [("provider", provider.rawValue), (label, value), ("reason", reason?.rawValue ?? "")],
+        factory: factory)
+    }
   }
 
   /// One provider's.
   private struct Handles {
+    let delivered: Counter
     let duration: Timer
     let connections: Gauge
     let tokens: Counter
 
     init(_ provider: Route.Provider, _ factory: any MetricsFactory) {
       let labels = [("provider", provider.rawValue)]
+      delivered = Key(provider: provider, value: Outcome.delivered.label, reason: nil).counter(factory)
       duration = Timer(
         label: "push_bouncer_provider_request_duration_seconds", dimensions: labels, factory: factory)
       connections = Gauge(label: "push_bouncer_provider_connections", dimensions: labels, factory: factory)
@@ -43,8 +52,13 @@ final class ProviderMetrics: Sendable {
 
   /// A try has ended.
   func ended(_ provider: Route.Provider, _ outcome: Outcome, after duration: TimeAmount) {
-    count(Key(provider: provider, value: outcome.label, reason: outcome.reason))
-    self[provider].duration.recordNanoseconds(duration.nanoseconds)
+    let handles = self[provider]
+    if case .delivered = outcome {
+      handles.delivered.increment()
+    } else {
+      count(Key(provider: provider, value: outcome.label, reason: outcome.reason))
+    }
+    handles.duration.recordNanoseconds(duration.nanoseconds)
   }
 
   /// No credential serves a push.
@@ -67,11 +81,7 @@ final class ProviderMetrics: Sendable {
   private func count(_ key: Key) {
     let counter = counters.withLock { counters in
       if let counter = counters[key] { return counter }
-      let counter = Counter(
-        label: key.name,
-        dimensions: [
-          ("provider", key.provider.rawValue), (key.label, key.value), ("reason", key.reason?.rawValue ?? ""),
-        ], factory: factory)
+      let counter = key.counter(factory)
       counters[key] = counter
       return counter
     }

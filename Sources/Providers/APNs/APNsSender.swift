@@ -8,14 +8,14 @@ struct APNsSender: Sendable {
   let authorized: AuthorizedTransport
   let now: @Sendable () -> Date
 
-  func send(
-    _ notification: APNsNotification, topic: String, deadline: NIODeadline
-  ) async -> Attempt<RouteAnswer> {
-    await authorized.send(deadline: deadline) { authorization in
-      APNsRequest.make(notification, topic: topic, authority: authority, authorization: authorization)
-    } meaning: { [now] response in
-      let outcome = Outcome(apns: response, now: now)
-      return (outcome, .afterAPNs(outcome))
-    }
+  func request(
+    _ notification: APNsNotification, topic: String, authorization: String
+  ) -> Result<ProviderRequest, Unsendable> {
+    APNsRequest.make(notification, topic: topic, authority: authority, authorization: authorization)
+  }
+
+  func meaning(of answer: ProviderResponse) -> (outcome: Outcome, remedy: Remedy) {
+    let outcome = Outcome(apns: answer, now: now)
+    return (outcome, .afterAPNs(outcome))
   }
 }

@@ -16,15 +16,14 @@ struct FCMSender: Sendable {
     path = "\(origin.basePath)/v1/projects/\(project)/messages:send"
   }
 
-  func send(_ message: FCMMessage, deadline: NIODeadline) async -> Attempt<RouteAnswer> {
-    let body = FCMRequest.body(message)
-    return await authorized.send(deadline: deadline) { authorization in
-      .success(
-        ProviderRequest(
-          headers: FCMRequest.headers(path: path, origin: origin, authorization: authorization), body: body))
-    } meaning: { [now] response in
-      let outcome = Outcome(fcm: response, now: now)
-      return (outcome, .afterFCM(outcome))
-    }
+  func request(_ message: FCMMessage, authorization: String) -> ProviderRequest {
+    ProviderRequest(
+      headers: FCMRequest.headers(path: path, origin: origin, authorization: authorization),
+      body: FCMRequest.body(message))
+  }
+
+  func meaning(of answer: ProviderResponse) -> (outcome: Outcome, remedy: Remedy) {
+    let outcome = Outcome(fcm: answer, now: now)
+    return (outcome, .afterFCM(outcome))
   }
 }

@@ -10,6 +10,20 @@ final class HTTP2Pool: Transport {
     var pendingRequests: [ObjectIdentifier: (pending: PendingRequest, deadline: NIODeadline)] = [:]
     var nextSweep: NIODeadline?
     var closing: [CheckedContinuation<Void, Never>] = []
+
+    /// To be scheduled.
+    var newSweep: NIODeadline?
+
+    /// Looks at the request at its deadline.
+    mutating func watch(_ pending: PendingRequest, until deadline: NIODeadline) {
+      pendingRequests[ObjectIdentifier(pending)] = (pending, deadline)
+      guard nextSweep.map({ deadline < $0 }) ?? true else { return }
+      (nextSweep, newSweep) = (deadline, deadline)
+    }
+
+    mutating func forget(_ pending: PendingRequest) {
+      pendingRequests[ObjectIdentifier(pending)] = nil
+    }
   }
 
   private typealias Commands = [PoolState<PendingRequest, HTTP2Connection>.Command]
@@ -56,15 +70,15 @@ final class HTTP2Pool: Transport {
   }
 
   func retire(_ connection: ConnectionID) {
-    decide { $0.drain(connection, now: $1) }
+    decide { $0.decisions.drain(connection, now: $1) }
   }
 
   func renew(through newest: ConnectionID?) {
-    decide { $0.renew(through: newest, now: $1) }
+    decide { $0.decisions.renew(through: newest, now: $1) }
   }
 
   func shutdown(deadline: NIODeadline?) async {
-    decide { decisions, _ in decisions.shutDown() }
+    decide { state, _ in state.decisions.shutDown() }
     let limit = deadline.map { group.any().scheduleTask(deadline: $0) { [weak self] in self?.abandon() } }
     defer { limit?.cancel() }
     await withCheckedContinuation { continuation in
@@ -78,15 +92,17 @@ final class HTTP2Pool: Transport {
 
   // MARK: Decisions into deeds
 
-  private func decide(
-    _ body: @Sendable (inout PoolState<PendingRequest, HTTP2Connection>, NIODeadline) -> Commands
-  ) {
-    let (commands, closed) = state.withLock { state -> (Commands, [CheckedContinuation<Void, Never>]) in
-      let commands = body(&state.decisions, .now())
-      guard state.decisions.isShutDown, state.decisions.isEmpty else { return (commands, []) }
-      defer { state.closing = [] }
-      return (commands, state.closing)
+  private func decide(_ body: @Sendable (inout State, NIODeadline) -> Commands) {
+    let (commands, sweep, closed) = state.withLock { state in
+      let commands = body(&state, .now())
+      let isClosed = state.decisions.isShutDown && state.decisions.isEmpty
+      defer {
+        state.newSweep = nil
+        if isClosed { state.closing = [] }
+      }
+      return (commands, state.newSweep, isClosed ? state.closing : [])
     }
+    if let sweep { scheduleSweep(sweep) }
     perform(commands)
     for continuation in closed { continuation.resume() }
   }
@@ -109,26 +125,18 @@ final class HTTP2Pool: Transport {
   private func abandon() {
     let pendingRequests = state.withLock { state in state.pendingRequests.values.map(\.pending) }
     for pending in pendingRequests { giveUp(pending, .abandoned) }
-    decide { decisions, _ in decisions.closeAll() }
+    decide { state, _ in state.decisions.closeAll() }
   }
 
   // MARK: Deadlines
 
   private func admit(_ pending: PendingRequest, _ deadline: NIODeadline) {
-    watch(pending, until: deadline)
-    decide { $0.add(pending, now: $1) }
+    decide { state, now in
+      state.watch(pending, until: deadline)
+      return state.decisions.add(pending, now: now)
+    }
     // Cancelled while it was let in: the handler found nothing to give up then.
     if pending.isOver { forget(pending) }
-  }
-
-  private func watch(_ pending: PendingRequest, until deadline: NIODeadline) {
-    let isFirst = state.withLock { state in
-      state.pendingRequests[ObjectIdentifier(pending)] = (pending, deadline)
-      let isFirst = state.nextSweep.map { deadline < $0 } ?? true
-      if isFirst { state.nextSweep = deadline }
-      return isFirst
-    }
-    if isFirst { scheduleSweep(deadline) }
   }
 
   private func scheduleSweep(_ deadline: NIODeadline) {
@@ -159,7 +167,10 @@ final class HTTP2Pool: Transport {
   /// Whoever waits for the request goes on without its answer; false if it is not under way, or nobody waits.
   private func leave(_ pending: PendingRequest) -> Bool {
     guard patience > .zero, pending.leave() else { return false }
-    watch(pending, until: .now() + patience)
+    decide { [patience] state, now in
+      state.watch(pending, until: now + patience)
+      return []
+    }
     // Answered in between: there is nothing to watch.
     if pending.isOver { forget(pending) }
     return true
@@ -174,7 +185,7 @@ final class HTTP2Pool: Transport {
   }
 
   private func forget(_ pending: PendingRequest) {
-    state.withLock { state in _ = state.pendingRequests.removeValue(forKey: ObjectIdentifier(pending)) }
+    state.withLock { $0.forget(pending) }
   }
 }
 
@@ -186,37 +197,39 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
   func opened(_ connection: HTTP2Connection, streams: Int) {
     logger.debug("connection opened", metadata: ["streams": "\(streams)"])
     connectionsChanged(1)
-    decide { $0.opened(connection.id, connection, streams: streams, now: $1) }
+    decide { $0.decisions.opened(connection.id, connection, streams: streams, now: $1) }
   }
 
   func limitChanged(_ id: ConnectionID, streams: Int) {
-    decide { $0.limitChanged(id, streams: streams, now: $1) }
+    decide { $0.decisions.limitChanged(id, streams: streams, now: $1) }
   }
 
   func draining(_ id: ConnectionID) {
-    decide { $0.drain(id, now: $1) }
+    decide { $0.decisions.drain(id, now: $1) }
   }
 
   func suspected(_ id: ConnectionID) {
-    decide { $0.suspected(id, now: $1) }
+    decide { $0.decisions.suspected(id, now: $1) }
   }
 
   func alive(_ id: ConnectionID) {
-    decide { $0.alive(id, now: $1) }
+    decide { $0.decisions.alive(id, now: $1) }
   }
 
   func finished(_ pending: PendingRequest, on id: ConnectionID, _ ending: PendingRequest.Ending) {
     let answered = (try? ending.get()) != nil
-    forget(pending)
-    decide { $0.finished(on: id, answered: answered, now: $1) }
+    decide { state, now in
+      state.forget(pending)
+      return state.decisions.finished(on: id, answered: answered, now: now)
+    }
     pending.end(ending)
   }
 
   func unprocessed(_ pending: PendingRequest, on id: ConnectionID) {
     let again = pending.refused(limit: Self.refusals)
-    decide { decisions, now in
-      let commands = decisions.finished(on: id, answered: false, now: now)
-      return commands + (again ? decisions.add(pending, again: true, now: now) : [])
+    decide { state, now in
+      let commands = state.decisions.finished(on: id, answered: false, now: now)
+      return commands + (again ? state.decisions.add(pending, again: true, now: now) : [])
     }
     if !again { giveUp(pending, .refused) }
   }
@@ -228,6 +241,6 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
       logger.debug("connection closed")
       connectionsChanged(-1)
     }
-    decide { $0.closed(id, failure ?? .connectionLost, now: $1) }
+    decide { $0.decisions.closed(id, failure ?? .connectionLost, now: $1) }
   }
 }

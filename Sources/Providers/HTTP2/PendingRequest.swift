@@ -6,6 +6,7 @@ import Synchronization
 final class PendingRequest: Sendable {
   typealias Ending = Result<ProviderResponse, TransportFailure>
   typealias Continuation = CheckedContinuation<Attempt<Ending>, Never>
+  typealias Successor = CheckedContinuation<Ending, Never>
 
   /// The stream that a request is under way on.
   struct Place {
@@ -17,7 +18,7 @@ final class PendingRequest: Sendable {
     /// Who waits until the deadline.
     var caller: Continuation?
     /// Who waits for a late answer.
-    var successor: CheckedContinuation<Ending, Never>?
+    var successor: Successor?
     var ending: Ending?
     /// Handed over: it may be at the peer.
     var isUnderWay = false
@@ -59,11 +60,11 @@ final class PendingRequest: Sendable {
   /// Who waits goes on without the answer, which is kept for when it comes; false if the request is not under
   /// way, or has been left before.
   func leave() -> Bool {
-    let left = state.withLock { state -> State? in
+    let left = state.withLock { state -> (caller: Continuation?, place: Place?)? in
       guard state.isUnderWay, !state.isLeft, state.ending == nil else { return nil }
       state.isLeft = true
       defer { state.caller = nil }
-      return state
+      return (state.caller, state.place)
     }
     guard let left else { return false }
     left.place?.connection.probe()
@@ -84,11 +85,11 @@ final class PendingRequest: Sendable {
   /// Ends it unless it has ended. Returns the stream that is to be reset, if there is one.
   @discardableResult
   func end(_ ending: Ending) -> Place? {
-    let ended = state.withLock { state -> State? in
+    let ended = state.withLock { state -> (caller: Continuation?, successor: Successor?, place: Place?)? in
       guard state.ending == nil else { return nil }
       state.ending = ending
       defer { (state.caller, state.successor, state.place) = (nil, nil, nil) }
-      return state
+      return (state.caller, state.successor, state.place)
     }
     ended?.caller?.resume(returning: .ended(ending))
     ended?.successor?.resume(returning: ending)

@@ -40,26 +40,27 @@ enum FCMAnswer {
 
   /// Whether the body gives the message a name, which nothing is done with: only Google's own 200 is one.
   static func isAccepted(_ body: ByteBuffer) -> Bool {
-    isPlainlyAccepted(body.readableBytesView) || (try? JSONDecoder().decode(Accepted.self, from: body)) != nil
+    body.withUnsafeReadableBytes(isPlainlyAccepted)
+      || (try? JSONDecoder().decode(Accepted.self, from: body)) != nil
   }
 
   /// Nearly every answer is such a one, and looks like `{"name": "projects/p/messages/1"}`: that needs no parser.
-  private static func isPlainlyAccepted(_ bytes: ByteBufferView) -> Bool {
+  private static func isPlainlyAccepted(_ bytes: UnsafeRawBufferPointer) -> Bool {
     var rest = bytes[...]
-    func isSpace(_ byte: UInt8) -> Bool { [0x20, 0x0a, 0x0d, 0x09].contains(byte) }
     func skip(_ text: StaticString) -> Bool {
       rest = rest.drop(while: isSpace)
-      guard rest.starts(with: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
-      else { return false }
-      rest = rest.dropFirst(text.utf8CodeUnitCount)
+      let text = UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+      guard rest.starts(with: text) else { return false }
+      rest = rest.dropFirst(text.count)
       return true
     }
-    guard skip("{"), skip("\"name\""), skip(":"), skip("\"projects/") else { return false }
-    let isPlain = { (byte: UInt8) in
-      byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
-    }
-    rest = rest.drop(while: isPlain)
-    return skip("\"") && skip("}") && rest.allSatisfy(isSpace)
+    guard skip("{"), skip(#""name""#), skip(":"), skip(#""projects/"#) else { return false }
+    rest = rest.drop { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: #"""#) && $0 != UInt8(ascii: #"\"#) }
+    return skip(#"""#) && skip("}") && rest.allSatisfy(isSpace)
+  }
+
+  private static func isSpace(_ byte: UInt8) -> Bool {
+    byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
   }
 
   /// The error; nil where the body is not Google's.

@@ -53,11 +53,11 @@ final class RouteHealth: Sendable {
     verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?
   ) {
     mutex.withLock { state in
-      var deletionGuard = state.guards[group] ?? DeletionGuard()
-      let before = deletionGuard.doubt
-      let verdict = deletionGuard.judge(outcome, registeredAt: registeredAt, now: now)
-      state.guards[group] = deletionGuard
-      return (verdict, before, deletionGuard.doubt)
+      let before = state.guards[group]?.doubt
+      // In its place: a copy would copy all that it looks back on.
+      let verdict = state.guards[group, default: DeletionGuard()].judge(
+        outcome, registeredAt: registeredAt, now: now)
+      return (verdict, before, state.guards[group]?.doubt)
     }
   }
 

@@ -4,7 +4,7 @@ import NIOCore
 /// A route as one loading of its credential made it: a key that has changed makes another sender of the same route.
 /// What a route has proven belongs to the sender that it was proven with, so that an answer to a request of an older
 /// key teaches nothing about the present one.
-package struct RouteSender: Sendable {
+package final class RouteSender: Sendable {
   enum Sender: Sendable {
     case apns(APNsSender)
     case fcm(FCMSender)
@@ -36,30 +36,38 @@ package struct RouteSender: Sendable {
   ) async -> Attempt<Outcome> {
     let started = NIODeadline.now()
     let end = started + TimeAmount(deadline - .now)
-    @Sendable func ended(_ outcome: Outcome) -> Outcome {
-      metrics.ended(route.provider, outcome, after: .now() - started)
-      return outcome
-    }
     // Says nothing about the route.
-    guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout))) }
+    guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
     let isProbe: Bool
     switch health.admit(isPatient: isPatient, now: now()) {
     case .send: isProbe = false
     case .probe: isProbe = true
-    case .wait(let until): return .ended(ended(.retry(.breakerOpen, notBefore: until, scope: .route)))
+    case .wait(let until):
+      return .ended(ended(.retry(.breakerOpen, notBefore: until, scope: .route), since: started))
     }
-    @Sendable func learned(_ answer: RouteAnswer) -> Outcome {
-      health.record(answer, after: .now() - started, isProbe: isProbe, now: now())
-      return ended(answer.outcome)
+    let attempt = await sender.authorized.send(deadline: end) { authorization in
+      sender.request(push, to: route.target, authorization: authorization)
+    } meaning: { [sender] answer in
+      sender.meaning(of: answer)
     }
-    switch await send(push, deadline: end) {
+    switch attempt {
     case .ended(let answer):
       if case .missing = answer, .now() >= end { health.waitedInVain(from: started, now: now()) }
-      return .ended(learned(answer))
+      return .ended(learned(answer, since: started, isProbe: isProbe))
     case .underWay(let answer):
       health.waitedInVain(from: started, now: now())
-      return .underWay { learned(await answer()) }
+      return .underWay { [self] in learned(await answer(), since: started, isProbe: isProbe) }
     }
+  }
+
+  private func learned(_ answer: RouteAnswer, since started: NIODeadline, isProbe: Bool) -> Outcome {
+    health.record(answer, after: .now() - started, isProbe: isProbe, now: now())
+    return ended(answer.outcome, since: started)
+  }
+
+  private func ended(_ outcome: Outcome, since started: NIODeadline) -> Outcome {
+    metrics.ended(route.provider, outcome, after: .now() - started)
+    return outcome
   }
 
   /// Whether an outcome that came over this route ends a registration of that group.
@@ -79,15 +87,33 @@ package struct RouteSender: Sendable {
 
   /// Why refusals of that group's tokens are not believed at present; nil where they are.
   package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? { health.doubt(of: group) }
+}
 
-  private func send(_ push: Push, deadline: NIODeadline) async -> Attempt<RouteAnswer> {
-    switch (sender, push) {
+extension RouteSender.Sender {
+  var authorized: AuthorizedTransport {
+    switch self {
+    case .apns(let sender): sender.authorized
+    case .fcm(let sender): sender.authorized
+    }
+  }
+
+  func request(
+    _ push: Push, to target: String, authorization: String
+  ) -> Result<ProviderRequest, Unsendable> {
+    switch (self, push) {
     case (.apns(let sender), .apns(let notification)):
-      await sender.send(notification, topic: route.target, deadline: deadline)
+      sender.request(notification, topic: target, authorization: authorization)
     case (.fcm(let sender), .fcm(let message)):
-      await sender.send(message, deadline: deadline)
+      .success(sender.request(message, authorization: authorization))
     case (.apns, .fcm), (.fcm, .apns):
-      .ended(.notAsked(.misconfigured(.unconfigured)))
+      .failure(Unsendable(outcome: .misconfigured(.unconfigured)))
+    }
+  }
+
+  func meaning(of answer: ProviderResponse) -> (outcome: Outcome, remedy: Remedy) {
+    switch self {
+    case .apns(let sender): sender.meaning(of: answer)
+    case .fcm(let sender): sender.meaning(of: answer)
     }
   }
 }
