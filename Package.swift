@@ -147,7 +147,8 @@ let package = Package(
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
       "ProvidersTests", "TestSupport", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras", "JWTKit",
-      "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
+      "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix",
+      "NIOSSL"),
     tests(
       "WireTests", "TestSupport", "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
       "NIOCore", "NIOEmbedded"),

@@ -1,5 +1,8 @@
+import Logging
 import NIOCore
+import NIOEmbedded
 import NIOHPACK
+import NIOPosix
 import TestSupport
 import Testing
 
@@ -229,5 +232,21 @@ struct HTTP2CodecTests {
     while try input.next() != nil {}
     #expect(input.credit() == 45_000)
     #expect(input.credit() == nil)
+  }
+
+  @Test func `A peer that asks and asks and takes no answer is left`() throws {
+    let connector = HTTP2Connector(host: "127.0.0.1", port: 1, tls: try HTTP2Connector.tls(caFile: nil))
+    let pool = HTTP2Pool(
+      connector: connector, group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
+    let channel = EmbeddedChannel(handler: HTTP2ConnectionHandler(id: ConnectionID(number: 1), owner: pool))
+    channel.connect(to: try SocketAddress(ipAddress: "127.0.0.1", port: 1), promise: nil)
+    try channel.writeInbound(ByteBuffer(bytes: Self.settings))
+    let ping = ByteBuffer(bytes: Self.frame(6, 0, on: 0, .init(repeating: 1, count: 8)))
+    for _ in 0..<5000 { try channel.writeInbound(ping) }
+    #expect(channel.isActive)
+    channel.isWritable = false
+    for _ in 0..<5000 where channel.isActive { try channel.writeInbound(ping) }
+    #expect(!channel.isActive)
+    _ = try channel.finish(acceptAlreadyClosed: true)
   }
 }

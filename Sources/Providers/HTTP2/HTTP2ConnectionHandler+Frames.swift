@@ -10,10 +10,13 @@ extension HTTP2ConnectionHandler {
     case .reset(let stream, let code): closed(stream, code)
     case .goAway(let last): goAway(last)
     case .settings(let settings):
+      try owe()
       output.apply(settings)
       self.settings(streams: settings.streams)
     case .window(let stream, let increment): try output.widen(stream, by: increment)
-    case .ping(let data): output.ping(data, isAnswer: true)
+    case .ping(let data):
+      try owe()
+      output.ping(data, isAnswer: true)
     case .pong: pong()
     }
   }

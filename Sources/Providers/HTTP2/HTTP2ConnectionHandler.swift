@@ -24,6 +24,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
+  private static let mostOwed = 1000
+
   struct Limits: Sendable {
     var health = ConnectionHealth.Limits()
     /// From the start of TLS to the peer's SETTINGS.
@@ -56,6 +58,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   private var health: ConnectionHealth
   private var ticking = false
   private var pings: UInt64 = 0
+  /// Answers of the connection's own that the peer has not taken.
+  private var owed = 0
   private var isActive = false
   private var isDraining = false
   private var hasSettings = false
@@ -206,6 +210,12 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
       self.act(on: self.health.check(underWay: self.streams.count, now: .now()))
       if !self.streams.isEmpty || self.health.asked != nil, !self.hasEnded { self.tick(context) }
     }
+  }
+
+  /// The peer is owed an answer of the connection's own. One that asks and asks and takes none is given up.
+  func owe() throws {
+    owed = context?.channel.isWritable == true ? 0 : owed + 1
+    guard owed <= Self.mostOwed else { throw HTTP2Input.Violation() }
   }
 
   // MARK: Channel events
