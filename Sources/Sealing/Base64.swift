@@ -22,17 +22,39 @@ package enum Base64 {
   /// Only the canonical encoding of some bytes: alphabet, padding and unused bits all as they must be.
   package static func decodeStrictly(_ text: String) -> [UInt8]? {
     var text = text
-    let bytes = text.withUTF8 { text in
-      [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3) { bytes, count in
-        guard let start = bytes.baseAddress else { return }
-        let isRead = text.withMemoryRebound(to: CChar.self) {
-          sodium_base642bin(start, bytes.count, $0.baseAddress, $0.count, nil, &count, nil, variant) == 0
+    return text.withUTF8 { text in
+      guard text.count % 4 == 0 else { return nil }
+      let digits = text.prefix(text.count - text.suffix(2).count { $0 == UInt8(ascii: "=") })
+      var isRead = true
+      let bytes = [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3) { bytes, count in
+        var (bits, held) = (UInt32(0), UInt32(0))
+        values.withUnsafeBufferPointer { values in
+          for digit in digits {
+            let value = values[Int(digit)]
+            if value == none { return isRead = false }
+            bits = bits << 6 | UInt32(value)
+            held += 6
+            guard held >= 8 else { continue }
+            held -= 8
+            bytes[count] = UInt8(truncatingIfNeeded: bits >> held)
+            count += 1
+          }
+          // What is left over must be 0, or several texts would be the same bytes.
+          if bits & (1 << held - 1) != 0 { isRead = false }
         }
-        if !isRead { count = 0 }
       }
+      return isRead ? bytes : nil
     }
-    return bytes.isEmpty && !text.isEmpty ? nil : bytes
   }
+
+  /// Of each byte as a digit.
+  private static let values: [UInt8] = {
+    var values = [UInt8](repeating: none, count: 256)
+    let digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    for (value, digit) in digits.utf8.enumerated() { values[Int(digit)] = UInt8(value) }
+    return values
+  }()
+  private static let none = UInt8.max
 
   private static let variant = sodium_base64_VARIANT_ORIGINAL
 
