@@ -24,7 +24,8 @@ extension Migrate {
       discussion: """
         Servers keep their ids and keys: no chat server has to be touched but for its URL. What is here already \
         stays as it is, and so does the source, which is only read. A run can be stopped at any time, and goes on \
-        where it was when it is started again; the service may run meanwhile.
+        where it was when it is started again; the service may run meanwhile (on SQLite it waits for about a second \
+        to write something).
 
         A folder holds a file per table, as COPY writes it:
 
