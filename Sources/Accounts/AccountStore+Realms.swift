@@ -46,7 +46,7 @@ extension AccountStore {
   /// Every realm, the oldest first.
   package func realms() async throws -> [ChatRealm] {
     let statement = Statement("SELECT \(ChatRealm.columns) FROM realms ORDER BY id")
-    return try await database.read { try $0.query(statement).map { try ChatRealm(row: $0) } }
+    return try await database.query(statement).map { try ChatRealm(row: $0) }
   }
 
   /// What proves to a bouncer that the realm is ours.

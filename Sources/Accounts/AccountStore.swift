@@ -90,7 +90,7 @@ package struct AccountStore: Sendable {
   /// Every user, by realm and email.
   package func all() async throws -> [User] {
     let statement = Statement("\(Self.select) \(Self.from) ORDER BY r.name, r.id, u.email_key")
-    return try await database.read { try $0.query(statement).map(User.init) }
+    return try await database.query(statement).map(User.init)
   }
 
   static let select = """

@@ -13,24 +13,17 @@ package protocol Database: Sendable {
   /// Which engine runs it. Only what a migration is made of, and how its catalog is asked, depends on it.
   var engine: DatabaseEngine { get }
 
-  /// Runs `body` in a read-only snapshot, beside other readers and the writer.
-  func read<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result
+  /// Runs `work` in a transaction, or in a snapshot that can only be read; see ``read(_:)`` and ``write(_:)``.
+  func transaction(
+    _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws
+
+  /// Runs one reading statement in a snapshot of its own; cheaper than ``read(_:)``.
+  func query(_ statement: Statement) async throws -> [Row]
 
   /// The rows of one `SELECT` by a key, if they can be had here and now; nil where that could take long, and where it
   /// fails. For ``lookUp(_:)``.
   func rowsAtOnce(_ statement: Statement) -> [Row]?
-
-  /// Runs `body` in a transaction, as though no other were running. What it throws rolls back what
-  /// it wrote, and nothing else.
-  ///
-  /// `body` keeps other writers waiting, so it does no I/O of its own. It may be run more than once,
-  /// each time as though for the first, so it has no effects but on the connection. It has no need
-  /// of `BEGIN`, `COMMIT` or `ROLLBACK`, which would fail it together with others.
-  func write<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result
 
   /// Runs one writing statement in a transaction of its own; cheaper than ``write(_:)``.
   func execute(_ statement: Statement) async throws -> [Row]
@@ -44,11 +37,56 @@ package protocol Database: Sendable {
 }
 
 extension Database {
+  /// Runs `body` in a read-only snapshot, beside other readers and the writer.
+  package func read<Result: Sendable>(
+    _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    try await result(.read, body)
+  }
+
+  /// Runs `body` in a transaction, as though no other were running. What it throws rolls back what
+  /// it wrote, and nothing else.
+  ///
+  /// `body` keeps other writers waiting, so it does no I/O of its own. It may be run more than once,
+  /// each time as though for the first, so it has no effects but on the connection. It has no need
+  /// of `BEGIN`, `COMMIT` or `ROLLBACK`, which would fail it together with others.
+  package func write<Result: Sendable>(
+    _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    try await result(.write, body)
+  }
+
   /// The rows of one `SELECT` that finds a few by their keys, which is done before another thread could be told of it:
   /// it runs on the caller's where the engine can do that.
   package func lookUp(_ statement: Statement) async throws -> [Row] {
-    if let rows = rowsAtOnce(statement) { return rows }
-    return try await read { try $0.query(statement) }
+    // Many keys take long enough to be looked up elsewhere.
+    if statement.arguments.count < 100, let rows = rowsAtOnce(statement) { return rows }
+    return try await query(statement)
+  }
+
+  private func result<Result: Sendable>(
+    _ kind: TransactionKind, _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    let result = Kept<Result>()
+    try await transaction(kind) { result.value = try body($0) }
+    // A transaction that went well has run the body to its end.
+    return result.value!
+  }
+}
+
+/// What a transaction may do.
+package enum TransactionKind: Sendable {
+  /// Only read: it is a snapshot.
+  case read
+  /// Read and write.
+  case write
+
+  /// What waiting for one is observed as.
+  var operation: DatabaseOperation {
+    switch self {
+    case .read: .read
+    case .write: .write
+    }
   }
 }
 

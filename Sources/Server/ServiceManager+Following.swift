@@ -24,6 +24,6 @@ extension ServiceManager {
   }
 
   private func answers(_ database: any Database) async -> Bool {
-    (try? await database.read { try $0.query(Statement("SELECT 1")) }) != nil
+    (try? await database.query(Statement("SELECT 1"))) != nil
   }
 }

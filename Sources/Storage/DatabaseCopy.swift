@@ -83,8 +83,8 @@ package struct DatabaseCopy: Sendable {
 
   private func checkTarget() async throws {
     let statement = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
-    let ours = try await source.read { try $0.query(statement) }
-    let theirs = try await target.read { try $0.query(statement) }
+    let ours = try await source.query(statement)
+    let theirs = try await target.query(statement)
     if let theirs = theirs.first, theirs != ours.first { throw Failure.foreignTarget }
   }
 
@@ -92,12 +92,12 @@ package struct DatabaseCopy: Sendable {
     -> Int
   {
     // Numbers rise: what is beyond the target's last is not there yet. Of names some may be there already.
-    var last = try await target.read { try $0.query(table.selectLast).first?.values }
+    var last = try await target.query(table.selectLast).first?.values
     if case .text? = last?.first { last = nil }
     var copied = 0
     while true {
       let statement = table.select(after: last, limit: Self.page)
-      let rows = try await source.read { try $0.query(statement) }
+      let rows = try await source.query(statement)
       guard let end = rows.last else { break }
       let insertion = table.insertion(of: rows)
       copied += try await target.write { try $0.run(insertion) }
@@ -119,7 +119,7 @@ package struct DatabaseCopy: Sendable {
     var last: [Value]?
     while true {
       let statement = table.select(after: last, limit: Self.page)
-      let rows = try await database.read { try $0.query(statement) }
+      let rows = try await database.query(statement)
       guard let end = rows.last else { break }
       for row in rows { for value in row.values { hash.update(value) } }
       digest.rows += rows.count

@@ -126,6 +126,6 @@ package struct LeasedQueue: Sendable {
   /// How many rows there are.
   package func count() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM \(table)")
-    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
+    return try await database.query(statement).first?.int64(0) ?? 0
   }
 }

@@ -56,7 +56,7 @@ package struct Resealing: Sendable {
       SELECT \(names) FROM \(column.table) WHERE \(column.name) IS NOT NULL \(after)
       ORDER BY \(key.joined(separator: ", ")) LIMIT \(limit)
       """, arguments: pass.last)
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.query(statement)
     let condition = key.enumerated().map { "\($1) = $\($0 + 3)" }.joined(separator: " AND ")
     var updates: [Statement] = []
     for row in rows {

@@ -28,7 +28,7 @@ extension MigrationJournal {
   ) async throws -> [Int64: Known] {
     guard !ids.isEmpty else { return [:] }
     let statement = Statement(sql, list: ids.map { .integer($0) })
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.query(statement)
     return try rows.reduce(into: [:]) { $0[try $1.int64(0)] = try read($1) }
   }
 
@@ -78,7 +78,7 @@ extension MigrationJournal {
         """
         SELECT id, table_name, row_id, reason FROM zulip_migration_rejects WHERE id > $1 ORDER BY id LIMIT 1000
         """, .integer(last))
-      let rows = try await database.read { try $0.query(statement) }
+      let rows = try await database.query(statement)
       guard let end = rows.last else { return }
       for row in rows { try body(try row.text(1), try row.int64(2), try row.text(3)) }
       last = try end.int64(0)

@@ -41,11 +41,6 @@ func withDatabase<Result>(
 }
 
 extension Database {
-  /// The rows of one query.
-  func query(_ statement: Statement) async throws -> [Row] {
-    try await read { try $0.query(statement) }
-  }
-
   /// The integer that one query gives.
   func integer(_ sql: String, _ arguments: Value...) async throws -> Int64 {
     let rows = try await query(Statement(sql, arguments: arguments))

@@ -72,7 +72,7 @@ package final class Outbox: Sendable {
   /// notification has replaced counts from then.
   package func oldest() async throws -> Date? {
     let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
-    return try await database.read { try $0.query(statement).first?.int64(0) }.map(Date.init(milliseconds:))
+    return try await database.query(statement).first.map { Date(milliseconds: try $0.int64(0)) }
   }
 
   /// Counts what is there, of a run before this one or of another node. Reads the index.
@@ -84,7 +84,7 @@ package final class Outbox: Sendable {
         COUNT(CASE o.registration_kind WHEN 2 THEN 1 END), COUNT(CASE o.registration_kind WHEN 3 THEN 1 END)
       FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id
       """)
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.query(statement)
     var counted: [OutboxDepth.Share: Int] = [:]
     var known: [Route: Int64] = [:]
     for row in rows {

@@ -19,7 +19,7 @@ extension NextcloudDevices {
   package func counts() async throws -> [Count] {
     let statement = Statement(
       "SELECT app, kind, failure, COUNT(*) FROM nextcloud_devices GROUP BY app, kind, failure")
-    let rows = try await database.read { try $0.query(statement) }.map { row in
+    let rows = try await database.query(statement).map { row in
       (
         app: try row.text(0), kind: NextcloudDevice.Destination.Kind(rawValue: try row.int64(1)),
         failure: try row.optionalText(2), devices: try row.int64(3)
@@ -74,7 +74,7 @@ extension NextcloudDevices {
         COALESCE((SELECT devices FROM nextcloud_removals WHERE id = 1), 0)
       FROM metadata WHERE name = 'nextcloud_store'
       """, .integer(limit))
-    return try await database.read { try $0.query(statement).first }.map { row in
+    return try await database.query(statement).first.map { row in
       StoreState(id: try row.bytes(0), devices: try row.int64(1), removed: try row.int64(2))
     }
   }

@@ -69,18 +69,18 @@ package final class NextcloudDevices: Sendable {
   /// The devices with these identifiers, in no order: one query, unless there are more identifiers than a
   /// statement can have.
   package func lookup(_ identifiers: [[UInt8]]) async throws -> [NextcloudDevice] {
-    let statements = stride(from: 0, to: identifiers.count, by: Self.maximumList).map { start in
-      Statement(
+    var devices: [NextcloudDevice] = []
+    for start in stride(from: 0, to: identifiers.count, by: Self.maximumList) {
+      let statement = Statement(
         """
         SELECT id, device_identifier, user_key, token, token_hash, kind, app, target, registered_at, is_used,
           seen_at, token_differs_since
         FROM nextcloud_devices WHERE device_identifier IN ($list)
         """,
         list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
+      devices += try await database.lookUp(statement).map(device)
     }
-    guard !statements.isEmpty else { return [] }
-    guard statements.count > 1 else { return try await database.lookUp(statements[0]).map(device) }
-    return try await database.read { connection in try statements.flatMap(connection.query) }.map(device)
+    return devices
   }
 
   private func device(_ row: Row) throws -> NextcloudDevice {

@@ -28,7 +28,7 @@ package final class NextcloudKeys: Sendable {
   /// - Throws: the database's error; `foreignKeyViolation` if there is no such user.
   package func key(of user: Int64) async throws -> RSAPrivateKey {
     let statement = Statement("SELECT private_key FROM nextcloud_keys WHERE user_id = $1", .integer(user))
-    if let row = try await database.read({ try $0.query(statement).first }) {
+    if let row = try await database.query(statement).first {
       return try open(row, of: user)
     }
     let task = making.withLock { making in
@@ -45,7 +45,7 @@ package final class NextcloudKeys: Sendable {
   /// - Parameter making: whether the pair is made if there is none; else there is nil then.
   package func publicKey(of user: Int64, making: Bool) async throws -> String? {
     let statement = Statement("SELECT public_key FROM nextcloud_keys WHERE user_id = $1", .integer(user))
-    if let row = try await database.read({ try $0.query(statement).first }) { return try row.text(0) }
+    if let row = try await database.query(statement).first { return try row.text(0) }
     return making ? try await key(of: user).publicKey.pem : nil
   }
 

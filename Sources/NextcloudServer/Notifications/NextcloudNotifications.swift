@@ -77,7 +77,7 @@ package struct NextcloudNotifications: Sendable {
     let statement = Statement(
       "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
       list: nids.map { .integer($0) })
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.query(statement)
     return try rows.reduce(into: [:]) { try $0[try $1.int64(0)] = $1.text(1) }
   }
 
@@ -85,7 +85,7 @@ package struct NextcloudNotifications: Sendable {
   package func hasAny(user: Int64) async throws -> Bool {
     let statement = Statement(
       "SELECT 1 FROM nextcloud_notifications WHERE user_id = $1 LIMIT 1", .integer(user))
-    return try await database.read { try $0.query(statement).first != nil }
+    return try await database.query(statement).first != nil
   }
 
   /// Forgets notifications that were taken back; nil stands for all of the user's.
@@ -115,7 +115,7 @@ package struct NextcloudNotifications: Sendable {
 
   /// Those that open.
   private func entries(_ statement: Statement, user: Int64) async throws -> [Entry] {
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.query(statement)
     return try rows.compactMap { row in
       let nid = try row.int64(0)
       func text(_ index: Int, _ column: SealedColumn) throws -> String? {

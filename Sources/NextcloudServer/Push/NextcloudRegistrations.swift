@@ -58,20 +58,20 @@ package struct NextcloudRegistrations: Sendable {
   package func all(of user: Int64) async throws -> [NextcloudRegistration] {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE user_id = $1 ORDER BY id", .integer(user))
-    return try await database.read { try $0.query(statement).map(NextcloudRegistration.init) }
+    return try await database.query(statement).map(NextcloudRegistration.init)
   }
 
   /// How many phones there are, of all users.
   package func count() async throws -> Int64 {
     let statement = Statement("SELECT COUNT(*) FROM nextcloud_registrations")
-    return try await database.read { try $0.query(statement).first?.int64(0) } ?? 0
+    return try await database.query(statement).first?.int64(0) ?? 0
   }
 
   /// The phone that has registered with an app password.
   package func find(appPassword: Int64) async throws -> NextcloudRegistration? {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
-    return try await database.read { try $0.query(statement).first.map(NextcloudRegistration.init) }
+    return try await database.query(statement).first.map(NextcloudRegistration.init)
   }
 
   /// Forgets the phone that has registered with an app password; false if none has.

@@ -81,7 +81,7 @@ package struct NextcloudPushes: Sendable {
     let statement = Statement(
       "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
       .integer(now().milliseconds), .integer(over.milliseconds))
-    return try await database.read { try $0.query(statement).map { try $0.text(0) } }
+    return try await database.query(statement).map { try $0.text(0) }
   }
 
   /// Takes pushes for a proxy that are due, in the order in which they were made.

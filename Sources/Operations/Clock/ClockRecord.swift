@@ -15,7 +15,7 @@ package struct ClockRecord: Sendable {
   /// The newest time; nil if none was written yet.
   package func newest() async throws -> Date? {
     let statement = Statement("SELECT value FROM metadata WHERE name = 'clock'")
-    let bytes = try await database.read { try $0.query(statement).first?.bytes(0) }
+    let bytes = try await database.query(statement).first?.bytes(0)
     return bytes.map { Date(milliseconds: $0.reduce(Int64(0)) { $0 << 8 | Int64($1) }) }
   }
 

@@ -15,7 +15,7 @@ final class DatabaseCheck: Sendable {
     let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: DatabaseError.Code?)?>(nil)
     probe = Probe {
       do {
-        _ = try await database.read { try $0.query(Statement("SELECT 1")) }
+        _ = try await database.query(Statement("SELECT 1"))
       } catch {
         return ((error as? DatabaseError)?.code ?? .other).description
       }

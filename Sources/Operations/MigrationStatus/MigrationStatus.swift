@@ -116,7 +116,7 @@ package struct MigrationStatus: Sendable {
       WHERE h.day = (
         SELECT MAX(day) FROM migration_history l WHERE l.server_id = h.server_id AND l.realm_id = h.realm_id)
       """)
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.query(statement)
     return try rows.reduce(into: [:]) {
       $0[try Place($1, 0)] = Devices(legacy: try $1.int64(2), e2ee: try $1.int64(3))
     }

@@ -52,6 +52,6 @@ package struct BouncerKeys: Sendable {
     let statement = Statement(
       "SELECT 1 FROM bouncer_keys WHERE public_key = $1 AND announced_at > $2", .text(publicKey),
       .integer((now() - Self.validity).milliseconds))
-    return try await database.read { try !$0.query(statement).isEmpty }
+    return try await !database.query(statement).isEmpty
   }
 }

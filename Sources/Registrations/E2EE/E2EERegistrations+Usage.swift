@@ -52,7 +52,7 @@ extension E2EERegistrations {
       SELECT kind, COUNT(*) FILTER (WHERE expired_at IS NULL), COUNT(expired_at)
       FROM e2ee_registrations GROUP BY kind
       """)
-    let rows = try await database.read { try $0.query(statement) }
+    let rows = try await database.query(statement)
     let found = try rows.map { row in (try row.int64(0), try row.int64(1), try row.int64(2)) }
     return PushToken.Kind.allCases.map { kind in
       let row = found.first { $0.0 == kind.storage }

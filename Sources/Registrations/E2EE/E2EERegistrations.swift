@@ -46,29 +46,22 @@ package final class E2EERegistrations: Sendable {
   package func lookup(
     realm: Int64, tokenIDs: [TokenID]
   ) async throws -> (found: [E2EERegistration], unreadable: Set<TokenID>) {
-    guard !tokenIDs.isEmpty else { return ([], []) }
-    let statements = stride(from: 0, to: tokenIDs.count, by: Self.maximumList).map { start in
-      Statement(
+    var found: [E2EERegistration] = []
+    var unreadable: Set<TokenID> = []
+    for start in stride(from: 0, to: tokenIDs.count, by: Self.maximumList) {
+      let statement = Statement(
         """
         SELECT id, token_id, kind, token, ios_app_id, registered_at FROM e2ee_registrations
         WHERE realm_id = $1 AND token_id IN ($list) AND expired_at IS NULL
         """,
         .integer(realm),
         list: tokenIDs[start..<min(start + Self.maximumList, tokenIDs.count)].map { .integer($0.storage) })
-    }
-    var found: [E2EERegistration] = []
-    var unreadable: Set<TokenID> = []
-    let rows =
-      if statements.count == 1 {
-        try await database.lookUp(statements[0])
-      } else {
-        try await database.read { try statements.flatMap($0.query) }
-      }
-    for row in rows {
-      if let registration = try registration(row, realm: realm) {
-        found.append(registration)
-      } else {
-        unreadable.insert(TokenID(storage: try row.int64(1)))
+      for row in try await database.lookUp(statement) {
+        if let registration = try registration(row, realm: realm) {
+          found.append(registration)
+        } else {
+          unreadable.insert(TokenID(storage: try row.int64(1)))
+        }
       }
     }
     return (found, unreadable)

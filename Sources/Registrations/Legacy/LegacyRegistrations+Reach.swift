@@ -51,7 +51,7 @@ extension LegacyRegistrations {
       ORDER BY l.kind DESC, l.id
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(realm?.id))
     var candidates: [Candidate] = []
-    for row in try await database.read({ try $0.query(statement) }) where row.id != candidates.last?.id {
+    for row in try await database.query(statement) where row.id != candidates.last?.id {
       candidates.append(try Candidate(row))
     }
     var reach = Reach()
@@ -107,7 +107,7 @@ extension LegacyRegistrations {
     let end = Statement(
       "SELECT MAX(id) FROM (SELECT id FROM legacy_registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",
       .integer(row), .integer(limit))
-    guard let last = try await database.read({ try $0.query(end).first?.optionalInt64(0) }) else {
+    guard let last = try await database.query(end).first?.optionalInt64(0) else {
       return (0, nil)
     }
     let doubles = Statement(
@@ -117,7 +117,7 @@ extension LegacyRegistrations {
         ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.realm_id = l.realm_id AND e.expired_at IS NULL
       WHERE l.id > $1 AND l.id <= $2
       """, .integer(row), .integer(last))
-    let found = try await database.read { try $0.query(doubles) }.map { row in
+    let found = try await database.query(doubles).map { row in
       (
         RegistrationReference(.legacy, id: try row.int64(0), registeredAt: try row.date(1)),
         RegistrationReference(.e2ee, id: try row.int64(2), registeredAt: try row.date(3))

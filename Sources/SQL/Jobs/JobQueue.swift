@@ -1,119 +1,180 @@
 import Dispatch
+import Foundation
 import Synchronization
 
 /// Jobs that wait for a few workers, which take what has gathered and do it together.
 ///
 /// An idle worker begins at once, so nothing waits for others to gather; under load a group is
-/// what came while the worker was busy. Each worker has a thread of its own (a serial dispatch
-/// queue), so that waiting for the disk or a server never holds up a thread of Swift's pool or an
-/// event loop.
+/// what came while the worker was busy. Each worker is a thread of its own, so that waiting for the disk or a
+/// server never holds up a thread of Swift's pool or an event loop, and is there before the first job, so that
+/// none depends on the system's having one more.
 final class JobQueue<Job: QueuedJob>: Sendable {
+  /// What workers do on their threads.
+  struct Work: Sendable {
+    /// Does the jobs of one group in order, and answers each.
+    let perform: @Sendable (_ worker: Int, [Job]) -> Void
+    /// Lets go of what the worker has held; nothing comes after it.
+    let end: @Sendable (_ worker: Int) -> Void
+  }
+
   private struct State {
     var waiting: [Job] = []
+    /// The group that each worker is doing.
+    var running: [[Job]]
     var idle: [Int]
+    /// How many workers have not ended.
+    var threads: Int
     var isClosed = false
-    /// Whether ``expire()`` is going to be called.
-    var isTimed = false
+    var closers: [CheckedContinuation<Void, Never>] = []
+    /// Whether ``watch()`` is under way.
+    var isWatched = false
   }
 
   private let state: Mutex<State>
-  private let workers: [DispatchQueue]
-  private let timer: DispatchQueue
+  /// One for each worker: there may be something to do.
+  private let signals: [DispatchSemaphore]
   private let maximumGroup: Int
   private let maximumWaiting: Int
-  private let perform: @Sendable (_ worker: Int, [Job]) -> Void
+  private let observer: DatabaseObserver?
+  private let work: Work
 
   /// - Parameters:
+  ///   - label: begins the names of the threads, which end after 15 bytes.
   ///   - workers: how many groups may be under way at once.
   ///   - maximumGroup: how many jobs a worker takes at most.
   ///   - maximumWaiting: how many jobs wait at most; one more fails as
   ///     ``DatabaseError/Code/busy``.
-  ///   - perform: does the jobs of one group on a worker's thread, in order, and answers each.
+  ///   - observer: is told how long callers waited.
   init(
-    label: String, workers: Int, maximumGroup: Int, maximumWaiting: Int = .max,
-    perform: @escaping @Sendable (_ worker: Int, [Job]) -> Void
+    label: String, workers: Int, maximumGroup: Int, maximumWaiting: Int = .max, observer: DatabaseObserver?,
+    _ work: Work
   ) {
+    let numbers = 0..<workers
     // The one that was idle last is taken first: the least used connections are never opened.
-    state = Mutex(State(idle: Array((0..<workers).reversed())))
-    self.workers = (0..<workers).map { DispatchQueue(label: "\(label).\($0)") }
-    timer = DispatchQueue(label: "\(label).timer")
+    state = Mutex(
+      State(running: numbers.map { _ in [] }, idle: numbers.reversed(), threads: workers))
+    signals = numbers.map { _ in DispatchSemaphore(value: 0) }
     self.maximumGroup = maximumGroup
     self.maximumWaiting = maximumWaiting
-    self.perform = perform
+    self.observer = observer
+    self.work = work
+    for number in numbers {
+      let thread = Thread { self.run(number) }
+      thread.name = String("\(label) \(number)".prefix(15))
+      thread.start()
+    }
   }
 
   /// How many jobs wait for a worker.
   var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-  /// Has `job` done, or fails it if the queue is closed or full.
-  func submit(_ job: Job) {
-    let refusal: DatabaseError? = state.withLock { state in
-      guard !state.isClosed else { return DatabaseError(.closed, "the database is closed") }
+  /// Has a job done, and throws what it failed with, or that the queue is closed or full.
+  ///
+  /// - Parameter operation: what its caller's waiting is observed as, if it is.
+  func perform(_ operation: DatabaseOperation?, _ job: (Caller) -> Job) async throws {
+    try await withCheckedThrowingContinuation { continuation in
+      var observe: (DatabaseOperation, DatabaseObserver)?
+      if let operation, let observer { observe = (operation, observer) }
+      submit(job(Caller(continuation, observe: observe)))
+    }
+  }
+
+  /// Takes no more jobs, and returns when those that it has are done and all threads have ended.
+  func close() async {
+    await withCheckedContinuation { continuation in
+      let isOver = state.withLock { state in
+        if state.threads > 0 { state.closers.append(continuation) }
+        return state.threads == 0
+      }
+      finish()
+      if isOver { continuation.resume() }
+    }
+  }
+
+  /// Takes no more jobs; the threads end when those that it has are done.
+  func finish() {
+    let idle = state.withLock { state in
+      state.isClosed = true
+      defer { state.idle = [] }
+      return state.idle
+    }
+    for worker in idle { signals[worker].signal() }
+  }
+
+  private func submit(_ job: Job) {
+    let (refusal, worker, isToWatch) = state.withLock { state -> (DatabaseError?, Int?, Bool) in
+      guard !state.isClosed else { return (DatabaseError(.closed, "the database is closed"), nil, false) }
       guard state.waiting.count < maximumWaiting else {
-        return DatabaseError(.busy, "\(maximumWaiting) calls wait for the database already")
+        return (DatabaseError(.busy, "\(maximumWaiting) calls wait for the database already"), nil, false)
       }
       state.waiting.append(job)
-      if let worker = state.idle.popLast() {
-        // Under the lock, so that ``close()`` comes after it in the worker's queue.
-        workers[worker].async { self.work(worker) }
-      } else {
-        setTimer(&state)
-      }
-      return nil
+      let isToWatch = !state.isWatched && (job.caller.limit != nil || job.deadline != nil)
+      if isToWatch { state.isWatched = true }
+      return (nil, state.idle.popLast(), isToWatch)
     }
-    if let refusal { job.fail(refusal) }
+    if let worker { signals[worker].signal() }
+    if isToWatch { Task.detached { await self.watch() } }
+    if let refusal { job.caller.fail(refusal) }
   }
 
-  /// Takes no more jobs, and returns when those that it has are done.
-  func close() async {
-    state.withLock { $0.isClosed = true }
-    for worker in workers {
-      await withCheckedContinuation { continuation in
-        worker.async { continuation.resume() }
-      }
+  // MARK: - Workers
+
+  private func run(_ worker: Int) {
+    var group: [Job] = []
+    while let next = withExtendedLifetime(group, { take(worker) }) {
+      // What the group before held is let go of here, where nobody waits for the lock.
+      group = next
+      if group.isEmpty { signals[worker].wait() } else { work.perform(worker, group) }
     }
+    work.end(worker)
+    let closers = state.withLock { state in
+      state.threads -= 1
+      return state.threads == 0 ? state.closers : []
+    }
+    for closer in closers { closer.resume() }
   }
 
-  private func work(_ worker: Int) {
-    while let group = take(worker) { perform(worker, group) }
-  }
-
-  /// This worker's share of what waits; nil, and the worker idle, if nothing does.
+  /// This worker's share of what waits; nothing, and the worker idle, if nothing does; nil if nothing ever will.
   private func take(_ worker: Int) -> [Job]? {
     state.withLock { state in
-      guard !state.waiting.isEmpty else {
-        state.idle.append(worker)
-        return nil
-      }
-      let share = (state.waiting.count + workers.count - 1) / workers.count
-      let group = Array(state.waiting.prefix(min(share, maximumGroup)))
-      state.waiting.removeFirst(group.count)
+      let share = min((state.waiting.count + signals.count - 1) / signals.count, maximumGroup)
+      let group = Array(state.waiting.prefix(share))
+      state.waiting.removeFirst(share)
+      state.running[worker] = group
+      guard group.isEmpty else { return group }
+      guard !state.isClosed else { return nil }
+      state.idle.append(worker)
       return group
     }
   }
 
   // MARK: - Deadlines
 
-  private func setTimer(_ state: inout State) {
-    guard !state.isTimed, let deadline = state.waiting.first?.deadline else { return }
-    state.isTimed = true
-    let left = max(0, (deadline - .now) / .seconds(1))
-    timer.asyncAfter(deadline: .now() + left) { self.expire() }
-  }
-
-  /// Fails the jobs whose callers no longer wait. All jobs of a queue are given the same time, so
-  /// that the first are the oldest.
-  private func expire() {
-    let expired = state.withLock { state in
-      let now = ContinuousClock.now
-      let expired = Array(state.waiting.prefix { $0.deadline.map { $0 <= now } ?? false })
-      state.waiting.removeFirst(expired.count)
-      state.isTimed = false
-      setTimer(&state)
-      return expired
-    }
-    for job in expired {
-      job.fail(DatabaseError(.connectionLost, "no connection to the database became free in time"))
+  /// Answers callers whose time is over, until there are none left: a disk or a server that hangs holds the
+  /// workers, not the callers. One task for all jobs; a timer for each would outlive it by seconds.
+  private func watch() async {
+    var isOver = false
+    while !isOver {
+      try? await Task.sleep(for: .milliseconds(100))
+      let expired: [Job], late: [Job]
+      (expired, late, isOver) = state.withLock { state in
+        let now = ContinuousClock.now
+        // All jobs of a queue are given the same time, so that the first are the oldest.
+        let expired = state.waiting.prefix { $0.deadline.map { $0 <= now } ?? false }
+        state.waiting.removeFirst(expired.count)
+        let all = [state.waiting] + state.running
+        state.isWatched = !all.allSatisfy(\.isEmpty)
+        let late = all.joined().filter { $0.caller.limit.map { $0 <= now } ?? false }
+        return (Array(expired), late, !state.isWatched)
+      }
+      for job in expired {
+        job.caller.fail(
+          DatabaseError(.connectionLost, "no connection to the database became free in time"))
+      }
+      // They stay where they are: what is asked for may still happen.
+      for job in late {
+        job.caller.fail(DatabaseError(.connectionLost, "the database did not answer in time"))
+      }
     }
   }
 }

@@ -1,8 +1,8 @@
 /// What one caller wants done by a ``JobQueue``.
 protocol QueuedJob: Sendable {
-  /// When its caller stops waiting for a worker; nil: never.
-  var deadline: ContinuousClock.Instant? { get }
+  /// Who waits for it.
+  var caller: Caller { get }
 
-  /// Tells the caller that nothing came of it.
-  var fail: @Sendable (any Error) -> Void { get }
+  /// Until when it waits for a worker; nil: for as long as it takes.
+  var deadline: ContinuousClock.Instant? { get }
 }

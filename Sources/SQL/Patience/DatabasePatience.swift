@@ -1,10 +1,10 @@
 /// How long a request waits for a database that is away or says nothing.
 package enum DatabasePatience {
   @TaskLocal static var deadline: ContinuousClock.Instant?
-  @TaskLocal static var limit: Duration?
+  @TaskLocal private static var limit: Duration?
 
-  /// Within `body` each call of a ``PatientDatabase`` is made once and given up after `duration`: a server that
-  /// hangs must not hold its callers.
+  /// Within `body` each call of a ``Database`` is given up after `duration`: a server that hangs must not hold its
+  /// callers. What was asked for may still happen.
   package static func limit<Result>(
     eachCallTo duration: Duration, during body: () async throws -> Result
   ) async rethrows -> Result {
@@ -20,5 +20,10 @@ package enum DatabasePatience {
     upTo duration: Duration, during body: () async throws -> Result
   ) async rethrows -> Result {
     try await $deadline.withValue(.now + duration, operation: body)
+  }
+
+  /// When a call that is made `now` is given up; nil: never.
+  static func limit(from now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+    deadline ?? limit.map { now + $0 }
   }
 }

@@ -8,7 +8,6 @@ package final class PatientDatabase: Database {
   private static let backoff = Backoff(first: 0.05, longest: 0.5, shares: 0.5...1)
 
   private let database: any Database
-  private let calls = DatabaseCalls()
 
   /// A database that is waited for.
   package init(_ database: any Database) {
@@ -18,26 +17,24 @@ package final class PatientDatabase: Database {
   /// Which engine runs it.
   package var engine: DatabaseEngine { database.engine }
 
-  /// Runs `body` in a snapshot.
-  package func read<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result {
-    try await patiently { [database] in try await database.read(body) }
+  /// Runs `work` in a transaction or a snapshot.
+  package func transaction(
+    _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    try await patiently { try await database.transaction(kind, work) }
+  }
+
+  /// Runs a statement in a snapshot of its own.
+  package func query(_ statement: Statement) async throws -> [Row] {
+    try await patiently { try await database.query(statement) }
   }
 
   /// Nobody waits for what is there at once.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? { database.rowsAtOnce(statement) }
 
-  /// Runs `body` in a transaction.
-  package func write<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result {
-    try await patiently { [database] in try await database.write(body) }
-  }
-
   /// Runs a statement in a transaction of its own.
   package func execute(_ statement: Statement) async throws -> [Row] {
-    try await patiently { [database] in try await database.execute(statement) }
+    try await patiently { try await database.execute(statement) }
   }
 
   /// Nobody waits for this one.
@@ -48,17 +45,12 @@ package final class PatientDatabase: Database {
   /// Closes it. Nobody waits for a database that has been closed.
   package func close() async { await database.close() }
 
-  private func patiently<Result: Sendable>(
-    _ call: @escaping @Sendable () async throws -> Result
-  ) async throws -> Result {
-    guard let deadline = DatabasePatience.deadline else {
-      guard let limit = DatabasePatience.limit else { return try await call() }
-      return try await calls.result(of: call, until: .now + limit)
-    }
+  private func patiently<Result>(_ call: () async throws -> Result) async throws -> Result {
+    guard let deadline = DatabasePatience.deadline else { return try await call() }
     var tries = 0
     while true {
       do {
-        return try await calls.result(of: call, until: deadline)
+        return try await call()
       } catch let error as DatabaseError where error.isTransient && error.code != .closed {
         tries += 1
         let pause = Duration.seconds(Self.backoff.pause(after: tries))

@@ -39,7 +39,7 @@ extension PostgreSQLDatabase {
       url: url, statementTimeout: options.statementTimeout, longestSilence: .seconds(options.longestSilence))
     let database = PostgreSQLDatabase(settings, options, observer: observer)
     do {
-      _ = try await database.transaction(.read) { try $0.query(Statement("SELECT 1")) }
+      try await database.transaction(.read, observed: nil) { _ = try $0.query(Statement("SELECT 1")) }
       return database
     } catch {
       await database.close()

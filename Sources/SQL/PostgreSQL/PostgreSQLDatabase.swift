@@ -1,5 +1,3 @@
-import Dispatch
-
 /// A database on a PostgreSQL server, of version 15 or later.
 ///
 /// Reads are snapshots, transactions are serializable, both on a pool of connections that is shared
@@ -12,35 +10,67 @@ package final class PostgreSQLDatabase: Database {
 
   let transactions: JobQueue<PostgreSQLTransaction>
   let writes: JobQueue<PostgreSQLWrite>
-  private let workers: [PostgreSQLWorker]
   private let patience: Duration
-  private let observer: DatabaseObserver?
 
-  /// Runs `body` in a snapshot, as often as ``write(_:)`` does.
-  package func read<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result {
-    try await observed(.read) { try await transaction(.read, body) }
+  init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
+    let makeWorker = { PostgreSQLWorker(settings, preparedStatements: options.preparedStatements) }
+    let retry = SerializationRetry()
+    let workers = (0..<options.connections).map { _ in makeWorker() }
+    transactions = JobQueue(
+      label: "PostgreSQL", workers: options.connections, maximumGroup: 1,
+      maximumWaiting: options.maximumWaiting, observer: observer,
+      .init(
+        perform: { worker, jobs in
+          for job in jobs { job.perform(on: workers[worker], retry, observer: observer) }
+        },
+        end: { workers[$0].close() }))
+    let writer = makeWorker()
+    let groupWriter = PostgreSQLGroupWriter(worker: writer, retry: retry, observer: observer)
+    writes = JobQueue(
+      label: "PostgreSQL w", workers: 1, maximumGroup: options.maximumWriteGroup,
+      maximumWaiting: options.maximumWaiting, observer: observer,
+      .init(perform: { groupWriter.perform($1) }, end: { _ in writer.close() }))
+    patience = .seconds(options.patience)
+  }
+
+  deinit {
+    transactions.finish()
+    writes.finish()
+  }
+
+  /// Runs `work` in a snapshot, or in a serializable transaction; up to ten times if others get in the way.
+  package func transaction(
+    _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    try await transaction(kind, observed: kind.operation, work)
+  }
+
+  /// - Parameter operation: what the call is observed as, if it is.
+  func transaction(
+    _ kind: TransactionKind, observed operation: DatabaseOperation?,
+    _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    try await transactions.perform(operation) {
+      PostgreSQLTransaction(caller: $0, kind: kind, deadline: $0.start + patience, work: work)
+    }
+  }
+
+  /// Runs a statement in a snapshot of its own.
+  package func query(_ statement: Statement) async throws -> [Row] {
+    try await read { try $0.query(statement) }
   }
 
   /// A server is always waited for.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
 
-  /// Runs `body` in a serializable transaction; up to ten times if others get in the way.
-  package func write<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result {
-    try await observed(.write) { try await transaction(.write, body) }
-  }
-
   /// Runs a statement in a transaction that other such statements may share.
   package func execute(_ statement: Statement) async throws -> [Row] {
-    try await observed(.write) {
-      let statement = try PostgreSQLStatement(statement)
-      return try await withCheckedThrowingContinuation {
-        writes.submit(PostgreSQLWrite($0, statement, deadline: .now + patience))
-      }
+    let statement = try PostgreSQLStatement(statement)
+    let rows = Kept<[Row]>()
+    try await writes.perform(.write) {
+      PostgreSQLWrite(caller: $0, statement: statement, rows: rows, deadline: $0.start + patience)
     }
+    return rows.value ?? []
   }
 
   /// Sets the sequence behind the column `id`.
@@ -57,51 +87,5 @@ package final class PostgreSQLDatabase: Database {
   package func close() async {
     await transactions.close()
     await writes.close()
-    await withCheckedContinuation { continuation in
-      DispatchQueue(label: "PostgreSQL close").async { [workers] in
-        for worker in workers { worker.close() }
-        continuation.resume()
-      }
-    }
-  }
-
-  init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
-    // The last one is for the single statements.
-    let workers = (0...options.connections).map { _ in
-      PostgreSQLWorker(settings, preparedStatements: options.preparedStatements)
-    }
-    let retry = SerializationRetry()
-    transactions = JobQueue(
-      label: "PostgreSQL", workers: options.connections, maximumGroup: 1,
-      maximumWaiting: options.maximumWaiting
-    ) { worker, jobs in
-      for job in jobs { job.perform(on: workers[worker], retry, observer: observer) }
-    }
-    let groupWriter = PostgreSQLGroupWriter(
-      worker: workers[options.connections], retry: retry, observer: observer)
-    writes = JobQueue(
-      label: "PostgreSQL writer", workers: 1, maximumGroup: options.maximumWriteGroup,
-      maximumWaiting: options.maximumWaiting
-    ) { groupWriter.perform($1) }
-    self.workers = workers
-    patience = .seconds(options.patience)
-    self.observer = observer
-  }
-
-  func transaction<Result: Sendable>(
-    _ kind: PostgreSQLTransaction.Kind, _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result {
-    try await withCheckedThrowingContinuation {
-      transactions.submit(PostgreSQLTransaction($0, kind, deadline: .now + patience, body))
-    }
-  }
-
-  private func observed<Result>(
-    _ operation: DatabaseOperation, _ work: () async throws -> Result
-  ) async throws -> Result {
-    guard let observer else { return try await work() }
-    let start = ContinuousClock.now
-    defer { observer(operation, .now - start) }
-    return try await work()
   }
 }

@@ -1,19 +1,9 @@
 /// A single statement that a caller waits for.
 struct PostgreSQLWrite: QueuedJob {
+  let caller: Caller
   let statement: PostgreSQLStatement
+  let rows: Kept<[Row]>
   let deadline: ContinuousClock.Instant?
-  let succeed: @Sendable ([Row]) -> Void
-  let fail: @Sendable (any Error) -> Void
-
-  init(
-    _ continuation: CheckedContinuation<[Row], any Error>, _ statement: PostgreSQLStatement,
-    deadline: ContinuousClock.Instant
-  ) {
-    self.statement = statement
-    self.deadline = deadline
-    succeed = { continuation.resume(returning: $0) }
-    fail = { continuation.resume(throwing: $0) }
-  }
 }
 
 /// Commits the statements of several callers in one transaction, all in one round trip, and answers
@@ -45,17 +35,20 @@ struct PostgreSQLGroupWriter: Sendable {
       guard !group.isEmpty else { continue }
       switch commit(group) {
       case .committed(let outputs):
-        for (job, output) in zip(group, outputs) { job.succeed(output.rows) }
+        for (job, output) in zip(group, outputs) {
+          job.rows.value = output.rows
+          job.caller.succeed()
+        }
       case .lost(let error):
-        for job in group { job.fail(error) }
+        for job in group { job.caller.fail(error) }
       case .unreachable(let error):
         // The others have time left.
         let soon = ContinuousClock.now + .seconds(1)
         let expired = max(1, group.prefix { $0.deadline.map { $0 < soon } ?? false }.count)
-        for job in group.prefix(expired) { job.fail(error) }
+        for job in group.prefix(expired) { job.caller.fail(error) }
         waiting.append(group.dropFirst(expired))
       case .failed(let error, _) where group.count == 1:
-        for job in group { job.fail(error) }
+        for job in group { job.caller.fail(error) }
       case .failed(_, let index?):
         let middle = group.startIndex + index
         waiting += [group[(middle + 1)...], group[middle...middle], group[..<middle]]

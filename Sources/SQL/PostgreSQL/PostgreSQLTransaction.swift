@@ -1,36 +1,9 @@
 /// A snapshot or a transaction that a caller waits for.
 struct PostgreSQLTransaction: QueuedJob {
-  enum Kind: Sendable {
-    case read, write
-
-    var begin: StaticString {
-      switch self {
-      case .read: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-      case .write: "BEGIN ISOLATION LEVEL SERIALIZABLE"
-      }
-    }
-  }
-
-  let kind: Kind
+  let caller: Caller
+  let kind: TransactionKind
   let deadline: ContinuousClock.Instant?
-
-  /// Runs the body and returns what hands its result over.
-  let run: @Sendable (PostgreSQLConnection) throws -> @Sendable () -> Void
-  let fail: @Sendable (any Error) -> Void
-
-  /// The job that runs `body` and answers through `continuation`.
-  init<Result: Sendable>(
-    _ continuation: CheckedContinuation<Result, any Error>, _ kind: Kind, deadline: ContinuousClock.Instant,
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) {
-    self.kind = kind
-    self.deadline = deadline
-    run = { connection in
-      let result = try body(connection)
-      return { continuation.resume(returning: result) }
-    }
-    fail = { continuation.resume(throwing: $0) }
-  }
+  let work: @Sendable (any Connection) throws -> Void
 
   /// Does the job on the worker's connection.
   ///
@@ -43,7 +16,7 @@ struct PostgreSQLTransaction: QueuedJob {
     } again: {
       if case .failed(_, true) = $0 { true } else { false }
     }
-    if case .failed(let error, _) = last { fail(error) }
+    if case .failed(let error, _) = last { caller.fail(error) }
   }
 
   private enum Outcome: Sendable {
@@ -56,10 +29,10 @@ struct PostgreSQLTransaction: QueuedJob {
       return try worker.withConnection(until: deadline ?? .now) { handle in
         let connection = PostgreSQLConnection(handle, begin: kind.begin)
         do {
-          let answer = try run(connection)
+          try work(connection)
           if let failure = connection.failure { throw failure }
           if kind == .write { try observed(observer) { try connection.commit() } }
-          answer()
+          caller.succeed()
           // A snapshot ends when its caller already goes on.
           connection.end()
           return .answered
@@ -82,5 +55,14 @@ struct PostgreSQLTransaction: QueuedJob {
     let start = ContinuousClock.now
     defer { observer?(.commit, .now - start) }
     try commit()
+  }
+}
+
+extension TransactionKind {
+  fileprivate var begin: StaticString {
+    switch self {
+    case .read: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+    case .write: "BEGIN ISOLATION LEVEL SERIALIZABLE"
+    }
   }
 }

@@ -6,28 +6,34 @@ struct GroupReader: Sendable {
   func perform(_ number: Int, _ jobs: [SQLiteJob]) {
     var waiting = jobs[...]
     do {
-      let failure = try workers[number].withHandle { handle -> DatabaseError? in
-        do throws(DatabaseError) {
+      try workers[number].withHandle { handle throws(DatabaseError) in
+        if jobs.count == 1, case .statement(let statement, let rows) = jobs[0].work {
+          // It is a snapshot of its own, without the two statements around it that make one.
+          rows.value = try handle.queryAlone(statement, mayWait: true)
+          jobs[0].caller.succeed()
+        } else {
           while !waiting.isEmpty { try snapshot(&waiting, handle) }
-          return nil
-        } catch {
-          return error
         }
       }
-      if let failure { throw failure }
     } catch {
-      for job in waiting { job.fail(error) }
+      for job in waiting { job.caller.fail(error) }
     }
   }
 
   /// As many of `waiting` as one snapshot lasts: an error may end it, and those after it get another.
-  private func snapshot(_ waiting: inout ArraySlice<SQLiteJob>, _ handle: SQLiteHandle) throws(DatabaseError)
-  {
+  private func snapshot(
+    _ waiting: inout ArraySlice<SQLiteJob>, _ handle: SQLiteHandle
+  ) throws(DatabaseError) {
     try handle.run("BEGIN")
     defer { if handle.isInTransaction { try? handle.run("ROLLBACK") } }
     let connection = SQLiteConnection(handle)
     while connection.lost == nil, let job = waiting.popFirst() {
-      do { try job.run(connection)() } catch { job.fail(error) }
+      do {
+        try job.run(on: connection)
+        job.caller.succeed()
+      } catch {
+        job.caller.fail(error)
+      }
     }
   }
 }

@@ -5,9 +5,9 @@ struct GroupWriter: Sendable {
 
   /// Does all jobs and answers each once its work is on the disk, or is known to be undone.
   func perform(_ jobs: [SQLiteJob]) {
+    var waiting = jobs[...]
     do {
-      try worker.withHandle { handle in
-        var waiting = jobs[...]
+      try worker.withHandle { handle throws(DatabaseError) in
         while !waiting.isEmpty {
           if waiting.count == 1 {
             commit(waiting.removeFirst(), on: handle)
@@ -17,7 +17,7 @@ struct GroupWriter: Sendable {
         }
       }
     } catch {
-      for job in jobs { job.fail(error) }
+      for job in waiting { job.caller.fail(error) }
     }
   }
 
@@ -27,12 +27,12 @@ struct GroupWriter: Sendable {
     let connection = SQLiteConnection(handle)
     do {
       try handle.run("BEGIN IMMEDIATE")
-      let answer = try connection.alone { try job.run(connection) }
+      try connection.alone { try job.run(on: connection) }
       try observed { try handle.run("COMMIT") }
-      answer()
+      job.caller.succeed()
     } catch {
       if handle.isInTransaction { try? handle.run("ROLLBACK") }
-      job.fail(error)
+      job.caller.fail(error)
     }
   }
 
@@ -42,34 +42,35 @@ struct GroupWriter: Sendable {
   /// one of the group has written.
   private func commit(_ waiting: inout ArraySlice<SQLiteJob>, on handle: SQLiteHandle) {
     let connection = SQLiteConnection(handle)
-    var done: [(job: SQLiteJob, answer: SQLiteJob.Answer)] = []
+    var done: [(caller: Caller, failure: (any Error)?)] = []
     do {
       do {
         try handle.run("BEGIN IMMEDIATE")
       } catch {
-        done = waiting.map { ($0, {}) }
+        done = waiting.map { ($0.caller, nil) }
         waiting = []
         throw error
       }
       while let job = waiting.popFirst() {
-        done.append((job, answer(job, on: connection)))
+        done.append((job.caller, failure(of: job, on: connection)))
         if let lost = connection.lost { throw lost }
       }
       try observed { try handle.run("COMMIT") }
-      for (_, answer) in done { answer() }
+      for (caller, failure) in done {
+        if let failure { caller.fail(failure) } else { caller.succeed() }
+      }
     } catch {
       if handle.isInTransaction { try? handle.run("ROLLBACK") }
-      for (job, _) in done { job.fail(error) }
+      for (caller, _) in done { caller.fail(error) }
     }
   }
 
-  /// Runs a job inside the transaction and returns what to tell its caller when that is kept.
-  private func answer(_ job: SQLiteJob, on connection: SQLiteConnection) -> SQLiteJob.Answer {
+  private func failure(of job: SQLiteJob, on connection: SQLiteConnection) -> (any Error)? {
     do {
-      return job.needsSavepoint
-        ? try connection.savepoint { try job.run(connection) } : try job.run(connection)
+      try job.runUndoably(on: connection)
+      return nil
     } catch {
-      return { job.fail(error) }
+      return error
     }
   }
 

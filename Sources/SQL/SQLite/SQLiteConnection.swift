@@ -33,23 +33,21 @@ final class SQLiteConnection: Connection {
   func lockSchema() {}
 
   /// Runs `body`, which has the transaction for itself: what it throws is to undo all of it.
-  func alone<Result>(_ body: () throws -> Result) throws -> Result {
+  func alone(_ body: () throws -> Void) throws {
     isOneBody = true
-    let result = try body()
+    try body()
     if let failure { throw failure }
-    return result
   }
 
   /// Runs `body` so that what it throws undoes what it wrote, and nothing else.
-  func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
+  func savepoint(_ body: () throws -> Void) throws {
     try run(Self.begin)
     isOneBody = true
     do {
-      let result = try body()
+      try body()
       if let failure { throw failure }
       isOneBody = false
       try run(Self.release)
-      return result
     } catch {
       isOneBody = false
       failure = nil

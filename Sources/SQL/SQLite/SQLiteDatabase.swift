@@ -1,5 +1,3 @@
-import Dispatch
-
 /// A database in one SQLite file, with its write-ahead log beside it.
 ///
 /// Writes go through one writer, which commits everything that has gathered in one transaction
@@ -11,35 +9,43 @@ package final class SQLiteDatabase: Database {
   /// Which migrations it takes.
   package let engine = DatabaseEngine.sqlite
 
-  private let workers: [SQLiteWorker]
   let writer: JobQueue<SQLiteJob>
   let readers: JobQueue<SQLiteJob>
-  private let observer: DatabaseObserver?
+  private let idleReaders: [SQLiteWorker]
   private let slowness = ReadSlowness()
+  private let observer: DatabaseObserver?
 
   init(writer: SQLiteWorker, readers: [SQLiteWorker], _ options: Options, observer: DatabaseObserver?) {
     let groupWriter = GroupWriter(worker: writer, observer: observer)
     let groupReader = GroupReader(workers: readers)
     self.writer = JobQueue(
-      label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup
-    ) { groupWriter.perform($1) }
+      label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup, observer: observer,
+      .init(perform: { groupWriter.perform($1) }, end: { _ in writer.close() }))
     self.readers = JobQueue(
-      label: "SQLite reader", workers: readers.count, maximumGroup: options.maximumReadGroup
-    ) { groupReader.perform($0, $1) }
-    // The writer last: with the last connection the log is written back.
-    workers = readers + [writer]
+      label: "SQLite reader", workers: readers.count, maximumGroup: options.maximumReadGroup,
+      observer: observer,
+      .init(perform: { groupReader.perform($0, $1) }, end: { readers[$0].close() }))
+    idleReaders = readers
     self.observer = observer
   }
 
-  /// Runs `body` in a snapshot that other reads may share.
-  package func read<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result {
-    try await observed(.read) {
-      try await withCheckedThrowingContinuation {
-        readers.submit(SQLiteJob($0, needsSavepoint: false, body))
-      }
-    }
+  deinit {
+    readers.finish()
+    writer.finish()
+  }
+
+  /// Runs `work` in a snapshot that other reads may share, or in a savepoint of a transaction that other writes
+  /// may share.
+  package func transaction(
+    _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    let queue = kind == .read ? readers : writer
+    try await queue.perform(kind.operation) { SQLiteJob(caller: $0, work: .body(work)) }
+  }
+
+  /// Runs a statement in a snapshot that other reads may share.
+  package func query(_ statement: Statement) async throws -> [Row] {
+    try await rows(of: statement, .read)
   }
 
   /// Asks on the caller's thread over a reader's connection that is idle: a page that is in memory, as those of a
@@ -49,10 +55,12 @@ package final class SQLiteDatabase: Database {
   package func rowsAtOnce(_ statement: Statement) -> [Row]? {
     guard slowness.mayAsk else { return nil }
     let start = ContinuousClock.now
-    for worker in workers.dropLast() {
-      guard let result = worker.withIdleHandle({ handle in Result { try handle.query(statement) } }) else {
-        continue
-      }
+    for reader in idleReaders {
+      guard
+        let result = reader.withIdleHandle({ handle in
+          Result { try handle.queryAlone(statement, mayWait: false) }
+        })
+      else { continue }
       let duration = ContinuousClock.now - start
       slowness.note(duration)
       observer?(.read, duration)
@@ -61,24 +69,16 @@ package final class SQLiteDatabase: Database {
     return nil
   }
 
-  /// Runs `body` in a savepoint of a transaction that other writes may share.
-  package func write<Result: Sendable>(
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) async throws -> Result {
-    try await observed(.write) {
-      try await withCheckedThrowingContinuation {
-        writer.submit(SQLiteJob($0, needsSavepoint: true, body))
-      }
-    }
-  }
-
   /// Runs a statement in a transaction that other writes may share.
   package func execute(_ statement: Statement) async throws -> [Row] {
-    try await observed(.write) {
-      try await withCheckedThrowingContinuation {
-        writer.submit(SQLiteJob($0, needsSavepoint: false) { try $0.query(statement) })
-      }
-    }
+    try await rows(of: statement, .write)
+  }
+
+  private func rows(of statement: Statement, _ kind: TransactionKind) async throws -> [Row] {
+    let rows = Kept<[Row]>()
+    let queue = kind == .read ? readers : writer
+    try await queue.perform(kind.operation) { SQLiteJob(caller: $0, work: .statement(statement, rows)) }
+    return rows.value ?? []
   }
 
   /// Nothing to do: SQLite looks for the largest id itself.
@@ -87,21 +87,7 @@ package final class SQLiteDatabase: Database {
   /// Does what has been asked for, then closes the file. Closing again does nothing.
   package func close() async {
     await readers.close()
+    // With the last connection the log is written back.
     await writer.close()
-    await withCheckedContinuation { continuation in
-      DispatchQueue(label: "SQLite close").async { [workers] in
-        for worker in workers { worker.close() }
-        continuation.resume()
-      }
-    }
-  }
-
-  private func observed<Result>(
-    _ operation: DatabaseOperation, _ work: () async throws -> Result
-  ) async throws -> Result {
-    guard let observer else { return try await work() }
-    let start = ContinuousClock.now
-    defer { observer(operation, .now - start) }
-    return try await work()
   }
 }

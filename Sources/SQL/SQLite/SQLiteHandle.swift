@@ -4,8 +4,16 @@ import CSQLite
 final class SQLiteHandle {
   private let connection: OpaquePointer
 
-  /// By their texts as the program has them, which are few.
+  /// How long it waits for others who hold the file, in milliseconds.
+  private let busyTimeout: CInt
+
+  /// By their texts as the program has them, which are few; all are forgotten should they be many.
   private var statements: [String: OpaquePointer] = [:]
+  private static let maximumStatements = 500
+
+  /// How long a text may be, in bytes, for its statement to be kept: one with a thousand parameters takes more memory
+  /// than all others, and more time to run than to prepare.
+  private static let maximumKeptLength = 4096
 
   /// Opens a file that is there.
   ///
@@ -19,11 +27,12 @@ final class SQLiteHandle {
       throw DatabaseError(sqlite: code, opened)
     }
     connection = opened
-    sqlite3_busy_timeout(connection, CInt(busyTimeout * 1000))
+    self.busyTimeout = CInt(busyTimeout * 1000)
+    sqlite3_busy_timeout(connection, self.busyTimeout)
   }
 
   deinit {
-    for statement in statements.values { sqlite3_finalize(statement) }
+    forgetStatements()
     sqlite3_close_v2(connection)
   }
 
@@ -35,6 +44,19 @@ final class SQLiteHandle {
     var rows: [Row] = []
     try step(statement.sql, statement.arguments) { rows.append(Row($0)) }
     return rows
+  }
+
+  /// Runs a statement outside of a transaction: it is a snapshot of its own.
+  ///
+  /// - Parameter mayWait: whether it waits for others who hold the file.
+  func queryAlone(_ statement: Statement, mayWait: Bool) throws(DatabaseError) -> [Row] {
+    if !mayWait { sqlite3_busy_timeout(connection, 0) }
+    defer {
+      if !mayWait { sqlite3_busy_timeout(connection, busyTimeout) }
+      // It may have been a BEGIN.
+      if isInTransaction { try? run("ROLLBACK") }
+    }
+    return try query(statement)
   }
 
   /// Runs a statement and returns how many rows it changed.
@@ -60,11 +82,16 @@ final class SQLiteHandle {
   private func step(
     _ sql: String, _ arguments: [Value], _ row: (OpaquePointer) -> Void
   ) throws(DatabaseError) {
-    let statement = try prepared(sql)
+    let isKept = sql.utf8.count <= Self.maximumKeptLength
+    let statement = try isKept ? kept(sql) : prepared(sql)
     defer {
-      // An idle statement keeps neither a read mark in the WAL nor a copy of what was bound.
-      sqlite3_reset(statement)
-      sqlite3_clear_bindings(statement)
+      if isKept {
+        // An idle statement keeps neither a read mark in the WAL nor a copy of what was bound.
+        sqlite3_reset(statement)
+        sqlite3_clear_bindings(statement)
+      } else {
+        sqlite3_finalize(statement)
+      }
     }
     try bind(arguments, to: statement)
     while true {
@@ -87,8 +114,20 @@ final class SQLiteHandle {
     }
   }
 
-  private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
+  private func kept(_ sql: String) throws(DatabaseError) -> OpaquePointer {
     if let known = statements[sql] { return known }
+    let statement = try prepared(sql)
+    if statements.count == Self.maximumStatements { forgetStatements() }
+    statements[sql] = statement
+    return statement
+  }
+
+  private func forgetStatements() {
+    for statement in statements.values { sqlite3_finalize(statement) }
+    statements = [:]
+  }
+
+  private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
     var statement: OpaquePointer?
     var rest: UnsafePointer<CChar>?
     let text = SQLText.withQuestionMarks(Statement.writingOutSkipLocked(in: sql, as: ""))
@@ -102,7 +141,6 @@ final class SQLiteHandle {
       sqlite3_finalize(statement)
       throw DatabaseError(.invalidArgument, "a text that is not one statement")
     }
-    statements[sql] = statement
     return statement
   }
 

@@ -1,30 +1,32 @@
-/// What one caller wants done on a connection, and how that caller gets the answer.
+/// What one caller wants done on a connection.
 struct SQLiteJob: QueuedJob {
-  /// Hands over what the body has returned or thrown.
-  typealias Answer = @Sendable () -> Void
+  enum Work: Sendable {
+    /// One statement, whose rows are kept.
+    case statement(Statement, Kept<[Row]>)
+    /// Any number of them.
+    case body(@Sendable (any Connection) throws -> Void)
+  }
 
-  /// Whether it may have written something when it throws. One statement has not: SQLite undoes
-  /// a statement that fails.
-  let needsSavepoint: Bool
-
-  /// Runs the body and returns the answer to a caller whose work is kept.
-  let run: @Sendable (SQLiteConnection) throws -> Answer
+  let caller: Caller
+  let work: Work
 
   /// A job waits for its turn, which is never far.
   var deadline: ContinuousClock.Instant? { nil }
 
-  let fail: @Sendable (any Error) -> Void
-
-  /// The job that runs `body` and answers through `continuation`.
-  init<Result: Sendable>(
-    _ continuation: CheckedContinuation<Result, any Error>, needsSavepoint: Bool,
-    _ body: @escaping @Sendable (any Connection) throws -> Result
-  ) {
-    self.needsSavepoint = needsSavepoint
-    run = { connection in
-      let result = try body(connection)
-      return { continuation.resume(returning: result) }
+  /// Does it in a transaction or a snapshot.
+  func run(on connection: SQLiteConnection) throws {
+    switch work {
+    case .statement(let statement, let rows): rows.value = try connection.query(statement)
+    case .body(let body): try body(connection)
     }
-    fail = { continuation.resume(throwing: $0) }
+  }
+
+  /// Does it so that what it throws undoes what it wrote, and nothing else. SQLite itself undoes a statement that
+  /// fails.
+  func runUndoably(on connection: SQLiteConnection) throws {
+    switch work {
+    case .statement: try run(on: connection)
+    case .body: try connection.savepoint { try run(on: connection) }
+    }
   }
 }

@@ -19,12 +19,11 @@ final class SQLiteWorker: Sendable {
   }
 
   /// Runs `body` with the connection.
-  func withHandle<Result>(_ body: (SQLiteHandle) -> Result) throws(DatabaseError) -> Result {
+  func withHandle(_ body: (SQLiteHandle) throws(DatabaseError) -> Void) throws(DatabaseError) {
     try handle.withLock { held throws(DatabaseError) in
       let handle = if let held { held } else { try open() }
       held = handle
-      let result = body(handle)
-      return result
+      try body(handle)
     }
   }
 

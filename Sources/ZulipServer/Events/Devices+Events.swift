@@ -112,7 +112,7 @@ extension Devices {
     for list in lists {
       let statement = Statement(
         "SELECT id, last_event FROM users WHERE id IN ($list)", list: list.map { .integer($0) })
-      for row in try await database.read({ try $0.query(statement) }) {
+      for row in try await database.query(statement) {
         latest[try row.int64(0)] = try row.int64(1)
       }
     }
