@@ -184,7 +184,7 @@ struct RemoteServersTests {
     try await isKnown()
     #expect(store.servers.server(RemoteServers.Credentials("right", from: 2)) == nil)
     #expect(store.servers.server(RemoteServers.Credentials("other", from: 1)) == nil)
-    try await eventually { store.servers.server(shown) == nil }
+    await eventually { store.servers.server(shown) == nil }
     try await isKnown()
     try await store.servers.setDeactivated(server.id, true)
     #expect(store.servers.server(shown) == nil)
