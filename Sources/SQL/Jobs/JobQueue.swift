@@ -21,7 +21,8 @@ final class JobQueue<Job: QueuedJob>: Sendable {
     var waiting: [Job] = []
     /// The group that each worker is doing.
     var running: [[Job]]
-    var idle: [Int]
+    /// Each once. The one that was idle last is taken first: the least used connections are never opened.
+    var idle: [Int] = []
     /// How many workers have not ended.
     var threads: Int
     var isClosed = false
@@ -50,9 +51,8 @@ final class JobQueue<Job: QueuedJob>: Sendable {
     _ work: Work
   ) {
     let numbers = 0..<workers
-    // The one that was idle last is taken first: the least used connections are never opened.
-    state = Mutex(
-      State(running: numbers.map { _ in [] }, idle: numbers.reversed(), threads: workers))
+    // Each is idle once its thread has found nothing to do.
+    state = Mutex(State(running: numbers.map { _ in [] }, threads: workers))
     signals = numbers.map { _ in DispatchSemaphore(value: 0) }
     self.maximumGroup = maximumGroup
     self.maximumWaiting = maximumWaiting
