@@ -189,7 +189,7 @@ let package = Package(
     tests(
       "ServerTests", "Operations", "Registrations", "Server", "TestSupport", "Wire", "HTTPTypes",
       "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle",
-      "TestService"),
+      "TestService", "ZulipBouncer"),
     tests(
       "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
       "SQL", "TestDatabase", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore",

@@ -109,7 +109,8 @@ struct Setting: Sendable {
       "bouncer.verify_allow_private_addresses", "false", "whether such a server may be in a private network"),
     Setting(
       "bouncer.rate_limit.per_server", "1000/60s",
-      "calls per chat server, notifications and registrations of devices not counted; 0 is off"),
+      "calls per chat server, notifications and registrations of devices not counted; 0 lifts the limit on these, too"
+    ),
     Setting(
       "bouncer.notifications_per_server", "60000/60s",
       "notifications of a chat server sent at once; more are queued and sent at that pace; 0 is off"),

@@ -1,6 +1,7 @@
 import NIOCore
 
-/// Runs tasks on an event loop.
+/// Runs tasks on an event loop: what answers a request stays on the thread that its connection is read on
+/// (`Documentation/Decisions` 0023).
 final class EventLoopExecutor: TaskExecutor {
   private let eventLoop: any EventLoop
 
