@@ -67,7 +67,7 @@ let package = Package(
     module("Timing"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
     module("SQL", "Timing", "CPostgreSQL", "CSQLite", "Crypto"),
-    module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
+    module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql", "0002_nodes.sql"]),
     module(
       "Providers", "Timing", "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore",
       "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),

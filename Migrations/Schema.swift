@@ -7,7 +7,8 @@ package import SQL
 /// names the constant after the file, the first digit replaced by an underscore.
 package enum Schema {
   private static let texts: [(name: String, file: [UInt8])] = [
-    ("schema", PackageResources._001_schema_sql)
+    ("schema", PackageResources._001_schema_sql),
+    ("nodes", PackageResources._002_nodes_sql),
   ]
 
   /// How many migrations there are: the number of the last one.

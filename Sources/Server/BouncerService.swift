@@ -161,6 +161,7 @@ package struct BouncerService {
       services: [
         Closing { await store.database.close() },
         Repeating { await store.follower.run() },
+        Repeating { await Nodes(database: store.database, now: now).serve(logger: logger) },
         Closing {
           // What has no answer by then stays in the outbox, under a lease that outlives any.
           await providers.shutdown(within: .seconds(3))

@@ -76,9 +76,9 @@ package struct DatabaseCopy: Sendable {
     for table in try await tables() where names.contains(table.name) { _ = try await copy(table) { _, _ in } }
   }
 
-  /// What is copied: every table that holds something of the service.
+  /// What is copied: every table that holds something of the service, and not of the place where it runs.
   private func tables() async throws -> [TableDescription] {
-    try await source.tables().filter { $0.name != "schema_migrations" }
+    try await source.tables().filter { !["schema_migrations", "nodes"].contains($0.name) }
   }
 
   private func checkTarget() async throws {

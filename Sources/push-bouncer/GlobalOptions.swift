@@ -47,44 +47,13 @@ struct GlobalOptions: ParsableArguments {
   func show(_ document: JSON, _ text: @autoclosure () -> String) {
     tell(json ? document.text : text())
   }
-}
 
-/// Lines to standard output, at once: a reader behind a pipe waits for them.
-func tell(_ line: String) {
-  FileHandle.standardOutput.write(Data("\(line.printable)\n".utf8))
-}
-
-/// Lines to standard error: for people, never part of a result.
-func note(_ line: String) {
-  FileHandle.standardError.write(Data("\(line.printable)\n".utf8))
-}
-
-extension String {
-  /// The text with an escape, as JSON has it, for what would not be shown but obeyed: characters that control
-  /// a terminal or turn the direction of writing, which strangers may have put into a name. Line breaks and tabs stay.
-  var printable: String {
-    guard unicodeScalars.contains(where: \.isObeyed) else { return self }
-    var text = String.UnicodeScalarView()
-    for scalar in unicodeScalars {
-      guard scalar.isObeyed else {
-        text.append(scalar)
-        continue
-      }
-      let digits = String(scalar.value, radix: 16)
-      text.append(
-        contentsOf: "\\u\(String(repeating: "0", count: max(0, 4 - digits.count)))\(digits)".unicodeScalars)
-    }
-    return String(text)
-  }
-}
-
-extension Unicode.Scalar {
-  fileprivate var isObeyed: Bool {
-    switch value {
-    case 0x09, 0x0A: false
-    case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
-    default: false
-    }
+  /// Prints a result: the document with `--json`, else what `fill` puts on a page.
+  func show(_ document: JSON, fill: (inout Page) -> Void) {
+    if json { return tell(document.text) }
+    var page = Page()
+    fill(&page)
+    page.print()
   }
 }
 

@@ -1,0 +1,90 @@
+/// Rows under headings, in columns that are as wide as they need to be.
+struct Table {
+  /// What stands in a column of a row.
+  struct Cell: ExpressibleByStringInterpolation {
+    let text: String
+    let tone: Terminal.Tone
+
+    init(_ text: String, _ tone: Terminal.Tone = .plain) {
+      // In one line: a break in a name would end the row.
+      self.text = text.replacing("\n", with: " ").replacing("\t", with: " ").printable
+      self.tone = tone
+    }
+
+    init(stringLiteral text: String) { self.init(text) }
+
+    /// Nothing to tell.
+    static let none = Cell("-", .faint)
+  }
+
+  /// A heading, and how what is below stands.
+  struct Column: ExpressibleByStringLiteral {
+    let heading: String
+    let isNumber: Bool
+
+    init(stringLiteral heading: String) { (self.heading, isNumber) = (heading, false) }
+
+    private init(number heading: String) { (self.heading, isNumber) = (heading, true) }
+
+    /// One of numbers, which stand to the right.
+    static func number(_ heading: String) -> Column { Column(number: heading) }
+  }
+
+  private static let gap = "  "
+
+  private let columns: [Column]
+  private var rows: [[Cell]] = []
+
+  init(_ columns: Column...) { self.columns = columns }
+
+  var isEmpty: Bool { rows.isEmpty }
+
+  /// Adds a row; columns that it does not have stay empty.
+  mutating func add(_ cells: Cell...) {
+    rows.append(cells + Array(repeating: "", count: max(0, columns.count - cells.count)))
+  }
+
+  /// Its lines.
+  func text(for terminal: Terminal) -> String {
+    let all = [columns.map { Cell($0.heading, .heading) }] + rows
+    let widths = columns.indices.map { index in all.map { $0[index].text.displayedWidth }.max() ?? 0 }
+    return all.map { cells in
+      // Blanks at the end of a line would wrap it on a narrow terminal.
+      let last = cells.lastIndex { !$0.text.isEmpty } ?? 0
+      return columns.indices.prefix(last + 1).map { index in
+        let cell = cells[index]
+        let blanks = String(repeating: " ", count: widths[index] - cell.text.displayedWidth)
+        let text = terminal.text(cell.text, cell.tone)
+        if columns[index].isNumber { return blanks + text }
+        return index == last ? text : text + blanks
+      }.joined(separator: Self.gap)
+    }.joined(separator: "\n")
+  }
+}
+
+extension String {
+  /// How many columns of a terminal the text takes.
+  var displayedWidth: Int { reduce(0) { $0 + $1.displayedWidth } }
+}
+
+extension Character {
+  fileprivate var displayedWidth: Int { unicodeScalars.reduce(0) { max($0, $1.displayedWidth) } }
+}
+
+extension Unicode.Scalar {
+  fileprivate var displayedWidth: Int {
+    switch value {
+    case 0x20..<0x7F: return 1
+    // East Asian Wide and Fullwidth (Unicode Standard Annex 11).
+    case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0x4DBF, 0x4E00...0xA4CF, 0xA960...0xA97C,
+      0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF01...0xFF60, 0xFFE0...0xFFE6, 0x20000...0x3FFFD:
+      return 2
+    default: break
+    }
+    if properties.isEmojiPresentation { return 2 }
+    switch properties.generalCategory {
+    case .nonspacingMark, .enclosingMark, .format, .control: return 0
+    default: return 1
+    }
+  }
+}
