@@ -50,6 +50,12 @@ func tests(_ name: String, _ needs: String..., embed: [String] = []) -> Target {
   .testTarget(name: name, dependencies: dependencies(needs), resources: embed.map { .embedInCode($0) })
 }
 
+/// What `push-bouncer --version` says: Scripts/build and Scripts/package set it. Only a file of C depends on it, so
+/// that it makes nothing be built anew where it is not set.
+let commit = Context.environment["PUSH_BOUNCER_COMMIT"].map {
+  CSetting.define("PUSH_BOUNCER_COMMIT", to: "\"\($0)\"")
+}
+
 // A module imports only modules above it in this list: the list is the architecture.
 let package = Package(
   name: "push-bouncer",
@@ -57,11 +63,12 @@ let package = Package(
   products: [.executable(name: "push-bouncer", targets: ["push-bouncer"])],
   dependencies: libraries.map { .package(url: "https://github.com/\($0.repository)", exact: $0.version) },
   targets: [
-    // Layer 0: system libraries.
+    // Layer 0: system libraries, and what the build is told.
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .systemLibrary(name: "CResolv"),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
+    .target(name: "CVersion", cSettings: commit.map { [$0] }),
 
     // Layer 1: know nothing of the domain and, but for `Timing`, nothing of each other.
     module("Timing"),
@@ -103,7 +110,8 @@ let package = Package(
 
     // Layer 5: what the operator has.
     module(
-      "Operations", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "Operations", "CVersion", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL",
+      "Storage",
       "Timing", "Wire", "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
       "ServiceLifecycle", "UnixSignals", "Yams"),
     module("ZulipMigration", "Migrations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),

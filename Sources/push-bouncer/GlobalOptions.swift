@@ -8,7 +8,8 @@ import Wire
 struct GlobalOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "The configuration file (default: push-bouncer.yaml, if there is one).", valueName: "file"))
+      "The configuration file (default: push-bouncer.yaml here, else in /etc/push-bouncer).",
+      valueName: "file"))
   var config: String?
 
   @Option(name: .customLong("set"), help: ArgumentHelp("Sets a configuration key.", valueName: "key=value"))

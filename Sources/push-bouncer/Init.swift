@@ -13,7 +13,9 @@ struct Init: AsyncParsableCommand {
   @OptionGroup var options: GlobalOptions
 
   func run() async throws {
-    let file = options.config ?? "push-bouncer.yaml"
+    let file =
+      options.config
+      ?? Configuration.usualFile(workingDirectory: FileManager.default.currentDirectoryPath)
     var written: [String] = []
     if !FileManager.default.fileExists(atPath: file) {
       try Data(Configuration.sampleYAML().utf8).write(

@@ -12,6 +12,7 @@ struct PushBouncer: AsyncParsableCommand {
       --http-port 9000. Results go to standard output, everything else to standard error. Exit codes: 0 \
       done, 1 failed or a check found something, 64 wrong usage.
       """,
+    version: "push-bouncer \(Version.text)",
     subcommands: [
       Serve.self, DemoCommand.self, Init.self, Examine.self, Clock.self, Keys.self, ServerCommand.self,
       Account.self,

@@ -50,6 +50,25 @@ import Wire
     }
   }
 
+  @Test func `The system's file is read where the working folder has none`() throws {
+    try withTemporaryFolder { folder in
+      let (here, system) = (folder.appending(path: "here"), folder.appending(path: "system"))
+      for place in [here, system] {
+        try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+      }
+      func port() throws -> Int {
+        try Configuration.load(
+          file: nil, environment: [:], overrides: [:], workingDirectory: here.path, systemFolder: system.path
+        ).0.http.port
+      }
+      #expect(try port() == 8080)
+      try Data("http.port: 1".utf8).write(to: system.appending(path: "push-bouncer.yaml"))
+      #expect(try port() == 1)
+      try Data("http.port: 2".utf8).write(to: here.appending(path: "push-bouncer.yaml"))
+      #expect(try port() == 2)
+    }
+  }
+
   @Test func `A missing file is an error that names it`() throws {
     let error = try #require(throws: ConfigurationError.self) {
       try Configuration.load(

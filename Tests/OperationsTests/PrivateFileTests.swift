@@ -31,4 +31,18 @@ import Testing
       }
     }
   }
+
+  /// As root, which may give files away.
+  @Test(.enabled(if: geteuid() == 0), arguments: [false, true])
+  func `What root writes belongs to whom the folder belongs`(_ replacing: Bool) throws {
+    try withTemporaryFolder { folder in
+      #expect(chown(folder.path, 12345, 23456) == 0)
+      let path = folder.appending(path: "key").path
+      try PrivateFile.write([1], to: path, replacing: replacing)
+      let file = try FileManager.default.attributesOfItem(atPath: path)
+      #expect((file[.ownerAccountID] as? NSNumber)?.intValue == 12345)
+      #expect((file[.groupOwnerAccountID] as? NSNumber)?.intValue == 23456)
+      #expect((file[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+    }
+  }
 }

@@ -1,3 +1,4 @@
+import Operations
 import Testing
 import Wire
 
@@ -53,6 +54,14 @@ import Wire
       #expect(result.errors.split(separator: "\n").count == 1)
       #expect(result.errors.contains("PUSH_BOUNCER_NONSENSE"))
       #expect(!result.output.contains("NONSENSE"))
+    }
+  }
+
+  @Test func `The program tells its version and what it was built from`() async throws {
+    try await Workplace.test { place in
+      let result = try await place.run("--version")
+      #expect(result.status == 0)
+      #expect(result.output == "push-bouncer \(Version.number) (\(Version.commit ?? "built from source"))\n")
     }
   }
 

@@ -8,17 +8,28 @@ extension Configuration {
   /// Reads the configuration; later wins: defaults, file, environment, command line.
   ///
   /// - Parameters:
-  ///   - file: the file that was named; without one, `push-bouncer.yaml` if it is there.
+  ///   - file: the file that was named; without one, `push-bouncer.yaml` of the working folder, else of the system.
   ///   - environment: of it, the variables that begin with `PUSH_BOUNCER_`.
   ///   - overrides: values from the command line, by key.
   /// - Returns: the configuration, and what deserves a warning.
   /// - Throws: ``ConfigurationError``, which names the key and where it stands.
   package static func load(
-    file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String
+    file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
+    systemFolder: String = Configuration.systemFolder
   ) throws(ConfigurationError) -> (Configuration, warnings: [String]) {
     let source = try ConfigurationSource(
-      file: file, environment: environment, overrides: overrides, workingDirectory: workingDirectory)
+      file: file, environment: environment, overrides: overrides, workingDirectory: workingDirectory,
+      systemFolder: systemFolder)
     return (try Configuration(ConfigurationReader(source: source)), source.warnings)
+  }
+
+  /// Where a package puts the file.
+  package static let systemFolder = "/etc/push-bouncer"
+
+  /// The file that is read, and that `init` writes, if none is named.
+  package static func usualFile(workingDirectory: String) -> String {
+    ConfigurationSource.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder)
+      ?? ConfigurationSource.file
   }
 
   private init(_ reader: ConfigurationReader) throws(ConfigurationError) {

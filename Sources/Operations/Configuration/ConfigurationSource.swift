@@ -20,14 +20,19 @@ struct ConfigurationSource {
 
   static let file = "push-bouncer.yaml"
 
+  /// The file that is read if none is named: the working folder's, else the system's; nil if there is none.
+  static func usualFile(workingDirectory: String, systemFolder: String) -> String? {
+    [workingDirectory, systemFolder].map {
+      URL(fileURLWithPath: file, relativeTo: URL(fileURLWithPath: $0, isDirectory: true)).path
+    }.first(where: FileManager.default.fileExists(atPath:))
+  }
+
   init(
-    file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String
+    file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
+    systemFolder: String
   ) throws(ConfigurationError) {
-    let fallback = URL(fileURLWithPath: Self.file, relativeTo: URL(fileURLWithPath: workingDirectory)).path
-    if let file {
+    if let file = file ?? Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder) {
       try read(file)
-    } else if FileManager.default.fileExists(atPath: fallback) {
-      try read(fallback)
     }
     read(environment)
     for (key, text) in overrides {

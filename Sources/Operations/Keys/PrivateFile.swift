@@ -28,15 +28,8 @@ enum PrivateFile {
         throw Failure(path: path, number: errno)
       }
     }
+    try giveAway(temporary, for: path, replacing: replacing)
     if replacing {
-      // Who owns what is there goes on owning it: root may have called where the service has another name.
-      if let before = try? FileManager.default.attributesOfItem(atPath: path),
-        let owner = before[.ownerAccountID] as? NSNumber,
-        let group = before[.groupOwnerAccountID] as? NSNumber,
-        chown(temporary, owner.uint32Value, group.uint32Value) != 0
-      {
-        throw Failure(path: path, number: errno)
-      }
       guard rename(temporary, path) == 0 else { throw Failure(path: path, number: errno) }
     } else if link(temporary, path) != 0 {
       guard errno == EEXIST else { throw Failure(path: path, number: errno) }
@@ -44,6 +37,23 @@ enum PrivateFile {
     }
     syncFolder(of: path)
     return true
+  }
+
+  /// Who owns what is replaced goes on owning it, and a new file is its folder's owner's: root may have called where
+  /// the service has another name.
+  private static func giveAway(_ temporary: String, for path: String, replacing: Bool) throws {
+    let files = FileManager.default
+    var before = replacing ? try? files.attributesOfItem(atPath: path) : nil
+    if before == nil, geteuid() == 0 {
+      before = try? files.attributesOfItem(
+        atPath: URL(fileURLWithPath: path).deletingLastPathComponent().path)
+    }
+    guard let owner = before?[.ownerAccountID] as? NSNumber,
+      let group = before?[.groupOwnerAccountID] as? NSNumber
+    else { return }
+    guard chown(temporary, owner.uint32Value, group.uint32Value) == 0 else {
+      throw Failure(path: path, number: errno)
+    }
   }
 
   /// Gives what a file holds, which is wiped afterwards: `body` keeps no copy of it.

@@ -63,14 +63,21 @@ extension SQLiteDatabase {
   }
 }
 
-/// Makes the file if it is not there. SQLite gives the log and the shared memory beside it the
-/// same mode.
+/// Makes the file if it is not there, for the owner of the folder: root may have called where the service has another
+/// name. SQLite gives the log and the shared memory beside it the same mode and owner.
 private func createPrivately(_ path: String) throws(DatabaseError) {
+  let isThere = access(path, F_OK) == 0
   let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
   guard file >= 0 else {
     let number = errno
     let code: DatabaseError.Code = number == EROFS || number == EACCES ? .readOnly : .io
     throw DatabaseError(code, "cannot open \(path): \(String(cString: strerror(number)))")
+  }
+  var folder = stat()
+  if !isThere, geteuid() == 0,
+    stat(URL(fileURLWithPath: path).deletingLastPathComponent().path, &folder) == 0
+  {
+    _ = fchown(file, folder.st_uid, folder.st_gid)
   }
   close(file)
 }
