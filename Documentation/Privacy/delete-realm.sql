@@ -1,0 +1,27 @@
+-- Removes a realm and everything that is kept about it. Put its UUID, in lower case, into the first statement.
+-- A realm that its server still has comes back, without registrations, with the server's next report.
+BEGIN;
+CREATE TEMPORARY TABLE gone_realms AS
+  SELECT id, server_id, realm_id FROM remote_realms WHERE uuid = 'e502dde1-74fb-44b4-9b3f-b1b2f8c1c5a1';
+CREATE TEMPORARY TABLE gone_devices AS
+  SELECT 1 AS kind, id FROM e2ee_registrations WHERE realm_id IN (SELECT id FROM gone_realms)
+  UNION ALL
+  SELECT 2, id FROM legacy_registrations WHERE realm_id IN (SELECT id FROM gone_realms);
+DELETE FROM outbox WHERE EXISTS
+  (SELECT 1 FROM gone_devices WHERE gone_devices.kind = registration_kind AND gone_devices.id = registration_id);
+DELETE FROM held_deaths WHERE EXISTS
+  (SELECT 1 FROM gone_devices WHERE gone_devices.kind = held_deaths.kind AND gone_devices.id = registration_id);
+DELETE FROM e2ee_registrations WHERE id IN (SELECT id FROM gone_devices WHERE kind = 1);
+DELETE FROM legacy_registrations WHERE id IN (SELECT id FROM gone_devices WHERE kind = 2);
+DELETE FROM zulip_migration_realms WHERE realm_id IN (SELECT id FROM gone_realms);
+DELETE FROM migration_history WHERE realm_id IN (SELECT id FROM gone_realms);
+DELETE FROM remote_realm_audit_log WHERE EXISTS
+  (SELECT 1 FROM gone_realms WHERE gone_realms.server_id = remote_realm_audit_log.server_id
+    AND gone_realms.realm_id = remote_realm_audit_log.realm_id);
+DELETE FROM remote_realm_counts WHERE EXISTS
+  (SELECT 1 FROM gone_realms WHERE gone_realms.server_id = remote_realm_counts.server_id
+    AND gone_realms.realm_id = remote_realm_counts.realm_id);
+DELETE FROM remote_realms WHERE id IN (SELECT id FROM gone_realms);
+DROP TABLE gone_devices;
+DROP TABLE gone_realms;
+COMMIT;
