@@ -64,7 +64,7 @@ struct Setting: Sendable {
     Setting("http.port", "8080", "port of the public listener; 0 picks a free one and logs it"),
     Setting(
       "http.tls.certificate_file", "",
-      "certificate chain in PEM; with it and its key the listener speaks TLS. A renewed file is taken up by itself"
+      "certificate chain in PEM; with it and its key the listener speaks TLS. A renewed one is taken up"
     ),
     Setting("http.tls.key_file", "", "private key of http.tls.certificate_file, in PEM"),
     Setting(
@@ -135,7 +135,9 @@ struct Setting: Sendable {
     Setting(
       "fcm.default_project", "",
       "Firebase project of a message that names none: its file in Keys/fcm, without .json"),
-    Setting("providers.ca_file", "", "certificates, besides the system's, that are trusted in all calls to the outside"),
+    Setting(
+      "providers.ca_file", "",
+      "certificates, besides the system's, that are trusted in all calls to the outside"),
     Setting(
       "providers.proxy", "", "HTTP CONNECT proxy for outgoing calls: http://user:password@host:port",
       secrecy: .password),
