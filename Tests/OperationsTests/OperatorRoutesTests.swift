@@ -149,6 +149,8 @@ private struct Operator: Sendable {
       #expect(check?["reason"]?.string == "BadTopic")
       #expect(check?["route"]?.string == "org.example.chat.voip")
       #expect(check?["since"]?.string == since.formatted(.iso8601))
+      #expect(check?["meaning"]?.string == "Apple does not let this key push to this app.")
+      #expect(check?["advice"]?.string?.contains("bundle id") == true)
       #expect(document["checks"]?["fcm:work"]?["status"]?.string == "unknown")
     }
   }

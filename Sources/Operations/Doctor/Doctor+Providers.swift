@@ -64,22 +64,10 @@ extension Doctor {
     switch outcome {
     case .delivered, .dead, .suspect:
       return .good(check, "serves \(target)")
-    case .retry(let reason, _, _):
+    case .retry(let reason, _, _), .misconfigured(let reason), .rejected(let reason):
+      let explanation = reason.explanation
       return .bad(
-        check, "\(target): \(reason)",
-        advice: "see whether the provider can be reached from here: network, firewall, providers.proxy, clock"
-      )
-    case .misconfigured(let reason):
-      return .bad(
-        check, "\(target): \(reason)",
-        advice: check.hasPrefix("apns")
-          ? "compare key_id, team_id, topics and environment with Apple's developer account"
-          : "see that the service account belongs to this project and may send messages, and that FCM is enabled"
-      )
-    case .rejected(let reason):
-      return .bad(
-        check, "\(target): \(reason)",
-        advice: "the provider does not understand us: is there a newer version?")
+        check, "\(target): \(reason): \(explanation.meaning)", advice: explanation.advice)
     }
   }
 

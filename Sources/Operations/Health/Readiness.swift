@@ -165,9 +165,11 @@ package final class Readiness: Sendable {
 
   private static func failing(_ status: JSON, _ reason: Reason, on target: String, since: Date) -> JSON.Object
   {
-    [
+    let explanation = reason.explanation
+    return [
       "status": status, "reason": .string("\(reason)"), "route": .string(target),
-      "since": .string(since.formatted(.iso8601)),
+      "since": .string(since.formatted(.iso8601)), "meaning": .string(explanation.meaning),
+      "advice": .string(explanation.advice),
     ]
   }
 }

@@ -1,0 +1,177 @@
+package import Providers
+
+extension Reason {
+  /// What it means, and what to do.
+  package var explanation: Explanation {
+    appleExplanation ?? googleExplanation ?? ownExplanation
+  }
+
+  /// Of what Apple says; nil if it is not Apple's.
+  private var appleExplanation: Explanation? {
+    switch self {
+    case .badDeviceToken:
+      .init(
+        "Apple does not know this device token in the environment of the key.",
+        "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareEnvironment)"
+      )
+    case .deviceTokenNotForTopic:
+      .init(
+        "The device token belongs to another app than the push is for.",
+        "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareTopic)")
+    case .expiredToken, .unregistered:
+      .init(
+        "Apple says that the app is no longer installed on this phone, or does not want pushes.",
+        Explanation.registersAgain)
+    case .badCertificate, .badCertificateEnvironment:
+      .init("Apple refuses the certificate, which push-bouncer does not use.", Explanation.bug)
+    case .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken:
+      .init("The key does not serve this environment of Apple's.", Explanation.compareEnvironment)
+    case .badTopic, .topicDisallowed:
+      .init("Apple does not let this key push to this app.", Explanation.compareTopic)
+    case .missingTopic:
+      .init("Apple misses the app's bundle id.", Explanation.compareTopic)
+    case .expiredProviderToken:
+      .init(
+        "Apple finds the time in our provider token too old, also in a new one.", Explanation.setClock)
+    case .forbidden, .invalidProviderToken:
+      .init(
+        "Apple does not accept what is signed with this key: it is revoked, or key_id or team_id is wrong.",
+        Explanation.compareAPNsKey)
+    case .unrelatedKeyIDInToken:
+      .init(
+        "Apple met another key on this connection than the one that opened it.", Explanation.compareAPNsKey)
+    case .missingProviderToken, .badCollapseID, .badExpirationDate, .badMessageID, .badPath, .badPriority,
+      .duplicateHeaders, .invalidPushType, .methodNotAllowed, .missingDeviceToken, .payloadEmpty:
+      .init("Apple does not understand the request.", Explanation.bug)
+    case .payloadTooLarge:
+      .init(
+        "The notification is longer than Apple allows.",
+        "Nothing here: the chat server has to send shorter ones.")
+    case .idleTimeout:
+      .init("Apple closed a connection that had been idle.", Explanation.passes)
+    case .internalServerError, .serviceUnavailable, .shutdown:
+      .init(
+        "Apple's push service is out of order.",
+        "\(Explanation.passes) Apple tells of outages at developer.apple.com/system-status.")
+    case .tooManyProviderTokenUpdates:
+      .init(
+        "Apple finds that this key's provider token changes too often.",
+        "See that no other program makes tokens with the same key again and again; each may have one for 20 minutes."
+      )
+    case .tooManyRequests:
+      .init("Apple wants fewer notifications for this device.", Explanation.passes)
+    default: nil
+    }
+  }
+
+  /// Of what Google says; nil if it is not Google's.
+  private var googleExplanation: Explanation? {
+    switch self {
+    case .fcmInternal, .fcmUnavailable, .fcmUnspecifiedError:
+      .init(
+        "Google's push service is out of order.",
+        "\(Explanation.passes) Google tells of outages at status.firebase.google.com.")
+    case .fcmInvalidArgument:
+      .init("Google does not understand the request.", Explanation.bug)
+    case .fcmNotFound:
+      .init(
+        "Google does not know the project.",
+        "See that the project in Keys/fcm still exists and that its Firebase Cloud Messaging API (V1) is enabled."
+      )
+    case .fcmPermissionDenied:
+      .init(
+        "The service account may not send pushes for this project.",
+        """
+        See in Google Cloud's IAM that it has the role Firebase Cloud Messaging API Admin, and that the project's \
+        Firebase Cloud Messaging API (V1) is enabled.
+        """)
+    case .fcmQuotaExceeded:
+      .init(
+        "Google takes no more messages for now, for this device or for the whole project.",
+        "\(Explanation.passes) If it stays so, ask for more quota in the Google Cloud console.")
+    case .fcmSenderIDMismatch:
+      .init("The registration token belongs to another Firebase project.", Explanation.compareProject)
+    case .fcmThirdPartyAuthError:
+      .init(
+        "Google cannot push to Apple's devices for this project.",
+        "Upload Apple's key in the Firebase console, or let phones of Apple's register through Keys/apns.")
+    case .fcmUnauthenticated:
+      .init(
+        "Google does not accept the access token of the service account.", Explanation.replaceServiceAccount)
+    case .fcmUnregistered:
+      .init(
+        "Google says that the app is no longer installed on this phone, or has a new token.",
+        Explanation.registersAgain)
+    case .invalidRegistrationToken:
+      .init(
+        "Google says that this is no registration token.",
+        "If it is one phone, nothing: it registers again. If it is most phones: \(Explanation.compareProject)"
+      )
+    case .invalidClient, .invalidGrant, .unauthorizedClient:
+      .init(
+        "Google does not accept the service account's key, or finds the time in what it signed wrong.",
+        "\(Explanation.setClock) \(Explanation.replaceServiceAccount)")
+    case .invalidRequest, .invalidScope:
+      .init("Google does not understand how we ask for an access token.", Explanation.bug)
+    default: nil
+    }
+  }
+
+  /// Of what no provider said.
+  private var ownExplanation: Explanation {
+    switch self {
+    case .abandoned, .cancelled, .shuttingDown:
+      .init(
+        "The service was stopped, or its credential replaced, before the answer came.", Explanation.passes)
+    case .backlogged:
+      .init(
+        "As many notifications wait for this device as may (100).",
+        "See why its route does not work; what is sent meanwhile beyond these is refused.")
+    case .breakerOpen:
+      .init(
+        "The route does not work at present, so nothing was sent.",
+        "See why it does not: push-bouncer routes list.")
+    case .connectFailed:
+      .init("No connection to the provider can be opened.", Explanation.reach)
+    case .connectionLost, .streamReset, .refused:
+      .init(
+        "The provider, or a machine in between, takes connections and cuts them.",
+        """
+        If it does not pass: see that no firewall or proxy in between cuts connections, and what the provider says of \
+        outages. \(Explanation.passes)
+        """)
+    case .overloaded:
+      .init(
+        "More notifications wait for a connection than the service lets wait.",
+        "See whether the provider is slow, or whether far more is sent than usual. \(Explanation.passes)")
+    case .proxyRefused:
+      .init(
+        "The proxy does not let us through.",
+        "See providers.proxy: address, name and password, and what it allows.")
+    case .serverError, .unreadableAnswer:
+      .init(
+        "The answer is not the provider's own, as of a machine in between or in an outage.",
+        "If it does not pass: see which firewall or proxy in between answers. \(Explanation.passes)")
+    case .timeout:
+      .init("The provider does not answer in time.", Explanation.reach)
+    case .tlsFailed:
+      .init(
+        "The provider's certificate is not trusted, or TLS 1.2 with HTTP/2 cannot be agreed on.",
+        """
+        See that ca-certificates is installed and up to date, that the clock is right, and that no machine in between \
+        opens TLS; if one must, name its authority in providers.ca_file.
+        """)
+    case .tokenUnavailable:
+      .init("Google's sign-in (oauth2.googleapis.com) cannot be reached.", Explanation.reach)
+    case .unconfigured:
+      .init(
+        "No credential serves this app or Firebase project.",
+        "Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is taken up within seconds."
+      )
+    default:
+      .init(
+        "The provider gave a reason that this version does not know.",
+        "See what the provider says of it, and whether there is a newer version of push-bouncer.")
+    }
+  }
+}
