@@ -16,18 +16,19 @@ struct Account: AsyncParsableCommand {
 extension Account {
   struct Add: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Adds a user and prints its API key, which is shown only now.")
+      abstract: "Adds a user and prints the API key, which is shown only now.")
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: "What it signs in with.") var email: String
-    @Option(help: "The UUID of its realm (default: the only one; if there is none, one is made).") var realm:
-      String?
-    @Option(help: "Its number in the chat (default: the next free one).") var userID: Int64?
+    @Option(help: "The email address that the user signs in with.") var email: String
+    @Option(help: "The UUID of the user's realm (default: the only one; if there is none, one is made).")
+    var realm: String?
+    @Option(help: "The user's number in the chat (default: the next free one).") var userID: Int64?
     @Option(
       help:
-        "Its login at the Nextcloud endpoints (default: what the email begins with, or all of it if taken).")
+        "The login at the Nextcloud endpoints (default: the part of the email before the @, or all of it if taken)."
+    )
     var username: String?
-    @Option(help: "Its API key, 32 letters and digits (default: one is made).") var apiKey: String?
+    @Option(help: "The user's API key, 32 letters and digits (default: one is made).") var apiKey: String?
 
     func run() async throws {
       guard AccountStore.isEmail(email) else {
@@ -94,10 +95,10 @@ extension Account {
 
   struct Remove: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Removes a user with all its devices and app passwords.")
+      abstract: "Removes a user with all devices and app passwords.")
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "Its email.") var email: String
+    @Argument(help: "The user's email.") var email: String
 
     func run() async throws {
       let user = try await Store.with(options) { store in

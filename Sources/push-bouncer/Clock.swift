@@ -4,10 +4,10 @@ import Operations
 import Server
 import Wire
 
-/// `clock ...`: what the service takes for now.
+/// `clock ...`: whether the service believes the clock.
 struct Clock: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Vouches for the clock, where the service doubts it.", subcommands: [Trust.self])
+    abstract: "Tells a service that doubts the clock that it is right.", subcommands: [Trust.self])
 }
 
 extension Clock {
@@ -15,9 +15,9 @@ extension Clock {
     static let configuration = CommandConfiguration(
       abstract: "Says that this machine's clock is right.",
       discussion: """
-        A service that finds its clock put ahead or back, or far from the newest time in the database, lets nothing \
-        expire until it has been steady for ten minutes. With this every node whose clock agrees with this \
-        machine's within a minute trusts it within seconds; one whose clock does not agree doubts it.
+        A service doubts a clock that was put ahead or back, or that is far from the newest time in the database. \
+        While it does, nothing expires, for ten minutes at least. After this command every node on the database \
+        trusts its clock within seconds if it agrees with this machine's within a minute, and doubts it if not.
         """)
 
     @OptionGroup var options: GlobalOptions

@@ -10,16 +10,16 @@ import Wire
 /// `copy`: from one database to another.
 struct Copy: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Moves a whole service from one database to another, from SQLite to PostgreSQL or back.",
+    abstract: "Copies everything from one database to another, from SQLite to PostgreSQL or back.",
     discussion: """
-      The service must not run meanwhile. A copy that was stopped goes on where it was when it is started again; \
-      at its end both databases are compared row by row. The Keys folder stays as it is: what is sealed in the \
-      database is sealed with its storage.key.
+      The service must not run meanwhile. A copy that was stopped goes on where it was when the same command is \
+      started again. At the end both databases are compared row by row. Keep the Keys folder as it is: its \
+      storage.key opens what is sealed in the new database, too.
       """)
 
   @OptionGroup var options: GlobalOptions
-  @Option(help: "The database that the service has used, as database.url names it.") var from: String
-  @Option(help: "The database that it is to use, which is empty.") var to: String
+  @Option(help: "The database that the service has used so far, written as in database.url.") var from: String
+  @Option(help: "The database that the service is to use; it must be empty.") var to: String
 
   func run() async throws {
     let reports = try await with(from, "--from") { source in

@@ -16,8 +16,9 @@ extension Device {
   struct OwnServerOptions: ParsableArguments {
     @Option(help: "zulip_org_id of the chat server.") var orgID: String?
     @Option(help: "zulip_org_key of the chat server.") var orgKey: String?
-    @Option(help: "The realm's UUID; it must have been uploaded, or give --hostname.") var realm: String?
-    @Option(help: "Uploads the realm first, as a realm of this hostname.") var hostname: String?
+    @Option(help: "The realm's UUID, any that is not another server's.") var realm: String?
+    @Option(help: "Uploads the realm first, with this hostname; needed once for each realm.") var hostname:
+      String?
     @Option(help: "The bouncer's address (default: http://127.0.0.1:8080).") var bouncer: String?
     @Option(help: "Sends itself a notification with this text.") var send: [String] = []
   }

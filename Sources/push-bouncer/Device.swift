@@ -5,25 +5,25 @@ import Foundation
 package import Sealing
 import Wire
 
-/// `device`: a phone without a phone.
+/// `device`: a phone in a terminal.
 struct Device: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
       "A virtual phone: registers end-to-end encrypted, listens on the simulator, prints what arrives, decrypted.",
     discussion: """
-      With --server, --email and --api-key it is an app at a chat server, a stock Zulip 12 or the one built in \
-      here. With --org-id, --org-key and --realm it plays its chat server too, whose credentials these are: it \
-      passes its sealed registration on to the bouncer and, with --send, a notification sealed under its own \
-      push key. With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, stock or the one built \
-      in here: it prints the page on which its user lets it sign in.
+      It can be one of three. With --server, --email and --api-key it is an app at a chat server: a stock Zulip 12, \
+      or the one that is built in here. With --org-id, --org-key and --realm it also plays its chat server, which \
+      has these credentials: it passes its sealed registration on to the bouncer and, with --send, notifies itself. \
+      With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, a stock one or the one that is built \
+      in here: it prints the address of the page on which the user lets it sign in.
       """)
 
   @OptionGroup var options: GlobalOptions
   @OptionGroup(title: "As an app at a chat server") var app: AppOptions
   @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
   @OptionGroup(title: "As Nextcloud Talk") var nextcloud: NextcloudOptions
-  @Option(help: "The bouncer's public key; Nextcloud has none.") var publicKey: String?
-  @Option(help: "fcm or apns.") var kind: PushToken.Kind = .fcm
+  @Option(help: "The bouncer's public key; not for --nextcloud.") var publicKey: String?
+  @Option(help: "The kind of its push token: fcm (Android) or apns (iPhone).") var kind: PushToken.Kind = .fcm
   @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
   @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
   @Option(help: "A certificate authority to trust beyond the system's: the simulator's.") var ca: String?

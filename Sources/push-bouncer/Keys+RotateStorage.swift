@@ -9,10 +9,11 @@ extension Keys {
   struct RotateStorage: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Puts a new key in the place of storage.key and seals everything anew, while the service runs.",
+        "Replaces storage.key by a new key and seals everything anew, while the service runs.",
       discussion: """
-        The new key stands beside the old one in the file until everything is sealed under it; then the old one goes. \
-        It may be stopped at any moment and goes on where it was. The key of the hashes stays.
+        The file holds the new key and the old one until everything is sealed under the new one; then the old one is \
+        removed. The command may be stopped at any moment; start it again, and it goes on where it was. The key that \
+        hashes are made with does not change. Back the file up afterwards.
         """)
 
     @OptionGroup var options: GlobalOptions

@@ -40,7 +40,7 @@ extension Configuration {
   /// The key files of the configured folder.
   fileprivate var keyFiles: BouncerKeyFiles { BouncerKeyFiles(directory: keys.directory) }
 
-  /// What the registrations say of each key.
+  /// How many registrations were made with each key.
   fileprivate func usage() async throws -> [String: E2EERegistrations.KeyUsage] {
     let usage = try await Store.with(self) { try await $0.registrations.keyUsage() }
     return Dictionary(usage.map { ($0.publicKey, $0) }, uniquingKeysWith: { first, _ in first })
@@ -51,7 +51,8 @@ extension Keys {
   struct Generate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Makes a key pair. A running service knows it within seconds; ship the app with it after that.")
+        "Makes a key pair. A running service takes it up within seconds; ship it with the app only after that."
+    )
 
     @OptionGroup var options: GlobalOptions
 
@@ -100,7 +101,7 @@ extension Keys {
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The public key.") var publicKey: String
-    @Flag(help: "Even if it was used in the last 30 days.") var force = false
+    @Flag(help: "Removes it even if it was used in the last 30 days.") var force = false
 
     func run() async throws {
       let configuration = try options.load()
@@ -120,10 +121,11 @@ extension Keys {
 
   struct Import: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Takes the key pairs over from a Zulip bouncer's secrets file.")
+      abstract: "Imports the key pairs from a Zulip bouncer's secrets file.")
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: "zulip-secrets.conf with push_registration_encryption_keys.") var zulipSecrets: String
+    @Option(help: "The file zulip-secrets.conf, which has push_registration_encryption_keys.")
+    var zulipSecrets: String
 
     func run() async throws {
       let keys = try options.load().keyFiles.importZulipSecrets(zulipSecrets)

@@ -8,7 +8,7 @@ import ZulipMigration
 extension Migrate {
   struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Shows how many devices are legacy and how many E2EE, now and over time.")
+      abstract: "Shows how many devices are legacy and how many end-to-end encrypted, now and by day.")
 
     /// Days that are shown of all together; all of them are in the JSON document.
     private static let shownDays = 30

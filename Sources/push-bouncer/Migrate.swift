@@ -13,26 +13,26 @@ import ZulipMigration
 /// `migrate ...`: from an existing bouncer, and from legacy to E2EE registrations.
 struct Migrate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Brings registrations in from an existing bouncer, and shows how far its devices have come.",
+    abstract: "Imports from an existing bouncer, and shows how many devices are encrypted already.",
     subcommands: [Zulip.self, Status.self])
 }
 
 extension Migrate {
   struct Zulip: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Brings servers, realms and registrations in from a Zulip bouncer.",
+      abstract: "Imports servers, realms and registrations from a Zulip bouncer.",
       discussion: """
-        Servers keep their ids and keys: no chat server has to be touched but for its URL. What is here already \
-        stays as it is, and so does the source, which is only read. A run can be stopped at any time, and goes on \
-        where it was when it is started again; the service may run meanwhile (on SQLite it waits for about a second \
-        to write something).
+        Chat servers keep their ids and keys; only the address that they call has to lead here. Nothing that is here \
+        already is changed, and the source is only read. A run can be stopped at any time: start the same command \
+        again, and it goes on where it was. The service may run meanwhile; on SQLite its writes then wait for up to \
+        about a second.
 
-        A folder holds a file per table, as COPY writes it:
+        A folder must hold one CSV file for each table. Zulip's database writes them with:
 
           for t in remotezulipserver remoterealm remotepushdevice remotepushdevicetoken; do
             psql zulip -c "\\copy (SELECT * FROM zilencer_$t ORDER BY 1) TO zilencer_$t.csv CSV HEADER"; done
 
-        They hold keys and tokens in clear: keep them private, and remove them afterwards.
+        These files hold keys and tokens in clear: keep them private, and remove them afterwards.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -42,7 +42,8 @@ extension Migrate {
         valueName: "source"))
     var from: String
     @Flag(help: "Only report what would be done.") var dryRun = false
-    @Option(help: ArgumentHelp("Where to write which rows were refused, and why.", valueName: "file"))
+    @Option(
+      help: ArgumentHelp("A CSV file that gets the refused rows, each with the reason.", valueName: "file"))
     var rejects: String?
 
     func run() async throws {

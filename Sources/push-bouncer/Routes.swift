@@ -10,10 +10,11 @@ import Registrations
 import Server
 import Wire
 
-/// `routes ...`: the credentials that notifications go by, and what is held back on them.
+/// `routes ...`: the credentials that notifications are sent with, and the deaths of tokens that are held back on each.
 struct Routes: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Shows how the credentials fare, and believes a provider that calls many tokens dead.",
+    abstract:
+      "Shows the state of each credential, and ends registrations that a provider has called dead in masses.",
     subcommands: [List.self, Trust.self])
 }
 
@@ -21,7 +22,7 @@ extension Routes {
   struct List: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Lists the credentials: how the running service finds them, and how many deaths are held back.")
+        "Lists the credentials: their state in the running service, and how many deaths are held back.")
 
     @OptionGroup var options: GlobalOptions
 
@@ -60,13 +61,15 @@ extension Routes {
     static let configuration = CommandConfiguration(
       abstract: "Ends every registration whose death is held back on a credential.",
       discussion: """
-        A provider that calls more than half of the tokens dead is not believed at once: a registration then ends \
-        only if the provider says the same again an hour later. Who knows that they are dead, as after moving in \
-        with old tokens, need not wait. What has been registered again meanwhile stays. Works while the service runs.
+        When a provider calls more than half of the tokens dead, it is not believed at once: a registration ends only \
+        when the provider says the same again an hour later. If you know that these tokens are dead, for example \
+        after moving in with old ones, this command ends their registrations now. Those that were made again \
+        meanwhile stay. The service may run.
         """)
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "The credential as /readyz and routes list name it, as in fcm:default.") var name: String
+    @Argument(help: "The credential, as routes list and /readyz call it, for example fcm:default.") var name:
+      String
 
     func run() async throws {
       let (route, held, ended, stayed) = try await Store.with(options) { store in

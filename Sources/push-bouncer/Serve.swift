@@ -12,9 +12,9 @@ struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Runs the service until SIGTERM or SIGINT, then drains; SIGHUP reads the keys again.",
     discussion: """
-      Takes its listening sockets from systemd where it is given them (LISTEN_FDS): named public and admin, or \
-      in that order, so that a restart refuses no connection. Tells systemd when it is ready, stops and is alive \
-      (NOTIFY_SOCKET, WATCHDOG_USEC).
+      If systemd passes listening sockets (LISTEN_FDS), it uses those, so that a restart refuses no connection: the \
+      ones named public and admin, or without names the first as public and the second as admin. It tells systemd \
+      when it is ready, when it stops, and that it is alive (NOTIFY_SOCKET, WATCHDOG_USEC).
       """)
 
   @OptionGroup var options: GlobalOptions

@@ -29,11 +29,12 @@ extension ServerCommand {
       abstract: "Lets a chat server in and prints its credentials: the key is shown only now.")
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: "The server's hostname, as it registers with it.") var hostname: String
-    @Option(help: "Its zulip_org_id, if it has one; otherwise one is made.") var orgID: String?
-    @Option(help: "Its zulip_org_key (64 characters), if it has one; otherwise one is made.") var orgKey:
+    @Option(help: "The chat server's hostname, as it is in its own settings.") var hostname: String
+    @Option(help: "The server's zulip_org_id, if it has one already; otherwise one is made.") var orgID:
       String?
-    @Option(help: "Whom to write to about it.") var email: String = ""
+    @Option(help: "The server's zulip_org_key (64 characters), if it has one already; otherwise one is made.")
+    var orgKey: String?
+    @Option(help: "The email address of the server's administrator.") var email: String = ""
 
     func run() async throws {
       guard let name = Hostname(international: hostname) else {
@@ -75,7 +76,7 @@ extension ServerCommand {
     static let configuration = CommandConfiguration(abstract: "Shows a chat server.")
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "Its org id or hostname.") var server: String
+    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
     func run() async throws {
       let summary = try await Store.with(options) { store in
@@ -92,7 +93,7 @@ extension ServerCommand {
       abstract: "Switches a chat server off: it is refused until it is switched on again.")
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "Its org id or hostname.") var server: String
+    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
     func run() async throws { try await ServerCommand.set(server, deactivated: true, options) }
   }
@@ -101,7 +102,7 @@ extension ServerCommand {
     static let configuration = CommandConfiguration(abstract: "Switches a chat server on again.")
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "Its org id or hostname.") var server: String
+    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
     func run() async throws { try await ServerCommand.set(server, deactivated: false, options) }
   }
@@ -111,7 +112,7 @@ extension ServerCommand {
       abstract: "Gives a chat server a new key, shown only now; the old one is accepted for 10 more minutes.")
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "Its org id or hostname.") var server: String
+    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
     func run() async throws {
       let (found, key) = try await Store.with(options) { store in
@@ -127,9 +128,10 @@ extension ServerCommand {
     static let configuration = CommandConfiguration(
       abstract: "Lets a realm go: within a day, the next server that brings it gets it.",
       discussion: """
-        A realm stays with the server that first named it, until that one deactivates it or is deactivated itself. \
-        A server that brings the realm's own secret, as one does that it was moved to, keeps its registered \
-        devices; with another secret they end. Until then its present server keeps it.
+        A realm belongs to the server that named it first, until that server deactivates it or is deactivated \
+        itself. After this command, the next other server that names the realm gets it; until then the present one \
+        keeps it. If the realm was moved to that server, it knows the realm's secret, and the registered devices \
+        stay. If it has another secret, their registrations end.
         """)
 
     @OptionGroup var options: GlobalOptions

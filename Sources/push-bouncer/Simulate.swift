@@ -12,12 +12,13 @@ struct Simulate: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Plays APNs and FCM on this machine, for tests and for trying things out.",
     discussion: """
-      Writes its certificate authority and credentials that fit it to --keys-out, as a Keys folder with ca.pem in \
-      it. What arrived is at /_control/deliveries on the FCM port. It stores nothing and never talks to the outside.
+      Writes a Keys folder to --keys-out: credentials that the simulator accepts, and ca.pem, its certificate \
+      authority. GET /_control/deliveries on the FCM port shows what has arrived. It stores nothing and never talks \
+      to the outside.
 
-      As with Apple, a connection serves the topics that the key had when it was opened, takes provider tokens of \
-      one key only, and none for a while once they change too often. PUT /_control/topics {"topics":[...]} changes \
-      what the key may push to.
+      Like Apple's, a connection serves only the topics that the key had when the connection was opened, and takes \
+      provider tokens of one key only. When these change too often, it takes none for a while. \
+      PUT /_control/topics {"topics":[...]} changes the topics of the key.
       """)
 
   @OptionGroup var options: GlobalOptions
