@@ -15,7 +15,7 @@ extension BouncerService {
     }
   }
 
-  /// Closes what was opened when it was built, for whoever does not run it.
+  /// Closes what was opened when it was built, for a service that is never run.
   package func close() async {
     for case let resource as Closing in services.reversed() { await resource.close() }
   }

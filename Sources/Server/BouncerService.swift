@@ -18,7 +18,7 @@ package import Wire
 package import ZulipBouncer
 package import ZulipServer
 
-/// The service in one piece: everything is made here, once, and handed to whom it concerns.
+/// The whole service: every part is made here, once, and handed to the parts that use it.
 package struct BouncerService {
   /// The services in the order in which they start; they stop in the reverse order.
   package let services: [any ServiceLifecycle.Service]
@@ -46,14 +46,14 @@ package struct BouncerService {
   /// Puts the parts together. Nothing listens yet.
   ///
   /// - Parameters:
-  ///   - time: what it takes for now.
+  ///   - time: its clock.
   ///   - metrics: where its gauges are read.
-  ///   - sockets: where it listens, if not on sockets of its own.
-  ///   - manager: who wants to hear how it fares.
+  ///   - sockets: sockets that systemd has passed; without them it opens its own.
+  ///   - manager: systemd, if it wants to hear of the service's state.
   ///   - descriptors: how many the process may have.
-  ///   - bodies: the bodies that are read at a time, for tests; else by the configuration.
+  ///   - bodies: how many bytes of bodies may be in memory, for tests; else the configuration says.
   ///   - remoteBouncer: another program's bouncer that is not reached through the network, for tests.
-  ///   - adjust: what no setting says of the bouncer, for tests.
+  ///   - adjust: changes what no setting of the bouncer can, for tests.
   package static func build(
     _ configuration: Configuration, time: ServiceTime = ServiceTime(),
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
@@ -74,7 +74,7 @@ package struct BouncerService {
       observer: DatabaseMetrics().observe, logger: logger)
 
     let record = ClockRecord(database: store.database)
-    // Before anything asks whether it may expire.
+    // First, because everything else asks the clock whether something may expire.
     try await ClockWatch(time, record: record, queues: [], logger: logger).hear()
 
     let providers = try PushProviders(configuration: .init(configuration))
@@ -163,7 +163,7 @@ package struct BouncerService {
         Repeating { await store.follower.run() },
         Repeating { await Nodes(database: store.database, now: now).serve(logger: logger) },
         Closing {
-          // What has no answer by then stays in the outbox, under a lease that outlives any.
+          // What has no answer by then stays in the outbox, under a lease that outlives every answer.
           await providers.shutdown(within: .seconds(3))
           await deliverer.settled()
         },
@@ -236,11 +236,10 @@ package struct BouncerService {
       builtIn: builtIn, nextcloud: nextcloud, keyFolder: keyFolder, certificate: certificate, logger: logger)
   }
 
-  /// What has been taken waits for the database and the providers as long as it may, and has a moment to be
-  /// answered then.
+  /// Long enough for a request to wait for the database and the providers, and to be answered then.
   private static let drainLimit = Duration.seconds(15)
 
-  /// Few ask there, and those whom the operator lets.
+  /// Only the operator's programs call there.
   private static let adminConnections = 32
 
   private static func publicListener(

@@ -8,7 +8,7 @@ import Sealing
 import ZulipBouncer
 import ZulipServer
 
-/// The built-in chat-server side with all that it works with.
+/// The built-in chat-server side with everything it needs.
 struct BuiltInServer {
   let server: ZulipServerRoutes
   let accounts: AccountStore
@@ -23,7 +23,7 @@ struct BuiltInServer {
 
   /// - Parameters:
   ///   - ownBouncer: this program's.
-  ///   - remoteBouncer: instead of one that is reached through the network.
+  ///   - remoteBouncer: used in the place of one that is reached through the network.
   static func build(
     _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncerRoutes,
     remoteBouncer: (any Bouncer)?, logger: Logger
@@ -95,7 +95,7 @@ struct BuiltInServer {
     try? await client?.shutdown()
   }
 
-  /// Makes it one of the bouncer's chat servers. It needs no key, and nobody is told the one that it gets.
+  /// Makes it one of the bouncer's chat servers. The key that it gets is never used and never shown.
   private static func enrol(_ servers: RemoteServers) async throws -> RemoteServer {
     let hostname = RemoteServers.builtInHostname
     if let server = try await servers.find(hostname: hostname) { return server }

@@ -5,18 +5,18 @@ import Wire
 import ZulipBouncer
 
 extension Configuration {
-  /// No entry of the outbox is due further ahead than this, in seconds: providers may ask for an hour, and what a chat
-  /// server sends beyond its limit is spread over so many windows of that.
+  /// The longest that an entry of the outbox may have to wait, in seconds: providers may ask for an hour, and what a
+  /// chat server sends beyond its limit is spread over several windows of that limit.
   var longestPause: TimeInterval {
     max(Outbox.longestPause, (NotificationPace.share + 3) * (bouncer.notificationsPerServer?.seconds ?? 0))
   }
 }
 
 extension Configuration.HTTP {
-  /// Of `server/analytics`, and of the push proxy's `/notifications`.
+  /// The largest body of `server/analytics` and of the push proxy's `/notifications`.
   var largestBodyBytes: Int { max(maxBodyBytes, 16 << 20) }
 
-  /// What the outside calls this service: as it was configured, or where it listens.
+  /// The address by which the outside reaches this service: the configured one, or where it listens.
   func publicAddress(listeningOn port: Port) -> @Sendable () -> String {
     let (publicURL, origin) = (publicURL, "\(tls == nil ? "http" : "https")://\(host)")
     return { [standard = self.port] in publicURL ?? "\(origin):\(port.number ?? standard)" }
@@ -42,7 +42,7 @@ extension ZulipBouncerRoutes.Configuration {
     verifyCAFile = configuration.bouncer.verifyCAFile
     verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses
     rateLimitPerServer = configuration.bouncer.rateLimitPerServer
-    // Who wants no limit on calls wants none on these either.
+    // Without a limit on calls there is none on these either.
     if rateLimitPerServer == nil { rateLimitOfRegistrations = nil }
     notificationsPerServer = configuration.bouncer.notificationsPerServer
     rateLimitPerAddress = http.rateLimitPerAddress

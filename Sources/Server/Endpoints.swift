@@ -27,7 +27,7 @@ package struct Endpoints: Sendable {
       middleware: EnvelopeMiddleware(
         trustedProxies: trustedProxies, unnamedProxies: UnnamedProxies(), bodies: bodies))
     router.add(middleware: DatabaseLimit())
-    // What the admins of Nextcloud look for to see that the proxy is there.
+    // Nextcloud's administrators test for this text to see that the proxy is there.
     router.get("/") { _, _ in
       Response(
         status: .notFound, headers: [.contentType: "text/plain; charset=utf-8"],
@@ -40,7 +40,7 @@ package struct Endpoints: Sendable {
   /// What the operator may call.
   static func forOperator(_ operatorRoutes: OperatorRoutes) -> Endpoints {
     let router = Router(context: WireContext.self)
-    // Whoever watches asks all the time: that is not worth a line each.
+    // Monitoring asks all the time, which is not worth a line in the log each.
     router.add(middleware: RequestObserver(level: .debug))
     router.add(middleware: EnvelopeMiddleware())
     operatorRoutes.add(to: router)
@@ -48,7 +48,7 @@ package struct Endpoints: Sendable {
   }
 }
 
-/// A database that hangs must not hold those who call.
+/// A database that hangs must not hold up callers.
 private struct DatabaseLimit: RouterMiddleware {
   func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response

@@ -12,7 +12,7 @@ import Registrations
 import Sealing
 import Wire
 
-/// The Nextcloud adapter with all that it works with: the push proxy, and the server side with its sender.
+/// The Nextcloud adapter with everything it needs: the push proxy, and the server side with its sender.
 struct NextcloudAdapter {
   private let proxy: NextcloudProxyRoutes
   private let server: NextcloudServerRoutes
@@ -21,7 +21,7 @@ struct NextcloudAdapter {
   let sender: NextcloudSender
   /// The phones of the server side's users.
   let registrations: NextcloudRegistrations
-  /// What no proxy has taken yet.
+  /// Pushes that no proxy has taken yet.
   let pushes: NextcloudPushes
   /// The proxy's devices.
   let devices: NextcloudDevices
@@ -128,7 +128,7 @@ struct NextcloudAdapter {
 }
 
 extension NextcloudSender.OwnProxy {
-  /// This program's. What it answers means what it would mean over the wire.
+  /// This program's own. Its answers mean the same as over the wire.
   fileprivate init(_ proxy: NextcloudProxyRoutes, address: @escaping @Sendable () -> String) {
     self.init(address: address) { entries in
       do throws(ProxyError) {

@@ -8,11 +8,11 @@ import Wire
 import ZulipBouncer
 import ZulipServer
 
-/// This program's own bouncer as the built-in chat-server side uses it: by the same rules as any, but nothing is
-/// encoded to be read again, and nobody has to sign in.
+/// This program's own bouncer, as the built-in chat-server side uses it: the same rules as for any bouncer, but
+/// called directly, without encoding requests and without credentials.
 struct OwnBouncer: Bouncer {
   let bouncer: ZulipBouncerRoutes
-  /// As which of the bouncer's chat servers.
+  /// The chat server that it acts as.
   let server: UUID
   let logger: Logger
 
@@ -81,7 +81,7 @@ struct OwnBouncer: Bouncer {
     }
   }
 
-  /// Makes a call; what the bouncer says to it means what it would mean over the wire.
+  /// Makes a call; an error of the bouncer means the same as over the wire.
   private func call<Result>(_ body: (RemoteServer) async throws -> Result) async throws -> Result {
     do {
       return try await bouncer.call(as: server, body)

@@ -6,7 +6,7 @@ import Operations
 import Providers
 
 extension PrometheusRegistry {
-  /// Shows how the routes fare and what waits for them.
+  /// Gauges of the routes' states and of the notifications that wait for them.
   func watch(_ deliverer: Deliverer, _ outbox: Outbox, now: @escaping @Sendable () -> Date) {
     gauges("push_bouncer_route_up") {
       deliverer.routeStates().map { route, state in
@@ -40,7 +40,7 @@ extension PrometheusRegistry {
 }
 
 extension PrometheusRegistry {
-  /// Shows the devices of the Nextcloud proxy and what its server side has yet to send.
+  /// Gauges of the Nextcloud proxy's devices and of the pushes that its server side has yet to send.
   func watch(_ nextcloud: NextcloudAdapter) {
     gauges("push_bouncer_nextcloud_devices") {
       try await nextcloud.devices.counts().map {
@@ -65,7 +65,7 @@ extension PrometheusRegistry {
 }
 
 extension Route {
-  /// Bounded: credentials and their topics or projects are the operator's.
+  /// The labels are bounded: the operator sets the credentials with their topics and projects.
   fileprivate var labels: [(String, String)] {
     [("provider", provider.rawValue), ("credential", credential), ("target", target)]
   }

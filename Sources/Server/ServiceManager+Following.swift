@@ -7,8 +7,8 @@ import SQL
 extension ServiceManager {
   /// Says that the service is ready once it listens and the database answers, and then again and again that it is alive.
   ///
-  /// It is alive while every event loop does its work and the database says something, be it that it cannot be
-  /// reached: an outage is nothing that a restart would mend, and requests are waiting for its end.
+  /// It is alive while every event loop does its work and the database answers or fails. An outage of the database
+  /// is not a reason to restart: a restart would not mend it, and requests are waiting for its end.
   func follow(_ database: any Database, logger: Logger, isListening: () -> Bool) async {
     while true {
       if isListening(), await answers(database) { break }

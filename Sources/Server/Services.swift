@@ -4,7 +4,7 @@ import NIOCore
 import ServiceLifecycle
 import Synchronization
 
-/// Does nothing until the shutdown comes to it; then closes something.
+/// Does nothing until its turn in the shutdown, and then closes something.
 struct Closing: Service {
   let close: @Sendable () async -> Void
 
@@ -14,7 +14,7 @@ struct Closing: Service {
   }
 }
 
-/// Says that the shutdown has begun, and does so first: it stands last in the group.
+/// Tells that the shutdown has begun. It is the last in the group, and so the first to be shut down.
 struct Draining: Service {
   let begin: @Sendable () -> Void
 
@@ -24,7 +24,7 @@ struct Draining: Service {
   }
 }
 
-/// A listener that gets so much time, once the shutdown has come to it, to finish what it has begun.
+/// A listener that gets a limited time in the shutdown to finish what it has begun.
 struct Bounded<Listener: Service>: Service {
   let listener: Listener
   let limit: Duration

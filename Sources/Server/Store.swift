@@ -17,9 +17,9 @@ package struct Store {
   package let database: any Database
   package let storageKey: StorageKey
   package let now: @Sendable () -> Date
-  /// Whether anything may be called over now: not while the clock is doubted.
+  /// Whether anything may be taken as expired now: not while the clock is doubted.
   let mayExpire: @Sendable () -> Bool
-  /// Keeps the key as the folder and the database have it, for as long as it runs.
+  /// Follows changes of the key in the folder and in the database, as long as it runs.
   let follower: StorageKeyFollower
 
   /// Opens and migrates the database, and checks that it was sealed with this key.
@@ -61,7 +61,7 @@ package struct Store {
   private static func following<Result>(
     _ store: Store, _ body: (Store) async throws -> Result
   ) async throws -> Result {
-    // Ends with the scope, and is waited for.
+    // Ends with the scope, which waits for it.
     async let _ = store.follower.run()
     return try await body(store)
   }
@@ -89,7 +89,7 @@ package struct Store {
     OutcomeRecorder(database: database, now: now, mayExpire: mayExpire)
   }
 
-  /// The devices of users, for a command: a service that runs beside it hears of no change.
+  /// The devices of users, for a command; a running service is not told of what it changes.
   package func devices() async throws -> Devices {
     let server = try await servers.find(hostname: RemoteServers.builtInHostname)?.id
     return Devices(database: database, storageKey: storageKey, localServer: server, now: now) { _ in }

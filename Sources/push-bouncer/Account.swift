@@ -114,7 +114,7 @@ extension Account {
 }
 
 extension Store {
-  /// The realm that is named, else the only one there is, else a new one.
+  /// The named realm, or the only one, or, if there is none, a new one.
   fileprivate func realm(_ named: UUID?, _ server: Configuration.Server) async throws -> UUID {
     if let named { return named }
     let realms = try await accounts.realms()

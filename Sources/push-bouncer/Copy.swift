@@ -64,7 +64,7 @@ struct Copy: AsyncParsableCommand {
     }
   }
 
-  /// Tells how far it is, now and then.
+  /// Shows the progress, now and then.
   private final class Meter: Sendable {
     private let last = Mutex<ContinuousClock.Instant?>(nil)
 

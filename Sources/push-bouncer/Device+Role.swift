@@ -30,7 +30,7 @@ extension Device {
     case nextcloud(server: String)
   }
 
-  /// Exactly one of the three, whole.
+  /// The one role that the options name; an error if they name none, several, or half of one.
   func role() throws -> Role {
     let appOptions = [
       ("--server", app.server), ("--email", app.email), ("--api-key", app.apiKey),
@@ -43,7 +43,7 @@ extension Device {
     let given = (app: appOptions.first { $0.1 != nil }, own: ownOptions.first { $0.1 != nil })
     let ways = "--server, --email and --api-key, or --org-id, --org-key and --realm, or --nextcloud"
     if let server = nextcloud.nextcloud {
-      // That it forgets its registration at the end is asked of all phones alike.
+      // --forget goes with every role.
       if let other = (appOptions + ownOptions).first(where: { $0.1 != nil && $0.0 != "--forget" }) {
         throw ValidationError("--nextcloud and \(other.0) do not go together: give \(ways)")
       }

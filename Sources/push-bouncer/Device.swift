@@ -62,7 +62,7 @@ struct Device: AsyncParsableCommand {
     }
   }
 
-  /// Prints what the simulator has for the phone, until there was enough of it.
+  /// Prints what arrives at the simulator for the phone, until `count` is reached.
   func listen(at home: PhoneHome, after seen: Int64, _ phone: () async -> VirtualPhone) async throws {
     var (seen, arrived) = (seen, 0)
     while count.map({ arrived < $0 }) ?? true {

@@ -16,7 +16,7 @@ struct Examine: AsyncParsableCommand {
   @OptionGroup var options: GlobalOptions
 
   func run() async throws {
-    // What goes wrong is a finding, and said once.
+    // A fault is told as a finding; the log would tell it a second time.
     bootstrapLogging(level: .critical, format: .text)
     let findings: [Finding]
     do {

@@ -4,7 +4,7 @@ import Logging
 import Operations
 import Wire
 
-/// What every command takes.
+/// The options of every command.
 struct GlobalOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
@@ -31,7 +31,7 @@ struct GlobalOptions: ParsableArguments {
     return configuration
   }
 
-  /// The configuration, and what deserves a warning.
+  /// The configuration, and warnings about it.
   func read() throws -> (Configuration, warnings: [String]) {
     let overrides = settings.map { setting in
       let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(

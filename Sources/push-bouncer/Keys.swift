@@ -13,7 +13,7 @@ struct Keys: AsyncParsableCommand {
     subcommands: [Generate.self, List.self, Retire.self, Remove.self, Import.self, RotateStorage.self])
 }
 
-/// A key with what it was used for.
+/// A key with how much it was used.
 private struct KeyReport {
   let key: BouncerKeyFiles.Key
   let usage: E2EERegistrations.KeyUsage?

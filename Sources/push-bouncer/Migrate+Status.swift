@@ -10,7 +10,7 @@ extension Migrate {
     static let configuration = CommandConfiguration(
       abstract: "Shows how many devices are legacy and how many end-to-end encrypted, now and by day.")
 
-    /// Days that are shown of all together; all of them are in the JSON document.
+    /// How many days the text shows; the JSON document has all.
     private static let shownDays = 30
 
     @OptionGroup var options: GlobalOptions

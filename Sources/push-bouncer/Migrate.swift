@@ -68,7 +68,7 @@ extension Migrate {
       }
     }
 
-    /// Runs until the end or a signal, and shows the report; whether it came to the end.
+    /// Runs until the end or a signal, and shows the report. Returns whether it came to the end.
     private func bring(_ source: ZulipSource, _ migration: ZulipImport) async throws -> Bool {
       let meter = MigrationMeterLine()
       let report = try await untilSignal {
@@ -84,7 +84,7 @@ extension Migrate {
       return report.isComplete
     }
 
-    /// Works on a copy of what there is, if there is anything: neither the database nor the key is made.
+    /// Works on a copy of the database, if there is one. Makes neither a database nor a key.
     private func rehearse(_ body: (ZulipImport) async throws -> Bool) async throws -> Bool {
       let configuration = try options.load()
       let url = configuration.database.url
@@ -137,7 +137,7 @@ private func untilSignal<Result: Sendable>(
       }
       return nil
     }
-    // After a signal the work is told to stop, and its result is waited for; without one it is the first.
+    // After a signal the work is cancelled and its result awaited; without a signal its result comes first.
     while let next = try await group.next() {
       group.cancelAll()
       if let result = next { return result }

@@ -6,9 +6,9 @@ import NIOSSL
 import Operations
 import Server
 
-/// Asks FCM, by the way that pushes take, for the time.
+/// Asks FCM for the time, through the same proxy and with the same trust as pushes.
 enum ProviderTime {
-  /// By the answer's `Date` (RFC 9110 section 6.6.1), whatever else it says; nil if there is none.
+  /// The `Date` of the answer (RFC 9110 section 6.6.1), whatever its status; nil without one.
   static func ask(_ configuration: Configuration) async -> Date? {
     guard let url = configuration.fcm.endpoint else { return nil }
     let client = HTTPClient(

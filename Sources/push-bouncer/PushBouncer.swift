@@ -1,7 +1,7 @@
 import ArgumentParser
 import Operations
 
-/// The program: a command per task of its operator.
+/// The program, with one command for each task of its operator.
 @main
 struct PushBouncer: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -42,7 +42,7 @@ enum SettingArguments {
         continue
       }
       guard let value = parts.count > 1 ? String(parts[1]) : rest.popFirst() else {
-        // Left as it was, for the parser to complain about.
+        // Left as it is: the parser tells what is wrong.
         rewritten.append(argument)
         continue
       }

@@ -44,7 +44,7 @@ extension Routes {
         routes.isEmpty ? "no credentials" : routes.map(\.line).joined(separator: "\n"))
     }
 
-    /// What a service that runs here says of the credentials; nil if none does.
+    /// What the service that runs here says of the credentials; nil if none answers.
     private static func checks(_ admin: Configuration.Admin) async -> JSON? {
       let host = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][admin.host] ?? admin.host
       let url =
@@ -96,7 +96,7 @@ extension Routes {
   }
 }
 
-/// What is held back, by the credential.
+/// The deaths that are held back, by credential.
 private struct HeldByRoute {
   private let held: [String: [OutcomeRecorder.Held]]
 
@@ -104,7 +104,7 @@ private struct HeldByRoute {
     self.held = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }
   }
 
-  /// The credentials on which anything is.
+  /// The credentials on which any is held back.
   var names: [String] { held.keys.sorted() }
 
   subscript(name: String) -> [OutcomeRecorder.Held] {
@@ -113,7 +113,7 @@ private struct HeldByRoute {
     }
   }
 
-  /// The credential that the operator means; the provider need not be named if there is but one.
+  /// The credential that the operator means; its provider need not be named where the name is enough.
   func find(_ name: String) throws -> String {
     let found = names.filter { $0 == name || $0.hasSuffix(":\(name)") }
     if let route = found.first, found.count == 1 { return route }
@@ -132,7 +132,7 @@ private struct HeldByRoute {
 /// A credential in the list.
 private struct RouteReport {
   let name: String
-  /// What `/readyz` says of it; nil if nobody has told.
+  /// What `/readyz` says of it; nil if the service did not answer.
   let check: JSON?
   let held: [OutcomeRecorder.Held]
 

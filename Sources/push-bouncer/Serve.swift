@@ -49,7 +49,7 @@ struct Serve: AsyncParsableCommand {
     if let shortage = descriptors.shortage(configuration.http.maxConnections) {
       logger.warning("\(shortage)")
     }
-    // A limit on the size of files is a full disk like any other: an error, and no end of the process.
+    // A limit on the size of files is like a full disk: an error, and not the end of the process.
     signal(SIGXFSZ, SIG_IGN)
     let service = try await BouncerService.build(
       configuration, time: ServiceTime(wall: { Date() + offset / .seconds(1) }), sockets: sockets,

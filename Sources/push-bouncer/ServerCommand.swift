@@ -161,7 +161,7 @@ extension ServerCommand {
       try await store.servers.setDeactivated(found.id, deactivated)
       return found
     }
-    // When the command returns, a running service acts on it.
+    // When the command returns, a running service knows of the change.
     try await Task.sleep(for: RemoteServers.propagation)
     let document: JSON = [
       "org_id": .string(found.uuid.uuidString.lowercased()), "hostname": .string(found.hostname),

@@ -3,7 +3,7 @@ import Foundation
 import Sealing
 import Wire
 
-/// `vectors`: what is sealed here, for others to open, and what others sealed, to open here.
+/// `vectors`: seals values for other implementations to open, and opens what they have sealed.
 struct Vectors: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Makes sealed test vectors, or checks those of another implementation.", shouldDisplay: false)

@@ -3,11 +3,11 @@ import NIOCore
 import NIOHTTPTypes
 import Wire
 
-/// Leaves the body of a request with its sender until it is wanted, but for a short one: nobody makes this program
-/// hold what it has not asked for.
+/// Does not read the body of a request, unless it is short, before the handler asks for it, so that nobody can fill
+/// this program's memory with bodies that it does not want.
 ///
-/// Who asks first with `Expect: 100-continue`, as curl and PHP do with a large body, is told to go on then (RFC
-/// 9110 10.1.1), or gets the final answer before any of the body is on its way.
+/// A client that sends `Expect: 100-continue` first, as curl and PHP do with a large body, is told to continue when
+/// the handler asks for the body (RFC 9110 10.1.1), or gets the final answer without having sent it.
 final class BodyGate: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart
   typealias InboundOut = HTTPRequestPart
@@ -16,13 +16,13 @@ final class BodyGate: ChannelInboundHandler, ChannelOutboundHandler, RemovableCh
 
   /// Requests that have begun, less answers that have ended.
   private var open = 0
-  /// Whether the body of the latest request waits to be wanted.
+  /// Whether the body of the latest request is not yet asked for.
   private var isClosed = false
-  /// Whether the sender of that body waits for a word.
+  /// Whether the sender of that body waits for `100 Continue`.
   private var isExpected = false
-  /// Whether more would be read if it were not for that.
+  /// Whether a read was asked for that is held back meanwhile.
   private var isReadHeld = false
-  /// Whether the connection ends with the present answer, as nobody can say what would come next on it.
+  /// Whether the connection ends with the present answer, because what follows on it cannot be told apart.
   private var endsWithAnswer = false
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -65,7 +65,7 @@ final class BodyGate: ChannelInboundHandler, ChannelOutboundHandler, RemovableCh
     case .end:
       open -= 1
       guard endsWithAnswer else {
-        // What is left of the body is read, and left aside.
+        // The rest of the body is read and thrown away.
         if open == 0 { pass(context) }
         return context.write(data, promise: promise)
       }

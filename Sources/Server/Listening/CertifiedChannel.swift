@@ -4,8 +4,8 @@ import NIOCore
 import NIOSSL
 import Operations
 
-/// Connections in TLS, each with the certificate that is in force when it comes: Hummingbird's own `TLSChannel` keeps
-/// the one that it was made with.
+/// TLS connections, each with the certificate that is in force when the connection is opened. (Hummingbird's own
+/// `TLSChannel` keeps the certificate that it was made with.)
 struct CertifiedChannel<Base: ServerChildChannel>: ServerChildChannel {
   let base: Base
   let certificate: ServerCertificate

@@ -1,12 +1,12 @@
 import Metrics
 
-/// What there is to see of a listener's connections.
+/// The metrics of a listener's connections.
 struct ConnectionMetrics: Sendable {
-  /// Why a connection was closed that its other end had not given up.
+  /// Why this program closed a connection.
   enum Reason: String, CaseIterable, Sendable {
     /// Its source has as many as it may.
     case share
-    /// There is no room, and nobody who would have to make some.
+    /// There is no room, and no idle connection to close for it.
     case full
     /// It made room for another.
     case displaced

@@ -48,7 +48,7 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
-      // A connection reads some parts ahead of who answers: of so many bytes at most.
+      // How many bytes a connection reads ahead of its handler.
       .childChannelOption(
         .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
       )
@@ -79,8 +79,8 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
     }
   }
 
-  /// Stops taking connections. Those that the kernel holds are left to the next process where the socket was
-  /// passed, and are taken, for a second at most, where nobody else could.
+  /// Stops taking connections. Those that wait in the kernel are left to the next process if the socket was passed
+  /// to this one; otherwise they are still taken, for a second at most.
   private func close(_ server: any Channel, _ descriptor: CInt, _ connections: OpenConnections) async throws {
     let end = ContinuousClock.now + .seconds(1)
     let hasTakenAll: @Sendable () -> Bool = {

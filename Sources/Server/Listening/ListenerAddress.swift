@@ -5,7 +5,7 @@ import NIOCore
 struct ListenerAddress {
   let host: String
   let port: Int
-  /// The keys of the configuration that say so, for whoever has to mend them.
+  /// The settings that say so, for an error's text.
   let keys: String
   /// A listening socket that was passed to this process and that others keep open.
   var passed: CInt?

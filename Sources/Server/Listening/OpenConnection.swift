@@ -5,15 +5,15 @@ import Wire
 /// A connection that a listener has taken.
 final class OpenConnection: Sendable {
   let channel: any Channel
-  /// Whose share it counts to; nil for a proxy's.
+  /// The source whose share it counts to; nil for a reverse proxy.
   let source: ClientAddress?
-  /// Those that came earlier have a lower one.
+  /// Rises with each connection.
   let number: Int
   private let current = Atomic(Phase.coming)
   private let answering = Atomic(false)
 
   enum Phase: UInt8, AtomicRepresentable {
-    /// On its way through the event loops to whoever answers.
+    /// Taken, and not yet at the event loop that answers it.
     case coming
     case open
     /// Open still, but told to close.
@@ -32,10 +32,10 @@ final class OpenConnection: Sendable {
     set { current.store(newValue, ordering: .relaxed) }
   }
 
-  /// Whether nobody loses an answer if it is closed.
+  /// Whether it can be closed without anybody losing an answer.
   var mayGo: Bool { phase == .open && !isAnswering }
 
-  /// Whether a request has arrived whole that waits for its answer.
+  /// Whether a whole request has arrived and waits for its answer.
   var isAnswering: Bool {
     get { answering.load(ordering: .relaxed) }
     set { answering.store(newValue, ordering: .relaxed) }

@@ -2,11 +2,11 @@ import NIOCore
 import Synchronization
 import Wire
 
-/// The connections of a listener: no more than it may have, shared between those who want one. All of them have
-/// to hear that it ends, those that are just coming in, too.
+/// The connections of a listener: it limits their number, in all and for each address, and tells all of them when
+/// the listener ends, also those that are just being opened.
 ///
-/// What is too much is closed before a byte is read. Where there is no room at all, who comes takes the place of
-/// a connection that is not being answered: nobody keeps others out by having many and sending nothing.
+/// A connection beyond a limit is closed before a byte is read. When there is no room at all, a new connection takes
+/// the place of an idle one, so that nobody keeps others out by holding many connections and sending nothing.
 final class OpenConnections: Sendable {
   /// How many there may be.
   struct Limits: Sendable {
@@ -14,7 +14,7 @@ final class OpenConnections: Sendable {
     var total: Int
     /// From each source.
     var perSource: Int
-    /// Proxies, behind each of which there are many.
+    /// Reverse proxies: the limit for one address does not hold for them, as many clients are behind each.
     var proxies: [ClientAddress.Network] = []
   }
 
@@ -28,10 +28,10 @@ final class OpenConnections: Sendable {
     var arrivals = 0
   }
 
-  /// As many may be told to close at a time, so that their descriptors do not add up.
+  /// How many connections may be closing at a time, as each holds a descriptor until it is closed.
   private static let maximumLeaving = 16
 
-  /// Who has no more than so many is nobody who has too many.
+  /// A source with no more connections than this does not count as having too many.
   private static let modestShare = 8
 
   private let limits: Limits
@@ -46,7 +46,7 @@ final class OpenConnections: Sendable {
   /// Whether a connection is on its way that would be lost if the listener's channel were closed now.
   var areComing: Bool { state.withLock { $0.coming > 0 } }
 
-  /// Whether those that were told to close have to do so before more are taken.
+  /// Whether closing connections have to be closed before more are taken.
   private var areTooManyLeaving: Bool { state.withLock { $0.leaving >= Self.maximumLeaving } }
 
   /// A connection has been taken from the kernel.
@@ -84,8 +84,8 @@ final class OpenConnections: Sendable {
     return mayStay
   }
 
-  /// The connection that makes room for one of a source that has `share` of them: the oldest of whoever has most,
-  /// or, where nobody has many, the oldest of all.
+  /// The connection that makes room for a new one, whose source has `share`: the oldest of the source with most,
+  /// or, if no source has many, the oldest of all.
   private func displaceable(in state: State, by share: Int) -> OpenConnection? {
     guard state.leaving < Self.maximumLeaving,
       let largest = state.shares.values.max(by: { $0.count < $1.count })
@@ -116,7 +116,7 @@ final class OpenConnections: Sendable {
     state.withLock { $0.all[ObjectIdentifier(channel)] }
   }
 
-  /// A connection's handlers are in place, and there is somebody to answer.
+  /// A connection's handlers are in place: it can be answered.
   func open(_ channel: any Channel) {
     let isEnding = state.withLock { state in
       // Otherwise it is closed already.
@@ -129,7 +129,7 @@ final class OpenConnections: Sendable {
     if isEnding { Self.tell(channel) }
   }
 
-  /// Tells all that are there, and all that come, to end with the next answer.
+  /// Tells all connections, present and future, to end with their next answer.
   func end() {
     let connections = state.withLock { state in
       state.isEnding = true
@@ -156,7 +156,7 @@ final class OpenConnections: Sendable {
   /// A connection is to make room for another.
   private struct Displaced {}
 
-  /// Counts a listener's connections in, and turns away those that are too many.
+  /// Counts a listener's new connections, and turns away those beyond the limit.
   final class Counting: ChannelInboundHandler, ChannelOutboundHandler, Sendable {
     typealias InboundIn = any Channel
     typealias OutboundIn = any Channel
@@ -171,7 +171,7 @@ final class OpenConnections: Sendable {
       if connections.take(unwrapInboundIn(data)) { context.fireChannelRead(data) }
     }
 
-    /// Takes no more for a moment while those that were turned away still hold their descriptors.
+    /// Takes no more connections for a moment while closing ones still hold their descriptors.
     func read(context: ChannelHandlerContext) {
       guard connections.areTooManyLeaving else { return context.read() }
       let channel = context.channel

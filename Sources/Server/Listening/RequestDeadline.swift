@@ -2,16 +2,17 @@ import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
 
-/// Closes a connection on which a request does not arrive whole in time, be it that nothing comes at
-/// all or a byte now and then: a client must not hold a connection for nothing.
+/// Closes a connection on which no whole request arrives in time, whether nothing comes at all or a byte now and
+/// then: a client must not hold a connection for nothing.
 ///
 /// The clock runs from the opening of the connection, or the end of the last answer, to the end of
-/// the next request. It stands still only while a request that is here whole waits for its answer: an
-/// answer may also end before its request, which then still has to arrive.
+/// the next request. It stands still only while a whole request waits for its answer. (An answer may also end
+/// before its request does; then the rest of that request has to arrive in time.)
 ///
 /// When the listener ends (`ChannelShouldQuiesceEvent`), each connection ends with its next answer, which says
-/// so. What has begun is waited for as long as it goes on, a first request for a moment, since chat servers open
-/// a connection for one request and send that once; another one only as long as it may be on its way already.
+/// so. A request that has begun is waited for as long as it goes on. A connection without one yet is given a moment,
+/// since chat servers open a connection for one request and send that once; one that has been answered before only
+/// as long as another request may be on its way already.
 final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart
   typealias OutboundIn = HTTPResponsePart
@@ -21,7 +22,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   private static let (patience, patienceForAnother) = (TimeAmount.seconds(2), TimeAmount.milliseconds(100))
 
   private var timeout: TimeAmount
-  /// When what is waited for must have come; nil while nothing is.
+  /// When the awaited request must have arrived; nil while none is awaited.
   private var deadline: NIODeadline?
   private var timer: (task: Scheduled<Void>, fires: NIODeadline)?
   /// Requests that have begun, less answers that have ended.
@@ -33,7 +34,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   private let connections: OpenConnections?
   private var connection: OpenConnection?
 
-  /// - Parameter connections: where it is noted which connections are being answered.
+  /// - Parameter connections: is told which connections are being answered.
   init(timeout: TimeAmount, _ connections: OpenConnections? = nil) {
     self.timeout = timeout
     self.connections = connections
@@ -92,7 +93,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   }
 
   /// Hummingbird's handler closes the connection when every request that it has seen is answered, and at once
-  /// where there is none.
+  /// if there is none.
   private func endWithAnswer(_ context: ChannelHandlerContext) {
     context.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
   }
