@@ -33,7 +33,9 @@ struct Serve: AsyncParsableCommand {
     PrometheusRegistry.bootstrap()
     let logger = Logger(label: "push-bouncer")
     for warning in warnings { logger.warning("\(warning)") }
-    if !isHidden { logger.warning("the system does not keep this process's memory from others") }
+    if !isHidden {
+      logger.warning("the system did not let this process hide its memory from other processes")
+    }
     logger.notice(
       "configuration",
       metadata: Dictionary(

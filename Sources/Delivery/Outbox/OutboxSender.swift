@@ -138,6 +138,6 @@ package final class OutboxSender: Sendable {
   }
 
   private func report(_ error: any Error) {
-    logger.error("outbox cannot be worked on", metadata: ["error": "\(type(of: error))"])
+    logger.error("the outbox could not be processed", metadata: ["error": "\(type(of: error))"])
   }
 }

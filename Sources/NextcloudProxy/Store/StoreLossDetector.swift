@@ -43,7 +43,8 @@ package final class StoreLossDetector: Sendable {
     await every(Self.interval) {
       try await look()
     } onError: { error in
-      logger.warning("the store could not be looked at", metadata: ["error": "\(type(of: error))"])
+      logger.warning(
+        "the number of Nextcloud devices could not be checked", metadata: ["error": "\(type(of: error))"])
     }
   }
 

@@ -25,7 +25,7 @@ extension NextcloudSender {
         }
         return try await dependencies.pushes.dueProxies()
       } catch {
-        logger.error("queued pushes cannot be worked on", metadata: ["error": "\(type(of: error))"])
+        logger.error("queued pushes could not be processed", metadata: ["error": "\(type(of: error))"])
         return []
       }
     } round: { proxy in

@@ -37,7 +37,7 @@ package struct ClockWatch: Sendable {
         if round.isMultiple(of: Self.mending) || told != before { for queue in queues { try await queue() } }
       } catch {
         tell(&told)
-        logger.debug("the clock could not be looked after", metadata: ["error": "\(type(of: error))"])
+        logger.debug("the clock could not be checked", metadata: ["error": "\(type(of: error))"])
       }
       round += 1
     }

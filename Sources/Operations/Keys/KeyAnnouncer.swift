@@ -27,7 +27,8 @@ package struct KeyAnnouncer: Sendable {
     await every(Self.interval) {
       try await tell(&told)
     } onError: { error in
-      logger.warning("keys could not be announced", metadata: ["error": "\(type(of: error))"])
+      logger.warning(
+        "the bouncer keys could not be announced to other nodes", metadata: ["error": "\(type(of: error))"])
     }
   }
 

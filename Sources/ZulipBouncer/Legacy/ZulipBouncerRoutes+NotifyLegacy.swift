@@ -108,12 +108,12 @@ extension ZulipBouncerRoutes {
   private func report(_ reach: LegacyRegistrations.Reach, _ realm: RemoteRealm?, _ logger: Logger) {
     for (kind, count) in reach.superseded {
       logger.info(
-        "legacy registrations have gone: their devices have end-to-end encrypted ones",
+        "legacy registrations removed: their devices have end-to-end encrypted ones",
         metadata: ["count": "\(count)", "kind": "\(kind)", "realm": "\(realm?.id ?? 0)"])
     }
     if reach.folded > 0 {
       logger.info(
-        "legacy registrations under a number have gone: there are ones under a UUID",
+        "legacy registrations under a user's number removed: the same devices are registered under a UUID",
         metadata: ["count": "\(reach.folded)", "realm": "\(realm?.id ?? 0)"])
     }
     var faults = ItemFaults()

@@ -42,7 +42,7 @@ package final class RealmUpload: Sendable {
       do {
         try await upload()
       } catch let refusal as BouncerError {
-        logger.warning("the bouncer does not take the realms", metadata: ["reason": "\(refusal)"])
+        logger.warning("the bouncer did not accept the realms", metadata: ["reason": "\(refusal)"])
         throw missing
       }
       return try await call()
@@ -59,7 +59,7 @@ package final class RealmUpload: Sendable {
           try await upload()
           break
         } catch let error as BouncerError {
-          logger.warning("the bouncer does not take the realms", metadata: ["reason": "\(error)"])
+          logger.warning("the bouncer did not accept the realms", metadata: ["reason": "\(error)"])
           // Its word is final until something changes; a call that finds a realm missing asks again.
           if case .refused = error { break }
         } catch {

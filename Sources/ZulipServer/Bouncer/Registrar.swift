@@ -46,7 +46,7 @@ package final class Registrar: Sendable {
       }
       return jobs.count == Self.atOnce
     } onError: { error in
-      logger.error("registrations cannot be worked on", metadata: ["error": "\(type(of: error))"])
+      logger.error("registrations could not be processed", metadata: ["error": "\(type(of: error))"])
     }
   }
 
@@ -63,7 +63,7 @@ package final class Registrar: Sendable {
       } catch let error as BouncerError {
         if let failure = error.registrationError { return try await fail(job, failure) }
         logger.warning(
-          "push device registration failed, to be tried again",
+          "push device registration failed and is tried again",
           metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.lease.attempts)"])
         let next = now() + Backoff.bouncer.pause(after: job.lease.attempts)
         try await devices.postpone(job, until: now() < end ? min(next, end) : next)
@@ -73,7 +73,7 @@ package final class Registrar: Sendable {
     } catch {
       // The lease runs out, and somebody tries again.
       logger.error(
-        "push device registration could not be written down",
+        "the result of a push device registration could not be stored",
         metadata: ["device_id": "\(job.device)", "error": "\(type(of: error))"])
     }
   }

@@ -38,7 +38,7 @@ package final class LegacyUnregistrar: Sendable {
       }
       return jobs.count == Self.atOnce
     } onError: { error in
-      logger.error("unregistrations cannot be worked on", metadata: ["error": "\(type(of: error))"])
+      logger.error("unregistrations could not be processed", metadata: ["error": "\(type(of: error))"])
     }
   }
 
@@ -50,7 +50,7 @@ package final class LegacyUnregistrar: Sendable {
         logger.info("old token unregistered at the bouncer", metadata: ["unregistration": "\(job.lease.id)"])
       } catch let error as BouncerError {
         logger.warning(
-          "the bouncer does not unregister, to be tried again",
+          "the bouncer did not unregister an old token, which is tried again",
           metadata: [
             "unregistration": "\(job.lease.id)", "reason": "\(error)", "attempts": "\(job.lease.attempts)",
           ])
@@ -60,7 +60,7 @@ package final class LegacyUnregistrar: Sendable {
     } catch {
       // The lease runs out, and somebody tries again.
       logger.warning(
-        "an unregistration could not be written down", metadata: ["error": "\(type(of: error))"])
+        "the result of an unregistration could not be stored", metadata: ["error": "\(type(of: error))"])
     }
   }
 
