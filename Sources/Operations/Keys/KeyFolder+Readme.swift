@@ -7,7 +7,7 @@ extension KeyFolder {
 
     Everything that push-bouncer must keep secret lies in this folder. Files are read again within
     seconds after they change, and at once on SIGHUP; nothing has to be restarted. A file that cannot be
-    read leaves in force what it held before, and is reported in the log and by `/readyz`.
+    read is reported in the log and by `/readyz`, and what it held before stays in force.
 
     Private files belong to the user that runs the service and are for nobody else: `chmod 600`.
 
@@ -36,20 +36,22 @@ extension KeyFolder {
     ## fcm/
 
     One Google service-account file for each Firebase project, as Google gives it (Project settings,
-    Service accounts, Generate new private key). The only one serves everybody; of several, the one
-    named `default.json`, or the one that `fcm.default_project` names.
+    Service accounts, Generate new private key). If there are several, notifications that name no project go to
+    the one in `default.json`, or to the one that `fcm.default_project` names. The `google-services.json` of an
+    Android app is another file and does not belong here.
 
     ## storage.key
 
     Made at the first start. It seals the secrets in the database, which cannot be read without it: back
     it up, and keep the copy apart from the database's. A service whose `storage.key` is not the one that
-    its database was sealed with does not start. `push-bouncer keys rotate-storage` puts a new key in its
-    place; the line `hashing` stays: it is what chat servers' keys and the like are compared by.
+    its database was sealed with does not start. `push-bouncer keys rotate-storage` replaces it by a new one.
+    The line `hashing` does not change then: chat servers' keys, API keys and app passwords are compared with it.
 
     ## nextcloud-store.json
 
-    Made by the service: which database it has served last, and how many devices of Nextcloud's apps that had.
-    While a database may have lost devices, servers are not told that devices are unknown. It holds no secret.
+    Made by the service. It says which database was served last, and how many devices of Nextcloud's apps it had.
+    When the database has lost devices, Nextcloud servers are not told for an hour that devices are unknown. It
+    holds no secret.
 
     """
 
