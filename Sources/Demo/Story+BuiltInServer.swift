@@ -46,7 +46,7 @@ extension Story {
     try await host.putRealm(name: "Example", url: "https://example.org")
     let (id, email): (Int64, String) = (10, "hamlet@example.org")
     let apiKey = try await host.putUser(id, email: email)
-    step("Its host application puts its realm and a user, \(email), over the backend API.")
+    step("Its host application creates its realm and a user, \(email), over the backend API.")
     return Hero(realm: host.realm, id: id, email: email, apiKey: apiKey)
   }
 

@@ -44,7 +44,7 @@ extension Story {
     step("A chat message arrives: the phone checks who has signed it, and decrypts \(opened?.text ?? "")")
     let whole = try await phone.notification(1)
     try expect(whole?["message"] == "in the state of Denmark", "the phone can read on")
-    step("It fetches the rest, for which a push has no room: \(whole?["message"]?.text ?? "")")
+    step("It fetches the rest, which did not fit into the push: \(whole?["message"]?.text ?? "")")
 
     let call = try await send(
       ["nid": 2, "app": "spreed", "subject": "The ghost is calling", "type": "call", "id": "castle"],
@@ -56,7 +56,7 @@ extension Story {
     let removed = removal["payload"].flatMap(phone.open)
     try expect(removed == ["nid": 1, "delete": true], "the phone reads what is gone")
     try expect(try await phone.notification(1) == nil, "and it is gone at the server")
-    step("The message was read elsewhere: the phone is told in the background, and takes it away.")
+    step("The message was read elsewhere: the phone is told in the background, and removes it.")
 
     try await phone.unregister()
     try await phone.signOut()

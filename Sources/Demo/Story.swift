@@ -72,7 +72,7 @@ package struct Story {
     try await home.set(token: oldPhone.token, ["status": 200])
     try await register(oldPhone, at: server)
     try await send("There you are!", to: [oldPhone], from: server, &seen)
-    step("The phone registers the same token again, and lives again.")
+    step("The phone registers the same token again, and its registration is valid again.")
   }
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
