@@ -34,7 +34,7 @@ package struct ZulipBouncerRoutes: Sendable {
     package var storageKey: StorageKey
     /// The service's clock.
     package var now: @Sendable () -> Date
-    /// Whether anything may be called over now: not while the clock is doubted.
+    /// Whether anything may be taken as expired now: not while the clock is doubted.
     package var mayExpire: @Sendable () -> Bool
     /// For what concerns no single request.
     package var logger: Logger

@@ -45,7 +45,7 @@ package final class Outbox: Sendable {
   /// - Parameters:
   ///   - maxAge: how long an entry is kept at most, in seconds.
   ///   - longestPause: no entry is due further ahead than this, in seconds.
-  ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
+  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
   package init(
     database: any Database, storageKey: StorageKey, maxAge: TimeInterval, limits: Limits = Limits(),
     longestPause: TimeInterval = longestPause, now: @escaping @Sendable () -> Date,

@@ -24,7 +24,7 @@ package final class StoreLossDetector: Sendable {
 
   /// - Parameters:
   ///   - file: `nextcloud-store.json` in the `Keys` folder; need not be there yet.
-  ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
+  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
   package init(
     file: URL, devices: NextcloudDevices, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger

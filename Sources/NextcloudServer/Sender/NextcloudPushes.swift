@@ -14,7 +14,7 @@ package struct NextcloudPushes: Sendable {
 
   /// The pushes in `database`.
   ///
-  /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
+  /// - Parameter mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
   package init(
     database: any Database, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }

@@ -1,12 +1,12 @@
 package import Foundation
 
-/// Whether the time of day can be believed. A pure state machine, told what the clocks show and what the database
-/// has heard last.
+/// Whether the time of day can be believed. A pure state machine: its input is what the clocks show and the newest time
+/// in the database.
 ///
-/// A clock that is wrong for a moment must end nothing that would have lived by the right one. So it is doubted when
-/// it does not go along with the monotonic clock, or when it stands before the newest time in the database or long
-/// after it; and while it is doubted nothing is called over. Doubt ends when for ten minutes nothing has spoken
-/// against the clock, or when a fresh word in the database agrees with it: another node's, or the operator's.
+/// A clock that is wrong for a moment must not make anything expire. So the clock is doubted when it departs from the
+/// monotonic clock, or stands before the newest time in the database or long after it. While it is doubted, nothing
+/// expires. Doubt ends after ten minutes without a new reason for it, or when a time that was just written to the
+/// database, by another node or by the operator, agrees with the clock.
 struct ClockGuard: Sendable {
   /// What both clocks show at one moment.
   struct Reading: Sendable, Hashable {
@@ -16,21 +16,21 @@ struct ClockGuard: Sendable {
     var monotonic: Duration
   }
 
-  /// So much may clocks differ, in seconds.
+  /// How much clocks may differ, in seconds.
   static let tolerance: TimeInterval = 60
   /// A clock this much later than the newest time in the database is doubted: the service was off for so long, or
   /// the clock is wrong.
   static let longestSilence: TimeInterval = 12 * 3600
-  /// How long nothing must speak against a clock that was doubted.
+  /// How long a doubted clock must go well until it is trusted again.
   static let probation = Duration.seconds(600)
 
   /// Why the clock is doubted; nil if it is not.
   private(set) var doubt: ClockDoubt?
-  /// What the wall clock is measured by.
+  /// The reading that the wall clock is compared with.
   private var reference: Reading
-  /// Since when nothing has spoken against a doubted clock.
+  /// Since when a doubted clock has gone well.
   private var steadySince: Duration
-  /// A time that has been before, by all that is known. It goes on from there while the wall clock stands behind it.
+  /// The newest time that is known to have been. The service's time goes on from it while the wall clock stands behind it.
   private var floor: Reading?
   /// The newest time in the database, as it was read last.
   private var heard: Date?
@@ -41,10 +41,10 @@ struct ClockGuard: Sendable {
     steadySince = reading.monotonic
   }
 
-  /// Whether anything may be called over. Not before the database was heard.
+  /// Whether anything may be taken as expired. Not before the newest time in the database was read.
   var mayExpire: Bool { hasHeard && doubt == nil }
 
-  /// Whether a wall clock that shows this time has to be looked at.
+  /// Whether a wall clock that shows this time has to be examined.
   func isSuspicious(_ wall: Date) -> Bool {
     floor != nil || abs(wall.timeIntervalSince(lastWall)) > Self.tolerance / 10
   }
@@ -52,7 +52,7 @@ struct ClockGuard: Sendable {
   /// The wall clock at the last look.
   private var lastWall = Date.distantPast
 
-  /// The time: the wall clock's, but for one that stands before a time that has been.
+  /// The time: the wall clock's, or the newest known time if the wall clock stands before it.
   func now(_ reading: Reading) -> Date {
     guard let floor else { return reading.wall }
     return max(reading.wall, floor.wall + (reading.monotonic - floor.monotonic) / .seconds(1))
@@ -69,7 +69,7 @@ struct ClockGuard: Sendable {
     } else if doubt != nil, reading.monotonic - steadySince >= Self.probation {
       end(reading)
     } else if reading.monotonic - reference.monotonic > Self.probation {
-      // Clocks are corrected little by little all the time.
+      // Small corrections of clocks are normal.
       reference = reading
     }
   }
@@ -83,7 +83,7 @@ struct ClockGuard: Sendable {
     guard let newest else { return }
     let age = reading.wall.timeIntervalSince(newest)
     if doubt != nil, !isFirst {
-      // Somebody has said just now what time it is.
+      // It was written just now, by another node or by the operator.
       if abs(age) <= Self.tolerance {
         end(reading)
       } else {
@@ -103,7 +103,7 @@ struct ClockGuard: Sendable {
     heard = newest
   }
 
-  /// - Parameter time: what it must be by now at least.
+  /// - Parameter time: the earliest that it can be now.
   private mutating func begin(_ reason: ClockDoubt.Reason, from time: Date, _ reading: Reading) {
     steadySince = reading.monotonic
     guard doubt == nil else {
@@ -128,11 +128,11 @@ struct ClockGuard: Sendable {
 package struct ClockDoubt: Sendable, Hashable, CustomStringConvertible {
   /// What speaks against the clock; times are in seconds.
   package enum Reason: Sendable, Hashable {
-    /// It has gone so much further than the monotonic clock since the last look; back, if that is negative.
+    /// It has gone this much further than the monotonic clock since the last look; negative: back.
     case jumped(by: TimeInterval)
-    /// It stands so long before the newest time in the database.
+    /// It stands this long before the newest time in the database.
     case behind(by: TimeInterval)
-    /// It stands so long after the newest time in the database.
+    /// It stands this long after the newest time in the database.
     case ahead(by: TimeInterval)
   }
 

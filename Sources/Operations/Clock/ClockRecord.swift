@@ -3,7 +3,7 @@ package import SQL
 internal import Storage
 
 /// The newest time in the database. Nodes whose clock is trusted write it once a minute, so that one that starts with
-/// a wrong clock can tell; a command writes it when the operator vouches for a clock.
+/// a wrong clock can tell. `clock trust` writes it as well.
 package struct ClockRecord: Sendable {
   private let database: any Database
 
@@ -19,7 +19,7 @@ package struct ClockRecord: Sendable {
     return bytes.map { Date(milliseconds: $0.reduce(Int64(0)) { $0 << 8 | Int64($1) }) }
   }
 
-  /// Writes it, also where a later one stands: that was written by a clock that was wrong.
+  /// Writes it, even if it is earlier than the stored one, which a wrong clock has written then.
   ///
   /// - Returns: the time as it is kept, in whole milliseconds.
   @discardableResult

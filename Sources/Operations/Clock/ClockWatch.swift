@@ -2,8 +2,8 @@ internal import Foundation
 package import Logging
 internal import Timing
 
-/// Looks after the clock: hears what the database knows of the time, writes it there, tells the operator of a clock
-/// that is doubted, and makes due what a wrong clock has put off too far.
+/// Watches the clock: compares it with the newest time in the database, writes the time there, warns the operator of a
+/// clock that is doubted, and makes due what a wrong clock has put off too far.
 package struct ClockWatch: Sendable {
   private static let interval = Duration.seconds(1)
   /// Rounds between two questions to the database, and between two looks at what waits.
@@ -16,7 +16,7 @@ package struct ClockWatch: Sendable {
   private let queues: [@Sendable () async throws -> Void]
   private let logger: Logger
 
-  /// - Parameter queues: make due what is further ahead than the longest pause there is, each in its own queue.
+  /// - Parameter queues: each makes due, in its own queue, what is further ahead than the longest pause.
   package init(
     _ time: ServiceTime, record: ClockRecord, queues: [@Sendable () async throws -> Void], logger: Logger
   ) {
@@ -43,7 +43,7 @@ package struct ClockWatch: Sendable {
     }
   }
 
-  /// Hears the newest time in the database, and writes it if this clock is trusted.
+  /// Reads the newest time in the database, and writes this clock's if it is trusted.
   package func hear() async throws {
     let newest = try await record.newest()
     time.hear(newest)

@@ -1,8 +1,8 @@
 package import Foundation
 internal import Synchronization
 
-/// What the service takes for now, and whether anything may be called over by it. Everything that has to do with time
-/// asks here, so that a clock which jumps is noticed by whoever looks at it first.
+/// The service's time, and whether anything may be taken as expired by it. Everything that has to do with time asks
+/// here, so that a jump of the clock is noticed before anything uses the wrong time.
 package final class ServiceTime: Sendable {
   private let wall: @Sendable () -> Date
   private let monotonic: @Sendable () -> Duration
@@ -31,7 +31,7 @@ package final class ServiceTime: Sendable {
     }
   }
 
-  /// Whether anything may be called over now: not while the clock is doubted.
+  /// Whether anything may be taken as expired now: not while the clock is doubted.
   package func mayExpire() -> Bool {
     state.withLock { state in
       state.look(reading())

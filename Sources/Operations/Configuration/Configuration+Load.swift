@@ -11,7 +11,7 @@ extension Configuration {
   ///   - file: the file that was named; without one, `push-bouncer.yaml` of the working folder, else of the system.
   ///   - environment: of it, the variables that begin with `PUSH_BOUNCER_`.
   ///   - overrides: values from the command line, by key.
-  /// - Returns: the configuration, and what deserves a warning.
+  /// - Returns: the configuration, and warnings about it.
   /// - Throws: ``ConfigurationError``, which names the key and where it stands.
   package static func load(
     file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
@@ -64,7 +64,7 @@ extension Configuration {
       caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
     delivery = RegisteredPush(
       deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
-    // That a device is in use is written down once a day, so that fewer days than two say nothing.
+    // The last use of a device is written once a day, so less than two days cannot be told apart.
     retention = Retention(
       expiredDays: try reader.count("retention.expired_days"),
       nextcloudDays: try reader.count("retention.nextcloud_days", atLeast: 2),

@@ -1,7 +1,7 @@
 internal import Wire
 
 extension Configuration {
-  /// A value with which strangers could do what only the operator may.
+  /// A value that would let strangers do what only the operator may.
   package struct Weakness: Sendable, Hashable {
     /// The key.
     package let key: String

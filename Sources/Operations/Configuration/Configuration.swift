@@ -24,15 +24,15 @@ package struct Configuration: Sendable {
     package var tls: TLS?
     /// Whose `X-Forwarded-For` is believed.
     package var trustedProxies: [ClientAddress.Network]
-    /// What the outside calls this service, without a slash at its end; nil for host and port.
+    /// The address by which the outside reaches this service, without a slash at its end; nil: host and port.
     package var publicURL: String?
-    /// As many connections as callers may have at a time; nil is by the descriptor limit.
+    /// How many connections callers may have at a time; nil: as the descriptor limit allows.
     package var maxConnections: Int?
-    /// As many as one address may have.
+    /// How many of them one address may have.
     package var maxConnectionsPerAddress: Int
     /// Larger bodies are refused.
     package var maxBodyBytes: Int
-    /// As many bytes of bodies are read or held at a time.
+    /// How many bytes of bodies may be in memory at a time.
     package var maxBytesInFlight: Int
     /// Calls without credentials per client address; nil is no limit.
     package var rateLimitPerAddress: RateLimit?
@@ -44,7 +44,7 @@ package struct Configuration: Sendable {
     package var host: String
     /// Its port; 0 picks a free one.
     package var port: Int
-    /// Where set, who wants the metrics has to show it.
+    /// Where set, callers of the metrics have to show it.
     package var token: String?
   }
 
@@ -64,7 +64,7 @@ package struct Configuration: Sendable {
   package struct Bouncer: Sendable {
     /// Who may register as a chat server.
     package enum Registration: String, Sendable, CaseIterable {
-      /// `closed`: whom the operator has let in; `open`: everybody.
+      /// `closed`: servers that the operator has let in; `open`: everybody.
       case closed, open
     }
 
@@ -72,7 +72,7 @@ package struct Configuration: Sendable {
     package var registration: Registration
     /// Hostnames that may register although registration is closed.
     package var allowedHostnames: [HostnamePattern]
-    /// Whether whoever takes a hostname must show that it is its own.
+    /// Whether a new server must prove that its hostname is its own.
     package var verifyHostnames: Bool
     /// Whether the mail domain of a contact is looked up.
     package var verifyEmailDomain: Bool
@@ -96,7 +96,7 @@ package struct Configuration: Sendable {
   package struct FCM: Sendable {
     /// Google's, or a simulator's.
     package var endpoint: URL?
-    /// The stem of the file with the project of whoever names none.
+    /// The stem of the file with the project of messages that name none.
     package var defaultProject: String?
   }
 
@@ -135,21 +135,21 @@ package struct Configuration: Sendable {
 
   /// `server`: the built-in chat-server side.
   package struct Server: Sendable {
-    /// With whom it registers devices.
+    /// The bouncer that it registers devices with.
     package enum Bouncer: Sendable, Hashable {
       /// This process.
       case local
-      /// Nobody: there are no push notifications then.
+      /// None: there are no push notifications then.
       case off
       /// Another bouncer at this address, where it is known by `orgID` and `orgKey`.
       case remote(URL)
     }
 
-    /// What notifications call a realm that is made without a name.
+    /// The name of a realm that is made without one.
     package var name: String
-    /// Its address in them, without a slash at its end.
+    /// The address of such a realm, without a slash at its end.
     package var url: String
-    /// With whom it registers devices.
+    /// The bouncer that it registers devices with.
     package var bouncer: Bouncer
     /// Its id at another bouncer; there with `remote`.
     package var orgID: String?
@@ -169,11 +169,11 @@ package struct Configuration: Sendable {
       case PKCS1
     }
 
-    /// Whether there is any of it.
+    /// Whether it is switched on.
     package var isEnabled: Bool
     /// The instance's address, without a slash at its end.
     package var url: String
-    /// Where apps and browsers find it: the same, unless nobody has said what that is; nil is this service's own.
+    /// Where apps and browsers find it: the same if it is configured; nil: this service's own address.
     package var address: String?
     /// The push proxy of clients that name none; nil is this service's own.
     package var defaultProxy: String?
@@ -185,7 +185,7 @@ package struct Configuration: Sendable {
     package var padding: Padding
     /// A JSON file with own builds and brands.
     package var appsFile: String?
-    /// The name of the app that is taken for any that nobody knows; nil refuses those.
+    /// The name of the app that an unknown one is taken for; nil: unknown apps are refused.
     package var defaultApp: String?
     /// How long the push proxy lets a server wait for the providers.
     package var deadline: Duration
@@ -201,7 +201,7 @@ package struct Configuration: Sendable {
 
   /// `log`
   package struct Log: Sendable {
-    /// What is less than this is not logged.
+    /// The least level that is logged.
     package var level: Logger.Level
     /// How lines look.
     package var format: LogFormat
@@ -209,7 +209,7 @@ package struct Configuration: Sendable {
 
   /// The public listener.
   package var http: HTTP
-  /// Where texts name a contact.
+  /// The contact that error texts name.
   package var operatorEmail: String?
   /// The operator's listener.
   package var admin: Admin
@@ -227,9 +227,9 @@ package struct Configuration: Sendable {
   package var providers: Providers
   /// How notifications are delivered.
   package var delivery: RegisteredPush
-  /// What is forgotten when.
+  /// How long things are kept.
   package var retention: Retention
-  /// What the host application shows; without one there is no backend API.
+  /// The token that the host application shows; without one there is no backend API.
   package var backendToken: String?
   /// The built-in chat-server side.
   package var server: Server

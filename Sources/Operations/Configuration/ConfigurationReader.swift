@@ -17,7 +17,7 @@ struct ConfigurationReader {
   ) throws(ConfigurationError) -> Value? {
     guard let raw = raw(key) else { return nil }
     guard let value = parse(raw.text.trimmingCharacters(in: .whitespaces)) else {
-      // A value that is wrong cannot be relied on to have its password where passwords are.
+      // A malformed value may have its password anywhere.
       let isOpen = Setting.named(key)?.secrecy == Setting.Secrecy.none
       throw ConfigurationError(
         source: raw.source, key: key, isOpen ? "wants \(wants), not \"\(raw.text)\"" : "wants \(wants)")
@@ -89,7 +89,7 @@ struct ConfigurationReader {
     try required(key, wants: "a size like 1048576, 512 KiB or 16 MiB", Configuration.size)
   }
 
-  /// nil is no limit, which nobody gets by leaving the value empty.
+  /// nil is no limit; an empty value does not mean that.
   func rate(_ key: String) throws(ConfigurationError) -> RateLimit? {
     try required(key, wants: "a rate like 1000/60s, or 0 for no limit", Configuration.rate)
   }

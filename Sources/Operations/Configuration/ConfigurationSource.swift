@@ -4,9 +4,8 @@ internal import Yams
 
 /// The raw values that win, each with where it comes from.
 ///
-/// The layers are laid over one another here and not with swift-configuration: that neither finds a
-/// key which nobody knows nor tells a value of the wrong type from one that is missing, and both must
-/// stop the start.
+/// The layers are merged here and not with swift-configuration, which finds no unknown keys and cannot tell a value of
+/// the wrong type from a missing one. Both must stop the start.
 struct ConfigurationSource {
   struct Raw {
     let text: String

@@ -1,16 +1,16 @@
 internal import Foundation
 
-/// One key of the configuration: all that there is to say about it stands here.
+/// One key of the configuration, with everything that is said about it anywhere.
 struct Setting: Sendable {
   /// `http.port`
   let key: String
-  /// As it would stand in a file; empty if there is no value.
+  /// The default, as it would be written in a file; empty if there is none.
   let standard: String
-  /// For the person who writes the file.
+  /// What it sets, for the operator.
   let help: String
-  /// Whether it is a list: in a file also written as one, elsewhere with commas.
+  /// Whether it is a list: a YAML list or values with commas.
   let isList: Bool
-  /// What of it nobody may see.
+  /// Which part of its value is secret.
   let secrecy: Secrecy
 
   enum Secrecy {
@@ -44,7 +44,7 @@ struct Setting: Sendable {
     case .none: return value
     case .whole: return value.isEmpty ? "" : Self.redacted
     case .password:
-      // What cannot be taken apart is shown only if it has no place for a password.
+      // A value that cannot be parsed is shown only if it has no place for a password.
       guard var url = URLComponents(string: value, encodingInvalidCharacters: false) else {
         return value.contains("@") || value.contains("?") ? Self.redacted : value
       }

@@ -6,16 +6,15 @@ internal import Sealing
 package import Storage
 internal import Timing
 
-/// What is done now and then, without anybody asking: expired registrations go
-/// (`retention.expired_days`), so does what else is over, and legacy registrations of devices that have moved on,
-/// what is held back against registrations that are gone, and the registrations are counted, for the metrics and for
-/// `migrate status`. What earlier versions have sealed is sealed anew.
+/// Regular work: removes expired registrations (`retention.expired_days`) and other rows whose time is over, legacy
+/// registrations of devices that have an encrypted one, and held deaths of registrations that no longer exist. Counts
+/// registrations for the metrics and for `migrate status`, and seals anew what earlier versions have sealed.
 package struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
 
-  /// Stretches of legacy registrations that are swept at a time: a hundred thousand rows.
+  /// How many stretches of legacy registrations are swept at a time: a hundred thousand rows in all.
   private static let stretches = 50
-  /// After which a process that shows no sign of life is no more.
+  /// After this time without a sign of life a process counts as dead.
   private static let silence = Duration.seconds(600)
   /// Seconds between two entries in the history of the migration, each of which reads every registration.
   private static let historyInterval: TimeInterval = 3600
@@ -34,13 +33,13 @@ package struct Housekeeping: Sendable {
   private let logger: Logger
   private let metrics: any MetricsFactory
 
-  /// What one of the tables no longer needs.
+  /// Rows of one table that are no longer needed.
   package struct Removal: Sendable {
     let message: String?
     let remove: @Sendable (_ limit: Int) async throws -> Int
 
     /// - Parameters:
-    ///   - message: for the log, wherever there was something.
+    ///   - message: what the log says if any were removed.
     ///   - remove: removes a bounded number; returns how many, fewer than `limit` if none are left.
     package init(
       _ message: String? = nil, remove: @escaping @Sendable (_ limit: Int) async throws -> Int
@@ -53,8 +52,8 @@ package struct Housekeeping: Sendable {
   /// Prepares the work.
   ///
   /// - Parameters:
-  ///   - removals: what is over besides registrations.
-  ///   - mayExpire: whether anything may be called over now: not while the clock is doubted.
+  ///   - removals: what to remove besides registrations.
+  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
   package init(
     registrations: E2EERegistrations, legacy: LegacyRegistrations, recorder: OutcomeRecorder,
     removals: [Removal],
@@ -89,7 +88,7 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  /// Does all of it once; what changes anything only on one node at a time.
+  /// Does all of it once. What changes the database is done on one node at a time.
   func work(_ round: inout Round) async throws {
     if try await lease.claim(for: 150) {
       if mayExpire() { try await removeWhatIsOver() }
@@ -110,9 +109,9 @@ package struct Housekeeping: Sendable {
     for (kind, count) in try await legacy.counts() { gauge("legacy", kind, "live").record(count) }
   }
 
-  /// What one time leaves to the next.
+  /// What one round leaves to the next.
   struct Round {
-    /// How far the legacy registrations have been looked through; at their end it begins anew.
+    /// How far the legacy registrations have been looked through. After the last one it begins anew.
     var last: Int64 = 0
     /// How many of them were removed on the way there.
     var removed = 0
@@ -124,7 +123,7 @@ package struct Housekeeping: Sendable {
     var resealing: Resealing.Pass?
     /// The processes that use the database.
     var holders: StorageKeyHolders.Sightings = [:]
-    /// Columns of which the operator has been told that values do not open.
+    /// Columns with values that do not open, which the log has named already.
     var unopened: Set<String> = []
   }
 

@@ -11,7 +11,7 @@ package struct PassedSockets: Sendable, Hashable {
   /// No sockets: both listeners open their own.
   package init() {}
 
-  /// Takes the sockets that were passed to this process, which nobody finds in the environment afterwards.
+  /// Takes the sockets that were passed to this process, and removes them from the environment.
   ///
   /// - Throws: ``ConfigurationError`` if something else was passed than the two listeners can use.
   package static func take() throws(ConfigurationError) -> PassedSockets {
@@ -42,8 +42,8 @@ package struct PassedSockets: Sendable, Hashable {
 
   private static let listeners = ["public", "admin"]
 
-  /// Which listener each socket is for, in their order. A socket unit that gives no name passes its own, the
-  /// same for each of its sockets: that is none.
+  /// Which listener each socket is for, in their order. If a socket unit sets no FileDescriptorName, systemd passes
+  /// the unit's own name for each of its sockets; that counts as no name.
   private static func names(_ text: String?, count: Int) throws(ConfigurationError) -> [String] {
     let names = (text ?? "").split(separator: ":", omittingEmptySubsequences: false).map(String.init)
     let isNamed = !names.allSatisfy { $0.isEmpty || $0 == names[0] && $0.utf8.elementsEndWith(".socket") }

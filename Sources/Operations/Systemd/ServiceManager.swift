@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// The service manager that has started this process and wants to hear how it fares (sd_notify(3)).
+/// The service manager that has started this process and wants to be told of its state (sd_notify(3)).
 package final class ServiceManager: Sendable {
-  /// What it is told.
+  /// A state that it is told.
   package enum Message: String, Sendable {
     /// Requests are taken and answered.
     case ready = "READY=1"
@@ -12,15 +12,15 @@ package final class ServiceManager: Sendable {
     case alive = "WATCHDOG=1"
   }
 
-  /// How often it wants to hear that the process is alive: half of the time after which it ends it; nil if never.
+  /// How often it wants to hear that the process is alive: half of the time after which it would kill it; nil if never.
   package let watchdogInterval: Duration?
   private let descriptor: CInt
   /// A `sockaddr_un`, as long as it has to be.
   private let address: [UInt8]
 
-  /// The one that the environment names, where nobody finds it afterwards; nil if there is none.
+  /// The one that the environment names, and removes it there; nil if there is none.
   ///
-  /// - Throws: ``ConfigurationError`` if its address is none.
+  /// - Throws: ``ConfigurationError`` if its address is malformed.
   package static func take() throws(ConfigurationError) -> ServiceManager? {
     let environment = ProcessInfo.processInfo.environment
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] { unsetenv(name) }

@@ -28,7 +28,7 @@ package struct OutcomeRecorder: Sendable {
 
   /// A recorder for the registrations in `database`.
   ///
-  /// - Parameter mayExpire: whether an hour may be called over now: not while the clock is doubted.
+  /// - Parameter mayExpire: whether an hour may be taken as past now: not while the clock is doubted.
   package init(
     database: any Database, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }

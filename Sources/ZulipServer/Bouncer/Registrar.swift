@@ -21,7 +21,7 @@ package final class Registrar: Sendable {
 
   /// Registers the tokens of `devices`.
   ///
-  /// - Parameter mayExpire: whether anything may be called over now: not while the clock is doubted.
+  /// - Parameter mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
   package init(
     devices: Devices, bouncer: any Bouncer, realms: RealmUpload, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
