@@ -80,8 +80,8 @@ extension AccountStore {
     }
   }
 
-  /// Two nodes may both find a name free, and only the constraint knows whether a number is: it decides. Who has
-  /// not asked for a name gets the next one then.
+  /// Two nodes may both find a name or a number free; the database's constraint decides. A user for whom no name was asked
+  /// then gets the next free one.
   private func write<Result: Sendable>(
     _ description: UserDescription, _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {

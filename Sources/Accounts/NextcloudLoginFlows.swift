@@ -111,7 +111,7 @@ package struct NextcloudLoginFlows: Sendable {
     return "\(user).\(time).\(Base64.encode(hash))"
   }
 
-  /// The user whose proof this is; nil if it is none, or one for another flow, or too old.
+  /// The user whose proof this is; nil if it is not a proof, is for another flow, or is too old.
   package func user(provenBy proof: String, for flow: Flow) -> Int64? {
     let parts = proof.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3, let user = Int64(Substring(parts[0])), let time = Int64(Substring(parts[1])),
@@ -125,7 +125,7 @@ package struct NextcloudLoginFlows: Sendable {
     "\(flow.id).\(user).\(time)"
   }
 
-  /// Lets the app sign in as a user; false if the secret is none, or too old, or was used already.
+  /// Lets the app sign in as a user; false if the secret is unknown, too old, or used already.
   ///
   /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
   package func grant(login: String, user: Int64) async throws -> Bool {

@@ -5,6 +5,6 @@
 /// ``PushProviders/answerPatience`` has passed.
 package enum Attempt<Ending: Sendable>: Sendable {
   case ended(Ending)
-  /// It is at the provider. Whoever gets this waits for the answer, once: it says how the route fares, too.
+  /// It is at the provider. The caller has to await the answer, once: it also counts for the route's health.
   case underWay(_ answer: @Sendable () async -> Ending)
 }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// APNs and FCM behind one door: a push in, an ``Outcome`` out.
 package final class PushProviders: Sendable {
-  /// How a route fares, for `/readyz`.
+  /// The state of a route, for `/readyz`.
   package enum RouteState: Sendable, Hashable {
     /// Not used yet.
     case unknown

@@ -9,7 +9,7 @@ package enum Base64 {
     return Array(bytes).withUnsafeBufferPointer { bytes in
       String(unsafeUninitializedCapacity: length + 1) { text in
         text.withMemoryRebound(to: CChar.self) {
-          // There is room, be it for the byte 0 that C ends a text with.
+          // There is room for one byte at least: C ends a text with a byte 0.
           if let start = $0.baseAddress {
             sodium_bin2base64(start, $0.count, bytes.baseAddress, bytes.count, variant)
           }

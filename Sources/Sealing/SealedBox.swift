@@ -6,7 +6,7 @@ package enum SealedBox {
   /// Bytes that sealing adds: an ephemeral public key and the MAC.
   package static let overhead = 48
 
-  /// Seals to a public key of 32 bytes; nil if the key is none.
+  /// Seals to a public key of 32 bytes; nil if it is not a public key.
   package static func seal(_ plaintext: [UInt8], to publicKey: [UInt8]) -> [UInt8]? {
     Sodium.ready
     guard publicKey.count == BouncerKeyPair.keyBytes else { return nil }

@@ -3,8 +3,8 @@ internal import Crypto
 internal import Foundation
 internal import Synchronization
 
-/// What secrets are kept with in the database: what must come back is sealed, what is only compared or looked up is
-/// hashed with a key.
+/// Protects secrets in the database: values that are needed again are sealed; values that are only compared or looked
+/// up are hashed with a key.
 package final class StorageKey: Sendable {
   /// What a hash is for. One name per use: the name is part of the cryptography.
   package struct Purpose: Sendable, Hashable {
@@ -67,8 +67,8 @@ package final class StorageKey: Sendable {
     }
   }
 
-  /// Takes the keys of a file where the key has changed without this process, which nobody has waited for: what the key
-  /// sealed that is gone still opens.
+  /// Takes up the keys of a file that was changed without waiting for this process. What was sealed with the key that is
+  /// gone can still be opened.
   ///
   /// - Returns: whether it did; not if the key of this id is missing, which seals from now on.
   package func catchUp(_ file: StorageKeyFile, sealingWith id: [UInt8]) -> Bool {

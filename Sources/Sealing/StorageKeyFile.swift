@@ -8,7 +8,7 @@ internal import Foundation
 ///
 /// Its keys are only in memory that is wiped when it is given back.
 package struct StorageKeyFile: Sendable {
-  /// A larger file is none.
+  /// A larger file is not a key file.
   package static let maximumBytes = 4096
 
   private var keys: [SymmetricKey] = []

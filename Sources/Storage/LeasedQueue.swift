@@ -3,9 +3,9 @@ package import SQL
 
 /// A table of work to be done later: rows with a due time (`due_at`) and a number of tries (`attempts`).
 ///
-/// Taking a row moves its due time behind the end of a lease, so that of a node that dies nothing is lost: whoever
-/// finds the row due again may take it over. Who comes back to a row names its lease, and changes nothing where the
-/// row is another's by now.
+/// Taking a row moves its due time behind the end of a lease. If the node dies, nothing is lost: another one finds the
+/// row due again and takes it over. What is written about a row later names its lease, and changes nothing if another
+/// node has taken the row meanwhile.
 package struct LeasedQueue: Sendable {
   /// The right to say what becomes of a row, until it ends or another takes the row or its place.
   package struct Lease: Sendable, Hashable {

@@ -60,8 +60,8 @@ package struct StorageKeyHolders: Sendable {
     try await remove(Self.prefix + process.canonical)
   }
 
-  /// Lets everybody seal with another key as soon as they look, unless the one that seals is no longer the one that the
-  /// caller takes for it, or somebody does not have the other. Who joins at this moment comes before or after.
+  /// Makes `new` the key that every process seals with, as soon as each looks. Changes nothing if `old` is not the key that
+  /// seals now, or if a process does not have `new`. A process that joins at this moment joins before or after.
   package func change(from old: [UInt8], to new: [UInt8]) async throws -> Bool {
     try await database.write { connection in
       guard try StorageSeal.sealingID(on: connection) == old,

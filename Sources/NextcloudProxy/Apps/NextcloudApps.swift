@@ -1,5 +1,5 @@
-/// The apps that the proxy knows, and how it finds out which one a token is of: no field says so, and a guess
-/// would send pushes to where no app is.
+/// The apps that the proxy knows, and how it finds out which app a token belongs to: no field of the protocol says
+/// so, and a wrong guess would send pushes to another app.
 package struct NextcloudApps: Sendable {
   /// More bytes of a `User-Agent` are not looked at.
   private static let maximumUserAgent = 512
@@ -13,7 +13,7 @@ package struct NextcloudApps: Sendable {
 
   /// - Parameters:
   ///   - own: the operator's, which are tried before the built-in ones.
-  ///   - standard: the name of what an app is taken for that nobody knows; with nil it is refused.
+  ///   - standard: the name of the app that an unknown one is taken for; nil: unknown apps are refused.
   package init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
     let apps = own + Self.builtIn
     (self.own, self.apps) = (own, apps)

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Synchronization
 
-/// What apps that nobody knows call themselves: each is told to the operator once.
+/// The `User-Agent`s of unknown apps: the operator is told of each once.
 final class UnknownApps: Sendable {
   /// Names that are told in a day at most, however many strangers think up.
   static let maximum = 100

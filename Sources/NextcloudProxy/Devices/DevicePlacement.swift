@@ -29,7 +29,7 @@ struct DevicePlacement: Hashable {
   /// - Parameter rows: all with the registration's identifier.
   init(of registration: NextcloudDevice.Registration, among rows: [Row]) {
     let own = rows.first { $0.userKey == registration.userKey }
-    // Who knows the token has the phone: it comes with the new key of its server.
+    // A caller who knows the token has the phone, whose server has a new key.
     let replaced = rows.filter { $0.id != own?.id && $0.tokenHash == registration.tokenHash }
     if let taken = own ?? replaced.first {
       row = taken.id

@@ -41,13 +41,13 @@ final class NotificationEntry: Sendable {
   let priority: Priority
   let kind: Kind
 
-  /// Reads an entry that is a text; nil for anything that is none.
+  /// Reads an entry that is a text; nil if it is not an entry.
   convenience init?(text: String) {
     guard let json = try? JSON.parse(text) else { return nil }
     self.init(json)
   }
 
-  /// Reads an entry; nil for anything that is none. Names of priorities and kinds that we do not know
+  /// Reads an entry; nil for anything else. Names of priorities and kinds that we do not know
   /// stand for the usual ones.
   init?(_ json: JSON) {
     guard let identifierText = json["deviceIdentifier"]?.string,

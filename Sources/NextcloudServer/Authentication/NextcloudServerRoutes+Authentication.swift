@@ -7,7 +7,7 @@ extension NextcloudServerRoutes {
   typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer
   typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
 
-  /// For calls of a signed-in user: so many per user. Who is not signed in is told so before anything else.
+  /// For calls of a signed-in user, limited per user. A caller who is not signed in is told so before anything else.
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     answering { request, context in
       guard let login = try await signIn(request, from: context.clientAddress) else {

@@ -26,7 +26,7 @@ enum OCSFormat: String, Sendable, CaseIterable {
     self.init(parameter: OCSRequest.parameter("format", ofQuery: query), accept: accept)
   }
 
-  /// The format of a media type; nil for one that is none.
+  /// The format of a media type; nil for any other.
   private init?(type: Substring.UTF8View) {
     let type = type.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)[0]
       .filter { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t") }

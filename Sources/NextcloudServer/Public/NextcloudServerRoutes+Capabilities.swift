@@ -2,7 +2,7 @@ internal import HTTPTypes
 internal import Wire
 
 extension NextcloudServerRoutes {
-  /// `GET cloud/capabilities`. Who is not signed in is not told of notifications.
+  /// `GET cloud/capabilities`. Without a login it does not mention notifications.
   /// `push` among the endpoints is for clients of the draft of 2017.
   func capabilities(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
     var capabilities: JSON.Object = ["core": ["pollinterval": 60]]

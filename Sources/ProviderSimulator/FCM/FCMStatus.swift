@@ -24,7 +24,7 @@ struct FCMStatus: Error {
     FCMStatus(code: 400, status: "INVALID_ARGUMENT", message: message, field: field)
   }
 
-  /// The token is none.
+  /// The token is malformed.
   static let invalidToken = FCMStatus(
     code: 400, status: "INVALID_ARGUMENT",
     message: "The registration token is not a valid FCM registration token", errorCode: "INVALID_ARGUMENT")

@@ -18,7 +18,7 @@ package enum Outcome: Sendable, Hashable {
   /// A credential, topic or project is wrong, and so is the whole route; the token may well be good.
   case misconfigured(Reason)
 
-  /// Whom it concerns that a notification has to be tried again: who else would fare the same.
+  /// What the failure concerns: which other notifications would fail the same way.
   package enum Scope: Sendable, Hashable {
     /// Its device alone. The route works.
     case token
@@ -26,7 +26,7 @@ package enum Outcome: Sendable, Hashable {
     case tokenOrRoute
     /// The connection that it went over, with all that was on it. Another one may be fine.
     case connection
-    /// Its route: the next notification would fare the same.
+    /// Its route: the next notification would fail the same way.
     case route
     /// The provider, which is out of order.
     case provider

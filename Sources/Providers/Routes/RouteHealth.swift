@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import Synchronization
 
-/// How one route fares, as its answers show, and what follows from it: its breaker, and a guard for each token group.
+/// The health of one route, as its answers show, and what follows from it: its breaker, and a guard for each token group.
 final class RouteHealth: Sendable {
   fileprivate struct State {
     var breaker = Breaker()

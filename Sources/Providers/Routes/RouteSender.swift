@@ -23,7 +23,7 @@ package final class RouteSender: Sendable {
     (metrics, now) = (factory.metrics, factory.now)
   }
 
-  /// How it fares.
+  /// Its health.
   package var state: PushProviders.RouteState { health.state }
 
   /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the

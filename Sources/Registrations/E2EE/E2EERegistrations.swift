@@ -25,8 +25,8 @@ package final class E2EERegistrations: Sendable {
     self.now = now
   }
 
-  /// Registers a token with a realm, or renews the registration it has there: one that had expired
-  /// lives again (`Documentation/Decisions` 0008), and everything about it is as told now.
+  /// Registers a token with a realm, or renews the registration it has there with everything that is new. One that
+  /// had expired is valid again (`Documentation/Decisions` 0008).
   ///
   /// - Parameter bouncerKey: the public key that the registration was sealed to, in base64; one of ours.
   package func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws

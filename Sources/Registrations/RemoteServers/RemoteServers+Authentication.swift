@@ -72,7 +72,7 @@ extension RemoteServers {
   }
 
   /// Whether a previous key is still accepted. A clock that is wrong, or was when the key was replaced, ends the time
-  /// sooner and never makes it longer: nobody who has the present key loses by that.
+  /// sooner and never makes it longer: servers with the present key are not affected.
   private func isInGrace(_ until: Date) -> Bool {
     let left = until.timeIntervalSince(now())
     return left > 0 && left <= Self.previousKeyGrace

@@ -3,8 +3,8 @@ final class SQLiteConnection: Connection {
   private let handle: SQLiteHandle
 
   /// What ended the transaction before its time. SQLite rolls it back by itself when the disk is
-  /// full, on I/O errors and when memory runs out; a statement after that would stand alone and
-  /// be committed at once, so there is none.
+  /// full, on I/O errors and when memory runs out. A statement after that would be committed at once and
+  /// alone, so none is run.
   private(set) var lost: DatabaseError?
 
   /// What went wrong in the body that is running. SQLite would go on after it; PostgreSQL does not.

@@ -51,7 +51,7 @@ package final class SQLiteDatabase: Database {
   /// Asks on the caller's thread over a reader's connection that is idle: a page that is in memory, as those of a
   /// database in use are, is found in less time than it takes to tell another thread.
   ///
-  /// Of a disk that makes somebody wait nobody asks so for a while.
+  /// After a read that had to wait for the disk, this returns nil for a while.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? {
     guard slowness.mayAsk else { return nil }
     let start = ContinuousClock.now

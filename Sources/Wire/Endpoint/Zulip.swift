@@ -10,7 +10,7 @@ package enum Zulip {
   package static let registrationLifetime: TimeInterval = 86_400
 }
 
-/// What both sides of Zulip's wire say in the same words, and what one goes by when the other says it.
+/// Errors that both sides of Zulip's wire use in the same words, and the codes that one side acts on.
 extension APIError {
   /// Names that a chat server acts on.
   package enum Code {

@@ -67,7 +67,7 @@ package struct Field: Sendable {
     return text
   }
 
-  /// An integer; `1.0`, `"1"` and `true` are none.
+  /// An integer; `1.0`, `"1"` and `true` are not integers.
   package func integer() throws(APIError) -> Int64 {
     guard case .integer(let value) = try existing() else { throw error("is not an integer") }
     return value

@@ -16,7 +16,7 @@ struct JSONParser {
 
   /// Looks through a document.
   ///
-  /// - Returns: how many elements the array has that it is; nil if it is none.
+  /// - Returns: the number of elements if the document is an array; else nil.
   mutating func count() throws(JSON.ParseError) -> Int? {
     isDry = true
     skipSpace()

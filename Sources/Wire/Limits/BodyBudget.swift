@@ -1,11 +1,11 @@
 import NIOCore
 import Synchronization
 
-/// The bytes of bodies that are being read or held: so many in all, and a quarter of them from each source, but
-/// one of the largest bodies in any case. What comes beyond that is refused for a moment.
+/// The bytes of bodies that are being read or held: a limit in all, and a quarter of it for each source, but at least one
+/// of the largest bodies. A body beyond that is refused.
 ///
-/// Where there is no room left in all, a body takes that of one that is still arriving, of whoever has most: nobody
-/// keeps others out by sending much and never coming to an end.
+/// When there is no room left, a new body takes the room of one that is still arriving, from the source with most, so
+/// that nobody keeps others out by sending much and never finishing.
 package final class BodyBudget: Sendable {
   fileprivate struct Body {
     enum Phase {
@@ -28,7 +28,7 @@ package final class BodyBudget: Sendable {
     /// By their number.
     var bodies: [Int: Body] = [:]
 
-    /// The largest of whoever has most, if that is more than a source would have.
+    /// The largest arriving body of the source with most, if that has more than the new body's source would have.
     func displaceable(by own: Int) -> (number: Int, body: Body)? {
       func standing(_ body: Body) -> (Int, Int) { (sources[body.source] ?? 0, body.bytes) }
       return bodies.lazy.filter { $0.value.phase == .arriving && standing($0.value).0 > own }

@@ -1,8 +1,8 @@
 /// What is remembered of each key for as long as it matters, in bounded memory.
 ///
-/// Nothing is forgotten early to make room: while as many keys are remembered as may be, those that come new share
-/// a fixed number of places, chosen by a hash that nobody outside can foresee. Who comes then may be held back for
-/// what others of its place did; who was remembered before stays as it was.
+/// Nothing is forgotten early to make room. When the memory is full, new keys share a fixed number of places, chosen by a
+/// hash that nobody outside can foresee. A new key may then be held back for what others in its place did; keys that
+/// were remembered before are not affected.
 struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private static var places: Int { 1 << 14 }
 

@@ -8,9 +8,9 @@ package struct LookupsExhausted: Error {}
 
 /// Asks blocking questions about names, on a handful of threads of its own that are there from the start.
 ///
-/// Names come from strangers, and some stall for as long as their owners like. So nobody waits longer than they want
-/// to, what nobody waits for any more is not asked, whoever asks the same meanwhile gets the same answer, and a
-/// domain has its share of the threads, as have all names together that have not answered well before.
+/// Names come from strangers, and some name servers stall on purpose. So every caller has a time limit of its own, a
+/// question that nobody waits for any more is not asked, callers with the same question share one answer, and each domain
+/// has a share of the threads, as have all names together that have not answered well before.
 package final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>: Sendable {
   private let core: LookupCore<Question, Answer>
 

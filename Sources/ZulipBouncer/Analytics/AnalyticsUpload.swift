@@ -31,7 +31,7 @@ package struct AnalyticsUpload: Sendable {
     var eventTime: Date
     /// Whether the row was made later than it happened.
     var isBackfilled: Bool
-    /// Details as JSON; nil if what was sent is none.
+    /// Details as JSON; nil if what was sent is not JSON.
     var extraData: String?
   }
 

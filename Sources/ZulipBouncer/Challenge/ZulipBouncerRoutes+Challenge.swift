@@ -74,10 +74,9 @@ extension ZulipBouncerRoutes {
     }
   }
 
-  /// Each calls a host, which may be anybody's: so many of one, so that none is called all day long at a
-  /// stranger's word, and so many of all. Nobody uses up what others need to get their keys back: a hostname that
-  /// may not be here is called by nobody and counts for nobody, hosts that are to be let in have a limit of their
-  /// own, and every limit is one that soon ends.
+  /// Each challenge makes this program call a host, which may be anybody's. So there is a limit for each host and one
+  /// for all. Nobody can use up what others need to get their keys back: a hostname that may not come in is neither
+  /// called nor counted, new hosts and registered ones have separate limits, and every limit ends soon.
   private func countChallenge(of hostname: Hostname, isKnown: Bool) throws(APIError) {
     do {
       try challenges.check(hostname.text)

@@ -70,8 +70,8 @@ extension ZulipBouncerRoutes {
       missing: missing, hasRealm: realm != nil)
   }
 
-  /// `POST push/test_notification` (7.6). Of a token that could not even be registered the server is told what
-  /// it is told of one that is not: it may have kept such a one.
+  /// `POST push/test_notification` (7.6). A token that could not even be registered gets the same answer as one that is
+  /// not registered: the server may have kept one like it.
   func testLegacy(_ server: RemoteServer, _ request: Request, _ context: WireContext) async throws -> Response
   {
     let body = try await Field.body(of: request, limit: configuration.maximumBodyBytes)

@@ -21,8 +21,8 @@ extension ZulipBouncerRoutes {
     return parameters.success()
   }
 
-  /// Opens what a phone has sealed and keeps its token. One that was there before lives again, with all that
-  /// is new (`Documentation/Decisions` 0008).
+  /// Opens what a phone has sealed and keeps its token. A registration that was there before is renewed, even if it had
+  /// expired (`Documentation/Decisions` 0008).
   ///
   /// - Parameters:
   ///   - tokenID: of the sealed token, as the server knows it; nil for a text that is no id.

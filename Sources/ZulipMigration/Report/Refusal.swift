@@ -20,7 +20,7 @@ package enum Refusal: String, Error, Sendable, CaseIterable, Codable, CodingKeyR
   case wrongTokenID = "wrong_token_id"
   /// An APNs token without its app: it could never be sent to.
   case noAppID = "no_app_id"
-  /// An app id that is none.
+  /// A malformed app id.
   case malformedAppID = "malformed_app_id"
   /// Nobody's.
   case noUser = "no_user"

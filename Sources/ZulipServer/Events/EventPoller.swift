@@ -4,7 +4,7 @@ internal import Timing
 /// Rings for what other processes have done to a user's devices: another node on the same database, or a
 /// command. One small query at a time, and only while somebody waits.
 package struct EventPoller: Sendable {
-  /// How late a client may hear of another node's doings.
+  /// How late a client may hear of what happened on another node.
   private static let interval = Duration.milliseconds(500)
 
   private let devices: Devices

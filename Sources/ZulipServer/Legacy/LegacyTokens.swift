@@ -72,8 +72,8 @@ package struct LegacyTokens: Sendable {
     try await database.read { try tokens(of: user, on: $0) }
   }
 
-  /// Who gets a notification, out of one moment: each device once. Tokens of old apps that a device of the
-  /// user has moved on with are no longer among them, and are removed.
+  /// The recipients of a notification, read in one transaction: each device once. Tokens of old apps whose device has
+  /// an encrypted registration by now are left out and removed.
   func recipients(
     _ user: Int64, devices: Devices
   ) async throws -> (tokens: [LegacyToken], devices: [Device]) {

@@ -64,7 +64,7 @@ package final class LegacyUnregistrar: Sendable {
     }
   }
 
-  /// Has the bouncer forget, and then have again what has come back here meanwhile.
+  /// Has the bouncer forget the token, and register it again if it was registered here again meanwhile.
   private func tell(_ job: Unregistration) async throws {
     do {
       try await bouncer.unregisterLegacy(job.token, of: job.user, realm: job.realm)

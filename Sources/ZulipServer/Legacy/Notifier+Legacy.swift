@@ -39,8 +39,8 @@ extension Notifier {
     return (result, receipt.missing)
   }
 
-  /// The devices that have taken the place of old apps with these tokens, but for those that are known. The
-  /// bouncer has their registrations already, even where this side has yet to hear of it.
+  /// The devices that have replaced old apps with these tokens, without the known ones. The bouncer has their
+  /// registrations already, even if this side has not been told yet.
   func successors(of tokens: [LegacyToken], _ user: User, except known: [Device]) async throws -> [Device] {
     let known = Set(known.map(\.id))
     return try await devices.snapshot(user: user.id).devices.compactMap { device in

@@ -43,7 +43,7 @@ enum PushPlaintext {
       }
       return JSON.object(object).php()
     }
-    // Where the rest alone is too long nothing is left for the subject; Nextcloud would never come back here.
+    // If the rest alone is too long, nothing is left for the subject. (Nextcloud's own code would loop for ever.)
     let room = max(0, budget - encode("").count - 2)
     return encode(shortened(notification.subject, to: room))
   }
