@@ -197,7 +197,7 @@ let package = Package(
     tests(
       "ServerTests", "Operations", "Registrations", "Server", "TestSupport", "Wire", "HTTPTypes",
       "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle",
-      "TestService", "ZulipBouncer"),
+      "TestService", "Yams", "ZulipBouncer"),
     tests(
       "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
       "SQL", "TestDatabase", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore",

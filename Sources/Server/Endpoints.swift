@@ -28,7 +28,7 @@ package struct Endpoints: Sendable {
         trustedProxies: trustedProxies, unnamedProxies: UnnamedProxies(), bodies: bodies))
     router.add(middleware: DatabaseLimit())
     // Nextcloud's administrators test for this text to see that the proxy is there.
-    router.get("/") { _, _ in
+    router.endpoint("/", .get) { _, _ in
       Response(
         status: .notFound, headers: [.contentType: "text/plain; charset=utf-8"],
         body: ResponseBody(byteBuffer: ByteBuffer(string: "404 page not found")))

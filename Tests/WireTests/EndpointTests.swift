@@ -30,7 +30,9 @@ import Testing
         .init("user", .string(credentials.user)), .init("password", .string(credentials.password)),
       ])
     }
-    return Application(router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)))
+    return Application(
+      responder: PlainPaths(router.buildResponder()),
+      configuration: .init(address: .hostname("127.0.0.1", port: 0)))
   }
 
   @Test func `Form parameters go before those of the query, and strangers among them are told`() async throws
@@ -66,7 +68,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [HTTPRequest.Method.get, .put, .delete, .patch])
+  @Test(arguments: [HTTPRequest.Method.get, .put, .delete, .patch, .init("QUERY")!])  // a valid token
   func `A wrong method is told before anything else`(method: HTTPRequest.Method) async throws {
     try await application().test(.router) { client in
       try await client.execute(uri: "/api/v1/echo", method: method) { response in

@@ -20,7 +20,7 @@ extension RouterMethods where Context == WireContext {
   package func endpoint(_ path: RouterPath, _ handlers: [HTTPRequest.Method: Router<WireContext>.Handler]) {
     let names = handlers.keys.map(\.rawValue).sorted()
     let allow = names.joined(separator: ", ")
-    for method: HTTPRequest.Method in [.get, .head, .post, .put, .patch, .delete, .options, .trace] {
+    for method in HTTPRequest.Method.known + [.unknown] {
       if let handler = handlers[method] {
         on(path, method: method, use: handler)
       } else if method == .options {
@@ -37,4 +37,11 @@ extension RouterMethods where Context == WireContext {
       }
     }
   }
+}
+
+extension HTTPRequest.Method {
+  /// Those that an endpoint may have, or says that it has not; the most frequent first.
+  static let known: [HTTPRequest.Method] = [.post, .get, .put, .delete, .head, .options, .patch, .trace]
+  /// Stands for all others, which come from outside without bound.
+  static let unknown = HTTPRequest.Method("UNKNOWN")!  // a valid token
 }

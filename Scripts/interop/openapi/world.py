@@ -1,0 +1,224 @@
+"""Who is known to the service that is checked, and what is true of them."""
+
+import base64
+import hashlib
+import json
+import secrets
+import time
+import uuid
+
+import nacl.public
+
+from app import TOPIC, Phone, Service, encode
+from nextcloud import TALK_ANDROID, generate, public_pem, sign
+
+
+def basic(user, password):
+    return "Basic " + encode(f"{user}:{password}".encode())
+
+
+class World:
+    """The personas of each description: values by the names that it has for them. What a persona has under the name of
+    an operation goes before the rest there."""
+
+    def __init__(self, url, bouncer_key, backend_token):
+        self.url, self.bouncer_key = url, bouncer_key
+        self.host = Service(f"{url}/backend/v1", f"Bearer {backend_token}")
+        self.server = self.register("chat.example.org")
+        self.realm, self.keys = self.new_realm(1, 3)
+        self.password = self.app_password(3)
+        self.personas = {
+            "Bouncer": self.bouncer(), "Chat": self.phones(1, self.keys[1]), "Backend": self.backend(),
+            "NextcloudProxy": self.proxy(), "NextcloudLogin": self.login(), "NextcloudOCS": self.ocs(),
+            "Operator": [{}],
+        }
+
+    def register(self, hostname):
+        credentials = str(uuid.uuid4()), secrets.token_hex(32)
+        Service(f"{self.url}/api/v1/remotes")("POST", "/server/register", form={
+            "zulip_org_id": credentials[0], "zulip_org_key": credentials[1], "hostname": hostname,
+            "contact_email": "admin@example.org",
+        })
+        return credentials
+
+    def bouncer(self):
+        """A phone for each provider, with an old app beside the new one."""
+        call = Service.basic(f"{self.url}/api/v1/remotes", *self.server)
+        realm = {
+            "id": 1, "host": "chat.example.org", "url": "https://chat.example.org", "name": "Chat", "org_type": 10,
+            "date_created": 1700000000.5, "deactivated": False, "is_system_bot_realm": False,
+            "authentication_methods": {"Email": True}, "uuid": str(uuid.uuid4()), "uuid_owner_secret": "owner",
+        }
+        count = {
+            "id": 1, "realm": 1, "property": "messages_sent:is_bot:hour", "subgroup": None, "end_time": 1700000000,
+            "value": 5,
+        }
+        row = {
+            "id": 1, "realm": 1, "event_type": 101, "event_time": 1700000000, "backfilled": False, "extra_data": {},
+        }
+        upload = {
+            "realm_counts": json.dumps([count]), "installation_counts": json.dumps([count]),
+            "realmauditlog_rows": json.dumps([row]), "realms": json.dumps([realm]), "version": '"12.0"',
+            "merge_base": '"12.0"', "api_feature_level": "483",
+        }
+        call("POST", "/server/analytics", form=upload)
+        shared = {
+            # Ids rise: what was uploaded once is not taken again.
+            **upload, "realm_counts": "[]", "installation_counts": "[]", "realmauditlog_rows": "[]",
+            "zulip_org_id": self.server[0], "zulip_org_key": self.server[1], "new_org_key": self.server[1],
+            "hostname": "chat.example.org", "contact_email": "admin@example.org", "access_token": "abc",
+            "user": json.dumps({"uuid": str(uuid.uuid4()), "email": "a@example.org", "full_name": "A"}),
+            "realm": json.dumps(realm), "base_payload": {"realm_name": "Chat"}, "gcm_payload": {"event": "message"},
+            "gcm_options": {"priority": "high"}, "apns_payload": {"alert": "Hello", "custom": {"zulip": {}}},
+            "POST /push/unregister/all": {"user_id": 11, "user_uuid": str(uuid.uuid4())},
+        }
+        personas = []
+        for kind, number, urgency in [
+            ("apns", 1, {"http_headers": {"apns_priority": 10, "apns_push_type": "alert"}}),
+            ("fcm", 2, {"fcm_priority": "high"}),
+        ]:
+            token = secrets.token_hex(32)
+            registration = {
+                "realm_uuid": realm["uuid"], "token_id": encode(hashlib.sha256(token.encode()).digest()[:8]),
+                "bouncer_public_key": self.bouncer_key, "encrypted_push_registration": self.seal(token, kind),
+            }
+            call("POST", "/push/e2ee/register", form=registration)
+            legacy = {
+                "user_id": 10, "user_uuid": str(uuid.uuid4()), "token_kind": number, "ios_app_id": TOPIC,
+                "token": secrets.token_hex(32),
+            }
+            spare = {"token": secrets.token_hex(32)}
+            for fields in legacy, legacy | spare:
+                call("POST", "/push/register", form=fields)
+            item = {
+                **urgency, "token_id": registration["token_id"],
+                "payload": {"push_key_id": 1, "encrypted_data": "AAAA"},
+            }
+            personas.append({
+                **shared, **registration, **legacy, "android_devices": [legacy["token"]],
+                "apple_devices": [legacy["token"], "AB"], "POST /push/e2ee/notify": {"push_requests": [item]},
+                "POST /push/unregister": spare,
+            })
+        return personas
+
+    def seal(self, token, kind):
+        registration = {"token": token, "token_kind": kind, "timestamp": int(time.time())}
+        if kind == "apns":
+            registration["ios_app_id"] = TOPIC
+        key = nacl.public.PublicKey(base64.b64decode(self.bouncer_key))
+        return encode(nacl.public.SealedBox(key).encrypt(json.dumps(registration).encode()))
+
+    def new_realm(self, *users):
+        """A realm and the keys of its users."""
+        realm = str(uuid.uuid4())
+        self.host("PUT", f"/realms/{realm}", body={"name": "Chat", "url": "https://chat.example.org"}, status=201)
+        keys = {}
+        for user in users:
+            body = {"email": f"{user}@example.org", "username": f"user{user}"}
+            keys[user] = self.host("PUT", f"/realms/{realm}/users/{user}", body=body, status=201)["api_key"]
+        return realm, keys
+
+    def phones(self, user, key):
+        """A phone for each provider, which registers anew with the same when asked to."""
+        call = Service.basic(f"{self.url}/api/v1", f"{user}@example.org", key)
+        personas = []
+        for kind in ("apns", "fcm"):
+            phone = Phone(kind, call, self.bouncer_key)
+            phone.register(phone.key_fields(), phone.token_fields())
+            old = secrets.token_hex(32)
+            path = "/users/me/apns_device_token" if kind == "apns" else "/users/me/android_gcm_reg_id"
+            call("POST", path, form={"token": old, "appid": TOPIC})
+            queue, spare = call("POST", "/register"), call("POST", "/register")
+            device = call("POST", "/register_client_device")
+            personas.append({
+                "device_id": phone.device, "token": old, "appid": TOPIC, "queue_id": queue["queue_id"],
+                "last_event_id": queue["last_event_id"], "DELETE /events": {"queue_id": spare["queue_id"]},
+                "POST /remove_client_device": {"device_id": device["device_id"]},
+                "event_types": '["device"]', "fetch_event_types": "null", **phone.key_fields(), **phone.token_fields(),
+            })
+        return personas
+
+    def backend(self):
+        """A realm with two users, one of whom has phones, and one that is not there yet, with a user who goes."""
+        realm, keys = self.new_realm(4, 5)
+        self.phones(4, keys[4])
+        password = self.host("POST", f"/realms/{realm}/users/5/app-passwords", body={"name": "Talk"}, status=201)
+        new = {"realm_uuid": str(uuid.uuid4()), "user_id": 6}
+        shared = {"user_uuid": None, "DELETE /realms/{realm_uuid}/users/{user_id}": new}
+        return [
+            {
+                **shared, "realm_uuid": realm, "user_id": 4, "email": "4@example.org", "username": "user4",
+                "api_key": keys[4], "name": "Chat", "url": "https://chat.example.org", "zulip": {"type": "test"},
+                "legacy": {"apns_payload": {"alert": "Hello"}},
+            },
+            {
+                **shared, "realm_uuid": realm, "user_id": 5, "email": "5@example.org", "username": "user5",
+                "api_key": None, "name": "Talk", "app_password_id": password["id"],
+                "token": self.flow()["login"].rpartition("/")[2],
+                "nextcloud": {"nid": 5, "app": "spreed", "subject": "Hello"},
+            },
+            {
+                **shared, **new, "email": "6@example.org", "username": "user6", "name": "New",
+                "url": "https://new.example.org", "require_e2ee_push_notifications": None,
+            },
+        ]
+
+    def app_password(self, user):
+        path = f"/realms/{self.realm}/users/{user}/app-passwords"
+        return self.host("POST", path, body={"name": "Talk"}, status=201)["password"]
+
+    def flow(self):
+        return Service(self.url)("POST", "/login/v2")
+
+    def proxy(self):
+        """A phone that stays and one that goes."""
+        phone, other = self.phone(), self.phone()
+        return [{**phone, "DELETE /devices": other}, other]
+
+    @staticmethod
+    def phone():
+        """A device by its parameters, and a notification that its server could send."""
+        user, subject, token = generate(), secrets.token_bytes(256), secrets.token_hex(60)
+        preimage = json.dumps(["a@chat.example.org", secrets.randbits(30)]).encode()
+        identifier = encode(hashlib.sha512(preimage).digest())
+        entry = {
+            "deviceIdentifier": identifier, "pushTokenHash": hashlib.sha512(token.encode()).hexdigest(),
+            "subject": encode(subject), "signature": sign(user, subject), "priority": "high", "type": "alert",
+        }
+        return {
+            "pushToken": token, "deviceIdentifier": identifier, "deviceIdentifierSignature": sign(user, preimage),
+            "userPublicKey": public_pem(user), "User-Agent": TALK_ANDROID, "notifications": [entry],
+            "notifications[0]": json.dumps(entry),
+        }
+
+    def login(self):
+        """An app that has been let in, and one that waits."""
+        granted, waiting = self.flow(), self.flow()
+        self.host(
+            "POST", f"/realms/{self.realm}/users/3/login-flows", body={"token": granted["login"].rpartition("/")[2]})
+        return [{"token": granted["poll"]["token"]},
+                {"token": waiting["login"].rpartition("/")[2], "login": "user3", "key": self.keys[3]}]
+
+    def ocs(self):
+        """A phone that comes twice: who comes again is told something else."""
+        path = f"/realms/{self.realm}/users/3/notifications"
+        self.host("POST", path, body={"nextcloud": {"nid": 5, "app": "spreed", "subject": "Hello"}})
+        phone = {
+            "pushTokenHash": "ab" * 64, "devicePublicKey": public_pem(generate()), "proxyServer": self.url,
+            "userId": "user3", "nid": 5, "ids": [5], "format": "json", "OCS-APIRequest": "true",
+        }
+        return [phone, phone]
+
+    def substitutes(self, name):
+        """Credentials for calls that make an end of those that they come with, and for calls that want others. Used
+        once, they are known to be good, whatever wrong ones come from here."""
+        if name == "Bouncer":
+            leaving = basic(*self.register("leaving.example.org"))
+            Service(f"{self.url}/api/v1/remotes", leaving)("GET", "/server/analytics/status")
+            return {"/server/deactivate": leaving}
+        if name == "NextcloudOCS":
+            phone, key = basic("user3", self.app_password(3)), basic("user3", self.keys[3])
+            for authorization in phone, key:
+                Service(self.url, authorization)("GET", "/ocs/v2.php/cloud/user", status=412)
+            return {"/core/apppassword": phone, "/core/getapppassword": key}
+        return {}
