@@ -217,7 +217,7 @@ class World:
             Service(f"{self.url}/api/v1/remotes", leaving)("GET", "/server/analytics/status")
             return {"/server/deactivate": leaving}
         if name == "NextcloudOCS":
-            phone, key = basic("user3", self.app_password(3)), basic("user3", self.keys[3])
+            phone, key = basic("user3", self.app_password(3)), basic("user1", self.keys[1])
             for authorization in phone, key:
                 Service(self.url, authorization)("GET", "/ocs/v2.php/cloud/user", status=412)
             return {"/core/apppassword": phone, "/core/getapppassword": key}
