@@ -74,7 +74,9 @@ let package = Package(
     module("Timing"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
     module("SQL", "Timing", "CPostgreSQL", "CSQLite", "Crypto"),
-    module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql", "0002_nodes.sql"]),
+    module(
+      "Migrations", "SQL", path: "Migrations",
+      embed: ["0001_schema.sql", "0002_nodes.sql", "0003_history.sql"]),
     module(
       "Providers", "Timing", "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore",
       "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
@@ -111,9 +113,8 @@ let package = Package(
     // Layer 5: what the operator has.
     module(
       "Operations", "CVersion", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL",
-      "Storage",
-      "Timing", "Wire", "CoreMetrics", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOSSL",
-      "ServiceLifecycle", "UnixSignals", "Yams"),
+      "Storage", "Timing", "Wire", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
+      "NIOCore", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams"),
     module("ZulipMigration", "Migrations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),
 
     // Layer 6: the one place where the parts are put together.

@@ -9,6 +9,7 @@ package enum Schema {
   private static let texts: [(name: String, file: [UInt8])] = [
     ("schema", PackageResources._001_schema_sql),
     ("nodes", PackageResources._002_nodes_sql),
+    ("history", PackageResources._003_history_sql),
   ]
 
   /// How many migrations there are: the number of the last one.

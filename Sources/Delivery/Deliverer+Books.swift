@@ -42,7 +42,10 @@ extension Deliverer {
         }
       }
       if !ending.isEmpty { ended.formUnion(try await registrations.end(ending)) }
-      if !refused.isEmpty { try await registrations.note(refused) }
+      if !refused.isEmpty {
+        try await registrations.note(refused)
+        for failure in refused { history?.failed(failure.registration) }
+      }
     } catch {
       logger.error("registrations could not be updated", metadata: ["error": "\(type(of: error))"])
     }

@@ -38,7 +38,7 @@ extension Deliverer {
     late: @escaping @Sendable (Leftover?) -> Void
   ) async -> [OutboxTry] {
     let began = now()
-    let endings = await send(entries.map(\.delivery), within: timeout, backoff: nil)
+    let endings = await send(entries.map(\.delivery), since: began, within: timeout, backoff: nil)
     let tries = zip(entries, endings).map { entry, ending -> OutboxTry in
       switch ending {
       case .result(.unconfigured):
@@ -79,7 +79,7 @@ extension Deliverer {
       let outcome = await late.answer()
       var left: Leftover?
       var fate: Outbox.Fate?
-      let ending = judge(outcome, of: late.delivery, over: late.routeSender)
+      let ending = judge(outcome, of: late.delivery, over: late.routeSender, since: late.began)
       switch ending {
       case .delivered, .result, .held:
         var results = [ending.result]

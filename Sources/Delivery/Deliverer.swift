@@ -11,21 +11,26 @@ package final class Deliverer: Sendable {
   let providers: PushProviders
   let registrations: OutcomeRecorder
   let outbox: Outbox
+  /// Where is counted what becomes of notifications; nil: nowhere.
+  package let history: History?
   private let deadline: Duration
   let now: @Sendable () -> Date
   let logger: Logger
   let lateAnswers = LateAnswers()
   let heldDeaths: HeldDeaths
 
-  /// - Parameter deadline: how long a batch may take, where its caller does not say.
+  /// - Parameters:
+  ///   - deadline: how long a batch may take, where its caller does not say.
+  ///   - history: counts what becomes of notifications.
   package init(
     providers: PushProviders, registrations: OutcomeRecorder, outbox: Outbox, deadline: Duration,
-    now: @escaping @Sendable () -> Date, logger: Logger
+    history: History? = nil, now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.providers = providers
     self.registrations = registrations
     self.outbox = outbox
     self.deadline = deadline
+    self.history = history
     self.now = now
     self.logger = logger
     heldDeaths = HeldDeaths(registrations: registrations, outbox: outbox, logger: logger)
@@ -42,7 +47,7 @@ package final class Deliverer: Sendable {
     -> [DeliveryResult]
   {
     let began = now()
-    let endings = await send(deliveries, within: limit ?? deadline, backoff: .inRequest)
+    let endings = await send(deliveries, since: began, within: limit ?? deadline, backoff: .inRequest)
     var leftovers: [(delivery: RegisteredPush, route: Route, dueAt: Date)] = []
     var late: [(index: Int, try: LateTry)] = []
     var results: [DeliveryResult] = []
@@ -69,6 +74,7 @@ package final class Deliverer: Sendable {
       for (index, late) in late { settle(late, under: kept[index]) }
       for (lease, index) in zip(kept, results.indices.filter { results[$0] == .queued }) where lease == nil {
         results[index] = .refused(.backlogged)
+        if let route = endings[index].route { history?.count(.refused(route, .backlogged)) }
       }
     } catch {
       for (_, late) in late { settle(late, under: nil) }
@@ -147,6 +153,15 @@ extension Deliverer {
     /// It is at its provider. Nil: nobody will hear the answer.
     case underWay(RouteSender, answer: (@Sendable () async -> Outcome)?)
 
+    /// Where it waits, if it does.
+    var route: Route? {
+      switch self {
+      case .leftover(let leftover): leftover.route
+      case .underWay(let routeSender, _): routeSender.route
+      case .delivered, .result, .held: nil
+      }
+    }
+
     /// What it comes to for whoever waits.
     var result: DeliveryResult {
       switch self {
@@ -158,16 +173,18 @@ extension Deliverer {
     }
   }
 
-  /// - Parameter backoff: for more than one try; nil where nobody waits.
+  /// - Parameters:
+  ///   - began: when whoever waits began to.
+  ///   - backoff: for more than one try; nil where nobody waits.
   func send(
-    _ deliveries: [RegisteredPush], within timeout: Duration, backoff: Backoff?
+    _ deliveries: [RegisteredPush], since began: Date, within timeout: Duration, backoff: Backoff?
   ) async -> [Ending] {
     let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
-    if deliveries.count == 1 { return [await send(deliveries[0], by: deadline, backoff)] }
+    if deliveries.count == 1 { return [await send(deliveries[0], since: began, by: deadline, backoff)] }
     return await withTaskGroup(of: (Int, Ending).self) { group in
       for (index, delivery) in deliveries.enumerated() {
-        group.addImmediateTask { (index, await self.send(delivery, by: deadline, backoff)) }
+        group.addImmediateTask { (index, await self.send(delivery, since: began, by: deadline, backoff)) }
       }
       var endings = [Ending](repeating: .result(.unconfigured), count: deliveries.count)
       for await (index, ending) in group { endings[index] = ending }
@@ -177,13 +194,14 @@ extension Deliverer {
 
   /// Tries until it is done, has been tried often enough, or the time is up.
   private func send(
-    _ delivery: RegisteredPush, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
+    _ delivery: RegisteredPush, since began: Date, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
   ) async -> Ending {
     var leftover: Leftover?
     var tries = 0
     while true {
       // For each try by itself: the credential may have been replaced meanwhile.
       guard let routeSender = providers.routeSender(for: delivery.push) else {
+        history?.count(.unconfigured(delivery.push.provider))
         return leftover.map(Ending.leftover) ?? .result(.unconfigured)
       }
       if let notBefore = delivery.notBefore, notBefore > now() {
@@ -192,7 +210,7 @@ extension Deliverer {
       tries += 1
       let ending: Ending
       switch await routeSender.attempt(delivery.push, deadline: deadline, isPatient: backoff == nil) {
-      case .ended(let outcome): ending = judge(outcome, of: delivery, over: routeSender)
+      case .ended(let outcome): ending = judge(outcome, of: delivery, over: routeSender, since: began)
       case .underWay(let answer): return .underWay(routeSender, answer: answer)
       }
       guard case .leftover(let left) = ending, let backoff, tries < left.triesInRequest,
@@ -206,8 +224,13 @@ extension Deliverer {
   }
 
   /// What an outcome means for the notification and its registration.
-  func judge(_ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender) -> Ending {
+  ///
+  /// - Parameter began: when it was asked for, if it does not come from the outbox.
+  func judge(
+    _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, since began: Date
+  ) -> Ending {
     let (route, registration) = (routeSender.route, delivery.registration)
+    history?.tried(outcome, of: registration, on: route, since: delivery.promisedAt ?? began)
     let verdict = routeSender.judge(
       outcome, of: registration.kind.tokens, registeredAt: registration.registeredAt
     ) { doubt in

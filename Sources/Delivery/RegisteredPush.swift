@@ -11,6 +11,8 @@ package struct RegisteredPush: Sendable {
   package var registration: RegistrationReference
   /// If this is yet to come, it goes from the outbox then.
   package var notBefore: Date?
+  /// When it was put into the outbox, if it comes from there.
+  var promisedAt: Date?
 
   /// A delivery by its parts.
   package init(push: Push, registration: RegistrationReference) {

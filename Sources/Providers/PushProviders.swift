@@ -123,7 +123,7 @@ package final class PushProviders: Sendable {
 }
 
 extension Push {
-  var provider: Route.Provider {
+  package var provider: Route.Provider {
     switch self {
     case .apns: .apns
     case .fcm: .fcm

@@ -84,9 +84,10 @@ package struct BouncerService {
       database: store.database, storageKey: storageKey,
       maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds),
       longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
+    let history = History(database: store.database, now: now)
     let deliverer = Deliverer(
       providers: providers, registrations: store.recorder, outbox: outbox,
-      deadline: configuration.delivery.deadline, now: now, logger: logger)
+      deadline: configuration.delivery.deadline, history: history, now: now, logger: logger)
     let outboxSender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: store.database, now: now)
     let bouncerKeys = BouncerKeys(database: store.database, now: now)
@@ -162,6 +163,7 @@ package struct BouncerService {
         Closing { await store.database.close() },
         Repeating { await store.follower.run() },
         Repeating { await Nodes(database: store.database, now: now).serve(logger: logger) },
+        Repeating { await history.run { _ in logger.warning("the history could not be written") } },
         Closing {
           // What has no answer by then stays in the outbox, under a lease that outlives every answer.
           await providers.shutdown(within: .seconds(3))
@@ -201,6 +203,7 @@ package struct BouncerService {
                   before: now() - configuration.retention.notifications, limit: $0)
               },
               .init { try await store.nextcloudLoginFlows.removeOld(limit: $0) },
+              .init { try await store.hourlyCounts.removeOld(limit: $0) },
             ],
             status: MigrationStatus(database: store.database, now: now),
             resealing: Resealing(database: store.database, storageKey: storageKey),

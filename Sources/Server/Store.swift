@@ -1,5 +1,5 @@
 package import Accounts
-import Delivery
+package import Delivery
 package import Foundation
 import Logging
 import Migrations
@@ -81,6 +81,7 @@ package struct Store {
   var nextcloudNotifications: NextcloudNotifications {
     NextcloudNotifications(database: database, storageKey: storageKey, now: now)
   }
+  package var hourlyCounts: HourlyCounts { HourlyCounts(database: database, now: now) }
   var nextcloudLoginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
   var nextcloudDevices: NextcloudDevices {
     NextcloudDevices(database: database, storageKey: storageKey, now: now)

@@ -16,7 +16,7 @@ struct PushBouncer: AsyncParsableCommand {
     subcommands: [
       Serve.self, DemoCommand.self, Init.self, Examine.self, Clock.self, Keys.self, ServerCommand.self,
       Account.self,
-      Routes.self, Copy.self, Migrate.self, Simulate.self, Device.self, Vectors.self,
+      Routes.self, Stats.self, Copy.self, Migrate.self, Simulate.self, Device.self, Vectors.self,
     ])
 
   static func main() async {

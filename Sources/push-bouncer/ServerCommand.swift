@@ -189,7 +189,7 @@ extension ServerCommand {
 
 extension Store {
   /// The server with this org id or hostname.
-  fileprivate func find(_ server: String) async throws -> RemoteServer {
+  func find(_ server: String) async throws -> RemoteServer {
     let found =
       if let id = UUID(uuidString: server) { try await servers.find(uuid: id) } else {
         try await servers.find(hostname: server)

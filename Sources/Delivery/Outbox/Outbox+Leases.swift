@@ -70,10 +70,9 @@ extension Outbox {
         unreadable.append((lease, isOver(expiresAt) ? .remove : .retry(at: now + Self.unreadablePause)))
         continue
       }
-      entries.append(
-        Entry(
-          lease: lease, delivery: RegisteredPush(push: push, registration: registration), expiresAt: expiresAt
-        ))
+      var delivery = RegisteredPush(push: push, registration: registration)
+      delivery.promisedAt = try row.date(5)
+      entries.append(Entry(lease: lease, delivery: delivery, expiresAt: expiresAt))
     }
     try await settle(unreadable, on: route)
     return entries

@@ -57,7 +57,7 @@ package final class Outbox: Sendable {
     self.limits = limits
     depth = OutboxDepth(limits: limits)
     queue = LeasedQueue(
-      "outbox", columns: "registration_id, registered_at, push, expires_at, registration_kind",
+      "outbox", columns: "registration_id, registered_at, push, expires_at, registration_kind, created_at",
       where: "route_id = $4", changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
       longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
       now: now)

@@ -112,7 +112,10 @@ package final class OutboxSender: Sendable {
     }
     let kept = Set(current.map(\.lease.id))
     for entry in entries where !kept.contains(entry.lease.id) {
-      if outbox.isOver(entry) { expired.increment() }
+      if outbox.isOver(entry) {
+        expired.increment()
+        deliverer.history?.count(.givenUp(route))
+      }
       fates.append((entry.lease, .remove))
     }
     let isPaused = routes.withLock { routes in

@@ -124,7 +124,8 @@ private let replacement = """
   UPDATE nextcloud_devices SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
     device_identifier = $1, user_key = $2, token_hash = $3, token = $4, kind = $5, app = $6, target = $7,
-    registered_at = $8, seen_at = $8, token_differs_since = NULL, failure = NULL, failed_at = NULL
+    registered_at = $8, seen_at = $8, token_differs_since = NULL, failure = NULL, failed_at = NULL,
+    delivered_at = CASE WHEN token_hash = $3 THEN delivered_at END
   WHERE id = $9
   """
 

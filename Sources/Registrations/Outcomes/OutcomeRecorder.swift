@@ -108,7 +108,7 @@ package struct OutcomeRecorder: Sendable {
 
 extension RegistrationReference.Kind {
   /// Where such registrations are kept.
-  var table: String {
+  package var table: String {
     switch self {
     case .e2ee: "e2ee_registrations"
     case .legacy: "legacy_registrations"

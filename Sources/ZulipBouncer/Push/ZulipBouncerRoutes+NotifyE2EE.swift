@@ -35,7 +35,9 @@ extension ZulipBouncerRoutes {
   /// Sends what the server's pace lets through, and keeps the rest in the outbox.
   func deliver(_ deliveries: [RegisteredPush], of server: RemoteServer) async throws -> [DeliveryResult] {
     do {
-      return try await dependencies.deliverer.deliver(try pace.pace(deliveries, of: server.id))
+      let results = try await dependencies.deliverer.deliver(try pace.pace(deliveries, of: server.id))
+      dependencies.deliverer.history?.took(results, of: server.id)
+      return results
     } catch is Outbox.Full {
       throw APIError.tryAgainLater
     }

@@ -1,3 +1,4 @@
+internal import Delivery
 package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
@@ -40,6 +41,7 @@ extension ZulipBouncerRoutes {
     }
     try await dependencies.registrations.register(
       registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
+    dependencies.deliverer.history?.registered(key: publicKey)
   }
 
   private func open(_ sealed: String, publicKey: String) async throws -> PushRegistration {

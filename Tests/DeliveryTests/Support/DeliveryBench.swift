@@ -34,6 +34,7 @@ final class DeliveryBench: Sendable {
   let registrations: E2EERegistrations
   let recorder: OutcomeRecorder
   let outbox: Outbox
+  let history: History
   let deliverer: Deliverer
   let sender: OutboxSender
   private let test: TestDatabase
@@ -65,8 +66,10 @@ final class DeliveryBench: Sendable {
     outbox = Outbox(
       database: database, storageKey: storageKey, maxAge: 86_400, now: now,
       mayExpire: { [clock] in clock.isTrusted })
+    history = History(database: database, now: now)
     deliverer = Deliverer(
-      providers: providers, registrations: recorder, outbox: outbox, deadline: deadline, now: now,
+      providers: providers, registrations: recorder, outbox: outbox, deadline: deadline, history: history,
+      now: now,
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     providers.use(try credentials())

@@ -1,9 +1,9 @@
-import Foundation
+package import Foundation
 
 /// Numbers, times and sizes as a person reads them.
-enum Phrase {
+package enum Phrase {
   /// `12,345`
-  static func number(_ number: some BinaryInteger) -> String {
+  package static func number(_ number: some BinaryInteger) -> String {
     let all = String(number.magnitude)
     let digits = all.enumerated().reduce(into: "") { text, digit in
       if digit.offset > 0, (all.count - digit.offset).isMultiple(of: 3) { text += "," }
@@ -13,12 +13,12 @@ enum Phrase {
   }
 
   /// `1 realm`, `12,345 realms`
-  static func count(_ count: some BinaryInteger, _ one: String, _ many: String? = nil) -> String {
+  package static func count(_ count: some BinaryInteger, _ one: String, _ many: String? = nil) -> String {
     "\(number(count)) \(count == 1 ? one : many ?? "\(one)s")"
   }
 
   /// `42 s`, `3 min`, `5 h`, `12 days`
-  static func duration(_ seconds: TimeInterval) -> String {
+  package static func duration(_ seconds: TimeInterval) -> String {
     let seconds = Int(max(0, min(seconds, 1e15)))
     return switch seconds {
     case ..<100: "\(seconds) s"
@@ -29,22 +29,24 @@ enum Phrase {
   }
 
   /// `3 h ago`
-  static func age(_ date: Date, at now: Date = Date()) -> String {
+  package static func age(_ date: Date, at now: Date = Date()) -> String {
     let seconds = now.timeIntervalSince(date)
     return seconds < -1 ? "in \(duration(-seconds))" : "\(duration(seconds)) ago"
   }
 
   /// `3 h ago`, or `never`
-  static func age(_ date: Date?, at now: Date = Date()) -> String { date.map { age($0, at: now) } ?? "never" }
+  package static func age(_ date: Date?, at now: Date = Date()) -> String {
+    date.map { age($0, at: now) } ?? "never"
+  }
 
   /// `in 5 min`, or `now`
-  static func until(_ date: Date, at now: Date = Date()) -> String {
+  package static func until(_ date: Date, at now: Date = Date()) -> String {
     let seconds = date.timeIntervalSince(now)
     return seconds > 0 ? "in \(duration(seconds))" : "now"
   }
 
   /// `1.5 MiB`
-  static func size(_ bytes: some BinaryInteger) -> String {
+  package static func size(_ bytes: some BinaryInteger) -> String {
     var (value, unit) = (Double(bytes), 0)
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while value >= 1024, unit < units.count - 1 { (value, unit) = (value / 1024, unit + 1) }
@@ -53,7 +55,16 @@ enum Phrase {
   }
 
   /// `12 %`
-  static func share(_ part: some BinaryInteger, of whole: some BinaryInteger) -> String {
+  package static func share(_ part: some BinaryInteger, of whole: some BinaryInteger) -> String {
     whole == 0 ? "-" : "\(Int((Double(part) / Double(whole) * 100).rounded(.down))) %"
+  }
+
+  /// `35 ms`, `1.2 s`, `3 min`
+  package static func latency(_ seconds: TimeInterval) -> String {
+    switch seconds {
+    case ..<1: "\(Int((max(0, seconds) * 1000).rounded())) ms"
+    case ..<10: String(format: "%.1f s", seconds)
+    default: duration(seconds)
+    }
   }
 }

@@ -1,0 +1,208 @@
+package import Foundation
+import Providers
+import Registrations
+package import SQL
+import Storage
+import Synchronization
+import Timing
+
+/// What has become of notifications, counted by the hour, and when each registration last got one.
+///
+/// All of it is noted in memory and written down together about once a minute: a notification costs neither a write
+/// nor a wait. These are statistics: a process that is killed takes the last minute of them along.
+package final class History: Sendable {
+  /// What is counted. There are as many as there are routes, reasons, keys and active chat servers.
+  enum Event: Hashable {
+    case accepted(Route, bucket: Int)
+    case refused(Route, Reason)
+    case postponed(Route, Reason)
+    case givenUp(Route)
+    /// No credential serves it.
+    case unconfigured(Route.Provider)
+    case sent(server: Int64)
+    case failed(server: Int64)
+    case registered(key: String)
+  }
+
+  /// How much is held in memory at most: what is beyond that is not counted.
+  struct Limits {
+    /// Counts that could not be written yet.
+    var counts = 100_000
+    /// Registrations whose success is to be written the next time.
+    var successes = 100_000
+    /// Registrations whose success of today is known to be written.
+    var known = 250_000
+  }
+
+  fileprivate struct State {
+    var counts: [Event: Int64] = [:]
+    /// Counts of hours in which they could not be written.
+    var unwritten: [HourlyCounts.Key: Int64] = [:]
+    var successes: [Success] = []
+    /// Those of `day` that need not be written again.
+    var known: Set<RegistrationReference> = []
+    var day: Int64 = 0
+  }
+
+  fileprivate struct Success {
+    let registration: RegistrationReference
+    let at: Int64
+  }
+
+  /// Rows that are written in one transaction: nobody waits long for it.
+  private static let page = 500
+
+  private let database: any Database
+  private let limits: Limits
+  private let now: @Sendable () -> Date
+  private let state = Mutex(State())
+
+  /// The history in `database`.
+  package convenience init(database: any Database, now: @escaping @Sendable () -> Date) {
+    self.init(database: database, limits: Limits(), now: now)
+  }
+
+  init(database: any Database, limits: Limits, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.limits = limits
+    self.now = now
+  }
+
+  // MARK: Noting
+
+  /// A try has ended.
+  ///
+  /// - Parameter began: when its notification came.
+  func tried(_ outcome: Outcome, of registration: RegistrationReference, on route: Route, since began: Date) {
+    switch outcome {
+    case .delivered:
+      let now = now()
+      accepted(registration, on: route, after: now.timeIntervalSince(began), now: now)
+    case .dead(let reason, _), .suspect(let reason), .rejected(let reason): count(.refused(route, reason))
+    case .retry(_, _, .process): break
+    case .retry(let reason, _, _), .misconfigured(let reason): count(.postponed(route, reason))
+    }
+  }
+
+  private func accepted(
+    _ registration: RegistrationReference, on route: Route, after time: TimeInterval, now: Date
+  ) {
+    let event = Event.accepted(route, bucket: Latency.bucket(of: time))
+    let milliseconds = now.milliseconds
+    state.withLock { state in
+      state.counts[event, default: 0] += 1
+      state.note(Success(registration: registration, at: milliseconds), limits)
+    }
+  }
+
+  /// A failure of this registration is written down: its next success is worth a write.
+  func failed(_ registration: RegistrationReference) {
+    state.withLock { _ = $0.known.remove(registration) }
+  }
+
+  /// One more, or so many.
+  func count(_ event: Event, _ count: Int = 1) {
+    state.withLock { $0.counts[event, default: 0] += Int64(count) }
+  }
+
+  /// A chat server has handed in notifications, some of which were refused at once.
+  package func took(_ notifications: [DeliveryResult], of server: Int64) {
+    guard !notifications.isEmpty else { return }
+    let failures = notifications.count { result in
+      switch result {
+      case .delivered, .queued: false
+      case .ended, .refused, .unconfigured: true
+      }
+    }
+    state.withLock { state in
+      state.counts[.sent(server: server), default: 0] += Int64(notifications.count)
+      if failures > 0 { state.counts[.failed(server: server), default: 0] += Int64(failures) }
+    }
+  }
+
+  /// A phone has registered with this bouncer key, one of ours.
+  package func registered(key: String) { count(.registered(key: key)) }
+
+  // MARK: Writing
+
+  /// Writes down what has been noted. What could not be written is kept for the next time.
+  package func flush() async throws {
+    let hour = HourlyCounts.hour(of: now())
+    let (counts, successes) = state.withLock { state in
+      for (event, count) in state.counts {
+        let key = HourlyCounts.Key(event, hour: hour)
+        guard state.unwritten[key] != nil || state.unwritten.count < limits.counts else { continue }
+        state.unwritten[key, default: 0] += count
+      }
+      defer { (state.counts, state.unwritten, state.successes) = ([:], [:], []) }
+      return (state.unwritten, state.successes)
+    }
+    // In one order on all nodes: none waits for a row of another that waits for one of its own.
+    let rows = counts.sorted { $0.key < $1.key }
+    var (written, noted) = (0, 0)
+    do {
+      while written < rows.count {
+        let page = rows[written..<min(written + Self.page, rows.count)]
+        try await database.write { connection in
+          for (key, count) in page { try connection.run(key.addition(of: count)) }
+        }
+        written += page.count
+      }
+      while noted < successes.count {
+        let page = successes[noted..<min(noted + Self.page, successes.count)]
+        try await database.write { connection in
+          for success in page { try connection.run(success.statement) }
+        }
+        noted += page.count
+      }
+    } catch {
+      let (restOfRows, restOfSuccesses) = (rows[written...], successes[noted...])
+      state.withLock { state in
+        for (key, count) in restOfRows { state.unwritten[key, default: 0] += count }
+        state.successes.insert(
+          contentsOf: restOfSuccesses.prefix(max(0, limits.successes - state.successes.count)), at: 0)
+      }
+      throw error
+    }
+  }
+
+  /// Flushes every `interval` until the task is cancelled, and once more then. A failure is only reported: all is
+  /// noted on.
+  package func run(
+    every interval: Duration = .seconds(60), onFailure: @Sendable (any Error) -> Void = { _ in }
+  ) async {
+    func flushOrReport() async {
+      do { try await flush() } catch { onFailure(error) }
+    }
+    await every(interval, flushOrReport)
+    await flushOrReport()
+  }
+}
+
+extension History.State {
+  fileprivate mutating func note(_ success: History.Success, _ limits: History.Limits) {
+    let day = success.at / 86_400_000
+    if day != self.day {
+      known.removeAll(keepingCapacity: true)
+      self.day = day
+    }
+    guard successes.count < limits.successes, known.insert(success.registration).inserted else { return }
+    successes.append(success)
+    // Those that are forgotten here are looked at again by the database, which writes none twice.
+    if known.count >= limits.known { known.removeAll(keepingCapacity: true) }
+  }
+}
+
+extension History.Success {
+  /// Writes nothing where there is a success of the same day that no failure came after.
+  fileprivate var statement: Statement {
+    Statement(
+      """
+      UPDATE \(registration.kind.table) SET delivered_at = $3
+      WHERE id = $1 AND registered_at = $2
+        AND (delivered_at IS NULL OR delivered_at < $4 OR delivered_at <= failed_at)
+      """,
+      .integer(registration.id), .integer(registration.registeredAt.milliseconds), .integer(at),
+      .integer(at - at % 86_400_000))
+  }
+}

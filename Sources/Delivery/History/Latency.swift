@@ -1,0 +1,49 @@
+package import Foundation
+
+/// How long notifications took, from the call that brought them to the provider that took them, in buckets that grow by
+/// the square root of two: a percentile is right to a fifth or so.
+package struct Latency: Sendable, Hashable {
+  /// The last bucket: more than a day.
+  private static let last = 54
+
+  /// Notifications by bucket.
+  private var counts: [Int: Int64] = [:]
+
+  /// None.
+  package init() {}
+
+  /// The bucket of so many seconds.
+  static func bucket(of seconds: TimeInterval) -> Int {
+    guard seconds > 0.001 else { return 0 }
+    return Int(min(2 * log2(seconds * 1000), Double(last)))
+  }
+
+  /// So many more in a bucket.
+  mutating func add(_ count: Int64, bucket: Int) {
+    counts[min(max(bucket, 0), Self.last), default: 0] += count
+  }
+
+  /// Two together.
+  package static func += (left: inout Latency, right: Latency) {
+    left.counts.merge(right.counts, uniquingKeysWith: +)
+  }
+
+  /// How many notifications.
+  package var count: Int64 { counts.values.reduce(0, +) }
+
+  /// The time that this share of the notifications did not take longer than, in seconds; nil without any.
+  package func percentile(_ share: Double) -> TimeInterval? {
+    let total = count
+    guard total > 0 else { return nil }
+    let rank = share * Double(total)
+    var below = 0.0
+    for (bucket, count) in counts.sorted(by: { $0.key < $1.key }) {
+      if below + Double(count) >= rank {
+        let part = (rank - below) / Double(count)
+        return exp2((Double(bucket) + min(max(part, 0), 1)) / 2) / 1000
+      }
+      below += Double(count)
+    }
+    return nil
+  }
+}
