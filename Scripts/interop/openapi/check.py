@@ -90,7 +90,7 @@ class Processes:
 
 def calls(url, admin, world):
     """A description, where it is served, with which credentials, and which paths of it."""
-    user, phone = basic("1@example.org", world.keys[1]), basic("user3", world.password)
+    user, phone = basic("1@example.org", world.keys[1]), world.password
     yield "Bouncer", f"{url}/api/v1/remotes", basic(*world.server), []
     yield "Chat", f"{url}/api/v1", user, []
     yield "Chat", url, user, ["--include-path", "/mobile_push/register"]
@@ -150,7 +150,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("executable", type=Path)
     parser.add_argument("--database")
-    parser.add_argument("--examples", type=int, default=int(os.environ.get("OPENAPI_EXAMPLES", 15)))
+    parser.add_argument("--examples", type=int, default=int(os.environ.get("OPENAPI_EXAMPLES", 10)))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only")
     arguments, options = parser.parse_known_args()

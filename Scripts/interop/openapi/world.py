@@ -26,7 +26,12 @@ class World:
         self.host = Service(f"{url}/backend/v1", f"Bearer {backend_token}")
         self.server = self.register("chat.example.org")
         self.realm, self.keys = self.new_realm(1, 3)
-        self.password = self.app_password(3)
+        self.leaving = basic(*self.register("leaving.example.org"))
+        self.password, *self.passing = (basic("user3", self.app_password(3)) for _ in range(3))
+        # Once used they are known to be good, whatever wrong ones come from here.
+        Service(f"{self.url}/api/v1/remotes", self.leaving)("GET", "/server/analytics/status")
+        for authorization in self.password, *self.passing, basic("user1", self.keys[1]):
+            Service(self.url, authorization)("GET", "/ocs/v2.php/cloud/user", status=412)
         self.personas = {
             "Bouncer": self.bouncer(), "Chat": self.phones(1, self.keys[1]), "Backend": self.backend(),
             "NextcloudProxy": self.proxy(), "NextcloudLogin": self.login(), "NextcloudOCS": self.ocs(),
@@ -210,15 +215,9 @@ class World:
         return [phone, phone]
 
     def substitutes(self, name):
-        """Credentials for calls that make an end of those that they come with, and for calls that want others. Used
-        once, they are known to be good, whatever wrong ones come from here."""
+        """Credentials for calls that make an end of those that they come with, and for calls that want others."""
         if name == "Bouncer":
-            leaving = basic(*self.register("leaving.example.org"))
-            Service(f"{self.url}/api/v1/remotes", leaving)("GET", "/server/analytics/status")
-            return {"/server/deactivate": leaving}
+            return {"/server/deactivate": self.leaving}
         if name == "NextcloudOCS":
-            phone, key = basic("user3", self.app_password(3)), basic("user1", self.keys[1])
-            for authorization in phone, key:
-                Service(self.url, authorization)("GET", "/ocs/v2.php/cloud/user", status=412)
-            return {"/core/apppassword": phone, "/core/getapppassword": key}
+            return {"/core/apppassword": self.passing.pop(), "/core/getapppassword": basic("user1", self.keys[1])}
         return {}
