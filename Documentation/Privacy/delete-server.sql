@@ -16,6 +16,8 @@ DELETE FROM legacy_registrations WHERE id IN (SELECT id FROM gone_devices WHERE 
 DELETE FROM zulip_migration_realms WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM zulip_migration_servers WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM migration_history WHERE server_id IN (SELECT id FROM gone_servers);
+DELETE FROM hourly_counts WHERE event IN ('sent', 'failed') AND subject IN
+  (SELECT CAST(id AS TEXT) FROM gone_servers);
 DELETE FROM remote_realm_audit_log WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM remote_realm_counts WHERE server_id IN (SELECT id FROM gone_servers);
 DELETE FROM remote_installation_counts WHERE server_id IN (SELECT id FROM gone_servers);
