@@ -61,13 +61,7 @@ extension KeyFolder {
   @discardableResult
   package static func writeReadme(in directory: String) throws -> Bool {
     try makeFolder(directory)
-    do {
-      try Data(readme.utf8).write(
-        to: URL(fileURLWithPath: directory).appending(path: "README.md"), options: .withoutOverwriting)
-      return true
-    } catch CocoaError.fileWriteFileExists {
-      return false
-    }
+    return try PrivateFile.write(Array(readme.utf8), to: "\(directory)/README.md", replacing: false)
   }
 
   static func makeFolder(_ directory: String) throws {
