@@ -158,7 +158,7 @@ def main():
         folder = Path(folder)
         database = arguments.database or f"sqlite:{folder}/service.sqlite"
         processes = Processes(arguments.executable.resolve(), folder, database, stack)
-        world = World(processes.public, processes.bouncer_key, BACKEND_TOKEN)
+        world = World(processes.public, processes.bouncer_key, BACKEND_TOKEN, ADMIN_TOKEN)
         failed, met = [], {}
         for name, url, authorization, more in calls(processes.public, processes.admin, world):
             if arguments.only not in (None, name):

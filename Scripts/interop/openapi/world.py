@@ -21,7 +21,7 @@ class World:
     """The personas of each description: values by the names that it has for them. What a persona has under the name of
     an operation goes before the rest there."""
 
-    def __init__(self, url, bouncer_key, backend_token):
+    def __init__(self, url, bouncer_key, backend_token, admin_token):
         self.url, self.bouncer_key = url, bouncer_key
         self.host = Service(f"{url}/backend/v1", f"Bearer {backend_token}")
         self.server = self.register("chat.example.org")
@@ -35,7 +35,7 @@ class World:
         self.personas = {
             "Bouncer": self.bouncer(), "Chat": self.phones(1, self.keys[1]), "Backend": self.backend(),
             "NextcloudProxy": self.proxy(), "NextcloudLogin": self.login(), "NextcloudOCS": self.ocs(),
-            "Operator": [{}],
+            "Operator": [{"id": 1, "page": 1, "q": "chat.example.org", "token": admin_token}],
         }
 
     def register(self, hostname):
