@@ -96,11 +96,13 @@ def calls(url, admin, world):
     yield "Chat", url, user, ["--include-path", "/mobile_push/register"]
     yield "Backend", f"{url}/backend/v1", f"Bearer {BACKEND_TOKEN}", []
     yield "NextcloudProxy", url, None, []
+    # Before the login flow, whose wrong keys would count for an address that shows wrong app passwords, too.
+    yield "NextcloudOCS", f"{url}/ocs/v2.php", phone, []
+    # There a refusal is told in the envelope, with status 200.
+    yield "NextcloudOCS", f"{url}/ocs/v1.php", phone, [
+        "--exclude-checks", "unsupported_method,allow_header_conformance,ignored_auth"]
     yield "NextcloudLogin", url, None, []
     yield "NextcloudLogin", f"{url}/index.php", None, ["--exclude-path", "/status.php"]
-    yield "NextcloudOCS", f"{url}/ocs/v2.php", phone, []
-    # There a wrong method is told in the envelope, with status 200.
-    yield "NextcloudOCS", f"{url}/ocs/v1.php", phone, ["--exclude-checks", "unsupported_method,allow_header_conformance"]
     yield "Operator", admin, f"Bearer {ADMIN_TOKEN}", []
 
 
