@@ -196,9 +196,9 @@ let package = Package(
       "ProviderSimulatorTests", "ProviderSimulator", "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore",
       "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
-      "ServerTests", "Operations", "Registrations", "Server", "TestSupport", "Wire", "HTTPTypes",
-      "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle",
-      "TestService", "Yams", "ZulipBouncer"),
+      "ServerTests", "Operations", "Registrations", "Sealing", "Server", "SQL", "TestService", "TestSupport",
+      "Wire", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded",
+      "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle", "Yams"),
     tests(
       "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
       "SQL", "TestDatabase", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore",

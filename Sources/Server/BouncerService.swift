@@ -157,7 +157,15 @@ package struct BouncerService {
       nextcloud?.addRoutes(to: router)
     }
     let operatorEndpoints = Endpoints.forOperator(
-      OperatorRoutes(readiness: readiness, metrics: metrics, token: configuration.admin.token))
+      OperatorRoutes(
+        readiness: readiness, metrics: metrics, token: configuration.admin.token,
+        dashboard: Dashboard(
+          .init(
+            database: store.database, storageKey: storageKey, keyFolder: keyFolder,
+            registrations: registrations,
+            outbox: outbox, routeStates: { deliverer.routeStates() }, apps: nextcloud.map { $0.apps },
+            now: now),
+          readiness: readiness)))
     return BouncerService(
       services: [
         Closing { await store.database.close() },

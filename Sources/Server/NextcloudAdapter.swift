@@ -164,3 +164,14 @@ extension NextcloudRegistration.AppKind {
       }
   }
 }
+
+extension NextcloudAdapter {
+  /// The proxy's devices by app, for the operator.
+  @Sendable func apps() async throws -> [Dashboard.App] {
+    try await devices.counts().map { count in
+      Dashboard.App(
+        name: count.app, kind: "\(count.kind)", devices: count.devices,
+        failing: count.failures.values.reduce(0, +))
+    }
+  }
+}

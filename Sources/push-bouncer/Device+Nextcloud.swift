@@ -3,7 +3,7 @@ import Demo
 import Foundation
 import Wire
 
-extension Device {
+extension Phone {
   /// What it takes to be Nextcloud Talk at a Nextcloud server.
   struct NextcloudOptions: ParsableArguments {
     @Option(help: "The Nextcloud server's address: the phone asks for a page to sign in with.")

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-extension Device {
+extension Phone {
   /// What it takes to be an app at a chat server.
   struct AppOptions: ParsableArguments {
     @Option(help: "The chat server's address.") var server: String?

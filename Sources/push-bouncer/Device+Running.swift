@@ -4,7 +4,7 @@ import Sealing
 import UnixSignals
 import Wire
 
-extension Device {
+extension Phone {
   /// As an app at a chat server: listens while it registers, rotates and tests.
   func run(at chat: ChatClient, _ home: PhoneHome) async throws {
     let seen = try await home.next()

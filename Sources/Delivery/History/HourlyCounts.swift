@@ -56,6 +56,8 @@ package struct HourlyCounts: Sendable {
     package let route: String
     /// What it has come to.
     package var total: Hour
+    /// What it has accepted in the present hour and the one before.
+    package var latestAccepted: Int64 = 0
     /// The reasons of refusals, most frequent first.
     package var refused: [Count] = []
     /// The reasons of tries in vain, most frequent first.
@@ -95,6 +97,9 @@ package struct HourlyCounts: Sendable {
       if key.event == "refused" || key.event == "postponed" {
         reasons[key.subject, default: [:]][
           Key(event: key.event, hour: 0, subject: "", detail: key.detail), default: 0] += count
+      }
+      if key.event == "accepted", key.hour >= first + Int64(hours) - 2 {
+        routes[key.subject]?.latestAccepted += count
       }
       let index = Int(key.hour - first)
       // Another node's clock may be ahead.

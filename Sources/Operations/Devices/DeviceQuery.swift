@@ -28,6 +28,8 @@ package enum DeviceQuery: Sendable, Hashable {
   package enum Refusal: Error, Sendable, Hashable, CustomStringConvertible {
     /// There is nothing to search for.
     case empty
+    /// No database keeps such a text.
+    case notText
     /// It is longer than anything that can be searched for.
     case tooLong
     /// It looks like a token, which is a secret.
@@ -37,6 +39,7 @@ package enum DeviceQuery: Sendable, Hashable {
     package var description: String {
       switch self {
       case .empty: "Nothing to search for."
+      case .notText: "Nothing is called that: it holds characters that no name has."
       case .tooLong:
         "This is too long: search for a hostname, a UUID, a user's number, a token's id or a device identifier."
       case .looksLikeToken:
@@ -54,6 +57,7 @@ package enum DeviceQuery: Sendable, Hashable {
     guard text.utf8.count <= 4 * Self.maximumBytes else { throw .tooLong }
     let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
     guard !text.isEmpty else { throw .empty }
+    guard text.isStorable else { throw .notText }
     let bytes = Array(text.utf8)
     if let identifier = Self.identifier(text) {
       self = .identifier(identifier)

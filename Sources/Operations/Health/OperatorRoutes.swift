@@ -8,12 +8,19 @@ package struct OperatorRoutes: Sendable {
   private let readiness: Readiness
   private let metrics: PrometheusRegistry
   private let token: BearerToken?
+  private let pages: AdminRoutes?
 
-  /// - Parameter token: where set, who wants the metrics has to show it.
-  package init(readiness: Readiness, metrics: PrometheusRegistry, token: String?) {
+  /// - Parameters:
+  ///   - token: where set, who wants the metrics or the pages has to show it.
+  ///   - dashboard: what the pages show; nil: there are none.
+  package init(
+    readiness: Readiness, metrics: PrometheusRegistry, token: String?, dashboard: Dashboard? = nil
+  ) {
     self.readiness = readiness
     self.metrics = metrics
-    self.token = token.map { BearerToken($0, name: "admin.token") }
+    let bearer = token.map { BearerToken($0, name: "admin.token") }
+    self.token = bearer
+    pages = dashboard.map { AdminRoutes($0, token: token, bearer: bearer) }
   }
 
   /// Adds the routes.
@@ -29,6 +36,7 @@ package struct OperatorRoutes: Sendable {
         status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
         body: ResponseBody(byteBuffer: ByteBuffer(string: await metrics.text())))
     }
+    pages?.add(to: router)
   }
 
   private static func json(_ status: HTTPResponse.Status, _ document: JSON) -> Response {

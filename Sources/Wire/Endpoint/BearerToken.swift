@@ -21,10 +21,15 @@ package struct BearerToken: Sendable {
     guard let shown = request.headers[.authorization].flatMap({ $0.dropping(prefix: "bearer ") }) else {
       throw refusal
     }
-    let attempt = SignInGuard.Attempt(from: address, account: name, secret: String(shown))
+    try check(String(shown), from: address)
+  }
+
+  /// The same of a token that was shown in another way.
+  package func check(_ shown: String, from address: ClientAddress) throws(APIError) {
+    let attempt = SignInGuard.Attempt(from: address, account: name, secret: shown)
     try signIns.admit(attempt)
     // Hashes are of one length, and comparing them takes the same time wherever they differ.
-    let isRight = Self.hash(shown) == hash
+    let isRight = Self.hash(shown[...]) == hash
     signIns.note(attempt, isRight: isRight)
     if !isRight { throw refusal }
   }

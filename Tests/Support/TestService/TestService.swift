@@ -129,6 +129,12 @@ package struct Answer: Sendable {
   package let headers: HTTPFields
   package let text: String
 
+  package init(status: Int, headers: HTTPFields, text: String) {
+    self.status = status
+    self.headers = headers
+    self.text = text
+  }
+
   package var json: JSON { (try? JSON.parse(text)) ?? .null }
   package var message: String? { json["msg"]?.string }
   package var code: String? { json["code"]?.string }

@@ -1,0 +1,113 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Sealing
+internal import Wire
+
+/// Who may see the operator's pages: whoever reaches the listener, or, where `admin.token` is set, who shows it as a
+/// bearer token or has signed in with it.
+///
+/// A session is a cookie that any node on the same `storage.key` can check by itself, after a restart too; it ends after
+/// twelve hours, when the browser is told to forget it, and when `admin.token` changes.
+struct AdminAccess: Sendable {
+  /// Seconds for which a session lasts.
+  static let lifetime: TimeInterval = 12 * 3600
+  private static let cookie = "push_bouncer_admin"
+  private static let purpose = StorageKey.Purpose("admin.session")
+
+  /// Why a request may not see a page.
+  enum Refusal: Error {
+    /// It has to sign in.
+    case signIn
+    /// It comes under a name that anybody's site may have, which without a token could read along.
+    case foreignName
+  }
+
+  private let secret: (token: String, bearer: BearerToken)?
+  private let storageKey: StorageKey
+  private let now: @Sendable () -> Date
+
+  init(token: String?, bearer: BearerToken?, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    secret = token.flatMap { token in bearer.map { (token, $0) } }
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// Whether a token is wanted.
+  var isGuarded: Bool { secret != nil }
+
+  /// Lets a request in; whether it has a session, which it may end.
+  func admit(_ request: Request, _ context: WireContext) throws -> Bool {
+    guard let secret else {
+      guard Self.isLocalName(request.head.authority ?? "") else { throw Refusal.foreignName }
+      return false
+    }
+    if request.headers[.authorization] != nil {
+      try secret.bearer.check(request, from: context.clientAddress)
+      return false
+    }
+    guard hasSession(request, secret.token) else { throw Refusal.signIn }
+    return true
+  }
+
+  /// The cookie for who has shown the right token.
+  ///
+  /// - Throws: 401, or 429 after many wrong ones.
+  func signIn(_ token: String, _ request: Request, _ context: WireContext) throws -> String {
+    guard let secret else { throw Refusal.signIn }
+    try secret.bearer.check(token, from: context.clientAddress)
+    let end = Int64(now().timeIntervalSince1970 + Self.lifetime)
+    let proof = storageKey.hash(Self.text(end, secret.token), for: Self.purpose)
+    return Self.cookie("\(end).\(Base64.encode(proof))", age: Int(Self.lifetime), request)
+  }
+
+  /// The cookie that ends a session.
+  static func signOut(_ request: Request) -> String { cookie("", age: 0, request) }
+
+  /// Whether a form was sent from one of these pages: browsers say so, and no other site can.
+  static func isOwnForm(_ request: Request) -> Bool {
+    guard let origin = request.headers[.origin], let url = URL(string: origin), let host = url.host() else {
+      return false
+    }
+    if let site = HTTPField.Name("Sec-Fetch-Site").flatMap({ request.headers[$0] }), site != "same-origin" {
+      return false
+    }
+    let name = url.port.map { "\(host):\($0)" } ?? host
+    return name.lowercased() == (request.head.authority ?? "").lowercased()
+  }
+
+  private func hasSession(_ request: Request, _ token: String) -> Bool {
+    for field in request.headers[values: .cookie] {
+      for pair in field.utf8.split(separator: UInt8(ascii: ";")).prefix(50) {
+        let pair = String(Substring(pair)).trimmingCharacters(in: .whitespaces)
+        guard pair.hasPrefix("\(Self.cookie)=") else { continue }
+        let parts = pair.dropFirst(Self.cookie.count + 1).split(separator: ".", maxSplits: 1)
+        guard parts.count == 2, let end = Int64(parts[0]), let proof = Base64.decodeStrictly(String(parts[1]))
+        else { continue }
+        let isCurrent = Double(end) > now().timeIntervalSince1970
+        if storageKey.matches(Self.text(end, token), hash: proof, for: Self.purpose), isCurrent {
+          return true
+        }
+      }
+    }
+    return false
+  }
+
+  private static func text(_ end: Int64, _ token: String) -> String { "\(end) \(token)" }
+
+  /// The browser itself says whether it came by HTTPS, whatever stands in between.
+  private static func cookie(_ value: String, age: Int, _ request: Request) -> String {
+    let isSecure = request.headers[.origin]?.lowercased().hasPrefix("https:") == true
+    return
+      "\(cookie)=\(value); Path=/admin; Max-Age=\(age); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
+  }
+
+  /// An address or `localhost`: not a name that a stranger's site could have given this address to (DNS rebinding).
+  static func isLocalName(_ authority: String) -> Bool {
+    let host =
+      authority.hasPrefix("[")
+      ? String(authority.dropFirst().prefix { $0 != "]" }) : String(authority.prefix { $0 != ":" })
+    if host.isEmpty || host == "localhost" || host.hasSuffix(".localhost") { return true }
+    return ClientAddress(host) != nil
+  }
+}

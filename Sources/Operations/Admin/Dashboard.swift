@@ -1,0 +1,196 @@
+package import Delivery
+package import Foundation
+package import Providers
+package import Registrations
+package import SQL
+package import Sealing
+internal import Storage
+internal import Wire
+
+/// What the operator's pages show, gathered without holding up anything: what takes long is counted once a minute at
+/// most, however many look.
+package struct Dashboard: Sendable {
+  /// Devices of an app at Nextcloud's proxy.
+  package struct App: Sendable, Hashable {
+    let name: String
+    let kind: String
+    let devices: Int64
+    let failing: Int64
+
+    /// An app by its parts.
+    package init(name: String, kind: String, devices: Int64, failing: Int64) {
+      self.name = name
+      self.kind = kind
+      self.devices = devices
+      self.failing = failing
+    }
+  }
+
+  /// Where it looks.
+  package struct Sources: Sendable {
+    let database: any Database
+    let storageKey: StorageKey
+    let keyFolder: KeyFolder
+    let registrations: E2EERegistrations
+    let outbox: Outbox
+    let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
+    let apps: (@Sendable () async throws -> [App])?
+    let now: @Sendable () -> Date
+
+    /// - Parameter apps: devices of Nextcloud's proxy; nil without one.
+    package init(
+      database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: E2EERegistrations,
+      outbox: Outbox, routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
+      apps: (@Sendable () async throws -> [App])?, now: @escaping @Sendable () -> Date
+    ) {
+      self.database = database
+      self.storageKey = storageKey
+      self.keyFolder = keyFolder
+      self.registrations = registrations
+      self.outbox = outbox
+      self.routeStates = routeStates
+      self.apps = apps
+      self.now = now
+    }
+  }
+
+  /// A chat server in the list.
+  struct Server: Sendable, Hashable {
+    let id: Int64
+    let uuid: String
+    let hostname: String
+    let version: String?
+    let isDeactivated: Bool
+    let lastRequestAt: Date?
+    let realms: Int64
+  }
+
+  /// A realm of a chat server.
+  struct Realm: Sendable, Hashable {
+    let id: Int64
+    let uuid: String
+    let host: String
+    let name: String
+    let isDeactivated: Bool
+    let lastRequestAt: Date?
+  }
+
+  /// What changes all the time and is soon found out.
+  struct Recent: Sendable {
+    let report: HourlyCounts.Report
+    let registrationsByKey: [String: Int64]
+    let servers: [Server]
+    let nodes: [Nodes.Node]
+    let waitingSince: Date?
+  }
+
+  /// What every registration, or every hour of every server, is read for.
+  struct Census: Sendable {
+    /// What each chat server has handed in during 7 days.
+    let week: [Int64: HourlyCounts.ServerHour]
+    let devices: [MigrationStatus.Place: MigrationStatus.Devices]
+    let keys: [E2EERegistrations.KeyUsage]
+    let apps: [App]?
+
+    /// Of a chat server.
+    func devices(of server: Int64) -> MigrationStatus.Devices {
+      devices.reduce(into: .init()) { if $1.key.server == server { $0 += $1.value } }
+    }
+
+    /// By chat server.
+    var byServer: [Int64: MigrationStatus.Devices] {
+      devices.reduce(into: [:]) { $0[$1.key.server, default: .init()] += $1.value }
+    }
+  }
+
+  /// Whoever looks does not wait longer for a part of the page.
+  private static let patience = Duration.seconds(3)
+
+  let sources: Sources
+  let readiness: Readiness
+  /// When this process began to serve.
+  let startedAt: Date
+  private let recent: Cached<Recent>
+  private let census: Cached<Census>
+  private let progress: Cached<[MigrationStatus.Day]>
+
+  /// Pages about the service that these are of.
+  package init(_ sources: Sources, readiness: Readiness) {
+    self.sources = sources
+    self.readiness = readiness
+    startedAt = sources.now()
+    let status = MigrationStatus(database: sources.database, now: sources.now)
+    recent = Cached(for: .seconds(5)) { try await sources.recent() }
+    census = Cached(for: .seconds(60)) { try await sources.census(status) }
+    progress = Cached(for: .seconds(600)) { try await status.progress(days: 90) }
+  }
+
+  func latestRecent() async -> Recent? { await recent.value(within: Self.patience) }
+  func latestCensus() async -> Census? { await census.value(within: Self.patience) }
+  func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.patience) }
+}
+
+extension Dashboard.Sources {
+  fileprivate func recent() async throws -> Dashboard.Recent {
+    let counts = HourlyCounts(database: database, now: now)
+    async let report = counts.report(hours: 24)
+    async let keys = counts.registrationsByKey(hours: 7 * 24)
+    async let servers = servers()
+    async let nodes = Nodes(database: database, now: now).all()
+    async let waitingSince = outbox.oldest()
+    return try await Dashboard.Recent(
+      report: report, registrationsByKey: keys, servers: servers, nodes: nodes,
+      waitingSince: waitingSince)
+  }
+
+  fileprivate func census(_ status: MigrationStatus) async throws -> Dashboard.Census {
+    Dashboard.Census(
+      week: try await HourlyCounts(database: database, now: now).servers(hours: 7 * 24),
+      devices: try await status.present(), keys: try await registrations.keyUsage(), apps: try await apps?())
+  }
+
+  fileprivate func servers() async throws -> [Dashboard.Server] {
+    try await servers("TRUE", [])
+  }
+
+  /// One chat server.
+  func server(_ id: Int64) async throws -> Dashboard.Server? {
+    try await servers("s.id = $1", [.integer(id)]).first
+  }
+
+  private func servers(_ condition: String, _ values: [Value]) async throws -> [Dashboard.Server] {
+    let statement = Statement(
+      """
+      SELECT s.id, s.uuid, s.hostname, s.last_version, s.deactivated_at, s.last_request_at, COALESCE(r.number, 0)
+      FROM remote_servers s LEFT JOIN (
+          SELECT server_id, COUNT(*) AS number FROM remote_realms WHERE is_locally_deleted = 0 GROUP BY server_id
+        ) r ON r.server_id = s.id
+      WHERE \(condition) ORDER BY s.hostname_key
+      """, arguments: values)
+    return try await database.read { connection in
+      try connection.query(statement).map { row in
+        Dashboard.Server(
+          id: try row.int64(0), uuid: try row.text(1), hostname: try row.text(2),
+          version: try row.optionalText(3),
+          isDeactivated: try row.optionalInt64(4) != nil, lastRequestAt: try row.optionalDate(5),
+          realms: try row.int64(6))
+      }
+    }
+  }
+
+  /// The realms of a chat server, by host.
+  func realms(of server: Int64, limit: Int) async throws -> [Dashboard.Realm] {
+    let statement = Statement(
+      """
+      SELECT id, uuid, host, name, is_deactivated, last_request_at FROM remote_realms
+      WHERE server_id = $1 AND is_locally_deleted = 0 ORDER BY host, id LIMIT $2
+      """, .integer(server), .integer(Int64(limit)))
+    return try await database.read { connection in
+      try connection.query(statement).map { row in
+        Dashboard.Realm(
+          id: try row.int64(0), uuid: try row.text(1), host: try row.text(2), name: try row.text(3),
+          isDeactivated: try row.flag(4), lastRequestAt: try row.optionalDate(5))
+      }
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import ArgumentParser
+import AsyncHTTPClient
+import Demo
+import Foundation
+package import Sealing
+import Wire
+
+/// `device phone`, or just `device`: a phone in a terminal.
+struct Phone: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract:
+      "A virtual phone: registers end-to-end encrypted, listens on the simulator, prints what arrives, decrypted.",
+    discussion: """
+      It can be one of three. With --server, --email and --api-key it is an app at a chat server: a stock Zulip 12, \
+      or the one that is built in here. With --org-id, --org-key and --realm it also plays its chat server, which \
+      has these credentials: it passes its sealed registration on to the bouncer and, with --send, notifies itself. \
+      With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, a stock one or the one that is built \
+      in here: it prints the address of the page on which the user lets it sign in.
+      """)
+
+  @OptionGroup var options: GlobalOptions
+  @OptionGroup(title: "As an app at a chat server") var app: AppOptions
+  @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
+  @OptionGroup(title: "As Nextcloud Talk") var nextcloud: NextcloudOptions
+  @Option(help: "The bouncer's public key; not for --nextcloud.") var publicKey: String?
+  @Option(help: "The kind of its push token: fcm (Android) or apns (iPhone).") var kind: PushToken.Kind = .fcm
+  @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
+  @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
+  @Option(help: "A certificate authority to trust beyond the system's: the simulator's.") var ca: String?
+  @Flag(help: "Rotates push key and token once it is registered.") var rotate = false
+  @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
+
+  func validate() throws {
+    if case .nextcloud = try role() {} else { _ = try bouncerKey() }
+    guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
+  }
+
+  /// The bouncer's public key, which Zulip's apps are shipped with.
+  func bouncerKey() throws -> String {
+    guard let publicKey, Base64.decodeStrictly(publicKey)?.count == 32 else {
+      throw ValidationError("--public-key wants a bouncer's public key: 32 bytes in base64")
+    }
+    return publicKey
+  }
+
+  func run() async throws {
+    let client = try PhoneHome.client(ca: ca)
+    do {
+      let home = PhoneHome(url: simulator, client: client)
+      switch try role() {
+      case .app(let server, let email, let apiKey):
+        try await run(at: ChatClient(server: server, email: email, apiKey: apiKey, client: client), home)
+      case .ownServer(let id, let key, let realm, let bouncer):
+        try await run(
+          with: ChatServer(bouncer: bouncer, id: id, key: key, realm: realm, client: client), home)
+      case .nextcloud(let server): try await run(atNextcloud: server, home)
+      }
+      try await client.shutdown()
+    } catch {
+      try? await client.shutdown()
+      throw error
+    }
+  }
+
+  /// Prints what arrives at the simulator for the phone, until `count` is reached.
+  func listen(at home: PhoneHome, after seen: Int64, _ phone: () async -> VirtualPhone) async throws {
+    var (seen, arrived) = (seen, 0)
+    while count.map({ arrived < $0 }) ?? true {
+      let deliveries = try await home.deliveries(after: &seen)
+      let phone = await phone()
+      for delivery in deliveries {
+        guard let token = delivery["token"]?.string, phone.tokens.contains(token) else { continue }
+        arrived += 1
+        let text = delivery["payload"].flatMap(phone.open) ?? "could not be decrypted"
+        options.show(
+          ["token_id": .string(TokenID(token: token).base64), "plaintext": .string(text)], text)
+      }
+    }
+  }
+}
+
+extension PushToken.Kind: ExpressibleByArgument {}
