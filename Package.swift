@@ -167,7 +167,8 @@ let package = Package(
     tests("AccountsTests", "TestSupport", "Accounts", "Sealing", "SQL", "TestStore"),
     tests("RegistrationsTests", "TestSupport", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),
     tests(
-      "DeliveryTests", "TestSupport", "Delivery", "Providers", "ProviderSimulator", "Registrations",
+      "DeliveryTests", "TestSupport", "Delivery", "Operations", "Providers", "ProviderSimulator",
+      "Registrations",
       "Sealing", "SQL", "Storage", "TestDatabase", "Timing", "Logging", "NIOCore"),
     tests(
       "ZulipBouncerTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
@@ -185,7 +186,8 @@ let package = Package(
       "BackendTests", "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
       "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
-      "OperationsTests", "Accounts", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
+      "OperationsTests", "Accounts", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer",
+      "Operations",
       "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase",
       "TestSupport", "Wire", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "Metrics"),

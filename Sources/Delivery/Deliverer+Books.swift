@@ -32,6 +32,7 @@ extension Deliverer {
       case .delivered, .queued, .unconfigured: break
       }
     }
+    let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
     do {
       if !living.isEmpty { try await heldDeaths.release(living) }
@@ -50,15 +51,32 @@ extension Deliverer {
       logger.error("registrations could not be updated", metadata: ["error": "\(type(of: error))"])
     }
     for (index, delivery) in deliveries.enumerated() {
-      guard case .ended(let reason) = results[index] else { continue }
-      if ended.contains(delivery.registration) {
-        logger.info(
-          "registration ended",
-          metadata: ["reason": "\(reason)", "token": "\(PushToken.fingerprint(of: delivery.push.token))"])
-      } else {
-        results[index] = .refused(reason)
+      switch results[index] {
+      case .refused(let reason):
+        if let loss = losses[index] { lossLog.tell("notification refused", loss, reason: "\(reason)") }
+      case .ended(let reason) where ended.contains(delivery.registration):
+        if let loss = losses[index] { lossLog.tell("registration ended", loss, reason: "\(reason)") }
+        metrics.ended(delivery.registration.kind, reason)
+      case .ended(let reason): results[index] = .refused(reason)
+      case .delivered, .queued, .unconfigured: break
       }
     }
+  }
+
+  /// What of it is lost for good and may be told of, by index.
+  private func losses(
+    _ deliveries: [RegisteredPush], _ results: [DeliveryResult]
+  ) async -> [Int: LossLog.Loss] {
+    let lost = results.indices.filter {
+      switch results[$0] {
+      case .ended, .refused: true
+      case .delivered, .queued, .unconfigured: false
+      }
+    }
+    guard !lost.isEmpty else { return [:] }
+    let losses = await lossLog.losses(
+      lost.map { (deliveries[$0], providers.route(of: deliveries[$0].push)) }, now: now())
+    return Dictionary(zip(lost, losses)) { $1 }
   }
 }
 

@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+package import Metrics
 package import Providers
 package import Registrations
 import Sealing
@@ -18,14 +19,19 @@ package final class Deliverer: Sendable {
   let logger: Logger
   let lateAnswers = LateAnswers()
   let heldDeaths: HeldDeaths
+  let lossLog: LossLog
+  let metrics: DeliveryMetrics
 
   /// - Parameters:
   ///   - deadline: how long a batch may take, where its caller does not say.
-  ///   - history: counts what becomes of notifications.
+  ///   - history: counts what becomes of notifications, for the operator.
+  ///   - metrics: counts it for those who watch this process.
   package init(
     providers: PushProviders, registrations: OutcomeRecorder, outbox: Outbox, deadline: Duration,
-    history: History? = nil, now: @escaping @Sendable () -> Date, logger: Logger
+    history: History? = nil, now: @escaping @Sendable () -> Date,
+    metrics: any MetricsFactory = MetricsSystem.factory, logger: Logger
   ) {
+    self.metrics = DeliveryMetrics(metrics)
     self.providers = providers
     self.registrations = registrations
     self.outbox = outbox
@@ -33,6 +39,7 @@ package final class Deliverer: Sendable {
     self.history = history
     self.now = now
     self.logger = logger
+    lossLog = LossLog(registrations: registrations, logger: logger)
     heldDeaths = HeldDeaths(registrations: registrations, outbox: outbox, logger: logger)
   }
 
@@ -41,13 +48,15 @@ package final class Deliverer: Sendable {
   ///
   /// What is at its provider by then goes on: its entry is under a lease, which its answer settles.
   ///
+  /// - Parameter delay: how long ago they were asked for.
   /// - Throws: ``Outbox/Full`` or the database's error if leftovers could not be kept: nothing must be
   ///   promised then, and the whole may be sent again.
-  package func deliver(_ deliveries: [RegisteredPush], within limit: Duration? = nil) async throws
-    -> [DeliveryResult]
-  {
+  package func deliver(
+    _ deliveries: [RegisteredPush], after delay: Duration = .zero, within limit: Duration? = nil
+  ) async throws -> [DeliveryResult] {
     let began = now()
-    let endings = await send(deliveries, since: began, within: limit ?? deadline, backoff: .inRequest)
+    let endings = await send(
+      deliveries, since: began - delay / .seconds(1), within: limit ?? deadline, backoff: .inRequest)
     var leftovers: [(delivery: RegisteredPush, route: Route, dueAt: Date)] = []
     var late: [(index: Int, try: LateTry)] = []
     var results: [DeliveryResult] = []
@@ -245,6 +254,7 @@ extension Deliverer {
     }
     switch outcome {
     case .delivered:
+      metrics.accepted(route.provider, after: now().timeIntervalSince(delivery.promisedAt ?? began))
       return .delivered(on: route)
     case .dead(let reason, _), .suspect(let reason):
       if verdict == .hold { return .held(reason, on: route) }

@@ -12,6 +12,10 @@ final class ProviderMetrics: Sendable {
     let value: String
     let reason: Reason?
 
+    static func unconfigured(_ provider: Route.Provider) -> Key {
+      Key(provider: provider, value: "unconfigured", reason: nil)
+    }
+
     func counter(_ factory: any MetricsFactory) -> Counter {
       Counter(
         label: name,
@@ -48,6 +52,19 @@ final class ProviderMetrics: Sendable {
     self.factory = factory
     apns = Handles(.apns, factory)
     fcm = Handles(.fcm, factory)
+    for provider in [Route.Provider.apns, .fcm] {
+      let key = Key.unconfigured(provider)
+      counters.withLock { $0[key] = key.counter(factory) }
+    }
+  }
+
+  /// Makes the counters of the outcomes that come up: what is there only after the first time does not count as an
+  /// increase.
+  func prepare(_ provider: Route.Provider) {
+    for outcome in Outcome.usual(provider) {
+      let key = Key(provider: provider, value: outcome.label, reason: outcome.reason)
+      counters.withLock { $0[key] = $0[key] ?? key.counter(factory) }
+    }
   }
 
   /// A try has ended.
@@ -63,7 +80,7 @@ final class ProviderMetrics: Sendable {
 
   /// No credential serves a push.
   func unconfigured(_ provider: Route.Provider) {
-    count(Key(provider: provider, value: "unconfigured", reason: nil))
+    count(.unconfigured(provider))
   }
 
   /// A deletion guard has judged what was said of a token.

@@ -47,6 +47,8 @@ package final class PushProviders: Sendable {
   /// credentials that did not change keep their connections and tokens. An APNs key with a topic more keeps its
   /// token, but not its connections: they do not serve the topic.
   package func use(_ credentials: Credentials) {
+    if !credentials.apns.isEmpty { factory.metrics.prepare(.apns) }
+    if !credentials.fcm.isEmpty { factory.metrics.prepare(.fcm) }
     let left = state.withLock { state -> [any Transport] in
       guard !state.isShutDown else { return [] }
       let left = state.senders.use(credentials, factory: factory)
@@ -67,6 +69,9 @@ package final class PushProviders: Sendable {
     if routeSender == nil { factory.metrics.unconfigured(push.provider) }
     return routeSender
   }
+
+  /// The route that a push would take; nil if there is none.
+  package func route(of push: Push) -> Route? { state.withLock { $0.senders.routeSender(for: push)?.route } }
 
   /// How long an answer is waited for after whoever waited for it has gone on without.
   package var answerPatience: Duration { .nanoseconds(factory.pool.patience.nanoseconds) }

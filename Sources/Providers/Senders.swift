@@ -108,7 +108,7 @@ struct Senders {
     let sender =
       known
       ?? FCMSender(
-        origin: factory.fcmOrigin, project: credential.projectID,
+        origin: factory.fcmOrigin, credential: credential,
         authorized: AuthorizedTransport(
           transport: factory.fcmTransport(), tokens: factory.fcmTokens(credential)),
         now: factory.now)

@@ -4,6 +4,7 @@ import Delivery
 import Foundation
 import Hummingbird
 package import Logging
+import Migrations
 import NIOCore
 import NextcloudProxy
 import NextcloudServer
@@ -72,6 +73,11 @@ package struct BouncerService {
     let store = try await Store.open(
       configuration, storageKey: storageKey, now: now, mayExpire: mayExpire,
       observer: DatabaseMetrics().observe, logger: logger)
+    logger.notice(
+      "database opened",
+      metadata: [
+        "url": "\(configuration.database.url)", "schema": .stringConvertible(Schema.version),
+      ])
 
     let record = ClockRecord(database: store.database)
     // First, because everything else asks the clock whether something may expire.
@@ -121,9 +127,10 @@ package struct BouncerService {
       realmsChanged: { builtIn.realms?.request() }, now: now)
 
     let readiness = Readiness(
-      database: store.database, keyFolder: keyFolder, outboxDepth: { outbox.count },
+      database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,
       routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() },
       clockDoubt: { time.doubt }, certificate: certificate)
+    metrics.watchProcess()
     metrics.gauges("push_bouncer_clock_trusted") { [.init(time.mayExpire() ? 1 : 0)] }
     metrics.watch(deliverer, outbox, now: now)
     if let certificate {
@@ -193,6 +200,7 @@ package struct BouncerService {
         Repeating { await KeyAnnouncer(keyFolder, keys: bouncerKeys, logger: logger).run() },
         Repeating { await outboxSender.run() },
         Repeating { await deliverer.followHeldDeaths() },
+        Repeating { await RouteWatch(providers: providers, outbox: outbox, now: now, logger: logger).run() },
         Repeating { await builtIn.run(logger: logger) },
         Repeating { await nextcloud?.run() },
         keyFolder.watcher { snapshot in providers.use(snapshot.credentials) },

@@ -36,6 +36,10 @@ extension PrometheusRegistry {
       guard let oldest = try await outbox.oldest() else { return [.init(0)] }
       return [.init(max(0, now().timeIntervalSince(oldest)))]
     }
+    gauges("push_bouncer_outbox_late_seconds") {
+      guard let oldest = try await outbox.oldestLate() else { return [.init(0)] }
+      return [.init(max(0, now().timeIntervalSince(oldest)))]
+    }
   }
 }
 

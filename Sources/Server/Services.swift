@@ -89,6 +89,6 @@ package final class Port: Sendable {
     let host = address.ipAddress ?? ""
     logger.notice(
       "listening on \(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(number)",
-      metadata: ["listener": "\(listener)", "host": "\(host)", "port": "\(number)"])
+      metadata: ["listener": "\(listener)", "host": "\(host)", "port": .stringConvertible(number)])
   }
 }

@@ -81,6 +81,7 @@ package struct ZulipBouncerRoutes: Sendable {
   package init(configuration: Configuration, dependencies: Dependencies) {
     self.configuration = configuration
     self.dependencies = dependencies
+    ItemFaults.prepare()
     secrets = VerificationSecrets(storageKey: dependencies.storageKey, now: dependencies.now)
     hosts = HostVerifier(
       caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowPrivateAddresses)

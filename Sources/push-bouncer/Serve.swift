@@ -37,9 +37,17 @@ struct Serve: AsyncParsableCommand {
       logger.warning("the system did not let this process hide its memory from other processes")
     }
     logger.notice(
-      "configuration",
-      metadata: Dictionary(
-        configuration.effective.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first }))
+      "push-bouncer \(Version.text)",
+      metadata: [
+        "configuration": "\(configuration.file ?? "none")", "keys": "\(configuration.keys.directory)",
+      ])
+    func metadata(_ settings: [(key: String, value: String)]) -> Logger.Metadata {
+      Dictionary(settings.map { ($0.key, .string($0.value)) }, uniquingKeysWith: { first, _ in first })
+    }
+    if !configuration.changed.isEmpty {
+      logger.notice("settings that are not the defaults", metadata: metadata(configuration.changed))
+    }
+    logger.debug("all settings", metadata: metadata(configuration.effective))
 
     if let weakness = configuration.weaknesses.first {
       throw ConfigurationError(

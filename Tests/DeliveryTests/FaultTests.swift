@@ -1,6 +1,7 @@
 import Foundation
 import ProviderSimulator
 import Providers
+import Sealing
 import TestSupport
 import Testing
 
@@ -24,6 +25,39 @@ import Testing
     }
   }
 
+  @Test func `Connections that are taken and cut fail their route within seconds`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let devices = try await [bench.devices(.apns)[0], bench.devices(.fcm)[0]]
+      await bench.faults { ($0.apns.outage, $0.fcm.outage) = (true, true) }
+      func deliver(at seconds: TimeInterval) async throws {
+        bench.advance(seconds)
+        for device in devices {
+          let result = try await bench.deliver("\(seconds)", to: device)
+          #expect(result == .queued)
+        }
+      }
+      let routes = [bench.apnsRoute, bench.fcmRoute]
+      try await deliver(at: 0)
+      #expect(routes.allSatisfy { bench.state($0) == .unknown })
+      try await deliver(at: 3)
+      for route in routes {
+        guard case .failing(let reason, let since) = bench.state(route) else {
+          Issue.record("\(route) is \(String(describing: bench.state(route)))")
+          continue
+        }
+        #expect([.connectionLost, .connectFailed, .tlsFailed].contains(reason), "\(route) \(reason)")
+        #expect(bench.clock.now.timeIntervalSince(since) == 3)
+      }
+      await bench.faults { _ in }
+      bench.advance(120)
+      for device in devices {
+        let result = try await bench.deliver("afterwards", to: device)
+        #expect(result == .delivered)
+      }
+      #expect(routes.allSatisfy { bench.state($0) == .ok })
+    }
+  }
+
   @Test func `Connections that say goodbye lose nothing and repeat nothing`() async throws {
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       await bench.faults {
@@ -33,6 +67,7 @@ import Testing
       let account = try await FaultRun.run("GOAWAY every 200", bench)
       #expect(account.duplicates == [.apns: 0, .fcm: 0])
       #expect(bench.simulator.counts.connections > 4)
+      #expect(bench.state(bench.apnsRoute) == .ok && bench.state(bench.fcmRoute) == .ok)
     }
   }
 

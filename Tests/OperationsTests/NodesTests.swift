@@ -15,7 +15,7 @@ import Testing
       let serving = Task { await nodes.serve(logger: Logger(label: "test")) }
       try await eventually("a row") { try await nodes.all().count == 1 }
       let node = try #require(try await nodes.all().first)
-      #expect(node.version == Program.version)
+      #expect(node.version == Version.number)
       #expect(!node.hostname.isEmpty)
       #expect(abs(node.seenAt.timeIntervalSinceNow) < 60)
       serving.cancel()

@@ -7,7 +7,6 @@ import HummingbirdTesting
 import Logging
 import Providers
 import SQL
-import Sealing
 import Synchronization
 import TestDatabase
 import TestSupport
@@ -15,86 +14,6 @@ import Testing
 import Wire
 
 @testable import Operations
-
-/// The operator's listener over a database and a key folder of its own.
-private struct Operator: Sendable {
-  /// How the routes to the providers fare, as the test sets it.
-  final class Routes: Sendable {
-    private let states = Mutex<[Route: PushProviders.RouteState]>([:])
-    var all: [Route: PushProviders.RouteState] { states.withLock { $0 } }
-    func set(
-      _ provider: Route.Provider, _ credential: String, _ target: String, _ state: PushProviders.RouteState
-    ) {
-      states.withLock { $0[Route(provider: provider, credential: credential, target: target)] = state }
-    }
-  }
-
-  /// Why the clock is doubted, as the test sets it.
-  final class Doubt: Sendable {
-    private let doubt = Mutex<ClockDoubt?>(nil)
-    var now: ClockDoubt? {
-      get { doubt.withLock { $0 } }
-      set { doubt.withLock { $0 = newValue } }
-    }
-  }
-
-  let folder: TestFolder
-  let keys: KeyFolder
-  let database: any Database
-  let readiness: Readiness
-  let metrics: PrometheusRegistry
-  let routes: Routes
-  let doubt: Doubt
-  let client: any TestClientProtocol
-
-  static func test(
-    token: String? = nil, prepare: (TestFolder) throws -> Void = { try $0.writeBouncerKey() },
-    _ test: @escaping @Sendable (Operator) async throws -> Void
-  ) async throws {
-    try await withKeyFolder { folder in
-      try prepare(folder)
-      let keys = KeyFolder(directory: folder.path, logger: LogRecorder().logger)
-      keys.load()
-      let testDatabase = try await TestDatabase()
-      defer { withExtendedLifetime(testDatabase) {} }
-      let database = testDatabase.database
-      let (routes, doubt) = (Routes(), Doubt())
-      let readiness = Readiness(
-        database: database, keyFolder: keys, outboxDepth: { 0 }, routeStates: { routes.all },
-        clockDoubt: { doubt.now })
-      let metrics = PrometheusRegistry()
-      let router = Router(context: WireContext.self)
-      router.add(middleware: EnvelopeMiddleware())
-      OperatorRoutes(readiness: readiness, metrics: metrics, token: token).add(to: router)
-      var logger = Logger(label: "test")
-      logger.logLevel = .critical
-      try await Application(router: router, logger: logger).test(.router) { client in
-        try await test(
-          Operator(
-            folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,
-            routes: routes, doubt: doubt,
-            client: client))
-      }
-      await database.close()
-    }
-  }
-
-  func get(
-    _ path: String, authorization: String? = nil
-  ) async throws -> (status: Int, headers: HTTPFields, text: String) {
-    var headers: HTTPFields = [:]
-    headers[.authorization] = authorization
-    return try await client.execute(uri: path, method: .get, headers: headers) { response in
-      (response.status.code, response.headers, String(buffer: response.body))
-    }
-  }
-
-  /// `/readyz`: the answer's status code and document.
-  func ready() async throws -> (status: Int, document: JSON) {
-    let answer = try await get("/readyz")
-    return (answer.status, try JSON.parse(answer.text))
-  }
-}
 
 @Suite struct OperatorRoutesTests {
   @Test func `A clock that is doubted is shown`() async throws {

@@ -20,7 +20,7 @@ import Testing
     registry.makeCounter(label: "push_bouncer_calls_total", dimensions: [("route", "a")]).increment(by: 1)
     #expect(
       await registry.text() == """
-        # HELP push_bouncer_calls_total calls
+        # HELP push_bouncer_calls_total push_bouncer_calls_total
         # TYPE push_bouncer_calls_total counter
         push_bouncer_calls_total{route="a"} 41
         push_bouncer_calls_total{route="b"} 2
@@ -91,7 +91,7 @@ import Testing
     let counter = registry.makeFloatingPointCounter(label: "sum_total", dimensions: [])
     counter.increment(by: 0.5)
     counter.increment(by: 0.25)
-    #expect(await lines() == ["# HELP sum_total sum", "# TYPE sum_total counter", "sum_total 0.75"])
+    #expect(await lines() == ["# HELP sum_total sum_total", "# TYPE sum_total counter", "sum_total 0.75"])
   }
 
   @Test func `A name stays what it was first`() async {

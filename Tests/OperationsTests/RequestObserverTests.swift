@@ -18,6 +18,11 @@ import Wire
     router.add(middleware: RequestObserver(factory: registry))
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/things/:id", .get) { _, _ in Response(status: .ok) }
+    router.endpoint("/known", .get) { _, context in
+      context.notes.note(server: "chat.example.org")
+      context.notes.note(realm: UUID(uuidString: "E502DDE1-74FB-44B4-9B3F-B1B2F8C1C5A1"))
+      throw APIError(.forbidden, code: "NOT_NOW", "secret")
+    }
     router.get("/broken") { _, _ -> Response in throw CocoaError(.fileNoSuchFile) }
     try await Application(router: router, logger: log.logger).test(.router) { try await calls($0) }
     return (log.texts.filter { $0.hasPrefix("info request ") }, await registry.text())
@@ -37,6 +42,21 @@ import Wire
     #expect(metrics.contains(#"push_bouncer_http_request_duration_seconds_count{route="/things/{id}"} 2"#))
     #expect(requests.count == 2)
     #expect(!"\(requests) \(metrics)".contains("secret"))
+  }
+
+  @Test func `The line of a request says who called and what came of it`() async throws {
+    let (requests, _) = try await observe { client in
+      try await client.execute(uri: "/known?secret", method: .get) { #expect($0.status == .forbidden) }
+    }
+    let line = try #require(requests.first)
+    for field in [
+      "server", "chat.example.org", "realm", "e502dde1-74fb-44b4-9b3f-b1b2f8c1c5a1", "error", "NOT_NOW",
+      "client",
+      "127.0.0.1", "status", "403",
+    ] {
+      #expect(line.contains(field), "\(field) in \(line)")
+    }
+    #expect(!line.contains("secret"))
   }
 
   @Test func `Unknown paths are one route`() async throws {

@@ -53,6 +53,20 @@ import Wire
     #expect(object.members.map(\.name) == ["time", "level", "message", "request_id", "a", "bytes"])
   }
 
+  @Test func `Numbers are numbers for machines`() throws {
+    let line = try #require(
+      lines(.json) { logger in
+        logger.info(
+          "x",
+          metadata: [
+            "i": .stringConvertible(200), "u": .stringConvertible(UInt64.max), "d": .stringConvertible(1.5),
+            "n": .stringConvertible(Double.nan), "b": .stringConvertible(true), "s": "7",
+          ])
+      }.first)
+    #expect(
+      line.hasSuffix(#""b":true,"d":1.5,"i":200,"n":"nan","s":"7","u":"18446744073709551615"}"#), "\(line)")
+  }
+
   @Test(arguments: ["a\nb", "a\r\nb", "a\tb", "\u{1b}[31m", "a\u{2028}b", "a\u{85}b"])
   func `Nothing breaks out of its line`(_ text: String) throws {
     let lines = lines(.text) { logger in

@@ -40,7 +40,7 @@ import Testing
   @Test(arguments: [Outcome.Scope.route, .provider, .tokenOrRoute])
   func `What concerns the route opens its breaker when it comes often enough`(scope: Outcome.Scope) {
     let almost = Self.route(Self.retry(scope), times: Breaker.threshold - 1)
-    #expect(almost.state == .failing(.unknown, since: Self.now))
+    #expect(almost.state == .unknown)
     #expect(Self.wait(almost) == nil)
     let open = Self.route(Self.retry(scope))
     #expect(open.state == .open(.unknown, since: Self.now))
@@ -56,6 +56,41 @@ import Testing
     let health = Self.route(Self.retry(scope), times: 100)
     #expect(health.state == .unknown)
     #expect(Self.wait(health) == nil)
+  }
+
+  @Test
+  func `Connections that end one after the other for seconds show that the route does not work, and open it`()
+  {
+    let health = Self.route(.delivered, times: 1)
+    func lose(at seconds: TimeInterval, times: Int = 1) {
+      for _ in 0..<times {
+        health.record(
+          .missing(.retry(.connectionLost, notBefore: nil, scope: .connection)), after: .milliseconds(5),
+          isProbe: false, now: Self.now + seconds)
+      }
+    }
+    lose(at: 0, times: 1000)
+    lose(at: 2.9)
+    #expect(health.state == .ok)
+    lose(at: 3)
+    #expect(health.state == .failing(.connectionLost, since: Self.now))
+    lose(at: 4, times: Breaker.threshold - 2)
+    #expect(health.state == .failing(.connectionLost, since: Self.now))
+    lose(at: 5)
+    #expect(health.state == .open(.connectionLost, since: Self.now))
+    health.record(.given(.delivered), after: .milliseconds(5), isProbe: true, now: Self.now + 7)
+    #expect(health.state == .ok)
+  }
+
+  @Test func `A connection that ends among successes is no failure`() {
+    let health = Self.route(.delivered, times: 1)
+    for second in 0..<60 {
+      let outcome: Outcome =
+        second.isMultiple(of: 3) ? .delivered : .retry(.connectionLost, notBefore: nil, scope: .connection)
+      health.record(
+        .missing(outcome), after: .milliseconds(5), isProbe: false, now: Self.now + Double(second))
+      #expect(health.state == .ok)
+    }
   }
 
   @Test func `The provider's word when to come back is the route's only where it was surely meant for it`() {

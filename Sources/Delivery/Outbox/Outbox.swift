@@ -1,5 +1,5 @@
 package import Foundation
-import Providers
+package import Providers
 import Registrations
 package import SQL
 package import Sealing
@@ -75,6 +75,25 @@ package final class Outbox: Sendable {
     return try await database.query(statement).first.map { Date(milliseconds: try $0.int64(0)) }
   }
 
+  /// How many wait for a route.
+  package func count(for route: Route) -> Int {
+    routeIDs.withLock { $0[route] }.map { depth.count(ofRoute: $0) } ?? 0
+  }
+
+  /// The same as ``oldest()`` of those that were tried again or are overdue: not of one whose time was set ahead when
+  /// it came, by its chat server's pace or by the provider. Only so many are looked at.
+  package func oldestLate() async throws -> Date? {
+    let statement = Statement(
+      """
+      SELECT created_at FROM (SELECT id, created_at, due_at, attempts FROM outbox ORDER BY id LIMIT 5000) AS first
+      WHERE attempts > 2 OR due_at <= $1 OR due_at - created_at <= $2 ORDER BY id LIMIT 1
+      """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause))
+    return try await database.query(statement).first.map { Date(milliseconds: try $0.int64(0)) }
+  }
+
+  /// Milliseconds; more than from any first try to the second, where nobody has set the time.
+  private static let longestFirstPause: Int64 = 120_000
+
   /// Counts what is there, of a run before this one or of another node. Reads the index.
   package func recount() async throws {
     depth.beginCount()
@@ -129,7 +148,8 @@ package final class Outbox: Sendable {
             .bytes(
               try SealedPush.seal(delivery.push, for: delivery.registration.row, with: storageKey)),
             .integer(collapse),
-            .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiry.milliseconds)),
+            .integer(now.milliseconds), .integer(dueAt.milliseconds),
+            .integer(expiry.milliseconds)),
           share: OutboxDepth.Share(route: id, kind: delivery.registration.kind),
           registration: delivery.registration.row))
     }

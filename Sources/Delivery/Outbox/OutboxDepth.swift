@@ -37,6 +37,13 @@ final class OutboxDepth: Sendable {
   /// The rows of `outbox_routes` that have entries.
   var routes: Set<Int64> { counts.withLock { Set($0.shares.filter { $0.value > 0 }.keys.map(\.route)) } }
 
+  /// How many entries a row of `outbox_routes` has.
+  func count(ofRoute id: Int64) -> Int {
+    counts.withLock { counts in
+      counts.shares.reduce(0) { $0 + ($1.key.route == id ? $1.value : 0) }
+    }
+  }
+
   /// Before the entries are counted.
   func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
 

@@ -42,6 +42,7 @@ package final class OutboxSender: Sendable {
     var ticks = 0
     await Lanes(every: Self.interval).run {
       if ticks.isMultiple(of: 300) {
+        deliverer.lossLog.tellLeftOut(now: now())
         do { try await outbox.recount() } catch { report(error) }
       }
       ticks += 1
@@ -111,13 +112,9 @@ package final class OutboxSender: Sendable {
       }
     }
     let kept = Set(current.map(\.lease.id))
-    for entry in entries where !kept.contains(entry.lease.id) {
-      if outbox.isOver(entry) {
-        expired.increment()
-        deliverer.history?.count(.givenUp(route))
-      }
-      fates.append((entry.lease, .remove))
-    }
+    let dropped = entries.filter { !kept.contains($0.lease.id) }
+    for entry in dropped { fates.append((entry.lease, .remove)) }
+    await giveUp(dropped.filter(outbox.isOver), on: route)
     let isPaused = routes.withLock { routes in
       routes[route]?.late += current.count - ended
       if ended > 0 || current.isEmpty {
@@ -128,6 +125,24 @@ package final class OutboxSender: Sendable {
     }
     try await outbox.settle(fates, on: route)
     return !isPaused && entries.count == limit
+  }
+
+  /// Tells of entries whose time is over.
+  private func giveUp(_ entries: [Outbox.Entry], on route: Route) async {
+    guard !entries.isEmpty else { return }
+    expired.increment(by: entries.count)
+    for _ in entries { deliverer.history?.count(.givenUp(route)) }
+    let now = now()
+    let losses = await deliverer.lossLog.losses(entries.map { ($0.delivery, route) }, now: now)
+    for (entry, loss) in zip(entries, losses) {
+      let waited = now.timeIntervalSince(entry.delivery.promisedAt ?? now)
+      deliverer.lossLog.tell(
+        "notification given up", loss, reason: "expired",
+        more: [
+          "tries": .stringConvertible(entry.lease.attempts - 1),
+          "seconds": .stringConvertible(Int(max(0, waited).rounded())),
+        ])
+    }
   }
 
   /// An entry that was under way for longer than a round is settled.

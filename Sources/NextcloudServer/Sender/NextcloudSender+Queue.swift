@@ -35,7 +35,9 @@ extension NextcloudSender {
 
   private func removeWhatIsOver() async throws {
     let count = try await dependencies.pushes.removeExpired()
-    if count > 0 { logger.warning("pushes given up: no proxy took them", metadata: ["count": "\(count)"]) }
+    if count > 0 {
+      logger.warning("pushes given up: no proxy took them", metadata: ["count": .stringConvertible(count)])
+    }
   }
 
   /// Sends what is due for a proxy; whether there may be more, and the proxy would take it.
@@ -106,7 +108,7 @@ extension NextcloudSender {
     logger.warning(
       "\(text)",
       metadata: [
-        "proxy": "\(URL(string: part.url)?.host() ?? "")", "count": "\(count)",
+        "proxy": "\(URL(string: part.url)?.host() ?? "")", "count": .stringConvertible(count),
         "status": "\(part.status.map(String.init) ?? "none")",
       ])
   }

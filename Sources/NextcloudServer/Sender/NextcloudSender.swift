@@ -147,7 +147,8 @@ package final class NextcloudSender: Sendable {
       of: message, apps: try await apps(of: message, user), to: phones, except: appPassword)
     if !made.broken.isEmpty {
       let count = try await dependencies.registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
-      logger.notice("Nextcloud phones removed: their keys are not valid", metadata: ["count": "\(count)"])
+      logger.notice(
+        "Nextcloud phones removed: their keys are not valid", metadata: ["count": .stringConvertible(count)])
     }
     var receipt = NextcloudReceipt(devices: made.devices)
     receipt.proxies = try await sendAll(try await supersede(message, user, made.pushes))

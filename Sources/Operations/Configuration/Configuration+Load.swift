@@ -78,6 +78,11 @@ extension Configuration {
     effective = Setting.all.map { setting in
       (setting.key, setting.shown(reader.optionalText(setting.key) ?? ""))
     }
+    changed = Setting.all.compactMap { setting in
+      let value = reader.optionalText(setting.key) ?? ""
+      return value == setting.standard ? nil : (setting.key, setting.shown(value))
+    }
+    file = reader.source.file
   }
 
   private static func tls(_ reader: ConfigurationReader) throws(ConfigurationError) -> TLS? {

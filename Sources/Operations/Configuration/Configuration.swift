@@ -240,6 +240,10 @@ package struct Configuration: Sendable {
 
   /// Every key with its value in force, secrets redacted: for the log.
   package let effective: [(key: String, value: String)]
+  /// Those of them that are not as they would be without anybody's word.
+  package let changed: [(key: String, value: String)]
+  /// The file that was read; nil if there was none.
+  package let file: String?
 
   /// Every key.
   package static var keys: [String] { Setting.all.map(\.key) }

@@ -14,6 +14,8 @@ struct ConfigurationSource {
 
   private(set) var values: [String: Raw] = [:]
   private(set) var warnings: [String] = []
+  /// The file that was read; nil if there is none.
+  private(set) var file: String?
 
   private static let maximumBytes = 2 << 20
 
@@ -32,6 +34,7 @@ struct ConfigurationSource {
   ) throws(ConfigurationError) {
     if let file = file ?? Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder) {
       try read(file)
+      self.file = file
     }
     read(environment)
     for (key, text) in overrides {

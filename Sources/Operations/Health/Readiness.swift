@@ -1,5 +1,5 @@
 package import Delivery
-internal import Foundation
+package import Foundation
 package import Providers
 internal import Registrations
 package import SQL
@@ -11,7 +11,9 @@ package import Wire
 package final class Readiness: Sendable {
   private let database: DatabaseCheck
   private let keyFolder: KeyFolder
-  private let outboxDepth: @Sendable () -> Int
+  private let outbox: Outbox
+  private let oldest: Probe<(oldest: Date?, late: Date?)?>
+  private let now: @Sendable () -> Date
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let doubts: @Sendable () -> [Doubt]
   private let clockDoubt: @Sendable () -> ClockDoubt?
@@ -19,20 +21,24 @@ package final class Readiness: Sendable {
   private let isDraining = Mutex(false)
 
   /// - Parameters:
-  ///   - outboxDepth: how many notifications wait for a provider.
+  ///   - outbox: where notifications wait for a provider.
   ///   - routeStates: how each route to the providers fares.
   ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
   ///   - clockDoubt: why the clock is doubted; nil if it is not.
   ///   - certificate: the public listener's, if it speaks TLS.
   package init(
-    database: any Database, keyFolder: KeyFolder, outboxDepth: @escaping @Sendable () -> Int,
+    database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil
   ) {
     self.database = DatabaseCheck(database)
     self.keyFolder = keyFolder
-    self.outboxDepth = outboxDepth
+    self.outbox = outbox
+    self.now = now
+    oldest = Probe {
+      do { return (try await outbox.oldest(), try await outbox.oldestLate()) } catch { return nil }
+    }
     self.routeStates = routeStates
     self.doubts = doubts
     self.clockDoubt = clockDoubt
@@ -69,9 +75,9 @@ package final class Readiness: Sendable {
   package func report() async -> (status: Status, document: JSON) {
     let draining: (Status, JSON) =
       isDraining.withLock { $0 } ? (.unavailable, ["status": "draining"]) : (.ready, ["status": "ok"])
+    async let outbox = outboxCheck()
     var checks: [(name: String, check: (Status, JSON))] = [
-      ("database", await databaseCheck()), ("keys", keysCheck()),
-      ("outbox", (.ready, ["status": "ok", "depth": .integer(Int64(outboxDepth()))])),
+      ("database", await databaseCheck()), ("keys", keysCheck()), ("outbox", await outbox),
       ("clock", clockCheck()),
     ]
     if let certificate { checks.append(("certificate", Self.check(certificate))) }
@@ -85,6 +91,34 @@ package final class Readiness: Sendable {
   private func databaseCheck() async -> (Status, JSON) {
     guard let failure = await database.failure() else { return (.ready, ["status": "ok"]) }
     return (.unavailable, ["status": "failing", "reason": .string(failure)])
+  }
+
+  /// A notification that has waited for so many seconds, other than by its server's pace, is worth a look.
+  static let longestWait: TimeInterval = 300
+
+  /// What waits may wait for good reason, but not for long.
+  private func outboxCheck() async -> (Status, JSON) {
+    let depth = outbox.count
+    var check: JSON.Object = ["status": "ok", "depth": .integer(Int64(depth))]
+    guard depth > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
+      let oldest = answer.oldest
+    else { return (.ready, .object(check)) }
+    func age(_ date: Date) -> Int64 { Int64(max(0, now().timeIntervalSince(date)).rounded()) }
+    check["oldest_seconds"] = .integer(age(oldest))
+    guard let late = answer.late, age(late) > Int64(Self.longestWait) else {
+      if age(oldest) > Int64(Self.longestWait) {
+        check["meaning"] =
+          "Notifications keep to their chat server's pace (bouncer.notifications_per_server)."
+      }
+      return (.ready, .object(check))
+    }
+    check["status"] = "degraded"
+    check["reason"] = .string("a notification has waited for \(Phrase.duration(TimeInterval(age(late))))")
+    check["advice"] = """
+      See which route does not work: what waits for it is sent as soon as it does, and given up after \
+      delivery.max_age.
+      """
+    return (.degraded, .object(check))
   }
 
   /// Nothing expires while the clock is doubted; all else goes on.
@@ -132,6 +166,10 @@ package final class Readiness: Sendable {
     return names.map { provider, name in
       let states = (states["\(provider):\(name)"] ?? []).map { (target: $0.key.target, state: $0.value) }
       var (status, check) = Self.check(states.sorted { $0.target < $1.target })
+      let waiting = states.reduce(0) {
+        $0 + outbox.count(for: Route(provider: provider, credential: name, target: $1.target))
+      }
+      if waiting > 0 { check["waiting"] = .integer(Int64(waiting)) }
       let doubted = doubts["\(provider):\(name)"] ?? []
       let held = doubted.map(\.held).reduce(0, +)
       if held > 0 {

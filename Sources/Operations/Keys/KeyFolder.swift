@@ -89,7 +89,7 @@ package final class KeyFolder: Sendable {
         }
       }
       fill(&snapshot, from: contents)
-      report(snapshot, listing.files)
+      report(snapshot, listing.files, contents)
       let onChange = state.withLock { state in
         state.signature = signature
         state.closed = listing.closed
@@ -122,7 +122,7 @@ package final class KeyFolder: Sendable {
     }
   }
 
-  private func report(_ snapshot: Snapshot, _ files: [KeyFile]) {
+  private func report(_ snapshot: Snapshot, _ files: [KeyFile], _ contents: [String: KeyFile.Content]) {
     (snapshot.problems.isEmpty ? reloads : failures).increment()
     broken.record(snapshot.problems.count)
     for problem in snapshot.problems {
@@ -136,14 +136,21 @@ package final class KeyFolder: Sendable {
     logger.info(
       "keys loaded",
       metadata: [
-        "bouncer": "\(snapshot.bouncer.all.count)", "apns": "\(snapshot.credentials.apns.count)",
-        "fcm": "\(snapshot.credentials.fcm.count)",
+        "bouncer": "\(Self.names(contents, in: "bouncer"))", "apns": "\(Self.names(contents, in: "apns"))",
+        "fcm": "\(Self.names(contents, in: "fcm"))",
       ])
   }
 
   /// Files that group or others may read, of those named and `storage.key`.
   private static func exposed(_ names: [String], in directory: String) -> [String] {
     (names + ["storage.key"]).filter { PrivateFile.isExposed("\(directory)/\($0)") }
+  }
+
+  /// The names of the keys in one of its folders.
+  private static func names(_ contents: [String: KeyFile.Content], in folder: String) -> String {
+    contents.keys.filter { $0.hasPrefix("\(folder)/") }.map {
+      $0.dropFirst(folder.count + 1).replacing(".json", with: "")
+    }.sorted().joined(separator: ", ")
   }
 
   /// Files of the folder that group or others may read, by their paths inside it.

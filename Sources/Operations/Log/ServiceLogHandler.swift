@@ -83,8 +83,19 @@ struct ServiceLogHandler: LogHandler {
     var object: JSON.Object = [
       "time": .string(time), "level": .string(event.level.rawValue), "message": .string("\(event.message)"),
     ]
-    for (key, value) in fields where object[key] == nil { object[key] = .string("\(value)") }
+    for (key, value) in fields where object[key] == nil { object[key] = Self.json(value) }
     return JSON.object(object).text
+  }
+
+  /// A number where the caller gave one.
+  private static func json(_ value: Logger.Metadata.Value) -> JSON {
+    guard case .stringConvertible(let value) = value else { return .string("\(value)") }
+    return switch value {
+    case let number as any BinaryInteger: Int64(exactly: number).map(JSON.integer) ?? .string("\(value)")
+    case let number as Double where number.isFinite: .number("\(number)")
+    case let flag as Bool: .bool(flag)
+    default: .string("\(value)")
+    }
   }
 
   /// One write per line, so that lines of several threads do not mix.

@@ -136,7 +136,8 @@ package struct Housekeeping: Sendable {
     guard pass.isAtEnd, try await resealing.finish(pass) else { return }
     if pass.count.resealed > 0 {
       logger.info(
-        "secrets sealed anew: each is bound to its row", metadata: ["count": "\(pass.count.resealed)"])
+        "secrets sealed anew: each is bound to its row",
+        metadata: ["count": .stringConvertible(pass.count.resealed)])
     }
   }
 
@@ -145,7 +146,7 @@ package struct Housekeeping: Sendable {
     for (column, count) in columns where !round.unopened.contains(column) {
       logger.error(
         "values do not open: moved from other rows, damaged, or sealed with another storage.key",
-        metadata: ["column": "\(column)", "count": "\(count)"])
+        metadata: ["column": "\(column)", "count": .stringConvertible(count)])
     }
     round.unopened.formUnion(columns.keys)
   }
@@ -159,7 +160,7 @@ package struct Housekeeping: Sendable {
       if round.removed > 0 {
         logger.info(
           "legacy registrations removed: their devices have end-to-end encrypted ones",
-          metadata: ["count": "\(round.removed)"])
+          metadata: ["count": .stringConvertible(round.removed)])
       }
       round.removed = 0
       return
@@ -170,7 +171,9 @@ package struct Housekeeping: Sendable {
     for _ in 0..<Self.stretches where !Task.isCancelled {
       let (removed, last) = try await recorder.sweepHeld(after: round.lastHeld)
       round.lastHeld = last
-      if removed > 0 { logger.info("held deaths forgotten", metadata: ["count": "\(removed)"]) }
+      if removed > 0 {
+        logger.info("held deaths forgotten", metadata: ["count": .stringConvertible(removed)])
+      }
       if last == nil { return }
     }
   }
@@ -185,7 +188,7 @@ package struct Housekeeping: Sendable {
       repeat {
         removed = try await removal.remove(limit)
         if removed > 0, let message = removal.message {
-          logger.info("\(message)", metadata: ["count": "\(removed)"])
+          logger.info("\(message)", metadata: ["count": .stringConvertible(removed)])
         }
       } while removed == limit && !Task.isCancelled
     }

@@ -34,26 +34,34 @@ final class PrometheusGauge: PrometheusMetric, MeterHandler, RecorderHandler, Fl
   }
 }
 
-/// A distribution, in buckets from half a millisecond to a minute: what a phone's user would notice.
+/// A distribution.
 final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler {
+  /// From half a millisecond to a minute: what a phone's user would notice.
   static let bounds = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
   ]
 
   private struct State {
     /// One more than there are bounds: the last is for what exceeds them all.
-    var counts = [Int](repeating: 0, count: bounds.count + 1)
+    var counts: [Int]
     var sum = 0.0
   }
 
-  private let state = Mutex(State())
+  private let bounds: [Double]
+  private let state: Mutex<State>
+
+  /// - Parameter bounds: the upper ends of the buckets, rising.
+  init(_ bounds: [Double] = PrometheusHistogram.bounds) {
+    self.bounds = bounds
+    state = Mutex(State(counts: [Int](repeating: 0, count: bounds.count + 1)))
+  }
 
   func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
   func record(_ value: Int64) { record(Double(value)) }
 
   func record(_ value: Double) {
-    let bucket = Self.bounds.firstIndex { value <= $0 } ?? Self.bounds.count
+    let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
     state.withLock { state in
       state.counts[bucket] += 1
       state.sum += value
@@ -65,7 +73,7 @@ final class PrometheusHistogram: PrometheusMetric, TimerHandler, RecorderHandler
     var total = 0
     for (index, count) in state.counts.enumerated() {
       total += count
-      let bound = index < Self.bounds.count ? PrometheusText.number(Self.bounds[index]) : "+Inf"
+      let bound = index < bounds.count ? PrometheusText.number(bounds[index]) : "+Inf"
       PrometheusText.line("\(name)_bucket", labels + [("le", bound)], Double(total), to: &output)
     }
     PrometheusText.line("\(name)_sum", labels, state.sum, to: &output)
@@ -106,12 +114,9 @@ enum PrometheusText {
         ? "NaN" : value < 0 && value.isInfinite ? "-Inf" : value.isInfinite ? "+Inf" : "\(value)")
   }
 
-  /// What the metric is, from its name: `push_bouncer_deliveries_total` are "deliveries".
+  /// What the metric says. One that is not in the table is another's, who gave it no more than its name.
   static func help(_ name: String) -> String {
-    var words = name.split(separator: "_").map(String.init)
-    if words.starts(with: ["push", "bouncer"]) { words.removeFirst(2) }
-    if words.last == "total" { words.removeLast() }
-    return words.joined(separator: " ")
+    (MetricDescription.of(name)?.help ?? name).replacing("\\", with: "\\\\").replacing("\n", with: "\\n")
   }
 
   private static func escape(_ text: String) -> String {

@@ -7,10 +7,7 @@ internal import Synchronization
 /// part of one that we need. Labels come from closed lists, so the number of series is bounded; a
 /// series, once made, stays.
 package final class PrometheusRegistry: MetricsFactory {
-  /// What kind of metric a name is.
-  enum Kind: String {
-    case counter, gauge, histogram
-  }
+  typealias Kind = MetricDescription.Kind
 
   private struct Family {
     let kind: Kind
@@ -52,8 +49,8 @@ package final class PrometheusRegistry: MetricsFactory {
   /// How long whoever looks waits for values that have to be read first.
   private static let patience = Duration.milliseconds(800)
 
-  /// Adds gauges whose values are read when somebody looks. Those that cannot be read, or not soon, are left out:
-  /// an old or an invented value would hide that something is wrong.
+  /// Adds values that are read when somebody looks: gauges, unless ``MetricDescription`` says otherwise. Those that
+  /// cannot be read, or not soon, are left out: an old or an invented value would hide that something is wrong.
   package func gauges(_ name: String, _ collect: @escaping @Sendable () async throws -> [Sample]) {
     collectors.withLock { $0.append(Collector(name: name, samples: Probe { try? await collect() })) }
   }
@@ -69,7 +66,7 @@ package final class PrometheusRegistry: MetricsFactory {
       }
     }
     for (name, samples) in await collected() {
-      Self.head(name, .gauge, &output)
+      Self.head(name, MetricDescription.of(name)?.kind ?? .gauge, &output)
       for sample in samples { PrometheusText.line(name, sample.labels, sample.value, to: &output) }
     }
     return output
@@ -92,6 +89,12 @@ package final class PrometheusRegistry: MetricsFactory {
 
   private static func head(_ name: String, _ kind: Kind, _ output: inout String) {
     output += "# HELP \(name) \(PrometheusText.help(name))\n# TYPE \(name) \(kind.rawValue)\n"
+  }
+
+  private func histogram(_ label: String, _ dimensions: [(String, String)]) -> PrometheusHistogram {
+    metric(label, dimensions, .histogram) {
+      PrometheusHistogram(MetricDescription.of(label)?.bounds ?? PrometheusHistogram.bounds)
+    }
   }
 
   private func metric<Metric: PrometheusMetric>(
@@ -135,13 +138,13 @@ extension PrometheusRegistry {
     label: String, dimensions: [(String, String)], aggregate: Bool
   ) -> any RecorderHandler {
     aggregate
-      ? metric(label, dimensions, .histogram) { PrometheusHistogram() }
+      ? histogram(label, dimensions)
       : metric(label, dimensions, .gauge) { PrometheusGauge() }
   }
 
   /// A distribution of durations, in seconds.
   package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-    metric(label, dimensions, .histogram) { PrometheusHistogram() }
+    histogram(label, dimensions)
   }
 
   // A series that disappears and comes back at zero would look like a restart: none ever goes.

@@ -48,7 +48,7 @@ package struct Nodes: Sendable {
   /// A sign of life. What has shown none for long is forgotten.
   func touch(_ id: UUID, since start: Date) async throws {
     let now = now()
-    let (hostname, version) = (ProcessInfo.processInfo.hostName, Program.version)
+    let (hostname, version) = (ProcessInfo.processInfo.hostName, Version.number)
     try await database.write { connection in
       try connection.run(
         Statement(

@@ -5,7 +5,7 @@ package import Metrics
 internal import Synchronization
 package import Wire
 
-/// Counts and logs requests by the route that served them: never a path's own words, a query, a
+/// Counts and logs requests by the route that served them and by who called: never a path's own words, a query, a
 /// header or a body.
 package struct RequestObserver: RouterMiddleware {
   /// The context it reads.
@@ -24,20 +24,19 @@ package struct RequestObserver: RouterMiddleware {
   package func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
-    let start = ContinuousClock.now
     let response = try await next(request, context)
-    let duration = ContinuousClock.now - start
+    let duration = ContinuousClock.now - context.received
     let path = context.coreContext.endpointPath.value
     // A path that nothing serves has Hummingbird's own name, which is no path.
     let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     metrics.record(request.method, route, response.status, duration)
     context.logger.log(
       level: level, "request",
-      metadata: [
+      metadata: context.notes.metadata.merging([
         "request_id": "\(response.headers[.xRequestID] ?? "")",
-        "method": "\(RequestMetrics.name(request.method))",
-        "route": "\(route)", "status": "\(response.status.code)", "ms": "\(duration.milliseconds)",
-      ])
+        "method": "\(RequestMetrics.name(request.method))", "route": "\(route)",
+        "status": .stringConvertible(response.status.code), "ms": .stringConvertible(duration.milliseconds),
+      ]) { $1 })
     return response
   }
 }

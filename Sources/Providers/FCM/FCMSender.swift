@@ -7,13 +7,17 @@ struct FCMSender: Sendable {
   let origin: FCMOrigin
   let authorized: AuthorizedTransport
   let now: @Sendable () -> Date
+  /// Who gives the access tokens.
+  let tokenHost: String
   private let path: String
 
   init(
-    origin: FCMOrigin, project: String, authorized: AuthorizedTransport, now: @escaping @Sendable () -> Date
+    origin: FCMOrigin, credential: FCMCredential, authorized: AuthorizedTransport,
+    now: @escaping @Sendable () -> Date
   ) {
     (self.origin, self.authorized, self.now) = (origin, authorized, now)
-    path = "\(origin.basePath)/v1/projects/\(project)/messages:send"
+    tokenHost = FCMOrigin(credential.tokenURI)?.authority ?? ""
+    path = "\(origin.basePath)/v1/projects/\(credential.projectID)/messages:send"
   }
 
   func request(_ message: FCMMessage, authorization: String) -> ProviderRequest {

@@ -10,6 +10,8 @@ final class HTTP2Pool: Transport {
     var pendingRequests: [ObjectIdentifier: (pending: PendingRequest, deadline: NIODeadline)] = [:]
     var nextSweep: NIODeadline?
     var closing: [CheckedContinuation<Void, Never>] = []
+    /// How the latest connection ended, if nothing has been answered since.
+    var connectionFailure: TransportFailure?
 
     /// To be scheduled.
     var newSweep: NIODeadline?
@@ -148,18 +150,22 @@ final class HTTP2Pool: Transport {
   /// time, and given up the second.
   private func sweep(_ scheduled: NIODeadline) {
     let now = NIODeadline.now()
-    let (late, next) = state.withLock { state -> ([PendingRequest], NIODeadline?) in
+    let (late, failure, next) = state.withLock {
+      state -> ([PendingRequest], TransportFailure?, NIODeadline?) in
       // An earlier deadline has come in since, and its sweep looks after the rest.
-      guard state.nextSweep == scheduled else { return ([], nil) }
+      guard state.nextSweep == scheduled else { return ([], nil, nil) }
       let late = state.pendingRequests.filter { $0.value.deadline <= now }
       for id in late.keys { state.pendingRequests[id] = nil }
       state.nextSweep = state.pendingRequests.values.lazy.map(\.deadline).min().map {
         max($0, now + Self.sweepSpacing)
       }
-      return (late.values.map(\.pending), state.nextSweep)
+      return (late.values.map(\.pending), state.connectionFailure, state.nextSweep)
     }
     if let next { scheduleSweep(next) }
-    for pending in late where !leave(pending) { giveUp(pending, .timeout) }
+    for pending in late where !leave(pending) {
+      // What has not gone out has waited for a connection: why there is none says more.
+      giveUp(pending, pending.isUnderWay ? .timeout : failure ?? .timeout)
+    }
     guard !late.isEmpty else { return }
     state.withLock { state in state.decisions.removeWaiting { $0.isOver } }
   }
@@ -220,6 +226,7 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
     let answered = (try? ending.get()) != nil
     decide { state, now in
       state.forget(pending)
+      if answered { state.connectionFailure = nil }
       return state.decisions.finished(on: id, answered: answered, now: now)
     }
     pending.end(ending)
@@ -236,11 +243,15 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
 
   func closed(_ id: ConnectionID, failure: TransportFailure?) {
     if let failure {
-      logger.warning("no connection", metadata: ["reason": "\(failure)"])
+      logger.debug("no connection", metadata: ["reason": "\(failure)"])
     } else {
       logger.debug("connection closed")
       connectionsChanged(-1)
     }
-    decide { $0.decisions.closed(id, failure ?? .connectionLost, now: $1) }
+    decide { state, now in
+      let failure = failure ?? .connectionLost
+      state.connectionFailure = failure
+      return state.decisions.closed(id, failure, now: now)
+    }
   }
 }

@@ -35,6 +35,7 @@ final class PendingRequest: Sendable {
   }
 
   var isOver: Bool { state.withLock { $0.ending != nil } }
+  var isUnderWay: Bool { state.withLock { $0.isUnderWay } }
 
   /// Who waits. Answers at once, and returns false, if it is over already.
   func attach(_ continuation: Continuation) -> Bool {

@@ -115,6 +115,16 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
     self = reason
   }
 
+  /// Whether it is about getting an access token from Google.
+  var concernsSignIn: Bool {
+    switch self {
+    case .tokenUnavailable, .invalidClient, .invalidGrant, .invalidRequest, .invalidScope,
+      .unauthorizedClient:
+      true
+    default: false
+    }
+  }
+
   /// Whether no provider said so.
   var isOurs: Bool {
     switch self {

@@ -10,7 +10,7 @@ final class RouteHealth: Sendable {
     var slowSince: Date?
     /// It has answered.
     var isProven = false
-    var failure: (reason: Reason, since: Date)?
+    var failures = FailureRun()
     var guards: [TokenGroup: DeletionGuard] = [:]
   }
 
@@ -18,11 +18,15 @@ final class RouteHealth: Sendable {
 
   var state: PushProviders.RouteState {
     mutex.withLock { state in
-      guard let failure = state.failure ?? state.slowSince.map({ (.timeout, $0) }) else {
-        return state.isProven ? .ok : .unknown
+      let failures = state.failures
+      switch (failures.since, state.slowSince) {
+      case (let since?, _) where failures.isProof:
+        return state.breaker.isOpen
+          ? .open(failures.reason, since: since) : .failing(failures.reason, since: since)
+      case (let failed, let since?):
+        return .failing(failed == nil ? .timeout : failures.reason, since: min(failed ?? since, since))
+      default: return state.isProven ? .ok : .unknown
       }
-      return state.breaker.isOpen
-        ? .open(failure.reason, since: failure.since) : .failing(failure.reason, since: failure.since)
     }
   }
 
@@ -81,25 +85,24 @@ extension RouteHealth.State {
     switch outcome {
     case .delivered, .dead, .suspect, .rejected, .retry(_, _, .token):
       isProven = true
-      failure = nil
+      failures.ended()
       breaker.succeeded()
     case .retry(_, _, .caller), .retry(_, _, .process):
       if isProbe { breaker.probeAbandoned(now: now) }
-    case .retry(_, _, .connection):
-      // A connection ends with hundreds of requests on it, and the next one may be fine: if it is
-      // not, it fails to connect, and that counts.
-      if isProbe { failed(isLasting: false, notBefore: nil, now) }
     case .retry(let reason, let notBefore, let scope):
-      failure = (reason, failure?.since ?? now)
+      failures.failed(reason, isLasting: false, now: now)
+      // Connections that end one after the other open it, the end of a single one does not.
+      guard scope != .connection || isProbe || failures.isProof else { return }
       // What may be for one device only is not asked of the others.
       failed(isLasting: false, notBefore: scope == .tokenOrRoute ? nil : notBefore, now)
     case .misconfigured(let reason):
-      failure = (reason, failure?.since ?? now)
+      failures.failed(reason, isLasting: true, now: now)
       failed(isLasting: true, notBefore: nil, now)
     }
   }
 
   private mutating func failed(isLasting: Bool, notBefore: Date?, _ now: Date) {
     breaker.failed(isLasting: isLasting, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
+    if breaker.isOpen { failures.settle() }
   }
 }

@@ -26,6 +26,14 @@ package final class RouteSender: Sendable {
   /// Its health.
   package var state: PushProviders.RouteState { health.state }
 
+  /// Whom it asks, with the port: for what concerns signing in, whom it signs in with.
+  package func host(for reason: Reason) -> String {
+    switch sender {
+    case .apns(let sender): sender.authority
+    case .fcm(let sender): reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
+    }
+  }
+
   /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the
   /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
   /// While the breaker is open that is `retry(breakerOpen)`, at once.

@@ -35,6 +35,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     context.logger[metadataKey: "request_id"] = .string(context.requestID)
     let (peer, forwardedFor) = (context.clientAddress, request.headers.value(.xForwardedFor))
     context.clientAddress = Self.client(peer: peer, forwardedFor: forwardedFor, trusted: trustedProxies)
+    context.notes.note(client: context.clientAddress)
     if forwardedFor != nil, let unnamedProxies, !trustedProxies.contains(where: { $0.contains(peer) }) {
       unnamedProxies.report(peer, to: context.logger)
     }
@@ -45,7 +46,9 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     do {
       response = try await next(request, context)
     } catch {
-      response = APIError(error, logger: context.logger).response
+      let error = APIError(error, logger: context.logger)
+      context.notes.note(error: error.code)
+      response = error.response
     }
     response.headers[.xRequestID] = context.requestID
     return response

@@ -10,6 +10,10 @@ package struct WireContext: RequestContext {
   package internal(set) var requestID: String
   /// The client's address: the peer's, or what a trusted proxy says of it.
   package internal(set) var clientAddress: ClientAddress
+  /// What the log is to tell of it.
+  package let notes = RequestNotes()
+  /// When its head had come.
+  package let received = ContinuousClock.now
   /// The connection it came on; nil for a call within the process, as tests make them.
   let channel: (any Channel)?
 

@@ -57,8 +57,11 @@ package struct ClientAddress: Sendable, Hashable {
 extension ClientAddress: CustomStringConvertible {
   /// As people write it: `192.0.2.1`, `2001:db8::1`.
   package var description: String {
+    if isIPv4 {
+      let address = UInt32(truncatingIfNeeded: bits)
+      return "\(address >> 24).\(address >> 16 & 255).\(address >> 8 & 255).\(address & 255)"
+    }
     let bytes = (0..<16).map { UInt8(truncatingIfNeeded: bits >> (8 * (15 - $0))) }
-    if isIPv4 { return bytes[12...].map(String.init).joined(separator: ".") }
     var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
     inet_ntop(AF_INET6, bytes, &text, socklen_t(text.count))
     return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)

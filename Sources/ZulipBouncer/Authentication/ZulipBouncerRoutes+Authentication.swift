@@ -29,6 +29,7 @@ extension ZulipBouncerRoutes {
   ) -> Router<WireContext>.Handler {
     { request, context in
       let server = try await authenticate(request, from: context.clientAddress)
+      context.notes.note(server: server.hostname)
       let standing = try limit?.check(server.id) ?? [:]
       dependencies.requestTimes.note(server: server.id)
       var response = try await handler(server, request, context)

@@ -35,10 +35,11 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     let body = try await Field.body(of: request, limit: configuration.maximumBodyBytes)
     let call = try LegacyCall(body)
+    context.notes.note(realm: call.realm)
     let query = try Parameters(query: request)
     let receipt = try await notifyLegacy(
       call.notification, to: call.user, believedIn: call.tokens, realm: call.realm, of: server,
-      logger: context.logger)
+      since: context.received, logger: context.logger)
     return query.success(receipt.members)
   }
 
@@ -46,14 +47,14 @@ extension ZulipBouncerRoutes {
   /// and tells which of those that the server believes in are not there.
   package func notifyLegacy(
     _ notification: LegacyNotification, to user: LegacyUser, believedIn tokens: [PushToken.Kind: [String]],
-    realm: UUID?, of server: RemoteServer, logger: Logger
+    realm: UUID?, of server: RemoteServer, since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> LegacyReceipt {
     let realm = try await legacyRealm(realm, of: server, logger)
     let reach = try await dependencies.legacy.reach(user, server: server.id, realm: realm)
     report(reach, realm, logger)
     let batch = try LegacyBatch(
       notification, to: reach.registrations, now: dependencies.now(), logger: logger)
-    _ = try await deliver(batch.deliveries, of: server)
+    _ = try await deliver(batch.deliveries, of: server, since: received)
     var missing: [PushToken.Kind: [String]] = [:]
     for (kind, tokens) in tokens {
       do {
@@ -85,14 +86,15 @@ extension ZulipBouncerRoutes {
     let query = try Parameters(query: request)
     try await testLegacy(
       try? PushToken(text, legacyKind: kind), of: user, payload,
-      realm: realmUUID.flatMap(UUID.init(pythonText:)), of: server, logger: context.logger)
+      realm: realmUUID.flatMap(UUID.init(pythonText:)), of: server, since: context.received,
+      logger: context.logger)
     return query.success()
   }
 
   /// Sends a test to one device of a user; nil is one that is not there.
   package func testLegacy(
     _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, realm: UUID?, of server: RemoteServer,
-    logger: Logger
+    since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws {
     _ = try await legacyRealm(realm, of: server, logger)
     guard let token,
@@ -102,19 +104,19 @@ extension ZulipBouncerRoutes {
     }
     let now = dependencies.now()
     let batch = try LegacyBatch(.test(payload, now: now), to: [registration], now: now, logger: logger)
-    _ = try await deliver(batch.deliveries, of: server)
+    _ = try await deliver(batch.deliveries, of: server, since: received)
   }
 
   private func report(_ reach: LegacyRegistrations.Reach, _ realm: RemoteRealm?, _ logger: Logger) {
     for (kind, count) in reach.superseded {
       logger.info(
         "legacy registrations removed: their devices have end-to-end encrypted ones",
-        metadata: ["count": "\(count)", "kind": "\(kind)", "realm": "\(realm?.id ?? 0)"])
+        metadata: ["count": .stringConvertible(count), "kind": "\(kind)", "realm": "\(realm?.id ?? 0)"])
     }
     if reach.folded > 0 {
       logger.info(
         "legacy registrations under a user's number removed: the same devices are registered under a UUID",
-        metadata: ["count": "\(reach.folded)", "realm": "\(realm?.id ?? 0)"])
+        metadata: ["count": .stringConvertible(reach.folded), "realm": "\(realm?.id ?? 0)"])
     }
     var faults = ItemFaults()
     for _ in 0..<reach.unreadable { faults.add(.unreadable) }

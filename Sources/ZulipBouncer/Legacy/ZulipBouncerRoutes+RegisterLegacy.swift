@@ -19,6 +19,7 @@ extension ZulipBouncerRoutes {
     if token.kind == .apns, appID == nil { throw APIError.missingParameter("ios_app_id") }
     let user = try parameters.user()
     if parameters.realmUUID != nil, user.uuid == nil { throw APIError.missingParameter("user_uuid") }
+    context.notes.note(realm: parameters.realm)
     try await registerLegacy(
       token, iosAppID: appID, for: user, realm: parameters.realm, of: server, logger: context.logger)
     return parameters.form.success()

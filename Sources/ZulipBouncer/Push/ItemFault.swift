@@ -34,13 +34,21 @@ struct ItemFaults {
     if case .malformed(let error) = fault, first == nil { first = error }
   }
 
+  /// Makes the counters, with 0: what is there only after the first time does not count as an increase.
+  static func prepare() {
+    for fault: ItemFault in [.malformed(APIError("")), .tooLarge, .tooDeep, .unreadable] {
+      counter(fault.reason).increment(by: 0)
+    }
+  }
+
+  private static func counter(_ reason: String) -> Counter {
+    Counter(label: "push_bouncer_notifications_dropped_total", dimensions: [("reason", reason)])
+  }
+
   /// Counts what was dropped and tells the operator, in one line.
   func report(to logger: Logger) {
     guard !counts.isEmpty else { return }
-    for (reason, count) in counts {
-      Counter(label: "push_bouncer_notifications_dropped_total", dimensions: [("reason", reason)])
-        .increment(by: Int64(count))
-    }
+    for (reason, count) in counts { Self.counter(reason).increment(by: count) }
     var metadata = counts.mapValues { Logger.MetadataValue.stringConvertible($0) }
     // It names the place, never what stands there.
     if let first { metadata["first"] = .string(first.message) }

@@ -13,29 +13,36 @@ extension ZulipBouncerRoutes {
     let body = try await Field.body(
       of: request, limit: configuration.maximumBodyBytes, cutBelow: NotifyRequest.depth)
     let realm = try body["realm_uuid"].string()
+    context.notes.note(realm: UUID(pythonText: realm))
     let notification = try NotifyRequest(body)
     let query = try Parameters(query: request)
     let receipt = try await notify(
-      notification, realm: UUID(realm: realm), of: server, logger: context.logger)
+      notification, realm: UUID(realm: realm), of: server, since: context.received, logger: context.logger)
     return query.success(receipt.members + [.init("realm_push_status", Self.pushStatus)])
   }
 
   /// Sends notifications that only phones can read.
+  ///
+  /// - Parameter received: when they were asked for.
   package func notify(
-    _ notification: NotifyRequest, realm: UUID, of server: RemoteServer, logger: Logger
+    _ notification: NotifyRequest, realm: UUID, of server: RemoteServer,
+    since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> NotifyReceipt {
     let realm = try await caller(realm, of: server)
     let (found, unreadable) = try await dependencies.registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(
       notification, registrations: found, unreadable: unreadable, logger: logger)
-    return batch.receipt(try await deliver(batch.deliveries, of: server))
+    return batch.receipt(try await deliver(batch.deliveries, of: server, since: received))
   }
 
   /// Sends what the server's pace lets through, and keeps the rest in the outbox.
-  func deliver(_ deliveries: [RegisteredPush], of server: RemoteServer) async throws -> [DeliveryResult] {
+  func deliver(
+    _ deliveries: [RegisteredPush], of server: RemoteServer, since received: ContinuousClock.Instant
+  ) async throws -> [DeliveryResult] {
     do {
-      let results = try await dependencies.deliverer.deliver(try pace.pace(deliveries, of: server.id))
+      let results = try await dependencies.deliverer.deliver(
+        try pace.pace(deliveries, of: server.id), after: .now - received)
       dependencies.deliverer.history?.took(results, of: server.id)
       return results
     } catch is Outbox.Full {

@@ -13,6 +13,7 @@ extension ZulipBouncerRoutes {
   ) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let realmUUID = try parameters.required("realm_uuid")
+    context.notes.note(realm: UUID(pythonText: realmUUID))
     let tokenID = try parameters.required("token_id")
     let sealed = try parameters.required("encrypted_push_registration")
     let publicKey = try parameters.required("bouncer_public_key")

@@ -2,6 +2,7 @@ import Delivery
 import Foundation
 import Logging
 import NIOCore
+import Operations
 import ProviderSimulator
 import Registrations
 import SQL
@@ -40,7 +41,8 @@ final class DeliveryBench: Sendable {
   private let test: TestDatabase
   private let realm: Int64
   private let folder: URL
-  private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+  let log = LogRecorder()
+  let metrics = PrometheusRegistry()
 
   private init(deadline: Duration, patience: Duration) async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "delivery-\(UUID().uuidString)")
@@ -69,9 +71,8 @@ final class DeliveryBench: Sendable {
     history = History(database: database, now: now)
     deliverer = Deliverer(
       providers: providers, registrations: recorder, outbox: outbox, deadline: deadline, history: history,
-      now: now,
-      logger: logger)
-    sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
+      now: now, metrics: metrics, logger: log.logger)
+    sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: log.logger)
     providers.use(try credentials())
   }
 
@@ -127,7 +128,7 @@ final class DeliveryBench: Sendable {
     Deliverer(
       providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(60),
       now: { [clock] in clock.now },
-      logger: logger)
+      metrics: metrics, logger: log.logger)
   }
 
   var apnsRoute: Route { Route(provider: .apns, credential: "main", target: Self.topic) }

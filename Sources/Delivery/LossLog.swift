@@ -1,0 +1,82 @@
+import Foundation
+import Logging
+import Providers
+import Registrations
+import Sealing
+import Synchronization
+
+/// Tells the log of each registration that ended and of each notification that was given up, and whose it was: so many
+/// a minute and no more, for a provider that refuses everything must not fill the disk.
+final class LossLog: Sendable {
+  /// A notification that nobody gets any more, or a registration that is over.
+  struct Loss: Sendable {
+    let delivery: RegisteredPush
+    let route: Route?
+    /// The chat server's hostname, where it is known.
+    let server: String?
+  }
+
+  private let registrations: OutcomeRecorder
+  private let logger: Logger
+  private let budget = Mutex(LineBudget())
+
+  init(registrations: OutcomeRecorder, logger: Logger) {
+    self.registrations = registrations
+    self.logger = logger
+  }
+
+  /// Those that may be told of, each with its chat server: to be asked before a registration goes.
+  func losses(_ deliveries: [(delivery: RegisteredPush, route: Route?)], now: Date) async -> [Loss] {
+    let count = budget.withLock { $0.spend(deliveries.count, now: now) }
+    guard count > 0 else { return [] }
+    let told = deliveries.prefix(count)
+    // A line without it is better than none.
+    let servers = (try? await registrations.hostnames(of: told.map(\.delivery.registration))) ?? [:]
+    return told.map { Loss(delivery: $0, route: $1, server: servers[$0.registration.row]) }
+  }
+
+  func tell(_ message: Logger.Message, _ loss: Loss, reason: String, more: Logger.Metadata = [:]) {
+    var metadata = more
+    metadata["reason"] = "\(reason)"
+    metadata["token"] = "\(PushToken.fingerprint(of: loss.delivery.push.token))"
+    metadata["kind"] = "\(loss.delivery.registration.kind)"
+    metadata["route"] = loss.route.map { "\($0)" }
+    metadata["server"] = loss.server.map { "\($0)" }
+    logger.info(message, metadata: metadata)
+  }
+
+  /// Tells how many lines were left out, when their minute is over.
+  func tellLeftOut(now: Date) {
+    let leftOut = budget.withLock { $0.takeLeftOut(now: now) }
+    guard leftOut > 0 else { return }
+    logger.notice(
+      "more registrations ended and notifications were given up than lines are written for",
+      metadata: ["left_out": .stringConvertible(leftOut)])
+  }
+}
+
+/// How many lines may be written: so many in a minute.
+struct LineBudget: Sendable {
+  static let perMinute = 60
+
+  private var minute = Date.distantPast
+  private var spent = 0
+  private var leftOut = 0
+
+  /// How many of so many may be written.
+  mutating func spend(_ count: Int, now: Date) -> Int {
+    // Before the minute: the clock was put back.
+    if !(0..<60).contains(now.timeIntervalSince(minute)) { (minute, spent) = (now, 0) }
+    let granted = min(count, Self.perMinute - spent)
+    spent += granted
+    leftOut += count - granted
+    return granted
+  }
+
+  /// How many were not, once their minute is over.
+  mutating func takeLeftOut(now: Date) -> Int {
+    guard leftOut > 0, !(0..<60).contains(now.timeIntervalSince(minute)) else { return 0 }
+    defer { leftOut = 0 }
+    return leftOut
+  }
+}

@@ -1,0 +1,99 @@
+import Foundation
+import Logging
+import Operations
+import ProviderSimulator
+import Providers
+import Registrations
+import Sealing
+import TestSupport
+import Testing
+
+@testable import Delivery
+
+/// What the log and the metrics say of what arrives and what does not.
+@Suite struct LossTests {
+  @Test
+  func `Each registration that ends and each notification that is refused has a line, without its token`()
+    async throws
+  {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let devices = try await bench.devices(.apns, 3)
+      _ = try await bench.deliver("good", to: devices[0])
+      bench.simulator.setToken(devices[1].token, TokenRule(status: 410))
+      bench.simulator.setToken(devices[2].token, TokenRule(status: 413))
+      let results = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
+      #expect(results == [.delivered, .ended(.unregistered), .refused(.payloadTooLarge)])
+      let fingerprint = PushToken.fingerprint(of: devices[1].token)
+      let ended = try #require(bench.log.lines.first { $0.message == "registration ended" })
+      #expect(
+        ended.metadata.mapValues { "\($0)" } == [
+          "reason": "Unregistered", "token": fingerprint, "kind": "e2ee", "route": "\(bench.apnsRoute)",
+          "server": "chat.example.org",
+        ])
+      let refused = try #require(bench.log.lines.first { $0.message == "notification refused" })
+      #expect(
+        refused.metadata["reason"] == "PayloadTooLarge" && refused.metadata["server"] == "chat.example.org")
+      #expect(!"\(bench.log.lines)".contains(devices[1].token))
+      let counted = await bench.metrics.text()
+      #expect(
+        counted.contains(#"push_bouncer_registrations_ended_total{kind="e2ee",reason="Unregistered"} 1"#))
+      #expect(
+        counted.contains(#"push_bouncer_registrations_ended_total{kind="legacy",reason="Unregistered"} 0"#))
+    }
+  }
+
+  @Test func `A notification that has waited for too long is told of`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let device = try await bench.devices(.fcm)[0]
+      await bench.faults { $0.fcm.status = 503 }
+      #expect(try await bench.deliver("n", to: device) == .queued)
+      bench.advance(86_500)
+      let sending = Task { await bench.sender.run() }
+      await eventually { bench.outbox.count == 0 }
+      sending.cancel()
+      await sending.value
+      let line = try #require(bench.log.lines.first { $0.message == "notification given up" })
+      #expect(line.metadata["reason"] == "expired" && line.metadata["server"] == "chat.example.org")
+      #expect(line.metadata["route"] == "\(bench.fcmRoute)")
+      #expect(line.metadata["token"] == "\(PushToken.fingerprint(of: device.token))")
+    }
+  }
+
+  @Test func `A storm of dead tokens does not fill the disk`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let devices = try await bench.devices(.fcm, 100)
+      await bench.faults { ($0.fcm.status, $0.fcm.reason) = (400, "INVALID_ARGUMENT") }
+      let results = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
+      #expect(results.allSatisfy { if case .refused = $0 { true } else { false } })
+      #expect(bench.log.lines.count { $0.message == "notification refused" } == LineBudget.perMinute)
+      bench.advance(61)
+      bench.deliverer.lossLog.tellLeftOut(now: bench.clock.now)
+      let line = try #require(bench.log.lines.last)
+      #expect(line.metadata["left_out"] == "40")
+    }
+  }
+
+  @Test func `The time to acceptance is measured from the call, by way of the outbox too`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let device = try await bench.devices(.apns)[0]
+      _ = try await bench.deliverer.deliver([bench.push("at once", to: device)], after: .seconds(2))
+      await bench.faults { $0.apns.status = 503 }
+      #expect(try await bench.deliver("later", to: device) == .queued)
+      await bench.faults { _ in }
+      bench.advance(600)
+      let sending = Task { await bench.sender.run() }
+      await eventually { bench.outbox.count == 0 }
+      sending.cancel()
+      await sending.value
+      let text = await bench.metrics.text()
+      func bucket(_ bound: String) -> Bool {
+        text.contains(#"push_bouncer_notify_to_accepted_seconds_bucket{provider="apns",le="\#(bound)"}"#)
+      }
+      #expect(bucket("900") && bucket("86400"))
+      #expect(text.contains(#"seconds_bucket{provider="apns",le="1"} 0"#))
+      #expect(text.contains(#"seconds_bucket{provider="apns",le="300"} 1"#))
+      #expect(text.contains(#"seconds_bucket{provider="apns",le="900"} 2"#))
+      #expect(text.contains(#"seconds_count{provider="fcm"} 0"#))
+    }
+  }
+}

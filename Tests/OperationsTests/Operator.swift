@@ -1,0 +1,125 @@
+import Delivery
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import Providers
+import SQL
+import Sealing
+import Storage
+import Synchronization
+import TestDatabase
+import TestSupport
+import Wire
+
+@testable import Operations
+
+/// The operator's listener over a database and a key folder of its own.
+struct Operator: Sendable {
+  /// How the routes to the providers fare, as the test sets it.
+  final class Routes: Sendable {
+    private let states = Mutex<[Route: PushProviders.RouteState]>([:])
+    var all: [Route: PushProviders.RouteState] { states.withLock { $0 } }
+    func set(
+      _ provider: Route.Provider, _ credential: String, _ target: String, _ state: PushProviders.RouteState
+    ) {
+      states.withLock { $0[Route(provider: provider, credential: credential, target: target)] = state }
+    }
+  }
+
+  /// Why the clock is doubted, as the test sets it.
+  final class Doubt: Sendable {
+    private let doubt = Mutex<ClockDoubt?>(nil)
+    var now: ClockDoubt? {
+      get { doubt.withLock { $0 } }
+      set { doubt.withLock { $0 = newValue } }
+    }
+  }
+
+  let folder: TestFolder
+  let keys: KeyFolder
+  let database: any Database
+  let readiness: Readiness
+  let metrics: PrometheusRegistry
+  let routes: Routes
+  let outbox: Outbox
+  let clock: TestClock
+  let doubt: Doubt
+  let client: any TestClientProtocol
+
+  static func test(
+    token: String? = nil, prepare: (TestFolder) throws -> Void = { try $0.writeBouncerKey() },
+    _ test: @escaping @Sendable (Operator) async throws -> Void
+  ) async throws {
+    try await withKeyFolder { folder in
+      try prepare(folder)
+      let keys = KeyFolder(directory: folder.path, logger: LogRecorder().logger)
+      keys.load()
+      let testDatabase = try await TestDatabase()
+      defer { withExtendedLifetime(testDatabase) {} }
+      let database = testDatabase.database
+      let (routes, doubt, clock) = (Routes(), Doubt(), TestClock())
+      let outbox = Outbox(
+        database: database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)), maxAge: 86_400,
+        now: { clock.now })
+      let readiness = Readiness(
+        database: database, keyFolder: keys, outbox: outbox, now: { clock.now }, routeStates: { routes.all },
+        clockDoubt: { doubt.now })
+      let metrics = PrometheusRegistry()
+      let router = Router(context: WireContext.self)
+      router.add(middleware: EnvelopeMiddleware())
+      OperatorRoutes(readiness: readiness, metrics: metrics, token: token).add(to: router)
+      var logger = Logger(label: "test")
+      logger.logLevel = .critical
+      try await Application(router: router, logger: logger).test(.router) { client in
+        try await test(
+          Operator(
+            folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,
+            routes: routes, outbox: outbox, clock: clock, doubt: doubt, client: client))
+      }
+      await database.close()
+    }
+  }
+
+  /// Puts notifications into the outbox that came so many seconds ago.
+  func keep(
+    _ count: Int = 1, since seconds: TimeInterval, due: TimeInterval = 0, attempts: Int64 = 5
+  ) async throws {
+    for _ in 0..<count {
+      try await database.write { [now = clock.now] connection in
+        try connection.run(
+          Statement(
+            """
+            INSERT INTO outbox_routes (provider, credential, target) VALUES ('apns', 'main', 'org.example.chat')
+            ON CONFLICT (provider, credential, target) DO UPDATE SET target = excluded.target
+            """))
+        try connection.run(
+          Statement(
+            """
+            INSERT INTO outbox (route_id, registration_id, registration_kind, registered_at, push, created_at,
+              due_at, expires_at, attempts)
+            SELECT id, 1, 1, 0, $1, $2, $3, $4, $5 FROM outbox_routes
+            """, .bytes([1]), .integer((now - seconds).milliseconds), .integer((now + due).milliseconds),
+            .integer((now + 86_400).milliseconds), .integer(attempts)))
+      }
+    }
+    try await outbox.recount()
+  }
+
+  func get(
+    _ path: String, authorization: String? = nil
+  ) async throws -> (status: Int, headers: HTTPFields, text: String) {
+    var headers: HTTPFields = [:]
+    headers[.authorization] = authorization
+    return try await client.execute(uri: path, method: .get, headers: headers) { response in
+      (response.status.code, response.headers, String(buffer: response.body))
+    }
+  }
+
+  /// `/readyz`: the answer's status code and document.
+  func ready() async throws -> (status: Int, document: JSON) {
+    let answer = try await get("/readyz")
+    return (answer.status, try JSON.parse(answer.text))
+  }
+}

@@ -1,0 +1,54 @@
+import Operations
+import TestSupport
+import Testing
+import Wire
+
+/// What `/readyz` says of the outbox.
+@Suite struct OutboxReadinessTests {
+  @Test func `What waits is shown with its age, and degrades where it has waited for long`() async throws {
+    try await Operator.test(
+      prepare: { folder in
+        try folder.writeBouncerKey()
+        try folder.writeAPNs("main")
+      }
+    ) { service in
+      #expect(try await service.ready().document["checks"]?["outbox"] == ["status": "ok", "depth": 0])
+      try await service.keep(2, since: 300)
+      #expect(
+        try await service.ready().document["checks"]?["outbox"]
+          == ["status": "ok", "depth": 2, "oldest_seconds": 300])
+      service.clock.advance(1)
+      let document = try await service.ready().document
+      #expect(document["status"] == "degraded")
+      let check = document["checks"]?["outbox"]
+      #expect(check?["status"] == "degraded" && check?["oldest_seconds"] == 301)
+      #expect(check?["reason"] == "a notification has waited for 5 min")
+      #expect(check?["advice"]?.string?.hasSuffix("delivery.max_age.") == true)
+      #expect(document["checks"]?["apns:main"]?["waiting"] == 2)
+    }
+  }
+
+  @Test func `What only keeps to a pace may wait, but not beyond its time`() async throws {
+    try await Operator.test { service in
+      try await service.keep(since: 3000, due: 600, attempts: 1)
+      let (_, document) = try await service.ready()
+      #expect(document["status"] == "ready")
+      let check = document["checks"]?["outbox"]
+      #expect(check?["status"] == "ok" && check?["oldest_seconds"] == 3000)
+      #expect(check?["meaning"]?.string?.contains("bouncer.notifications_per_server") == true)
+      service.clock.advance(659)
+      #expect(try await service.ready().document["status"] == "ready")
+      service.clock.advance(2)
+      #expect(try await service.ready().document["status"] == "degraded")
+    }
+  }
+
+  @Test func `Behind what keeps to a pace what cannot be sent is found`() async throws {
+    try await Operator.test { service in
+      try await service.keep(20, since: 3000, due: 600, attempts: 1)
+      try await service.keep(since: 400, due: 100, attempts: 4)
+      let check = try await service.ready().document["checks"]?["outbox"]
+      #expect(check?["status"] == "degraded" && check?["reason"] == "a notification has waited for 6 min")
+    }
+  }
+}
