@@ -86,7 +86,7 @@ class Service:
             "PUSH_BOUNCER_BACKEND_TOKEN": BACKEND_TOKEN,
             "PUSH_BOUNCER_LOG_LEVEL": "warning",
         }
-        self.key = self.command("keys", "generate")["public_key"]
+        self.key = self.command("init")["public_key"]
         self.box = nacl.public.SealedBox(nacl.public.PublicKey(base64.b64decode(self.key)))
         server = self.command("server", "add", "--hostname", HOST)
         self.authorization = "Basic " + base64.b64encode(f"{server['org_id']}:{server['org_key']}".encode()).decode()

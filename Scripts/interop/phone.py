@@ -232,6 +232,7 @@ def main(binary):
         process = stack.enter_context(
             running(binary, folder, "simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", "Keys", "--json"))
         endpoints = wait_for("the simulator", process, lambda: next(lines(folder / "simulate.out"), None))
+        call(binary, folder, "init")
         account = call(binary, folder, "account", "add", "--email", "iago@example.org")
         process = stack.enter_context(running(
             binary, folder, "serve", "--http.port", "0", "--admin.port", "0", "--log.format", "json",

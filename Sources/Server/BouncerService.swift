@@ -69,10 +69,10 @@ package struct BouncerService {
       logger: logger)
     let keys = keyFolder.load()
     let certificate = try configuration.http.tls.map { try ServerCertificate($0, logger: logger) }
-    let storageKey = try KeyFolder.storageKey(in: configuration.keys.directory)
     let store = try await Store.open(
-      configuration, storageKey: storageKey, now: now, mayExpire: mayExpire,
-      observer: DatabaseMetrics().observe, logger: logger)
+      configuration, making: true, now: now, mayExpire: mayExpire, observer: DatabaseMetrics().observe,
+      logger: logger)
+    let storageKey = store.storageKey
     logger.notice(
       "database opened",
       metadata: [

@@ -22,32 +22,84 @@ package struct Store {
   /// Follows changes of the key in the folder and in the database, as long as it runs.
   let follower: StorageKeyFollower
 
-  /// Opens and migrates the database, and checks that it was sealed with this key.
+  /// Opens and migrates the database, and checks that it was sealed with the key in the folder.
+  ///
+  /// - Parameter making: whether a database or a key that is not there is made; else it is an error.
   static func open(
-    _ configuration: Configuration, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
+    _ configuration: Configuration, making: Bool, now: @escaping @Sendable () -> Date = { Date() },
     mayExpire: @escaping @Sendable () -> Bool = { true }, sqlite options: SQLiteDatabase.Options = .init(),
     observer: DatabaseObserver? = nil, logger: Logger? = nil
   ) async throws -> Store {
-    let database = PatientDatabase(
-      try await openDatabase(url: configuration.database.url, sqlite: options, observer: observer))
-    try await Schema.migrate(database)
-    try await StorageSeal.verify(storageKey, of: database)
-    let follower = StorageKeyFollower(
-      directory: configuration.keys.directory, database: database, storageKey: storageKey, logger: logger)
-    try await follower.begin()
-    let store = Store(
-      database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, follower: follower)
-    try await store.servers.canonicalizeHostnames()
-    return store
+    let url = configuration.database.url
+    if !making, let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
+      throw Absence.database("there is no database \(url)")
+    }
+    let database = PatientDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
+    do {
+      if !making, try await Migrator.version(of: database) == 0 {
+        throw Absence.database("\(url) holds no database of push-bouncer")
+      }
+      try await Schema.migrate(database)
+      let storageKey = try await storageKey(configuration, of: database, making: making)
+      try await StorageSeal.verify(storageKey, of: database)
+      let follower = StorageKeyFollower(
+        directory: configuration.keys.directory, database: database, storageKey: storageKey, logger: logger)
+      try await follower.begin()
+      let store = Store(
+        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, follower: follower)
+      try await store.servers.canonicalizeHostnames()
+      return store
+    } catch {
+      await database.close()
+      throw error
+    }
+  }
+
+  /// The key in the folder. A new one is never made beside a database that was sealed with another.
+  private static func storageKey(
+    _ configuration: Configuration, of database: any Database, making: Bool
+  ) async throws -> StorageKey {
+    // Asked before the file is looked for: where several start at once, one has sealed it with the key that it made.
+    let isSealed = try await StorageSeal.sealingID(of: database) != nil
+    let directory = configuration.keys.directory
+    if let key = try KeyFolder.existingStorageKey(in: directory) { return key }
+    guard !isSealed else {
+      throw Absence.storageKey("\(configuration.database.url) was sealed with it", in: directory)
+    }
+    guard making else { throw Absence.storageKey("nothing can be sealed without it", in: directory) }
+    return try KeyFolder.storageKey(in: directory)
+  }
+
+  /// What is not there and is not to be made.
+  package enum Absence: Error, CustomStringConvertible {
+    case database(String)
+    case storageKey(String, in: String)
+
+    /// What to do.
+    package var description: String {
+      switch self {
+      case .database(let sentence):
+        """
+        \(sentence). Run this where the service runs or name its configuration with --config; \
+        push-bouncer init or serve makes a new one
+        """
+      case .storageKey(let reason, let directory):
+        """
+        there is no storage.key in \(directory), and \(reason). Bring back the file that was there, from a backup or \
+        another node: a new one would open nothing
+        """
+      }
+    }
   }
 
   /// Opens it for one command and closes it afterwards.
+  ///
+  /// - Parameter making: whether a database or a key that is not there is made; else it is an error.
   package static func with<Result>(
-    _ configuration: Configuration, sqlite options: SQLiteDatabase.Options = .init(),
+    _ configuration: Configuration, making: Bool = false, sqlite options: SQLiteDatabase.Options = .init(),
     _ body: (Store) async throws -> Result
   ) async throws -> Result {
-    let store = try await open(
-      configuration, storageKey: try KeyFolder.storageKey(in: configuration.keys.directory), sqlite: options)
+    let store = try await open(configuration, making: making, sqlite: options)
     do {
       let result = try await following(store, body)
       await store.database.close()
@@ -86,6 +138,7 @@ package struct Store {
   var nextcloudDevices: NextcloudDevices {
     NextcloudDevices(database: database, storageKey: storageKey, now: now)
   }
+  package var outbox: OutboxContents { OutboxContents(database: database) }
   package var recorder: OutcomeRecorder {
     OutcomeRecorder(database: database, now: now, mayExpire: mayExpire)
   }

@@ -49,7 +49,7 @@ extension Account {
         return uuid
       }
       let configuration = try options.load()
-      let (user, key) = try await Store.with(configuration) { store in
+      let (user, key) = try await Store.with(options, configuration) { store in
         try await add(to: store.realm(uuid, configuration.server), store.accounts)
       }
       let document = user.summary + [.init("api_key", .string(key))]
@@ -62,14 +62,16 @@ extension Account {
           .init(email: email, apiKey: apiKey, username: username), userID: userID, realm: realm)
       } catch let refusal as AccountStore.Refusal {
         let realm = realm.uuidString.lowercased()
-        throw switch refusal {
-        case .unknownRealm: CommandError("no realm \(realm)")
-        case .emailTaken: CommandError("a user with the email \(email) already exists")
-        case .usernameTaken:
-          CommandError("a user with this username already exists: give another with --username")
-        case .userIDTaken: CommandError("realm \(realm) already has a user with this number")
-        case .noUserIDLeft: CommandError("realm \(realm) has no next number: give one with --user-id")
-        }
+        let error: any Error =
+          switch refusal {
+          case .unknownRealm: NotFound("there is no realm \(realm)")
+          case .emailTaken: CommandError("a user with the email \(email) already exists")
+          case .usernameTaken:
+            CommandError("a user with this username already exists: give another with --username")
+          case .userIDTaken: CommandError("realm \(realm) already has a user with this number")
+          case .noUserIDLeft: CommandError("realm \(realm) has no next number: give one with --user-id")
+          }
+        throw error
       }
     }
   }
@@ -80,16 +82,27 @@ extension Account {
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
-      let users = try await Store.with(options) { try await $0.accounts.all() }
+      let configuration = try options.load()
+      let users = try await Store.with(options, configuration) { try await $0.accounts.all() }
       let accounts = users.map { user in
         JSON.object([
           "realm_uuid": .string(user.realm.uuid.uuidString.lowercased()), "realm": .string(user.realm.name),
           "user_id": .integer(user.userID), "email": .string(user.email), "username": .string(user.username),
         ])
       }
-      options.show(
-        ["accounts": .array(accounts)],
-        users.isEmpty ? "no accounts" : users.map(\.line).joined(separator: "\n"))
+      options.show(["accounts": .array(accounts)]) { page in
+        guard !users.isEmpty else {
+          page.add("no accounts: add one with push-bouncer account add --email EMAIL")
+          return page.add(aside: configuration.whereabouts)
+        }
+        var table = Table("EMAIL", "USERNAME", .number("USER"), "REALM", "REALM UUID")
+        for user in users {
+          table.add(
+            .init(user.email), .init(user.username), .init("\(user.userID)"), .init(user.realm.name),
+            .init(user.realm.uuid.uuidString.lowercased()))
+        }
+        page.add(table)
+      }
     }
   }
 
@@ -103,7 +116,7 @@ extension Account {
     func run() async throws {
       let user = try await Store.with(options) { store in
         guard let user = try await store.accounts.find(email: email) else {
-          throw CommandError("no account \(email)")
+          throw NotFound("there is no account \(email)")
         }
         try await store.devices().remove(user: user.id)
         return user

@@ -4,7 +4,6 @@ import Migrations
 import Operations
 import SQL
 import Storage
-import Synchronization
 import Wire
 
 /// `copy`: from one database to another.
@@ -12,20 +11,32 @@ struct Copy: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Copies everything from one database to another, from SQLite to PostgreSQL or back.",
     discussion: """
-      The service must not run meanwhile. A copy that was stopped goes on where it was when the same command is \
-      started again. At the end both databases are compared row by row. Keep the Keys folder as it is: its \
-      storage.key opens what is sealed in the new database, too.
+      The service must not run meanwhile: copy refuses while one does. A copy that was stopped goes on where it was when \
+      the same command is started again. At the end both databases are compared row by row. Keep the Keys folder as it \
+      is: its storage.key opens what is sealed in the new database, too.
       """)
 
   @OptionGroup var options: GlobalOptions
   @Option(help: "The database that the service has used so far, written as in database.url.") var from: String
-  @Option(help: "The database that the service is to use; it must be empty.") var to: String
+  @Option(help: "The database that the service is to use; it must be empty or not there yet.") var to: String
 
   func run() async throws {
     let reports = try await with(from, "--from") { source in
       try await with(to, "--to") { target in
-        let meter = Meter()
-        return try await DatabaseCopy(from: source, to: target).run { meter.show($0, $1) }
+        let sides = [("--from", Nodes(database: source)), ("--to", Nodes(database: target))]
+        var known: [[Nodes.Node]] = []
+        for (option, nodes) in sides { known.append(try await silent(nodes, option)) }
+        let line = ProgressLine()
+        let reports = try await DatabaseCopy(from: source, to: target).run { table, rows in
+          line.show(rows > 0 ? "\(table): \(Phrase.count(rows, "row"))" : table)
+        }
+        // Who has come meanwhile may have written behind the copy.
+        for ((option, nodes), before) in zip(sides, known) {
+          if let node = try await nodes.all().first(where: { !before.contains($0) }) {
+            throw Self.refusal(node, option, "was started meanwhile")
+          }
+        }
+        return reports
       }
     }
     let tables = reports.map { report -> JSON in
@@ -34,10 +45,45 @@ struct Copy: AsyncParsableCommand {
         "rows": .integer(Int64(report.rows)),
       ]
     }
-    options.show(
-      ["tables": .array(tables)],
-      reports.map { "\($0.table): \($0.rows) rows, \($0.copied) of them copied now" }.joined(separator: "\n")
-        + "\n\nBoth are the same. Set database.url to the new one and start the service.")
+    options.show(["tables": .array(tables)]) { page in
+      var table = Table("TABLE", .number("ROWS"), .number("COPIED NOW"))
+      for report in reports where report.rows > 0 {
+        table.add(
+          .init(report.table), .init(Phrase.number(report.rows)), .init(Phrase.number(report.copied)))
+      }
+      let rows = reports.map(\.rows).reduce(0, +)
+      page.add(
+        "\(Phrase.count(rows, "row")): both databases are the same. Set database.url to the new one and start the service."
+      )
+      if rows > 0 {
+        page.add()
+        page.add(table)
+      }
+    }
+  }
+
+  /// Makes sure that nobody serves with a database.
+  ///
+  /// - Returns: nodes that were killed, whose rows are left.
+  private func silent(_ nodes: Nodes, _ option: String) async throws -> [Nodes.Node] {
+    let alive = try await nodes.alive { count in
+      let pause = Int((Nodes.interval + .seconds(5)) / .seconds(1))
+      note(
+        """
+        \(Phrase.count(count, "node")) of the \(option) database did not stop in an orderly way, or still \
+        \(count == 1 ? "serves" : "serve"): watching for up to \(pause) s
+        """)
+    }
+    if let node = alive.first { throw Self.refusal(node, option, "serves with it") }
+    return try await nodes.all()
+  }
+
+  private static func refusal(_ node: Nodes.Node, _ option: String, _ verb: String) -> CommandError {
+    CommandError(
+      """
+      the \(option) database is in use: the node on \(node.hostname), started \(Phrase.age(node.startedAt)), \(verb). \
+      Stop every node, then run this command again
+      """)
   }
 
   private func with<Result>(
@@ -50,10 +96,13 @@ struct Copy: AsyncParsableCommand {
       throw ValidationError("\(option): \(error.message)")
     }
     if option == "--from", let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
-      throw CommandError("\(option): there is no \(path)")
+      throw CommandError("\(option): there is no \(URL(fileURLWithPath: path).path)")
     }
     let database = try await openDatabase(url: url)
     do {
+      if option == "--from", try await Migrator.version(of: database) == 0 {
+        throw CommandError("\(option): \(url) holds no database of push-bouncer")
+      }
       try await Schema.migrate(database)
       let result = try await body(database)
       await database.close()
@@ -61,23 +110,6 @@ struct Copy: AsyncParsableCommand {
     } catch {
       await database.close()
       throw error
-    }
-  }
-
-  /// Shows the progress, now and then.
-  private final class Meter: Sendable {
-    private let last = Mutex<ContinuousClock.Instant?>(nil)
-
-    func show(_ table: String, _ rows: Int) {
-      let isDue = last.withLock { last in
-        guard last.map({ .now - $0 > .seconds(1) }) ?? false else {
-          if last == nil { last = .now }
-          return false
-        }
-        last = .now
-        return true
-      }
-      if isDue { note(rows > 0 ? "\(table): \(rows)" : table) }
     }
   }
 }

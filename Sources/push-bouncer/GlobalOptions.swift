@@ -12,7 +12,9 @@ struct GlobalOptions: ParsableArguments {
       valueName: "file"))
   var config: String?
 
-  @Option(name: .customLong("set"), help: ArgumentHelp("Sets a configuration key.", valueName: "key=value"))
+  @Option(
+    name: .customLong("set"),
+    help: ArgumentHelp("Sets a key of the configuration: see help serve.", valueName: "key=value"))
   var settings: [String] = []
 
   @Flag(help: "Print one JSON document instead of text.")

@@ -27,23 +27,47 @@ private struct KeyReport {
     ]
   }
 
-  var line: String {
-    let used = usage?.lastUsedAt.formatted(.iso8601) ?? "never"
-    return """
-      \(key.publicKey)  \(key.state.rawValue)  created \(key.createdAt.formatted(.iso8601)), \
-      \(usage?.registrations ?? 0) registrations, \(usage?.recentRegistrations ?? 0) in the last 30 days, last used \(used)
-      """
+  static func table(_ reports: [KeyReport]) -> Table {
+    var table = Table(
+      "PUBLIC KEY", "STATE", "CREATED", .number("REGISTRATIONS"), .number("IN 30 DAYS"), "LAST USED")
+    for report in reports {
+      let usage = report.usage
+      table.add(
+        .init(report.key.publicKey),
+        report.key.state == .active ? .init("active", .good) : .init("retired", .faint),
+        .init(Phrase.age(report.key.createdAt)), .init(Phrase.number(usage?.registrations ?? 0)),
+        .init(Phrase.number(usage?.recentRegistrations ?? 0)), .init(Phrase.age(usage?.lastUsedAt)))
+    }
+    return table
   }
 }
 
 extension Configuration {
   /// The key files of the configured folder.
   fileprivate var keyFiles: BouncerKeyFiles { BouncerKeyFiles(directory: keys.directory) }
+}
 
+extension Store {
   /// How many registrations were made with each key.
   fileprivate func usage() async throws -> [String: E2EERegistrations.KeyUsage] {
-    let usage = try await Store.with(self) { try await $0.registrations.keyUsage() }
+    let usage = try await registrations.keyUsage()
     return Dictionary(usage.map { ($0.publicKey, $0) }, uniquingKeysWith: { first, _ in first })
+  }
+}
+
+extension GlobalOptions {
+  /// The key files of a folder that is there: a key in a folder that no service reads would be a trap.
+  fileprivate func keyFiles() throws -> BouncerKeyFiles {
+    let configuration = try load()
+    guard FileManager.default.fileExists(atPath: configuration.keys.directory) else {
+      throw CommandError(
+        """
+        there is no folder \(configuration.keys.directory). Run this where the service runs or name its configuration \
+        with --config; push-bouncer init makes a new one
+        \(configuration.whereabouts)
+        """)
+    }
+    return configuration.keyFiles
   }
 }
 
@@ -57,7 +81,7 @@ extension Keys {
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
-      let key = try options.load().keyFiles.generate()
+      let key = try options.keyFiles().generate()
       options.show(KeyReport(key: key, usage: nil).json, key.publicKey)
     }
   }
@@ -69,13 +93,17 @@ extension Keys {
 
     func run() async throws {
       let configuration = try options.load()
-      let keys = try configuration.keyFiles.list()
-      let usage = try await configuration.usage()
-      let reports = keys.map { KeyReport(key: $0, usage: usage[$0.publicKey]) }
-      options.show(
-        ["keys": .array(reports.map(\.json))],
-        reports.isEmpty
-          ? "no keys: make one with push-bouncer keys generate" : reports.map(\.line).joined(separator: "\n"))
+      let reports = try await Store.with(options, configuration) { store in
+        let usage = try await store.usage()
+        return try configuration.keyFiles.list().map { KeyReport(key: $0, usage: usage[$0.publicKey]) }
+      }
+      options.show(["keys": .array(reports.map(\.json))]) { page in
+        guard !reports.isEmpty else {
+          page.add("no keys: make one with push-bouncer keys generate")
+          return page.add(aside: configuration.whereabouts)
+        }
+        page.add(KeyReport.table(reports))
+      }
     }
   }
 
@@ -88,10 +116,11 @@ extension Keys {
 
     func run() async throws {
       let configuration = try options.load()
-      let key = try configuration.keyFiles.retire(publicKey)
-      let usage = try await configuration.usage()
-      let report = KeyReport(key: key, usage: usage[publicKey])
-      options.show(report.json, report.line)
+      let report = try await Store.with(options, configuration) { store in
+        let usage = try await store.usage()
+        return KeyReport(key: try configuration.keyFiles.retire(publicKey), usage: usage[publicKey])
+      }
+      options.show(report.json) { $0.add(KeyReport.table([report])) }
     }
   }
 
@@ -101,21 +130,24 @@ extension Keys {
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The public key.") var publicKey: String
-    @Flag(help: "Removes it even if it was used in the last 30 days.") var force = false
+    @Flag(help: "Removes it even if it was used in the last 30 days; never the last active key.") var force =
+      false
 
     func run() async throws {
       let configuration = try options.load()
-      let files = configuration.keyFiles
-      let usage = try await configuration.usage()[publicKey]
-      if !force, let usage, usage.recentRegistrations > 0 {
-        throw CommandError(
-          """
-          \(usage.recentRegistrations) registrations were made with this key in the last 30 days, the latest at \
-          \(usage.lastUsedAt.formatted(.iso8601)); those phones could not register again. --force removes it all the same
-          """)
+      let report = try await Store.with(options, configuration) { store in
+        let usage = try await store.usage()[publicKey]
+        if !force, let usage, usage.recentRegistrations > 0 {
+          let count = Phrase.count(usage.recentRegistrations, "registration was", "registrations were")
+          throw CommandError(
+            """
+            \(count) made with this key in the last 30 days, the latest \(Phrase.age(usage.lastUsedAt)); those phones \
+            could not register again. --force removes it all the same
+            """)
+        }
+        return KeyReport(key: try configuration.keyFiles.remove(publicKey), usage: usage)
       }
-      let key = try files.remove(publicKey)
-      options.show(KeyReport(key: key, usage: usage).json, "removed \(publicKey)")
+      options.show(report.json, "removed \(publicKey)")
     }
   }
 
@@ -128,7 +160,7 @@ extension Keys {
     var zulipSecrets: String
 
     func run() async throws {
-      let keys = try options.load().keyFiles.importZulipSecrets(zulipSecrets)
+      let keys = try options.keyFiles().importZulipSecrets(zulipSecrets)
       options.show(
         ["keys": .array(keys.map { KeyReport(key: $0, usage: nil).json })],
         keys.map { "imported \($0.publicKey)" }.joined(separator: "\n"))

@@ -6,7 +6,6 @@ import SQL
 import Sealing
 import Server
 import Storage
-import Synchronization
 import UnixSignals
 import ZulipMigration
 
@@ -23,9 +22,9 @@ extension Migrate {
       abstract: "Imports servers, realms and registrations from a Zulip bouncer.",
       discussion: """
         Chat servers keep their ids and keys; only the address that they call has to lead here. Nothing that is here \
-        already is changed, and the source is only read. A run can be stopped at any time: start the same command \
-        again, and it goes on where it was. The service may run meanwhile; on SQLite its writes then wait for up to \
-        about a second.
+        already is changed, and the source is only read. The database here must have been made, by init or serve. A run \
+        can be stopped at any time: start the same command again, and it goes on where it was. The service may run \
+        meanwhile; on SQLite its writes then wait for up to about a second.
 
         A folder must hold one CSV file for each table. Zulip's database writes them with:
 
@@ -57,7 +56,7 @@ extension Migrate {
         if dryRun {
           try await rehearse { try await bring(source, $0) }
         } else {
-          try await Store.with(try options.load(), sqlite: .filling) { store in
+          try await Store.with(options, sqlite: .filling) { store in
             try await bring(
               source, ZulipImport(database: store.database, storageKey: store.storageKey, now: store.now))
           }
@@ -70,9 +69,9 @@ extension Migrate {
 
     /// Runs until the end or a signal, and shows the report. Returns whether it came to the end.
     private func bring(_ source: ZulipSource, _ migration: ZulipImport) async throws -> Bool {
-      let meter = MigrationMeterLine()
+      let (start, line) = (ContinuousClock.now, ProgressLine())
       let report = try await untilSignal {
-        try await migration.run(from: source) { meter.show($0) }
+        try await migration.run(from: source) { line.show($0.text(since: start)) }
       }
       if let rejects {
         let count = try await migration.writeRejects(to: rejects)
@@ -88,13 +87,14 @@ extension Migrate {
     private func rehearse(_ body: (ZulipImport) async throws -> Bool) async throws -> Bool {
       let configuration = try options.load()
       let url = configuration.database.url
-      let hasKey = FileManager.default.fileExists(atPath: "\(configuration.keys.directory)/storage.key")
+      let key = try KeyFolder.existingStorageKey(in: configuration.keys.directory)
       let isThere = url.sqlitePath.map { FileManager.default.fileExists(atPath: $0) } ?? true
-      guard hasKey, isThere else {
-        let key = StorageKey.generate()
-        return try await ZulipImport.rehearse(target: nil, storageKey: key, body)
+      guard let key, isThere else {
+        note(
+          "there is nothing here yet: this is what an empty database would take\n\(configuration.whereabouts)"
+        )
+        return try await ZulipImport.rehearse(target: nil, storageKey: .generate(), body)
       }
-      let key = try KeyFolder.storageKey(in: configuration.keys.directory)
       let database = try await openDatabase(url: url)
       do {
         let result = try await ZulipImport.rehearse(
@@ -146,32 +146,10 @@ private func untilSignal<Result: Sendable>(
   }
 }
 
-/// Tells on standard error how far a migration is, once a second.
-private final class MigrationMeterLine: Sendable {
-  private let start = ContinuousClock.now
-  private let last = Mutex<ContinuousClock.Instant?>(nil)
-
-  func show(_ progress: ZulipImport.Progress) {
-    let now = ContinuousClock.now
-    let isDue = last.withLock { last in
-      guard last.map({ now - $0 >= .seconds(1) }) ?? true else { return false }
-      last = now
-      return true
-    }
-    guard isDue else { return }
-    let spent = (now - start) / .seconds(1)
-    let percent = (progress.share * 100).formatted(.number.precision(.fractionLength(0)).locale(.posix))
-    let left =
-      progress.share > 0.005 ? ", \(Self.text(spent / progress.share * (1 - progress.share))) left" : ""
-    note("\(progress.table.rawValue): \(progress.rows) rows, \(percent) % of all\(left)")
+extension ZulipImport.Progress {
+  fileprivate func text(since start: ContinuousClock.Instant) -> String {
+    let spent = (ContinuousClock.now - start) / .seconds(1)
+    let left = share > 0.005 ? ", \(Phrase.duration(spent / share * (1 - share))) left" : ""
+    return "\(table.rawValue): \(Phrase.count(rows, "row")), \(Int(share * 100)) % of all\(left)"
   }
-
-  private static func text(_ seconds: Double) -> String {
-    let seconds = Int(seconds.rounded(.up))
-    return seconds < 60 ? "\(seconds) s" : "\(seconds / 60) min \(seconds % 60) s"
-  }
-}
-
-extension Locale {
-  fileprivate static let posix = Locale(identifier: "en_US_POSIX")
 }

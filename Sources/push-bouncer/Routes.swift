@@ -4,6 +4,7 @@ import Delivery
 import Foundation
 import Logging
 import NIOCore
+import NIOHTTP1
 import Operations
 import Providers
 import Registrations
@@ -15,33 +16,54 @@ struct Routes: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
       "Shows the state of each credential, and ends registrations that a provider has called dead in masses.",
-    subcommands: [List.self, Trust.self])
+    subcommands: [List.self, Trust.self], defaultSubcommand: List.self)
 }
 
 extension Routes {
   struct List: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract:
-        "Lists the credentials: their state in the running service, and how many deaths are held back.")
+        """
+        Lists the credentials: their state in the running service, what waits for each, and how many deaths are held \
+        back.
+        """)
 
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
       let configuration = try options.load()
-      let held = HeldByRoute(try await Store.with(configuration) { try await $0.recorder.held() })
+      let (held, waiting) = try await Store.with(options, configuration) { store in
+        (HeldByRoute(try await store.recorder.held()), try await store.outbox.groups())
+      }
       let keys = KeyFolder(
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
         logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
       ).load().credentials
       let checks = await Self.checks(configuration.admin)
-      if checks == nil { note("the service does not answer on the operator's port: states are not known") }
-      let names = keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
-      let routes = (names + held.names.filter { !names.contains($0) }).map { name in
-        RouteReport(name: name, check: checks?[name], held: held[name])
+      if checks == nil {
+        note(
+          """
+          no service answers on \(configuration.admin.host):\(configuration.admin.port) (admin.host, admin.port): states \
+          are not known
+          """)
       }
-      options.show(
-        ["routes": .array(routes.map(\.json))],
-        routes.isEmpty ? "no credentials" : routes.map(\.line).joined(separator: "\n"))
+      let names = keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
+      let depths = Dictionary(
+        waiting.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
+      let others = Set(held.names).union(depths.keys).subtracting(names).sorted()
+      let routes = (names + others).map { name in
+        RouteReport(
+          name: name, check: checks?[name], waiting: depths[name] ?? 0, held: held[name],
+          isThere: names.contains(name))
+      }
+      options.show(["routes": .array(routes.map(\.json))]) { page in
+        guard !routes.isEmpty else {
+          page.add("no credentials: \(configuration.keys.directory)/README.md says which files to put there")
+          return page.add(aside: configuration.whereabouts)
+        }
+        page.add(RouteReport.table(routes))
+        for route in routes { page.add(route) }
+      }
     }
 
     /// What the service that runs here says of the credentials; nil if none answers.
@@ -49,8 +71,9 @@ extension Routes {
       let host = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][admin.host] ?? admin.host
       let url =
         "http://\(host.contains(":") && !host.hasPrefix("[") ? "[\(host)]" : host):\(admin.port)/readyz"
-      guard
-        let answer = try? await HTTPClient.shared.execute(HTTPClientRequest(url: url), timeout: .seconds(5)),
+      var request = HTTPClientRequest(url: url)
+      if let token = admin.token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+      guard let answer = try? await HTTPClient.shared.execute(request, timeout: .seconds(5)),
         let body = try? await answer.body.collect(upTo: 1 << 20)
       else { return nil }
       return (try? JSON.parse(String(buffer: body)))?["checks"]
@@ -134,23 +157,56 @@ private struct RouteReport {
   let name: String
   /// What `/readyz` says of it; nil if the service did not answer.
   let check: JSON?
+  /// Entries of the outbox.
+  let waiting: Int
   let held: [OutcomeRecorder.Held]
+  /// Whether its file is in the folder of keys.
+  let isThere: Bool
 
   private var provider: String { String(name.prefix { $0 != ":" }) }
   private var count: Int { held.map(\.count).reduce(0, +) }
+  private var since: Date? { check?["since"]?.string.flatMap { try? Date($0, strategy: .iso8601) } }
 
   var json: JSON {
     [
       "name": .string(name), "provider": .string(provider), "state": check?["status"] ?? .null,
-      "reason": check?["reason"] ?? .null, "held": .integer(Int64(count)),
+      "reason": check?["reason"] ?? .null, "since": check?["since"] ?? .null,
+      "meaning": check?["meaning"] ?? .null, "advice": check?["advice"] ?? .null,
+      "waiting": .integer(Int64(waiting)), "held": .integer(Int64(count)),
       "held_deaths": .array(held.map(\.json)),
     ]
   }
 
-  var line: String {
-    let reason = (check?["reason"]?.string).map { " (\($0))" } ?? ""
-    let first = "\(name)  \(check?["status"]?.string ?? "not known")\(reason)  \(count) held"
-    return ([first] + held.map { "  \($0.line)" }).joined(separator: "\n")
+  private var state: Table.Cell {
+    guard isThere else { return .init("no key file", .bad) }
+    return switch check?["status"]?.string {
+    case "ok"?: .init("ok", .good)
+    case "unknown"?: .init("not used yet", .faint)
+    case let state?: .init(state, .bad)
+    case nil: .init("not known", .faint)
+    }
+  }
+
+  static func table(_ reports: [RouteReport]) -> Table {
+    var table = Table("ROUTE", "STATE", "SINCE", "REASON", .number("WAITING"), .number("HELD BACK"))
+    for report in reports {
+      table.add(
+        .init(report.name), report.state, report.since.map { .init(Phrase.age($0)) } ?? .none,
+        report.check?["reason"]?.string.map { .init($0) } ?? .none, .init(Phrase.number(report.waiting)),
+        .init(Phrase.number(report.count)))
+    }
+    return table
+  }
+}
+
+extension Page {
+  /// What is wrong with a credential, and what to do.
+  fileprivate mutating func add(_ route: RouteReport) {
+    let sentences = ["meaning", "advice"].compactMap { route.check?[$0]?.string } + route.held.map(\.line)
+    guard !sentences.isEmpty else { return }
+    add()
+    add(route.name, .heading)
+    for sentence in sentences { add("  \(sentence)") }
   }
 }
 
@@ -163,6 +219,6 @@ extension OutcomeRecorder.Held {
   }
 
   fileprivate var line: String {
-    "\(target): \(count) of kind \(kind), \(reason), since \(since.formatted(.iso8601))"
+    "\(target): \(Phrase.count(count, "death")) of kind \(kind) held back, \(reason), first said \(Phrase.age(since))"
   }
 }

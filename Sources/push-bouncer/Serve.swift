@@ -18,6 +18,7 @@ struct Serve: AsyncParsableCommand {
       """)
 
   @OptionGroup var options: GlobalOptions
+  @OptionGroup(title: "Configuration (every command takes these options)") var settings: SettingOptions
 
   @Option(help: .hidden) var clockOffset: String?
 

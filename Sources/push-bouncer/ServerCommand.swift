@@ -59,35 +59,6 @@ extension ServerCommand {
     }
   }
 
-  struct List: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Lists the chat servers.")
-
-    @OptionGroup var options: GlobalOptions
-
-    func run() async throws {
-      let servers = try await Store.with(options) { try await $0.servers.all() }
-      options.show(
-        ["servers": .array(servers.map(\.json))],
-        servers.isEmpty ? "no servers" : servers.map(\.line).joined(separator: "\n"))
-    }
-  }
-
-  struct Show: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Shows a chat server.")
-
-    @OptionGroup var options: GlobalOptions
-    @Argument(help: "The server's zulip_org_id or hostname.") var server: String
-
-    func run() async throws {
-      let summary = try await Store.with(options) { store in
-        let found = try await store.find(server)
-        return try await store.servers.all().first { $0.server.id == found.id }
-      }
-      guard let summary else { throw CommandError("no server \(server)") }
-      options.show(summary.json, summary.line)
-    }
-  }
-
   struct Deactivate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Switches a chat server off: it is refused until it is switched on again.")
@@ -119,7 +90,7 @@ extension ServerCommand {
         let found = try await store.find(server)
         return (found, try await store.servers.rotateKey(found.id))
       }
-      guard let key else { throw CommandError("no server \(server)") }
+      guard let key else { throw CommandError("there is no server \(server)") }
       options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))
     }
   }
@@ -140,8 +111,12 @@ extension ServerCommand {
     func run() async throws {
       guard let uuid = UUID(uuidString: realm) else { throw ValidationError("\(realm) is not a UUID") }
       let end = Date() + 86_400
-      let found = try await Store.with(options) { try await $0.realms.release(uuid: uuid, until: end) }
-      guard let found else { throw CommandError("no server has told of realm \(realm)") }
+      let found = try await Store.with(options) { store in
+        guard let found = try await store.realms.release(uuid: uuid, until: end) else {
+          throw NotFound("no server has told of realm \(realm)")
+        }
+        return found
+      }
       let id = uuid.uuidString.lowercased()
       options.show(
         [
@@ -184,36 +159,5 @@ extension ServerCommand {
     zulip_org_id = \(server.uuid.uuidString.lowercased())
     zulip_org_key = \(key)
     """
-  }
-}
-
-extension Store {
-  /// The server with this org id or hostname.
-  func find(_ server: String) async throws -> RemoteServer {
-    let found =
-      if let id = UUID(uuidString: server) { try await servers.find(uuid: id) } else {
-        try await servers.find(hostname: server)
-      }
-    guard let found else { throw CommandError("no server \(server)") }
-    return found
-  }
-}
-
-extension RemoteServers.Summary {
-  fileprivate var json: JSON {
-    [
-      "org_id": .string(server.uuid.uuidString.lowercased()), "hostname": .string(server.hostname),
-      "contact_email": .string(server.contactEmail), "deactivated": .bool(server.isDeactivated),
-      "last_request_at": timestamp(server.lastRequestAt), "realms": .integer(realms),
-      "registrations": .integer(registrations), "legacy_registrations": .integer(legacyRegistrations),
-    ]
-  }
-
-  fileprivate var line: String {
-    let seen = server.lastRequestAt?.formatted(.iso8601) ?? "never"
-    return """
-      \(server.hostname)  \(server.uuid.uuidString.lowercased())  \(server.isDeactivated ? "deactivated" : "active")  \
-      \(realms) realms, \(registrations) registrations, \(legacyRegistrations) legacy ones, last request \(seen)
-      """
   }
 }

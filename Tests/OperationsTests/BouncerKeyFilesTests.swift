@@ -35,10 +35,11 @@ import Testing
     try await withKeyFolder { folder in
       let keys = BouncerKeyFiles(directory: folder.path)
       let key = try keys.generate()
+      _ = try keys.generate()
       #expect(try keys.retire(key.publicKey).state == .retired)
-      #expect(try keys.list().map(\.state) == [.retired])
-      #expect(try files(in: folder).count == 1)
-      #expect(try mode(files(in: folder)[0]) == 0o600)
+      #expect(Set(try keys.list().map(\.state)) == [.active, .retired])
+      #expect(try files(in: folder).count == 2)
+      for file in try files(in: folder) { #expect(try mode(file) == 0o600) }
       let loaded = KeyFolder(directory: folder.path, logger: LogRecorder().logger).load()
       #expect(loaded.bouncer.contains(publicKey: key.publicKey))
     }
@@ -51,9 +52,25 @@ import Testing
       let other = try keys.generate()
       _ = try keys.remove(key.publicKey)
       #expect(try keys.list().map(\.publicKey) == [other.publicKey])
-      #expect(throws: BouncerKeyFiles.Failure.self) { try keys.remove(key.publicKey) }
-      #expect(throws: BouncerKeyFiles.Failure.self) { try keys.retire(key.publicKey) }
+      #expect(throws: BouncerKeyFiles.NotFound.self) { try keys.remove(key.publicKey) }
+      #expect(throws: BouncerKeyFiles.NotFound.self) { try keys.retire(key.publicKey) }
       #expect(try keys.list().count == 1)
+    }
+  }
+
+  @Test func `The last active key is neither retired nor removed`() async throws {
+    try await withKeyFolder { folder in
+      let keys = BouncerKeyFiles(directory: folder.path)
+      let (old, last) = (try keys.generate(), try keys.generate())
+      _ = try keys.retire(old.publicKey)
+      for end in [keys.retire, keys.remove] {
+        let error = try #require(throws: BouncerKeyFiles.Failure.self) { try end(last.publicKey) }
+        #expect(error.description.contains("keys generate"))
+      }
+      #expect(try keys.retire(old.publicKey).state == .retired)
+      #expect(try keys.remove(old.publicKey).publicKey == old.publicKey)
+      _ = try keys.generate()
+      #expect(try keys.remove(last.publicKey).publicKey == last.publicKey)
     }
   }
 

@@ -15,13 +15,42 @@ import Testing
       let serving = Task { await nodes.serve(logger: Logger(label: "test")) }
       try await eventually("a row") { try await nodes.all().count == 1 }
       let node = try #require(try await nodes.all().first)
-      #expect(node.version == Version.number)
+      #expect(node.version == Version.text)
       #expect(!node.hostname.isEmpty)
       #expect(abs(node.seenAt.timeIntervalSinceNow) < 60)
       serving.cancel()
       await serving.value
       let left = try await nodes.all()
       #expect(left.isEmpty)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `Who is alive shows by a row that changes, whatever its clock says`(_ engine: DatabaseEngine)
+    async throws
+  {
+    try await TestDatabase.with(engine) { database in
+      let clock = TestClock(Date(timeIntervalSince1970: 1_000_000_000))
+      let nodes = Nodes(database: database) { clock.now }
+      var waited: [Int] = []
+      var alive = try await nodes.alive(watching: .seconds(60)) { waited.append($0) }
+      #expect(alive.isEmpty && waited.isEmpty)
+      let (killed, living) = (UUID(), UUID())
+      try await nodes.touch(killed, since: clock.now)
+      try await nodes.touch(living, since: clock.now)
+      alive = try await nodes.alive(watching: .milliseconds(500)) { waited.append($0) }
+      #expect(alive.isEmpty && waited == [2])
+      // Its clock was put back.
+      let touching = Task {
+        while !Task.isCancelled {
+          clock.advance(-0.1)
+          try await nodes.touch(living, since: clock.now)
+        }
+      }
+      alive = try await nodes.alive(watching: .seconds(60)) { waited.append($0) }
+      #expect(alive.map(\.id) == [living])
+      touching.cancel()
+      _ = await touching.result
     }
   }
 

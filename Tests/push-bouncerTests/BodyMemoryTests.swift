@@ -52,7 +52,7 @@ extension Chaos {
     /// Documents of many small parts, and one as servers send it, whose last count is of nothing known.
     @Test(arguments: ["0", "{}", "[0]", #"{"":0}"#, count("messages_read::hour")])
     func `A report takes not much more than its length`(_ element: String) async throws {
-      try await Workplace.test { place in
+      try await Workplace.test(begun: true) { place in
         let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
         let user = (server["org_id"]?.string ?? "", server["org_key"]?.string ?? "")
         try await place.serve("--log.level", "notice") { running in

@@ -30,11 +30,39 @@ import Wire
       let result = try await place.run("init")
       #expect(result.status == 0)
       for text in [
-        "bouncerPublicKey = '", "ZULIP_SERVICES_URL = ", "server add --hostname", "storage.key",
-        "Keys/README.md",
+        "ZULIP_SERVICE_PUSH_NOTIFICATIONS = True", #"ZULIP_SERVICES_URL = "https://push.example.org""#,
+        "lib/firebase_options.dart", "server add --hostname", "storage.key", "Keys/README.md",
+        "http.public_url",
       ] {
         #expect(result.output.contains(text))
       }
+      #expect(
+        result.output.firstMatch(
+          of:
+            #/lib\/model\/push_device.dart\n\n    static final bouncerPublicKey = base64Decode\('[A-Za-z0-9+\/]{43}='\);\n/#
+        )
+          != nil)
+      #expect(!result.output.contains("Nextcloud"))
+      // A command finds what it has made.
+      #expect(try await place.run("server", "list").status == 0)
+    }
+  }
+
+  @Test(arguments: [["--nextcloud"], ["--nextcloud-enabled", "true"]])
+  func `For Nextcloud it says what its apps want`(_ arguments: [String]) async throws {
+    try await Workplace.test { place in
+      let result = try await place.run(
+        ["init", "--http-public-url", "https://push.example.net/"] + arguments)
+      #expect(result.status == 0)
+      for text in [
+        "Brand/NCBrand.swift\n\n    var pushNotificationServerProxy: String = \"https://push.example.net\"\n",
+        "NCAppBranding.m\n\n    NSString * const pushNotificationServer = @\"https://push.example.net\";\n",
+        "    <string name=\"push_server_url\" translatable=\"false\">https://push.example.net</string>\n",
+        "    <string name=\"nc_push_server_url\" translatable=\"false\">https://push.example.net</string>\n",
+      ] {
+        #expect(result.output.contains(text))
+      }
+      #expect(!result.output.contains("push.example.org"))
     }
   }
 

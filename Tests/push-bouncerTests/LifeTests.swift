@@ -199,7 +199,7 @@ extension Chaos {
     }
 
     @Test func `Who waits for events does not hold up the shutdown`() async throws {
-      try await Workplace.test { place in
+      try await Workplace.test(begun: true) { place in
         let account = try await place.run("account", "add", "--email", "iago@example.org", "--json").json
         let user = ("iago@example.org", try #require(account["api_key"]?.string))
         try await place.serve("--log.level", "notice") { running in

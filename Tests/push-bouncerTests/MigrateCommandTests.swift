@@ -47,7 +47,11 @@ import Wire
       try write(to: place)
       let dry = try await place.run("migrate", "zulip", "--from", "zulip", "--dry-run", "--json")
       #expect(dry.status == 0)
+      #expect(dry.errors.contains("sqlite:\(place.folder.path)/push-bouncer.sqlite"))
+      let early = try await place.run("migrate", "zulip", "--from", "zulip")
+      #expect(early.status == 1 && early.errors.contains("push-bouncer init"))
       for file in ["push-bouncer.sqlite", "Keys"] { #expect(!place.exists(file), "\(file)") }
+      #expect(try await place.run("init").status == 0)
 
       let run = try await place.run(
         "migrate", "zulip", "--from", "zulip", "--json", "--rejects", "rejects.csv")
@@ -82,7 +86,7 @@ import Wire
   }
 
   @Test func `The status shows servers and realms`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       #expect(try await place.run("migrate", "status").output.contains("no devices"))
       try write(to: place)
       _ = try await place.run("migrate", "zulip", "--from", "zulip")
@@ -96,14 +100,21 @@ import Wire
       #expect(servers[0]["legacy"] == 3 && servers[0]["e2ee"] == 1)
       #expect(realms.count == 1 && realms[0]["name"] == "Our, chat" && realms[0]["legacy"] == 3)
       #expect(report["cleanup"]?["outstanding"] == 0)
+      #expect(report["total"]?["legacy"] == 3 && report["total"]?["e2ee"] == 1)
       let text = try await place.run("migrate", "status").output
-      #expect(text.contains("chat.example.org  3 legacy, 1 E2EE"))
+      #expect(text.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on 1 server\n"))
+      #expect(text.contains("chat.example.org          1       3  25 %       1\n"))
+      let one = try await place.run("migrate", "status", "--server", "chat.example.org").output
+      #expect(one.hasPrefix("4 devices: 1 end-to-end encrypted (25 %), 3 legacy, on chat.example.org\n"))
+      #expect(one.contains("Our, chat"))
+      let none = try await place.run("migrate", "status", "--server", "other.example.org")
+      #expect(none.status == 1 && none.errors.contains("there is no server other.example.org"))
     }
   }
 
   @Test func `A signal stops it and the same command goes on`() async throws {
     let devices = 60_000
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       try write(to: place, devices: devices)
       try await place.start(["migrate", "zulip", "--from", "zulip", "--json"]) { running in
         await eventually("the first progress") { running.logged.contains("rows") }
@@ -129,10 +140,9 @@ import Wire
   }
 
   @Test func `What is wrong is said`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let missing = try await place.run("migrate", "zulip", "--from", "nowhere")
       #expect(missing.status == 1 && missing.errors.contains("there is no folder nowhere"))
-      #expect(!place.exists("push-bouncer.sqlite"))
       #expect(try await place.run("migrate", "zulip").status == 64)
       let password = try await place.run("migrate", "zulip", "--from", "postgres://user:hidden@")
       #expect(password.status == 1 && !password.errors.contains("hidden"))

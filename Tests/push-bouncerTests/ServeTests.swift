@@ -70,7 +70,7 @@ import Wire
   }
 
   @Test func `A body that is too large is refused`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let server = try await place.run("server", "add", "--hostname", "a.example.org", "--json").json
       let user = (server["org_id"]?.string ?? "", server["org_key"]?.string ?? "")
       try await place.serve("--http.max_body_bytes", "1000") { running in
@@ -149,7 +149,7 @@ import Wire
   }
 
   @Test func `A foreign storage key refuses the start`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let good = try place.text(of: "Keys/storage.key")
       try place.write("Keys/storage.key", String(decoding: StorageKeyFile.generate().utf8, as: UTF8.self))

@@ -4,7 +4,7 @@ import Wire
 
 @Suite struct ServerCommandTests {
   @Test func `A server is added listed and shown`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let added = try await place.run(
         "server", "add", "--hostname", "Chat.Example.org", "--email", "a@example.org", "--json")
       #expect(added.status == 0)
@@ -30,12 +30,15 @@ import Wire
         }
       }
       #expect(try await place.run("server", "show", hostname).output.contains(id))
+      let text = try await place.run("server", "list").output
+      #expect(text.hasPrefix("1 server, 0 encrypted registrations, 0 legacy\n\nHOSTNAME "))
+      #expect(text.contains("chat.example.org  active       0          0       0  never         \(id)\n"))
       #expect(try await place.run("server", "show", "other.example.org").status == 1)
     }
   }
 
   @Test func `Own credentials are kept`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let id = UUID().uuidString.lowercased()
       let key = String(repeating: "k", count: 64)
       let added = try await place.run(
@@ -49,7 +52,7 @@ import Wire
   }
 
   @Test func `A hostname is taken once`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let again = try await place.run("server", "add", "--hostname", "a.example.org", "--json")
       #expect(again.status == 1)
@@ -59,7 +62,7 @@ import Wire
   }
 
   @Test func `A server is switched off and on`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       #expect(try await place.run("server", "add", "--hostname", "a.example.org").status == 0)
       let off = try await place.run("server", "deactivate", "a.example.org", "--json")
       #expect(try off.json["deactivated"] == true)
@@ -71,7 +74,7 @@ import Wire
   }
 
   @Test func `A key is rotated`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let added = try await place.run("server", "add", "--hostname", "a.example.org", "--json").json
       let rotated = try await place.run("server", "rotate-key", "a.example.org", "--json")
       #expect(rotated.status == 0)
@@ -83,7 +86,7 @@ import Wire
   }
 
   @Test func `A realm is let go`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let none = try await place.run("server", "release-realm", UUID().uuidString)
       #expect(none.status == 1)
       #expect(none.errors.contains("no server has told of realm"))

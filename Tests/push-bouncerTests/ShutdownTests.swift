@@ -60,7 +60,7 @@ import Wire
   }
 
   @Test func `What has been taken is answered first`() async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let simulator = try await SimulatedProviders.start()
       try simulator.writeKeys(to: place.folder.appending(path: "Keys"))
       let key = try #require(try await place.run("keys", "generate", "--json").json["public_key"]?.string)

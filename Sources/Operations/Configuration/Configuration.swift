@@ -247,4 +247,30 @@ package struct Configuration: Sendable {
 
   /// Every key.
   package static var keys: [String] { Setting.all.map(\.key) }
+
+  /// A key as a person is told of it.
+  package struct KeyHelp: Sendable {
+    /// `http.port`
+    package let key: String
+    /// Its default; empty if it has none.
+    package let standard: String
+    /// What it is.
+    package let help: String
+    /// The values that it takes, if they are few.
+    package let choices: [String]
+  }
+
+  /// Every key, in the order of the sample file.
+  package static var keyHelp: [KeyHelp] {
+    let choices = [
+      "bouncer.registration": Bouncer.Registration.allCases.map(\.rawValue),
+      "log.level": Logger.Level.allCases.map(\.rawValue), "log.format": LogFormat.allCases.map(\.rawValue),
+    ]
+    return Setting.all.map { setting in
+      KeyHelp(
+        key: setting.key, standard: setting.standard, help: setting.help,
+        choices: choices[setting.key]
+          ?? (["true", "false"].contains(setting.standard) ? ["true", "false"] : []))
+    }
+  }
 }

@@ -24,6 +24,15 @@ package struct BouncerKeyFiles: Sendable {
     package let description: String
   }
 
+  /// There is no such key.
+  package struct NotFound: Error, CustomStringConvertible {
+    let publicKey: String
+    let directory: String
+
+    /// Where it was looked for.
+    package var description: String { "there is no key \(publicKey) in \(directory)" }
+  }
+
   private let directory: URL
 
   /// The files in this key folder.
@@ -43,17 +52,19 @@ package struct BouncerKeyFiles: Sendable {
     return key
   }
 
-  /// Marks a key as retired.
+  /// Marks a key as retired; not the last active one.
   package func retire(_ publicKey: String) throws -> Key {
     var (url, key) = try find(publicKey)
+    try keepAnActiveKey(besides: key)
     key.state = .retired
     try write(key, to: url)
     return key
   }
 
-  /// Removes a key.
+  /// Removes a key; not the last active one.
   package func remove(_ publicKey: String) throws -> Key {
     let (url, key) = try find(publicKey)
+    try keepAnActiveKey(besides: key)
     try FileManager.default.removeItem(at: url)
     PrivateFile.syncFolder(of: url.path)
     return key
@@ -84,9 +95,21 @@ package struct BouncerKeyFiles: Sendable {
     return keys.map { known[$0.publicKey] ?? $0 }
   }
 
+  /// Without one nothing can be registered and no app can be shipped.
+  private func keepAnActiveKey(besides key: Key) throws {
+    guard key.state == .active else { return }
+    guard try list().contains(where: { $0.state == .active && $0.publicKey != key.publicKey }) else {
+      throw Failure(
+        description: """
+          \(key.publicKey) is the last active key: without one nothing can be registered. \
+          Make another first, with push-bouncer keys generate, and ship the app with it
+          """)
+    }
+  }
+
   private func find(_ publicKey: String) throws -> (url: URL, key: Key) {
     guard let found = try files().first(where: { $0.key.publicKey == publicKey }) else {
-      throw Failure(description: "no key \(publicKey) in \(directory.path)")
+      throw NotFound(publicKey: publicKey, directory: directory.path)
     }
     return found
   }

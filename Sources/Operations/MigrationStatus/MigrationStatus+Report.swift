@@ -10,6 +10,13 @@ extension MigrationStatus {
     package let history: [Day]
     /// What is still to be told to the bouncer.
     package let cleanup: Cleanup
+
+    /// A report by its parts.
+    package init(servers: [ServerDevices], history: [Day], cleanup: Cleanup) {
+      self.servers = servers
+      self.history = history
+      self.cleanup = cleanup
+    }
   }
 
   /// A server's devices.
@@ -22,6 +29,8 @@ extension MigrationStatus {
     package let devices: Devices
     /// Its realms, by host.
     package let realms: [RealmDevices]
+    /// Of all of them together, by day; the last one is today.
+    package let history: [Day]
   }
 
   /// A realm's devices.
@@ -61,7 +70,7 @@ extension MigrationStatus {
     let present = try await present()
     let history = try await history(with: present)
     return Report(
-      servers: try await servers(present, history), history: Self.total(of: history),
+      servers: try await servers(present, history), history: Self.total(of: history.values),
       cleanup: try await cleanup())
   }
 
@@ -82,9 +91,9 @@ extension MigrationStatus {
   }
 
   /// A day on which a realm's numbers did not change has those of the day before.
-  private static func total(of history: [Place: [Int64: Devices]]) -> [Day] {
+  private static func total(of histories: some Sequence<[Int64: Devices]>) -> [Day] {
     var changes: [Int64: Devices] = [:]
-    for days in history.values {
+    for days in histories {
       var last = Devices()
       for (day, devices) in days.sorted(by: { $0.key < $1.key }) {
         changes[day, default: Devices()] += Devices(
@@ -120,12 +129,14 @@ extension MigrationStatus {
           history: days.sorted { $0.key < $1.key }.map { Day($0, $1) }))
     }
     for row in realms { try add(try Place(row, 0), row) }
+    let histories = Dictionary(grouping: history) { $0.key.server }
     return try servers.compactMap { row in
       try add(Place(server: try row.int64(0), realm: 0), nil)
       guard let realms = realmsOfServers[try row.int64(0)] else { return nil }
       return ServerDevices(
         uuid: try row.text(1), hostname: try row.text(2),
-        devices: realms.reduce(into: Devices()) { $0 += $1.devices }, realms: realms)
+        devices: realms.reduce(into: Devices()) { $0 += $1.devices }, realms: realms,
+        history: Self.total(of: histories[try row.int64(0), default: []].map(\.value)))
     }
   }
 

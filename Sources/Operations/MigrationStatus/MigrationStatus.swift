@@ -32,7 +32,8 @@ package struct MigrationStatus: Sendable {
       self.e2ee = e2ee
     }
 
-    static func += (left: inout Devices, right: Devices) {
+    /// Adds.
+    package static func += (left: inout Devices, right: Devices) {
       left.legacy += right.legacy
       left.e2ee += right.e2ee
     }

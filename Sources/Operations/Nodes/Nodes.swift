@@ -48,7 +48,7 @@ package struct Nodes: Sendable {
   /// A sign of life. What has shown none for long is forgotten.
   func touch(_ id: UUID, since start: Date) async throws {
     let now = now()
-    let (hostname, version) = (ProcessInfo.processInfo.hostName, Version.number)
+    let (hostname, version) = (ProcessInfo.processInfo.hostName, Version.text)
     try await database.write { connection in
       try connection.run(
         Statement(
@@ -65,6 +65,25 @@ package struct Nodes: Sendable {
   /// The process stops.
   func remove(_ id: UUID) async throws {
     _ = try await database.execute(Statement("DELETE FROM nodes WHERE id = $1", .text(id.canonical)))
+  }
+
+  /// Those that are alive: whose rows change while they are watched, for somewhat more than the pause between two signs
+  /// of life. No clock is compared with another.
+  ///
+  /// - Parameter waiting: called once if there are rows to be watched.
+  package func alive(
+    watching patience: Duration = interval + .seconds(5), waiting: (_ rows: Int) -> Void
+  ) async throws -> [Node] {
+    let before = try await all()
+    guard !before.isEmpty else { return [] }
+    waiting(before.count)
+    let end = ContinuousClock.now + patience
+    while true {
+      let rows = try await all()
+      let changed = rows.filter { !before.contains($0) }
+      if !changed.isEmpty || rows.isEmpty || ContinuousClock.now >= end { return changed }
+      try await Task.sleep(for: .milliseconds(200))
+    }
   }
 
   /// All of them, the oldest first; among them those that were killed within the last hour.

@@ -21,7 +21,7 @@ package final class RemoteRealms: Sendable {
   /// How long a realm that was read is believed to be its server's: it may go to another.
   private static let lifetime = CredentialCache.lifetime
 
-  private let database: any Database
+  let database: any Database
   /// Realms that have been read. They only shorten the way to a yes: one that is another server's, or not there, is
   /// looked up again.
   private let known = Mutex<[UUID: (realm: RemoteRealm, readAt: ContinuousClock.Instant)]>([:])

@@ -19,6 +19,7 @@ private func write(_ text: String, to file: FileHandle) {
 struct Page {
   let terminal: Terminal
   private var blocks: [String] = []
+  private var asides: [String] = []
 
   init(for terminal: Terminal = .output) { self.terminal = terminal }
 
@@ -30,10 +31,16 @@ struct Page {
   /// Adds a table.
   mutating func add(_ table: Table) { blocks.append(table.text(for: terminal)) }
 
+  /// Adds what is no part of the result, and is said after it on standard error.
+  mutating func add(aside text: String) { asides.append(text) }
+
   var text: String { blocks.joined(separator: "\n") }
 
   /// Prints it as a result.
-  func print() { write(text, to: .standardOutput) }
+  func print() {
+    write(text, to: .standardOutput)
+    for aside in asides { note(aside) }
+  }
 }
 
 extension String {

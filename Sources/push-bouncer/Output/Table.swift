@@ -35,18 +35,23 @@ struct Table {
   private let columns: [Column]
   private var rows: [[Cell]] = []
 
+  /// - Parameter columns: without any heading there is no row of them.
   init(_ columns: Column...) { self.columns = columns }
 
   var isEmpty: Bool { rows.isEmpty }
 
   /// Adds a row; columns that it does not have stay empty.
-  mutating func add(_ cells: Cell...) {
+  mutating func add(_ cells: Cell...) { add(cells: cells) }
+
+  /// Adds a row; columns that it does not have stay empty.
+  mutating func add(cells: [Cell]) {
     rows.append(cells + Array(repeating: "", count: max(0, columns.count - cells.count)))
   }
 
   /// Its lines.
   func text(for terminal: Terminal) -> String {
-    let all = [columns.map { Cell($0.heading, .heading) }] + rows
+    let headings = columns.map { Cell($0.heading, .heading) }
+    let all = (columns.allSatisfy(\.heading.isEmpty) ? [] : [headings]) + rows
     let widths = columns.indices.map { index in all.map { $0[index].text.displayedWidth }.max() ?? 0 }
     return all.map { cells in
       // Blanks at the end of a line would wrap it on a narrow terminal.

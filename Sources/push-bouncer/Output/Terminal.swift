@@ -30,6 +30,9 @@ struct Terminal: Sendable {
     hasColour = self.isTerminal && environment["NO_COLOR", default: ""].isEmpty
   }
 
+  /// The same for text that stays as it is.
+  var withoutColour: Terminal { Terminal(isTerminal: isTerminal, hasColour: false) }
+
   /// How a text looks.
   enum Tone: String {
     case plain = ""

@@ -23,7 +23,7 @@ struct App {
 
   /// Prepares a chat server that uses the bouncer at this port.
   static func test(of stage: Stage, bouncerPort: Int, _ body: (App) async throws -> Void) async throws {
-    try await Workplace.test { place in
+    try await Workplace.test(begun: true) { place in
       let account = try await place.run("account", "add", "--email", "iago@example.org", "--json").json
       let bouncer = [
         "--server.bouncer", "http://127.0.0.1:\(bouncerPort)", "--server.org_id",

@@ -28,6 +28,7 @@ struct Stage {
       configuration.keysDirectory = place.folder.appending(path: "Keys").path
       let simulator = try await SimulatedProviders.start(configuration)
       do {
+        _ = try await place.run("init")
         guard case .array(let keys)? = try await place.run("keys", "list", "--json").json["keys"] else {
           throw DemoError("the simulator wrote no bouncer key")
         }

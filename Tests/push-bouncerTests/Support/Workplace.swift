@@ -10,13 +10,17 @@ struct Workplace {
   let environment: [String: String]
 
   /// Runs a test in a new folder, which goes afterwards.
+  ///
+  /// - Parameter begun: whether `init` has been run there.
   static func test(
-    environment: [String: String] = [:], _ body: (Workplace) async throws -> Void
+    begun: Bool = false, environment: [String: String] = [:], _ body: (Workplace) async throws -> Void
   ) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "program-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    try await body(Workplace(folder: folder, environment: environment))
+    let place = Workplace(folder: folder, environment: environment)
+    if begun { #expect(try await place.run("init").status == 0) }
+    try await body(place)
   }
 
   /// What a command came to.

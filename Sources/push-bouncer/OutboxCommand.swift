@@ -1,0 +1,148 @@
+import ArgumentParser
+import Delivery
+import Foundation
+import Operations
+import Registrations
+import Server
+import Wire
+
+/// `outbox ...`: notifications that were promised and that no provider has taken yet.
+struct OutboxCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "outbox",
+    abstract: "Shows how many notifications wait for a provider, and drops those that nobody needs any more.",
+    subcommands: [List.self, Drop.self], defaultSubcommand: List.self)
+}
+
+extension OutboxCommand {
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Lists what waits, by credential and kind of registration; never what it says.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func run() async throws {
+      let groups = try await Store.with(options) { try await $0.outbox.groups() }
+      let count = groups.map(\.count).reduce(0, +)
+      options.show(["waiting": .integer(Int64(count)), "groups": .array(groups.map(\.json))]) { page in
+        guard let oldest = groups.map(\.oldestAt).min() else { return page.add("nothing waits") }
+        page.add(
+          "\(Phrase.count(count, "notification waits", "notifications wait")), the oldest for \(Phrase.duration(Date().timeIntervalSince(oldest)))"
+        )
+        page.add()
+        page.add(groups.table)
+      }
+    }
+  }
+
+  struct Drop: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Drops notifications that wait: nobody gets them.",
+      discussion: """
+        Choose which with one option or several, which must all hold, or --all. A running service need not be stopped; \
+        a notification that it is sending at this moment may still arrive.
+        """)
+
+    @OptionGroup var options: GlobalOptions
+    @Option(help: ArgumentHelp("Those of a credential, as in apns:main.", valueName: "name")) var route:
+      String?
+    @Option(help: "Those of a kind of registration.") var kind: Kind?
+    @Option(help: ArgumentHelp("Those that have waited for longer, as in 2h.", valueName: "duration"))
+    var olderThan: String?
+    @Flag(help: "All of them.") var all = false
+    @Flag(name: [.short, .long], help: "Do not ask.") var yes = false
+
+    enum Kind: String, ExpressibleByArgument, CaseIterable {
+      case encrypted, legacy, nextcloud
+
+      var kind: RegistrationReference.Kind {
+        switch self {
+        case .encrypted: .e2ee
+        case .legacy: .legacy
+        case .nextcloud: .nextcloud
+        }
+      }
+    }
+
+    func validate() throws {
+      let isChosen = route != nil || kind != nil || olderThan != nil
+      guard isChosen != all else {
+        throw ValidationError(
+          all ? "--all goes with no other choice" : "say which: --route, --kind, --older-than or --all")
+      }
+      if let olderThan, Configuration.duration(olderThan) == nil {
+        throw ValidationError("--older-than wants a duration, like 2h")
+      }
+    }
+
+    func run() async throws {
+      let age = olderThan.flatMap(Configuration.duration)
+      let count = try await Store.with(options) { store in
+        var filter = OutboxContents.Filter()
+        filter.route = route
+        filter.kind = kind?.kind
+        filter.before = age.map { store.now() - $0 / .seconds(1) }
+        let groups = try await store.outbox.groups(filter)
+        let count = groups.map(\.count).reduce(0, +)
+        guard count > 0 else {
+          throw NotFound("nothing of that waits; push-bouncer outbox list shows what does")
+        }
+        if !yes { try confirm(count, groups) }
+        let line = ProgressLine()
+        return try await store.outbox.drop(filter) {
+          line.show("\(Phrase.number($0)) of \(Phrase.number(count))")
+        }
+      }
+      options.show(
+        ["dropped": .integer(Int64(count))],
+        "\(Phrase.count(count, "notification was", "notifications were")) dropped")
+    }
+
+    private func confirm(_ count: Int, _ groups: [OutboxContents.Group]) throws {
+      let text = Phrase.count(count, "notification")
+      guard isatty(STDIN_FILENO) == 1 else {
+        throw CommandError("this would drop \(text): add --yes to do it")
+      }
+      note(groups.table.text(for: .errors.withoutColour))
+      FileHandle.standardError.write(Data("\nDrop \(text)? Nobody will get them. [y/N] ".utf8))
+      guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {
+        throw CommandError("nothing was dropped")
+      }
+    }
+  }
+}
+
+extension OutboxContents.Group {
+  fileprivate var kindName: String {
+    switch kind {
+    case .e2ee: "encrypted"
+    case .legacy: "legacy"
+    case .nextcloud: "nextcloud"
+    case nil: "unknown"
+    }
+  }
+
+  fileprivate var json: JSON {
+    [
+      "route": .string("\(provider):\(credential)"), "target": .string(target), "kind": .string(kindName),
+      "waiting": .integer(Int64(count)), "oldest_at": timestamp(oldestAt),
+      "attempts": .integer(Int64(attempts)), "due_at": timestamp(dueAt), "expires_at": timestamp(expiresAt),
+    ]
+  }
+}
+
+extension [OutboxContents.Group] {
+  fileprivate var table: Table {
+    var table = Table(
+      "ROUTE", "TARGET", "KIND", .number("WAITING"), "OLDEST", .number("ATTEMPTS"), "NEXT TRY",
+      "FIRST GIVEN UP")
+    for group in self {
+      table.add(
+        .init("\(group.provider):\(group.credential)"), .init(group.target), .init(group.kindName),
+        .init(Phrase.number(group.count)), .init(Phrase.age(group.oldestAt)),
+        .init(Phrase.number(group.attempts)), .init(Phrase.until(group.dueAt)),
+        .init(Phrase.until(group.expiresAt)))
+    }
+    return table
+  }
+}

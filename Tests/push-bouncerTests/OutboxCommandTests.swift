@@ -1,0 +1,73 @@
+import Foundation
+import ProviderSimulator
+import Sealing
+import TestSupport
+import Testing
+import Wire
+
+@testable import Demo
+
+extension Chaos {
+  /// What waits for a provider, as the operator sees and drops it.
+  @Suite struct OutboxCommandTests {
+    @Test func `What waits is listed and dropped, while the service runs`() async throws {
+      try await Stage.test { stage in
+        try await stage.serve("--delivery.deadline", "200ms") { running, server in
+          let phones = [Stage.phone(.fcm), Stage.phone(.apns)]
+          for phone in phones { try await stage.register(phone, at: server) }
+          for phone in phones {
+            stage.simulator.setToken(phone.token, TokenRule(status: 503))
+          }
+          for phone in phones { _ = try await server.mark([phone]) }
+          try await eventually("two that wait") { try await waiting(stage) == 2 }
+
+          let text = try await stage.place.run("outbox").output
+          #expect(text.hasPrefix("2 notifications wait, the oldest for "))
+          #expect(
+            text.contains("apns:simulator") && text.contains("fcm:default") && text.contains("encrypted"))
+          for phone in phones { #expect(!text.contains(phone.token)) }
+          guard
+            case .array(let groups)? = try await stage.place.run("outbox", "list", "--json").json["groups"]
+          else {
+            Issue.record("no groups")
+            return
+          }
+          #expect(groups.map { $0["route"]?.string } == ["apns:simulator", "fcm:default"])
+          #expect(groups.map { $0["kind"]?.string } == ["encrypted", "encrypted"])
+
+          let unasked = try await stage.place.run("outbox", "drop", "--all")
+          #expect(
+            unasked.status == 1 && unasked.errors.contains("this would drop 2 notifications: add --yes"))
+          for arguments in [
+            ["--route", "apns:other"], ["--kind", "legacy"], ["--older-than", "1h"],
+            ["--route", "apns:simulator", "--kind", "nextcloud"],
+          ] {
+            let none = try await stage.place.run(["outbox", "drop", "--yes"] + arguments)
+            #expect(none.status == 1 && none.errors.contains("nothing of that waits"))
+          }
+          for arguments in [
+            [], ["--all", "--kind", "legacy"], ["--older-than", "long"], ["--kind", "odd"],
+          ] {
+            #expect(try await stage.place.run(["outbox", "drop", "--yes"] + arguments).status == 64)
+          }
+          let dropped = try await stage.place.run("outbox", "drop", "--route", "apns:simulator", "--yes")
+          #expect(dropped.status == 0 && dropped.output == "1 notification was dropped\n")
+          #expect(try await waiting(stage) == 1)
+          let rest = try await stage.place.run("outbox", "drop", "--all", "--yes", "--json")
+          #expect(try rest.json["dropped"] == 1)
+          #expect(try await stage.place.run("outbox").output == "nothing waits\n")
+
+          // The sender has not been disturbed: what comes now arrives, what was dropped does not.
+          for phone in phones { stage.simulator.setToken(phone.token, nil) }
+          let promise = try await server.mark(phones)
+          await stage.expectArrival(of: Set(promise.marks))
+          #expect(!running.logged.contains("outbox cannot be worked on"))
+        }
+      }
+    }
+
+    private func waiting(_ stage: Stage) async throws -> Int64? {
+      try await stage.place.run("outbox", "list", "--json").json["waiting"]?.integer
+    }
+  }
+}
