@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import Operations
 import Wire
 
 /// A service that answers in JSON, as a caller with these credentials meets it.
@@ -28,7 +29,7 @@ struct JSONService {
   }
 
   /// A call that was refused, or not answered with JSON.
-  struct Refusal: Error, CustomStringConvertible {
+  struct Refusal: Readable {
     /// The path, without what follows a question mark.
     let call: String
     /// HTTP's status.
@@ -44,14 +45,18 @@ struct JSONService {
   }
 
   /// A call that was not answered at all.
-  struct Silence: Error, CustomStringConvertible {
+  struct Silence: Readable {
     let url: String
     let reason: any Error
 
     /// Whether nothing is wrong but that it takes longer than the caller would wait.
     var isTimeout: Bool { reason as? HTTPClientError == .deadlineExceeded }
 
-    var description: String { "\(url) cannot be reached: \(reason)" }
+    var description: String {
+      isTimeout
+        ? "\(url) did not answer in time"
+        : "\(url) cannot be reached: see that it runs and that the address is right"
+    }
   }
 
   /// - Parameter timeout: for the whole call; a long poll takes as long as the service holds it.

@@ -34,17 +34,18 @@ package struct DatabaseURL: Sendable, Hashable {
   }
 
   private static let unknown = DatabaseError(
-    .invalidURL, "a database URL is sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
+    .invalidURL, "wants sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME")
 
   /// What follows `sqlite:`. Many write an absolute path as `sqlite:///path`.
   private static func path(_ rest: Substring) throws(DatabaseError) -> String {
     let path = rest.hasPrefix("//") ? rest.dropFirst(2) : rest
     guard !rest.hasPrefix("//") || path.hasPrefix("/") else {
       throw DatabaseError(
-        .invalidURL, "two slashes after sqlite: announce a host: write sqlite:PATH, or sqlite:/PATH")
+        .invalidURL,
+        "has two slashes after sqlite:, which announce a host: write sqlite:PATH, or sqlite:/PATH")
     }
     guard !path.isEmpty, !path.hasSuffix("/"), !path.contains("\0") else {
-      throw DatabaseError(.invalidURL, "sqlite: wants the path of a file")
+      throw DatabaseError(.invalidURL, "wants the path of a file after sqlite:")
     }
     return String(path)
   }

@@ -231,11 +231,11 @@ package struct BouncerService {
         },
         Bounded(
           listener: adminListener(
-            configuration, operatorEndpoints, socket: sockets.admin, port: adminPort, logger: logger),
+            operatorEndpoints, at: configuration.adminAddress(sockets), port: adminPort, logger: logger),
           limit: .seconds(1)),
         Bounded(
           listener: publicListener(
-            configuration, endpoints, certificate, socket: sockets.public, port: publicPort,
+            configuration, endpoints, certificate, at: configuration.publicAddress(sockets), port: publicPort,
             descriptors: descriptors,
             logger: logger),
           limit: max(drainLimit, configuration.delivery.deadline + .seconds(3))),
@@ -262,13 +262,14 @@ package struct BouncerService {
   private static let adminConnections = 32
 
   private static func publicListener(
-    _ configuration: Configuration, _ endpoints: Endpoints, _ certificate: ServerCertificate?, socket: CInt?,
+    _ configuration: Configuration, _ endpoints: Endpoints, _ certificate: ServerCertificate?,
+    at address: ListenerAddress,
     port: Port, descriptors: DescriptorLimit, logger: Logger
   ) -> some ServiceLifecycle.Service {
     let http = configuration.http
     return Listener(
       responder: endpoints.responder,
-      address: .init(host: http.host, port: http.port, keys: "http.host and http.port", passed: socket),
+      address: address,
       certificate: certificate,
       limits: .init(
         total: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
@@ -280,12 +281,11 @@ package struct BouncerService {
   }
 
   private static func adminListener(
-    _ configuration: Configuration, _ endpoints: Endpoints, socket: CInt?, port: Port, logger: Logger
+    _ endpoints: Endpoints, at address: ListenerAddress, port: Port, logger: Logger
   ) -> some ServiceLifecycle.Service {
-    let admin = configuration.admin
-    return Listener(
+    Listener(
       responder: endpoints.responder,
-      address: .init(host: admin.host, port: admin.port, keys: "admin.host and admin.port", passed: socket),
+      address: address,
       limits: .init(total: adminConnections, perSource: adminConnections),
       metrics: ConnectionMetrics(listener: "admin"), logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }

@@ -96,33 +96,33 @@ struct NextcloudAdapter {
 
   func close() async { await client.shutdown() }
 
-  private static func roots(_ file: String?) throws -> [NIOSSLCertificate] {
+  static func roots(_ file: String?) throws(Fault) -> [NIOSSLCertificate] {
     guard let file else { return [] }
-    guard let roots = try? NIOSSLCertificate.fromPEMFile(file), !roots.isEmpty else {
-      throw ConfigurationError(
-        source: file, key: "nextcloud.proxies_ca_file", "must name a readable file with certificates in PEM")
-    }
-    return roots
+    return try PEMFile(file, key: "nextcloud.proxies_ca_file").certificates()
   }
 
-  private static func apps(_ settings: Configuration.Nextcloud) throws -> NextcloudApps {
+  static func apps(_ settings: Configuration.Nextcloud) throws(Fault) -> NextcloudApps {
     let own = try ownApps(settings.appsFile)
     do {
       return try NextcloudApps(own: own, default: settings.defaultApp)
     } catch {
-      throw ConfigurationError(
-        source: "the configuration", key: "nextcloud.default_app", error.description)
+      throw Fault(key: "nextcloud.default_app", error.description, advice: "name one of them, or none")
     }
   }
 
-  private static func ownApps(_ file: String?) throws -> [NextcloudApp] {
+  private static func ownApps(_ file: String?) throws(Fault) -> [NextcloudApp] {
     guard let file else { return [] }
+    let key = "nextcloud.apps_file"
+    if let fault = Fault(unreadable: file, key: key) { throw fault }
+    guard let bytes = FileManager.default.contents(atPath: file) else {
+      throw Fault(key: key, "names \(file), which cannot be read", advice: "look at the file")
+    }
     do {
-      return try NextcloudApp.read([UInt8](try Data(contentsOf: URL(fileURLWithPath: file))))
-    } catch let error as NextcloudApp.Malformed {
-      throw ConfigurationError(source: file, key: "nextcloud.apps_file", error.description)
+      return try NextcloudApp.read(Array(bytes))
     } catch {
-      throw ConfigurationError(source: file, key: "nextcloud.apps_file", "cannot be read")
+      throw Fault(
+        key: key, "names \(file): \(error.description)",
+        advice: "correct it; Documentation/GettingStarted/NextcloudBrand.md shows one")
     }
   }
 }

@@ -34,12 +34,8 @@ package struct Store {
     if !making, let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
       throw Absence.database("there is no database \(url)")
     }
-    let database = PatientDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
+    let database = try await open(url, making: making, sqlite: options, observer: observer)
     do {
-      if !making, try await Migrator.version(of: database) == 0 {
-        throw Absence.database("\(url) holds no database of push-bouncer")
-      }
-      try await Schema.migrate(database)
       let storageKey = try await storageKey(configuration, of: database, making: making)
       try await StorageSeal.verify(storageKey, of: database)
       let follower = StorageKeyFollower(
@@ -52,6 +48,27 @@ package struct Store {
     } catch {
       await database.close()
       throw error
+    }
+  }
+
+  /// The database alone, with its tables.
+  private static func open(
+    _ url: DatabaseURL, making: Bool, sqlite options: SQLiteDatabase.Options, observer: DatabaseObserver?
+  ) async throws -> PatientDatabase {
+    do {
+      let database = PatientDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
+      do {
+        if !making, try await Migrator.version(of: database) == 0 {
+          throw Absence.database("\(url) holds no database of push-bouncer")
+        }
+        try await Schema.migrate(database)
+        return database
+      } catch {
+        await database.close()
+        throw error
+      }
+    } catch let error as DatabaseError {
+      throw Fault(error, of: url)
     }
   }
 

@@ -19,11 +19,6 @@ struct MigrationJournal: Sendable {
     var counts = MigrationCounts()
   }
 
-  /// Another program is bringing rows in at the same time.
-  struct Disturbed: Error, Sendable, Hashable, CustomStringConvertible {
-    var description: String { "another migration is running: wait for its end, or end it" }
-  }
-
   /// Goes on with the run of this source that was stopped, or else begins one.
   func begin(_ identity: String, now: Date) async throws -> Run {
     let now = now.stored
@@ -91,7 +86,7 @@ struct MigrationJournal: Sendable {
         WHERE table_name = $1 AND position = $2 AND counts = $3
         """, .text(table.rawValue), .integer(old.position), .text(before), .integer(new.position),
         .text(try encoded(new.counts))))
-    guard changed == 1 else { throw Disturbed() }
+    guard changed == 1 else { throw MigrationDisturbed() }
   }
 
   private static func encoded(_ counts: MigrationCounts) throws -> String {
@@ -99,4 +94,10 @@ struct MigrationJournal: Sendable {
     encoder.outputFormatting = .sortedKeys
     return String(decoding: try encoder.encode(counts), as: UTF8.self)
   }
+}
+
+/// Another program is bringing rows in at the same time.
+package struct MigrationDisturbed: Error, Sendable, Hashable, CustomStringConvertible {
+  /// What to do.
+  package var description: String { "another migration is running: wait for its end, or end it" }
 }

@@ -11,14 +11,14 @@ extension ZulipImport {
     let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     // A file that was there keeps its mode otherwise.
     guard file >= 0, fchmod(file, 0o600) == 0 else {
-      throw ZulipSourceError("\(path): \(String(cString: strerror(errno)))")
+      throw ZulipSourceError("\(path) cannot be written")
     }
     let handle = FileHandle(fileDescriptor: file, closeOnDealloc: true)
     var count = 0
     var lines = Data("table,id,reason\n".utf8)
     func flush() throws {
       do { try handle.write(contentsOf: lines) } catch {
-        throw ZulipSourceError("\(path) cannot be written: \(error.localizedDescription)")
+        throw ZulipSourceError("\(path) cannot be written: is the disk full?")
       }
       lines.removeAll(keepingCapacity: true)
     }

@@ -93,17 +93,27 @@ struct Copy: AsyncParsableCommand {
     do {
       url = try DatabaseURL(text)
     } catch {
-      throw ValidationError("\(option): \(error.message)")
+      throw ValidationError("\(option) \(error.message)")
     }
     if option == "--from", let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
       throw CommandError("\(option): there is no \(URL(fileURLWithPath: path).path)")
     }
-    let database = try await openDatabase(url: url)
+    let database: any Database
     do {
-      if option == "--from", try await Migrator.version(of: database) == 0 {
-        throw CommandError("\(option): \(url) holds no database of push-bouncer")
+      database = try await openDatabase(url: url)
+      do {
+        if option == "--from", try await Migrator.version(of: database) == 0 {
+          throw CommandError("\(option): \(url) holds no database of push-bouncer")
+        }
+        try await Schema.migrate(database)
+      } catch {
+        await database.close()
+        throw error
       }
-      try await Schema.migrate(database)
+    } catch let error as DatabaseError {
+      throw Fault(error, of: url, key: option)
+    }
+    do {
       let result = try await body(database)
       await database.close()
       return result

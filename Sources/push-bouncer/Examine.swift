@@ -1,6 +1,7 @@
 import ArgumentParser
 import Logging
 import Operations
+import Server
 import Wire
 
 /// `doctor`: is everything as it should be?
@@ -21,26 +22,58 @@ struct Examine: AsyncParsableCommand {
     let findings: [Finding]
     do {
       let configuration = try options.load()
-      findings = await Doctor(configuration, providerTime: { await ProviderTime.ask(configuration) })
-        .examine()
-    } catch let error as ConfigurationError {
-      findings = [Doctor.finding(error)]
+      let line = ProgressLine()
+      findings = await Doctor(
+        configuration,
+        checks: StartCheck.all(configuration, isServing: { await RunningService.answers(configuration) }),
+        providerTime: { await ProviderTime.ask(configuration) }
+      ).examine { line.show("looking at \($0) ...") }
+      ProgressLine.clear()
+    } catch let fault as Fault {
+      findings = Finding.unreadable(fault)
     }
-    options.show(
-      ["findings": .array(findings.map(\.json))], findings.map(\.line).joined(separator: "\n"))
+    if options.json {
+      tell(JSON.object(["findings": .array(findings.map(\.json))]).text)
+    } else {
+      Self.page(findings).print()
+    }
     if !findings.allSatisfy(\.isGood) { throw ExitCode.failure }
+  }
+
+  private static func page(_ findings: [Finding]) -> Page {
+    var page = Page()
+    let width = findings.map(\.check.displayedWidth).max() ?? 0
+    for finding in findings {
+      let (word, tone) = finding.standing.word
+      let check = finding.check + String(repeating: " ", count: width - finding.check.displayedWidth)
+      page.add("\(word)\(check)  \(finding.detail)", tone)
+      if let advice = finding.advice { page.add(String(repeating: " ", count: width + 11) + advice) }
+    }
+    let faults = findings.count { !$0.isGood }
+    page.add()
+    page.add(faults == 0 ? "No fault was found." : "\(Phrase.count(faults, "fault")) found.")
+    return page
+  }
+}
+
+extension Finding.Standing {
+  /// What it is called in a column, and its colour.
+  fileprivate var word: (String, Terminal.Tone) {
+    switch self {
+    case .good: ("ok       ", .plain)
+    case .fault: ("FAULT    ", .bad)
+    case .skipped: ("skipped  ", .faint)
+    }
   }
 }
 
 extension Finding {
   fileprivate var json: JSON {
-    [
+    var json: JSON.Object = [
       "check": .string(check), "ok": .bool(isGood), "detail": .string(detail),
       "advice": advice.map(JSON.string) ?? .null,
     ]
-  }
-
-  fileprivate var line: String {
-    "\(isGood ? "ok   " : "FAULT") \(check): \(detail)" + (advice.map { "\n      \($0)" } ?? "")
+    if standing == .skipped { json["skipped"] = .bool(true) }
+    return .object(json)
   }
 }

@@ -52,6 +52,12 @@ extension Migrate {
       } catch {
         throw CommandError("--from: \(error)")
       }
+      if case .folder(let path) = source, let obstacle = FileObstacle.lookingInto(path) {
+        throw Fault(key: "--from", "names \(path), which \(obstacle.problem)", advice: obstacle.advice)
+      }
+      if let rejects, let obstacle = FileObstacle.writing(rejects) {
+        throw Fault(key: "--rejects", "names \(rejects), which \(obstacle.problem)", advice: obstacle.advice)
+      }
       let isComplete =
         if dryRun {
           try await rehearse { try await bring(source, $0) }
@@ -70,8 +76,14 @@ extension Migrate {
     /// Runs until the end or a signal, and shows the report. Returns whether it came to the end.
     private func bring(_ source: ZulipSource, _ migration: ZulipImport) async throws -> Bool {
       let (start, line) = (ContinuousClock.now, ProgressLine())
-      let report = try await untilSignal {
-        try await migration.run(from: source) { line.show($0.text(since: start)) }
+      let report: MigrationReport
+      do {
+        report = try await untilSignal {
+          try await migration.run(from: source) { line.show($0.text(since: start)) }
+        }
+      } catch let error as DatabaseError where error.code.isOfOpening {
+        guard case .database(let url) = source else { throw error }
+        throw Fault(error, of: url, key: "--from")
       }
       if let rejects {
         let count = try await migration.writeRejects(to: rejects)

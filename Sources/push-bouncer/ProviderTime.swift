@@ -11,8 +11,10 @@ enum ProviderTime {
   /// The `Date` of the answer (RFC 9110 section 6.6.1), whatever its status; nil without one.
   static func ask(_ configuration: Configuration) async -> Date? {
     guard let url = configuration.fcm.endpoint else { return nil }
-    let client = HTTPClient(
-      eventLoopGroupProvider: .singleton, configuration: .outgoing(configuration.providers))
+    var settings = HTTPClient.Configuration.outgoing(configuration.providers)
+    // Who is not there does not tell the time a moment later either.
+    settings.connectionPool.retryConnectionEstablishment = false
+    let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
     let answer = try? await client.execute(HTTPClientRequest(url: url.absoluteString), timeout: .seconds(10))
     try? await client.shutdown()
     return answer?.headers.first(name: "date").flatMap(parse)

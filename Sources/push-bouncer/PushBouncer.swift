@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import Operations
 
 /// The program, with one command for each task of its operator.
@@ -16,10 +17,29 @@ struct PushBouncer: AsyncParsableCommand {
     subcommands: [
       Serve.self, DemoCommand.self, Init.self, Examine.self, Clock.self, Keys.self, ServerCommand.self,
       Account.self, Routes.self, OutboxCommand.self, Stats.self, Copy.self, Migrate.self, Simulate.self,
-      Device.self, Vectors.self,
+      Device.self, Vectors.self, Settings.self,
     ])
 
+  /// Runs the command; what goes wrong is told in words of our own.
   static func main() async {
-    await main(SettingArguments.rewrite(Array(CommandLine.arguments.dropFirst())))
+    // Where a stream is closed, the next file to be opened would get what is printed.
+    for stream in 0...2 where fcntl(CInt(stream), F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
+    do {
+      var command = try parseAsRoot(SettingArguments.rewrite(Array(CommandLine.arguments.dropFirst())))
+      do {
+        if var command = command as? any AsyncParsableCommand {
+          try await command.run()
+        } else {
+          try command.run()
+        }
+      } catch {
+        // What the parser throws is shown as the parser does.
+        let isParsers = error is ExitCode || error is ValidationError || error is CleanExit
+        throw isParsers ? error : Fault(error)
+      }
+    } catch {
+      ProgressLine.clear()
+      exit(withError: error)
+    }
   }
 }

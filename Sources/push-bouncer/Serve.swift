@@ -50,13 +50,13 @@ struct Serve: AsyncParsableCommand {
     }
     logger.debug("all settings", metadata: metadata(configuration.effective))
 
-    if let weakness = configuration.weaknesses.first {
-      throw ConfigurationError(
-        source: "the configuration", key: weakness.key, "\(weakness.problem); \(weakness.advice)")
-    }
     let descriptors = DescriptorLimit.raised()
-    try descriptors.check()
+    // Before anything uses them, as the checks do.
     NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
+    for check in StartCheck.all(configuration, sockets: sockets, descriptors: descriptors) {
+      try await check.pass()
+    }
+    if let expiry = configuration.http.tls?.expiry(now: Date()) { logger.error("\(expiry)") }
     if let shortage = descriptors.shortage(configuration.http.maxConnections) {
       logger.warning("\(shortage)")
     }

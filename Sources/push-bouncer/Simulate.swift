@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Operations
 import ProviderSimulator
+import Server
 import ServiceLifecycle
 import UnixSignals
 import Wire
@@ -37,6 +38,13 @@ struct Simulate: AsyncParsableCommand {
     settings.fcmPort = fcmPort
     if !topic.isEmpty { settings.topics = topic }
     settings.keysDirectory = keysOut
+    for (option, port) in [("--apns-port", apnsPort), ("--fcm-port", fcmPort)] {
+      guard (0...65535).contains(port) else { throw ValidationError("\(option) wants a port, 0 to 65535") }
+      try ListenerAddress(host: "127.0.0.1", port: port, keys: (nil, option)).check()
+    }
+    if let obstacle = FileObstacle.filling(keysOut) {
+      throw Fault(key: "--keys-out", "names \(keysOut), which \(obstacle.problem)", advice: obstacle.advice)
+    }
     let simulator = try await SimulatedProviders.start(settings)
     options.show(
       [

@@ -19,7 +19,7 @@ import Testing
     try withTemporaryFolder { folder in
       try yaml.write(to: folder.appending(path: "push-bouncer.yaml"), atomically: false, encoding: .utf8)
       let seconds = cpuSeconds {
-        let error = #expect(throws: ConfigurationError.self) {
+        let error = #expect(throws: Fault.self) {
           try Configuration.load(
             file: nil, environment: [:], overrides: [:], workingDirectory: folder.path)
         }

@@ -200,7 +200,7 @@ import Testing
   {
     try await withKeyFolder { folder in
       try folder.write("storage.key", text)
-      let error = try #require(throws: KeyFolder.InvalidStorageKey.self) {
+      let error = try #require(throws: Fault.self) {
         try KeyFolder.storageKey(in: folder.path)
       }
       #expect(error.description.contains("storage.key"))

@@ -16,17 +16,17 @@ import Testing
           #expect(try PrivateFile.withContents(of: path, atMost: limit) { Array($0) } == content)
         }
         guard count > 0 else { continue }
-        #expect(throws: PrivateFile.Failure.self) {
+        #expect(throws: Fault.self) {
           try PrivateFile.withContents(of: path, atMost: count - 1) { _ in }
         }
       }
-      #expect(throws: PrivateFile.Failure.self) {
+      #expect(throws: Fault.self) {
         try PrivateFile.withContents(of: "\(path).none", atMost: 10) { _ in }
       }
       // Nobody is waited for at a pipe, nor is a folder read.
       #expect(mkfifo("\(path).pipe", 0o600) == 0)
       #expect(try PrivateFile.withContents(of: "\(path).pipe", atMost: 10) { $0.count } == 0)
-      #expect(throws: PrivateFile.Failure.self) {
+      #expect(throws: Fault.self) {
         try PrivateFile.withContents(of: folder.path, atMost: 10) { _ in }
       }
     }

@@ -65,7 +65,7 @@ struct CredentialFileTests {
     }
     #expect(error.code == fault.code)
     #expect(error.field == fault.field)
-    #expect(error.description.hasPrefix("main, \(fault.field): "))
+    #expect(error.description.hasPrefix("\(fault.field): "))
   }
 
   @Test func `A key of another kind is refused at once, without showing it`() throws {

@@ -392,7 +392,7 @@ import Testing
 
   @Test func `Two at a time do not get mixed up`() async throws {
     let (source, target) = (try await ZulipBouncerRoutes(), try await MigrationTarget())
-    await #expect(throws: MigrationJournal.Disturbed.self) {
+    await #expect(throws: MigrationDisturbed.self) {
       try await withThrowingTaskGroup(of: Void.self) { group in
         for _ in 0..<2 {
           group.addTask { _ = try await target.migration(batch: 2).run(from: source.source) }

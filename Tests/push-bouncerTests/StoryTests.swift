@@ -55,6 +55,7 @@ import Wire
         let fcm = try #require(endpoints["fcm_endpoint"]?.string)
         let providers = [
           "--apns.endpoint", apns, "--fcm.endpoint", fcm, "--providers.ca_file", "Keys/ca.pem",
+          "--http.port", "0", "--admin.port", "0",
         ]
         let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
 
@@ -103,7 +104,7 @@ import Wire
     try await Workplace.test { place in
       let text = try await place.run("doctor")
       #expect(text.status == 1)
-      #expect(text.output.contains("FAULT keys:") && text.output.contains("push-bouncer keys generate"))
+      #expect(text.output.contains("FAULT    keys ") && text.output.contains("push-bouncer keys generate"))
       #expect(text.errors == "")
       #expect(!place.exists("Keys") && !place.exists("push-bouncer.sqlite"))
 
@@ -113,7 +114,7 @@ import Wire
         Issue.record("no findings")
         return
       }
-      #expect(findings.count == 1)
+      #expect(findings.count == 2 && findings[1]["skipped"] == true)
       #expect(findings[0]["check"] == "configuration")
       #expect(findings[0]["ok"] == false)
       #expect(findings[0]["detail"]?.string?.contains("http.port") == true)
@@ -126,7 +127,7 @@ import Wire
         let port = "\(running.port(of: "public") ?? 0)"
         let second = try await place.run("serve", "--http.port", port, "--admin.port", "0")
         #expect(second.status == 1)
-        #expect(second.errors.contains("http.host and http.port"))
+        #expect(second.errors.contains("http.port names port"))
         let tls = try await place.run(
           "serve", "--http.port", "0", "--admin.port", "0", "--http.tls.certificate_file", "none.pem",
           "--http.tls.key_file", "none.pem")

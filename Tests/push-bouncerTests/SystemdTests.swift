@@ -101,7 +101,7 @@ import Testing
 
   @Test(arguments: ["relative", "@", "/", "vsock:2:1234", "/" + String(repeating: "a", count: 107)])
   func `Odd addresses are refused`(_ address: String) {
-    #expect(throws: ConfigurationError.self) {
+    #expect(throws: Fault.self) {
       _ = try ServiceManager(environment: ["NOTIFY_SOCKET": address], processID: 1)
     }
   }

@@ -11,12 +11,12 @@ extension Configuration {
   ///   - file: the file that was named; without one, `push-bouncer.yaml` of the working folder, else of the system.
   ///   - environment: of it, the variables that begin with `PUSH_BOUNCER_`.
   ///   - overrides: values from the command line, by key.
-  /// - Returns: the configuration, and warnings about it.
-  /// - Throws: ``ConfigurationError``, which names the key and where it stands.
+  /// - Returns: the configuration, and what deserves a warning.
+  /// - Throws: ``Fault``, which names the key and where it stands.
   package static func load(
     file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
     systemFolder: String = Configuration.systemFolder
-  ) throws(ConfigurationError) -> (Configuration, warnings: [String]) {
+  ) throws(Fault) -> (Configuration, warnings: [String]) {
     let source = try ConfigurationSource(
       file: file, environment: environment, overrides: overrides, workingDirectory: workingDirectory,
       systemFolder: systemFolder)
@@ -32,7 +32,7 @@ extension Configuration {
       ?? ConfigurationSource.file
   }
 
-  private init(_ reader: ConfigurationReader) throws(ConfigurationError) {
+  private init(_ reader: ConfigurationReader) throws(Fault) {
     http = HTTP(
       host: try reader.text("http.host"), port: try reader.port("http.port"), tls: try Self.tls(reader),
       trustedProxies: try reader.networks("http.trusted_proxies"),
@@ -85,23 +85,19 @@ extension Configuration {
     file = reader.source.file
   }
 
-  private static func tls(_ reader: ConfigurationReader) throws(ConfigurationError) -> TLS? {
+  private static func tls(_ reader: ConfigurationReader) throws(Fault) -> TLS? {
     let files = ["http.tls.certificate_file", "http.tls.key_file"].map(reader.optionalText)
     switch (files[0], files[1]) {
     case (nil, nil): return nil
     case (let certificate?, let key?): return TLS(certificateFile: certificate, keyFile: key)
     case (nil, _):
-      throw ConfigurationError(
-        source: "the configuration", key: "http.tls.certificate_file", "must be set when http.tls.key_file is"
-      )
+      throw reader.fault("http.tls.certificate_file", "must be set when http.tls.key_file is")
     case (_, nil):
-      throw ConfigurationError(
-        source: "the configuration", key: "http.tls.key_file", "must be set when http.tls.certificate_file is"
-      )
+      throw reader.fault("http.tls.key_file", "must be set when http.tls.certificate_file is")
     }
   }
 
-  private static func server(_ reader: ConfigurationReader) throws(ConfigurationError) -> Server {
+  private static func server(_ reader: ConfigurationReader) throws(Fault) -> Server {
     let server = Server(
       name: try reader.text("server.name"), url: try Self.requiredAddress("server.url", reader),
       bouncer: try reader.bouncer("server.bouncer"), orgID: reader.optionalText("server.org_id"),
@@ -110,56 +106,50 @@ extension Configuration {
     guard case .remote = server.bouncer else { return server }
     for (key, value) in [("server.org_id", server.orgID), ("server.org_key", server.orgKey)]
     where value == nil {
-      throw ConfigurationError(
-        source: "the configuration", key: key, "must be set when server.bouncer is another bouncer")
+      throw reader.fault(key, "must be set when server.bouncer is another bouncer")
     }
     return server
   }
 
-  private static func requiredAddress(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
+  private static func requiredAddress(_ key: String, _ reader: ConfigurationReader) throws(Fault)
     -> String
   {
     guard let address = try address(key, reader) else {
-      throw ConfigurationError(
-        source: reader.source.values[key]?.source ?? "the configuration", key: key, "wants a URL")
+      throw reader.fault(key, "wants a URL")
     }
     return address
   }
 
-  private static func address(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
+  private static func address(_ key: String, _ reader: ConfigurationReader) throws(Fault)
     -> String?
   {
     guard let url = try reader.url(key)?.absoluteString else { return nil }
     return url.hasSuffix("/") ? String(url.dropLast()) : url
   }
 
-  private static func hostnames(_ key: String, _ reader: ConfigurationReader) throws(ConfigurationError)
+  private static func hostnames(_ key: String, _ reader: ConfigurationReader) throws(Fault)
     -> [HostnamePattern]
   {
     var patterns: [HostnamePattern] = []
     for text in reader.list(key) {
       guard let pattern = try? HostnamePattern(text) else {
-        throw ConfigurationError(
-          source: reader.source.values[key]?.source ?? "the configuration", key: key,
-          "wants hostnames like chat.example.org, *.example.org or chat.example.org:8443, in ASCII")
+        throw reader.fault(key, "wants \(Setting.Shape.hostnames.wants)")
       }
       patterns.append(pattern)
     }
     return patterns
   }
 
-  private static func databaseURL(_ reader: ConfigurationReader) throws(ConfigurationError) -> DatabaseURL {
+  private static func databaseURL(_ reader: ConfigurationReader) throws(Fault) -> DatabaseURL {
     let text = try reader.text("database.url")
     do {
       return try DatabaseURL(text)
     } catch {
-      throw ConfigurationError(
-        source: reader.source.values["database.url"]?.source ?? "the configuration", key: "database.url",
-        error.message)
+      throw reader.fault("database.url", error.message)
     }
   }
 
-  private static func nextcloud(_ reader: ConfigurationReader, _ server: Server) throws(ConfigurationError)
+  private static func nextcloud(_ reader: ConfigurationReader, _ server: Server) throws(Fault)
     -> Nextcloud
   {
     let url = try address("nextcloud.url", reader)
@@ -186,12 +176,11 @@ extension Configuration {
       # environment (http.port is PUSH_BOUNCER_HTTP_PORT) or on the command line (--http.port).
 
       """
-    var section = ""
+    var section: Substring = ""
     for setting in Setting.all {
-      let head = setting.key.prefix { $0 != "." }
-      if head != section {
+      if setting.section != section {
         text += "\n"
-        section = String(head)
+        section = setting.section
       }
       text += "# \(setting.help)\n#\(setting.key): \(setting.standard)\n"
     }

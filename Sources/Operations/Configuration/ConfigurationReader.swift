@@ -12,27 +12,26 @@ struct ConfigurationReader {
     return raw.flatMap { $0.text.isEmpty ? nil : $0 }
   }
 
-  private func read<Value>(
-    _ key: String, wants: String, _ parse: (String) -> Value?
-  ) throws(ConfigurationError) -> Value? {
+  private func read<Value>(_ key: String, _ parse: (String) -> Value?) throws(Fault) -> Value? {
     guard let raw = raw(key) else { return nil }
     guard let value = parse(raw.text.trimmingCharacters(in: .whitespaces)) else {
       // A malformed value may have its password anywhere.
       let isOpen = Setting.named(key)?.secrecy == Setting.Secrecy.none
-      throw ConfigurationError(
-        source: raw.source, key: key, isOpen ? "wants \(wants), not \"\(raw.text)\"" : "wants \(wants)")
+      throw fault(key, isOpen ? "\(wants(key)), not \"\(raw.text)\"" : wants(key))
     }
     return value
   }
 
-  private func required<Value>(
-    _ key: String, wants: String, _ parse: (String) -> Value?
-  ) throws(ConfigurationError) -> Value {
-    guard let value = try read(key, wants: wants, parse) else {
-      throw ConfigurationError(
-        source: source.values[key]?.source ?? "the configuration", key: key, "wants \(wants)")
-    }
+  private func required<Value>(_ key: String, _ parse: (String) -> Value?) throws(Fault) -> Value {
+    guard let value = try read(key, parse) else { throw fault(key, wants(key)) }
     return value
+  }
+
+  private func wants(_ key: String) -> String { "wants \(Setting.named(key)?.shape.wants ?? "a text")" }
+
+  /// What is wrong with a value, and where it stands.
+  func fault(_ key: String, _ problem: String, advice: String? = nil) -> Fault {
+    Fault(source: source.values[key]?.source, key: key, problem, advice: advice)
   }
 
   /// Whether somebody has given it a value.
@@ -40,25 +39,23 @@ struct ConfigurationReader {
 
   func optionalText(_ key: String) -> String? { raw(key)?.text }
 
-  func text(_ key: String) throws(ConfigurationError) -> String { try required(key, wants: "a text") { $0 } }
+  func text(_ key: String) throws(Fault) -> String { try required(key) { $0 } }
 
-  func port(_ key: String) throws(ConfigurationError) -> Int {
-    try required(key, wants: "a port, 0 to 65535") { Int($0).flatMap { (0...65535).contains($0) ? $0 : nil } }
+  func port(_ key: String) throws(Fault) -> Int {
+    try required(key) { Int($0).flatMap { (0...65535).contains($0) ? $0 : nil } }
   }
 
-  func count(_ key: String, atLeast least: Int = 0) throws(ConfigurationError) -> Int {
-    try required(key, wants: least > 0 ? "a whole number, \(least) at least" : "a whole number") {
-      Int($0).flatMap { $0 >= least ? $0 : nil }
-    }
+  func count(_ key: String, atLeast least: Int = 0) throws(Fault) -> Int {
+    try required(key) { Int($0).flatMap { $0 >= least ? $0 : nil } }
   }
 
   /// At least one, where a value is given.
-  func optionalCount(_ key: String) throws(ConfigurationError) -> Int? {
+  func optionalCount(_ key: String) throws(Fault) -> Int? {
     raw(key) == nil ? nil : try count(key, atLeast: 1)
   }
 
-  func flag(_ key: String) throws(ConfigurationError) -> Bool {
-    try required(key, wants: "true or false") { text in
+  func flag(_ key: String) throws(Fault) -> Bool {
+    try required(key) { text in
       switch text.lowercased() {
       case "true", "yes", "on": true
       case "false", "no", "off": false
@@ -73,29 +70,29 @@ struct ConfigurationReader {
     }
   }
 
-  func networks(_ key: String) throws(ConfigurationError) -> [ClientAddress.Network] {
-    try read(key, wants: "addresses and ranges like 10.0.0.0/8 or 2001:db8::/32, comma-separated") { text in
+  func networks(_ key: String) throws(Fault) -> [ClientAddress.Network] {
+    try read(key) { text in
       let networks = text.split(separator: ",", omittingEmptySubsequences: false)
         .map { ClientAddress.Network($0.trimmingCharacters(in: .whitespaces)) }
       return networks.contains(nil) ? nil : networks.compactMap(\.self)
     } ?? []
   }
 
-  func duration(_ key: String) throws(ConfigurationError) -> Duration {
-    try required(key, wants: "a duration like 500ms, 10s, 5m or 24h", Configuration.duration)
+  func duration(_ key: String) throws(Fault) -> Duration {
+    try required(key, Configuration.duration)
   }
 
-  func size(_ key: String) throws(ConfigurationError) -> Int {
-    try required(key, wants: "a size like 1048576, 512 KiB or 16 MiB", Configuration.size)
+  func size(_ key: String) throws(Fault) -> Int {
+    try required(key, Configuration.size)
   }
 
-  /// nil is no limit; an empty value does not mean that.
-  func rate(_ key: String) throws(ConfigurationError) -> RateLimit? {
-    try required(key, wants: "a rate like 1000/60s, or 0 for no limit", Configuration.rate)
+  /// nil is no limit, which nobody gets by leaving the value empty.
+  func rate(_ key: String) throws(Fault) -> RateLimit? {
+    try required(key, Configuration.rate)
   }
 
-  func url(_ key: String) throws(ConfigurationError) -> URL? {
-    try read(key, wants: "a URL with http:// or https:// and a host", Self.url)
+  func url(_ key: String) throws(Fault) -> URL? {
+    try read(key, Self.url)
   }
 
   private static func url(_ text: String) -> URL? {
@@ -104,8 +101,8 @@ struct ConfigurationReader {
     return url
   }
 
-  func bouncer(_ key: String) throws(ConfigurationError) -> Configuration.Server.Bouncer {
-    try required(key, wants: "local, off, or a bouncer's URL") { text in
+  func bouncer(_ key: String) throws(Fault) -> Configuration.Server.Bouncer {
+    try required(key) { text in
       switch text {
       case "local": .local
       case "off": .off
@@ -115,9 +112,9 @@ struct ConfigurationReader {
   }
 
   func choice<Choice: RawRepresentable & CaseIterable>(_ key: String, _: Choice.Type)
-    throws(ConfigurationError) -> Choice
+    throws(Fault) -> Choice
   where Choice.RawValue == String {
-    try required(key, wants: "one of " + Choice.allCases.map(\.rawValue).joined(separator: ", "), Choice.init)
+    try required(key, Choice.init)
   }
 }
 

@@ -31,16 +31,14 @@ struct ConfigurationSource {
   init(
     file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
     systemFolder: String
-  ) throws(ConfigurationError) {
+  ) throws(Fault) {
     if let file = file ?? Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder) {
       try read(file)
       self.file = file
     }
     read(environment)
     for (key, text) in overrides {
-      guard Setting.named(key) != nil else {
-        throw ConfigurationError(source: "the command line", key: key, "is no key of the configuration")
-      }
+      guard Setting.named(key) != nil else { throw Self.unknown(key, source: "the command line") }
       values[key] = Raw(text: text, source: "the command line")
     }
   }
@@ -51,30 +49,21 @@ struct ConfigurationSource {
       if let setting = Setting.all.first(where: { $0.variable == variable }) {
         values[setting.key] = Raw(text: text, source: variable)
       } else {
-        warnings.append("the variable \(variable) is no key of the configuration")
+        let nearest = Setting.nearest(to: Setting.key(ofVariable: variable)).flatMap(Setting.named)
+        warnings.append(
+          "the variable \(variable) is no setting"
+            + (nearest.map { "; did you mean \($0.variable)?" } ?? "; it has no effect"))
       }
     }
   }
 
-  private mutating func read(_ file: String) throws(ConfigurationError) {
-    guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
-      throw ConfigurationError(source: file, "cannot be read")
-    }
-    guard text.utf8.count <= Self.maximumBytes else {
-      throw ConfigurationError(source: file, "is larger than a configuration ever is")
-    }
-    // Names are compared by characters there.
-    guard text.isStorable else {
-      throw ConfigurationError(
-        source: file, "has text that nobody can read: combining marks without end, or NUL")
-    }
+  private mutating func read(_ file: String) throws(Fault) {
+    let text = try Self.text(of: file)
     let node: Node?
     do {
       node = try Yams.compose(yaml: text)
-    } catch let error as YamlError {
-      throw ConfigurationError(source: file, "is no YAML\(Self.place(of: error))")
     } catch {
-      throw ConfigurationError(source: file, "is no YAML")
+      throw BrokenYAML(error, in: text).fault(in: file)
     }
     guard let node else { return }
     if case .sequence = node { throw Self.noMapping(file) }
@@ -82,22 +71,39 @@ struct ConfigurationSource {
     try read(node, path: "", file: file)
   }
 
-  private static func noMapping(_ file: String) -> ConfigurationError {
-    ConfigurationError(source: file, "wants lines of the form key: value")
-  }
-
-  /// Where the error is, and what the parser says; never the line itself, which may hold a secret.
-  private static func place(of error: YamlError) -> String {
-    switch error {
-    case .scanner(context: _, let problem, let mark, yaml: _),
-      .parser(context: _, let problem, let mark, yaml: _),
-      .composer(context: _, let problem, let mark, yaml: _):
-      " in line \(mark.line): \(problem)"
-    default: ""
+  private static func text(of file: String) throws(Fault) -> String {
+    if let obstacle = FileObstacle.reading(file) {
+      throw Fault(source: file, obstacle.problem, advice: obstacle.advice)
     }
+    guard let bytes = FileManager.default.contents(atPath: file) else {
+      throw Fault(source: file, "cannot be read", advice: "look at the file")
+    }
+    guard bytes.count <= maximumBytes else {
+      throw Fault(source: file, "is larger than a configuration ever is", advice: "name another file")
+    }
+    // Names are compared by characters there.
+    guard let text = String(data: bytes, encoding: .utf8), text.isStorable else {
+      throw Fault(
+        source: file, "is no text: it has bytes that are no UTF-8, NUL, or combining marks without end",
+        advice: "name the configuration, or let push-bouncer init write one")
+    }
+    return text
   }
 
-  private mutating func read(_ node: Node, path: String, file: String) throws(ConfigurationError) {
+  private static func noMapping(_ file: String) -> Fault {
+    Fault(source: file, "wants lines of the form key: value", advice: "put a blank after each colon")
+  }
+
+  /// - Parameter key: as somebody has written it.
+  private static func unknown(_ key: String, source: String) -> Fault {
+    Fault(
+      source: source, key: key.isEmpty ? nil : String(key.unicodeScalars.prefix(100)), "is no setting",
+      advice: Setting.nearest(to: key).map { "did you mean \($0)?" }
+        ?? "the file that push-bouncer init writes has all there are")
+  }
+
+  private mutating func read(_ node: Node, path: String, file: String) throws(Fault) {
+    let place = node.mark.map { "\(file), line \($0.line)" } ?? file
     switch node {
     case .mapping(let mapping):
       for (name, value) in mapping {
@@ -107,18 +113,18 @@ struct ConfigurationSource {
     case .sequence(let sequence):
       let texts = sequence.compactMap(\.scalar?.string)
       guard texts.count == sequence.count else {
-        throw ConfigurationError(source: file, key: path, "wants a list of texts")
+        throw Fault(source: place, key: path, "wants a list of texts")
       }
-      if Setting.named(path)?.isList == false {
-        throw ConfigurationError(source: file, key: path, "wants one value, not a list")
+      if Setting.named(path)?.shape.isList == false {
+        throw Fault(source: place, key: path, "wants one value, not a list")
       }
-      try set(path, texts.joined(separator: ","), file: file)
+      try set(path, texts.joined(separator: ","), place: place)
     case .scalar(let scalar):
       let isNull = scalar.style == .plain && ["", "~", "null", "Null", "NULL"].contains(scalar.string)
       if isNull && Setting.named(path) == nil && Self.isSection(path) { return }
-      try set(path, isNull ? nil : scalar.string, file: file)
+      try set(path, isNull ? nil : scalar.string, place: place)
     case .alias:
-      throw ConfigurationError(source: file, key: path, "is an alias, which is not understood here")
+      throw Fault(source: place, key: path, "is an alias, which is not understood here")
     }
   }
 
@@ -127,14 +133,17 @@ struct ConfigurationSource {
     path.isEmpty || Setting.all.contains { $0.key.hasPrefix("\(path).") }
   }
 
-  private mutating func set(_ key: String, _ text: String?, file: String) throws(ConfigurationError) {
+  private mutating func set(_ key: String, _ text: String?, place: String) throws(Fault) {
     guard Setting.named(key) != nil else {
-      throw ConfigurationError(
-        source: file, key: key.isEmpty ? nil : String(key.unicodeScalars.prefix(100)),
-        Self.isSection(key) ? "is a section, not a value" : "is no key of the configuration")
+      guard Self.isSection(key) else { throw Self.unknown(key, source: place) }
+      throw Fault(
+        source: place, key: key.isEmpty ? nil : key, "is a section, not a value",
+        advice: "put its keys below it, further in, with a blank after each colon")
     }
     guard let text else { return }
-    guard values[key] == nil else { throw ConfigurationError(source: file, key: key, "is there twice") }
-    values[key] = Raw(text: text, source: file)
+    guard values[key] == nil else {
+      throw Fault(source: place, key: key, "is there twice", advice: "remove one of them")
+    }
+    values[key] = Raw(text: text, source: place)
   }
 }

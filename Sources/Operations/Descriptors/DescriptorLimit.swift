@@ -73,18 +73,15 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
   package var description: String { "\(descriptors)" }
 
   /// Refuses to start where nobody could call.
-  package func check() throws(TooLow) {
-    guard descriptors >= Self.minimum else { throw TooLow(limit: self) }
+  package func check() throws(Fault) {
+    guard descriptors < Self.minimum else { return }
+    throw Fault(
+      "only \(self) descriptors are allowed (ulimit -n), and \(Self.minimum) are needed",
+      advice: Self.advice(nil))
   }
 
-  /// The limit leaves no room for callers.
-  package struct TooLow: Error, CustomStringConvertible {
-    /// The limit.
-    package let limit: DescriptorLimit
-
-    /// For whoever has to mend it.
-    package var description: String {
-      "only \(limit) descriptors (ulimit -n): at least \(DescriptorLimit.minimum) are needed, better \(DescriptorLimit.recommended)"
-    }
+  /// What to do where there are too few for as many connections.
+  static func advice(_ wanted: Int?) -> String {
+    "allow \(needed(for: wanted)): ulimit -n, or LimitNOFILE= where systemd starts the service"
   }
 }

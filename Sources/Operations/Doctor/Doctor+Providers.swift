@@ -9,7 +9,15 @@ extension Doctor {
   private static let deviceToken = String(repeating: "0", count: 64)
 
   /// A push to a token that cannot exist, by each way there is: it must be refused for the token.
-  func providerFindings(_ credentials: Credentials) async -> [Finding] {
+  ///
+  /// - Parameter faults: checks that have failed, without which nobody can be asked.
+  func providerFindings(_ credentials: Credentials, unless faults: [String] = []) async -> [Finding] {
+    guard faults.isEmpty else {
+      return [
+        .skipped(
+          "providers", "nobody could be asked before this is mended: \(faults.joined(separator: ", "))")
+      ]
+    }
     guard !credentials.apns.isEmpty || !credentials.fcm.isEmpty else {
       let directory = configuration.keys.directory
       return [
@@ -40,6 +48,12 @@ extension Doctor {
         }
       }
       var findings: [Finding] = []
+      if credentials.apns.isEmpty {
+        findings.append(.skipped("apns", "no key in \(configuration.keys.directory)/apns"))
+      }
+      if credentials.fcm.isEmpty {
+        findings.append(.skipped("fcm", "no service account in \(configuration.keys.directory)/fcm"))
+      }
       for await finding in tasks { findings.append(finding) }
       return findings.sorted { ($0.check, $0.detail) < ($1.check, $1.detail) }
     }
@@ -55,7 +69,7 @@ extension Doctor {
       await providers.shutdown(within: .zero)
       return Self.finding(check, target, outcome)
     } catch {
-      return .bad(check, "\(error)", advice: "mend that key of the configuration")
+      return .bad(check, Fault(error))
     }
   }
 
@@ -73,7 +87,7 @@ extension Doctor {
 
   /// Compares the clock with FCM's, since Apple and Google refuse tokens of a clock that is wrong, and with the newest
   /// time in the database.
-  func clockFinding() async -> Finding {
+  func clockFinding(asksDatabase: Bool = true) async -> Finding {
     let now = now()
     let theirs = await providerTime()
     let seconds = Int(theirs.map(now.timeIntervalSince)?.rounded() ?? 0)
@@ -82,11 +96,11 @@ extension Doctor {
         "clock", "is \(abs(seconds)) seconds \(seconds > 0 ? "ahead" : "behind")",
         advice: "synchronise it, with systemd-timesyncd or chrony for example")
     }
-    let isRight = theirs == nil ? "could not be compared: nobody told the time" : "is right"
+    let isRight = theirs == nil ? "could not be compared: FCM did not tell the time" : "is right"
     var clock = ClockGuard(.init(wall: now, monotonic: .zero))
-    clock.hear(await newestTime(), .init(wall: now, monotonic: .zero))
+    clock.hear(asksDatabase ? await newestTime() : nil, .init(wall: now, monotonic: .zero))
     switch clock.doubt?.reason {
-    case nil: return .good("clock", isRight)
+    case nil: return theirs == nil ? .skipped("clock", isRight) : .good("clock", isRight)
     case .ahead(let seconds):
       return .good(
         "clock",

@@ -25,10 +25,7 @@ struct KeyFile {
   let url: URL
   let signature: Signature
 
-  /// A file that is not what a key's is.
-  private struct NoFitJSON: Error, CustomStringConvertible {
-    var description: String { "is no JSON, or has text that nobody can read" }
-  }
+  private static let folders = ["apns", "bouncer", "fcm"]
 
   /// What a look into the folder finds.
   struct Listing {
@@ -42,7 +39,11 @@ struct KeyFile {
   static func list(_ directory: String) -> Listing {
     let root = URL(fileURLWithPath: directory, isDirectory: true)
     var listing = Listing()
-    for folder in ["apns", "bouncer", "fcm"] {
+    guard KeyFolder.closed(directory) == nil else {
+      listing.closed = folders
+      return listing
+    }
+    for folder in folders {
       let path = root.appending(path: folder).path
       guard FileManager.default.fileExists(atPath: path) else { continue }
       guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
@@ -74,7 +75,10 @@ struct KeyFile {
   }
 
   private func content(_ data: Data) throws -> Content {
-    guard let json = try? JSON.parse(data), json.isStorable else { throw NoFitJSON() }
+    guard let json = try? JSON.parse(data), json.isStorable else {
+      throw Fault(
+        "is no JSON, or has text that nobody can read", advice: "put the right file there, or remove it")
+    }
     let stem = url.deletingPathExtension().lastPathComponent
     switch name.prefix(while: { $0 != "/" }) {
     case "apns":

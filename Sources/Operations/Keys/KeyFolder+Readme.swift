@@ -64,7 +64,21 @@ extension KeyFolder {
     return try PrivateFile.write(Array(readme.utf8), to: "\(directory)/README.md", replacing: false)
   }
 
+  /// Why the folder cannot be looked into; nil if it can, or is not there.
+  static func closed(_ directory: String) -> Fault? {
+    guard FileManager.default.fileExists(atPath: directory),
+      let obstacle = FileObstacle.lookingInto(directory)
+    else { return nil }
+    return Fault(
+      key: "keys.directory", "names \(directory), which \(obstacle.problem)", advice: obstacle.advice)
+  }
+
   static func makeFolder(_ directory: String) throws {
+    if let fault = closed(directory) { throw fault }
+    if !FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.filling(directory) {
+      throw Fault(
+        key: "keys.directory", "names \(directory), which \(obstacle.problem)", advice: obstacle.advice)
+    }
     try FileManager.default.createDirectory(
       atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
   }

@@ -78,16 +78,20 @@ package final class KeyFolder: Sendable {
       var snapshot = Snapshot()
       for folder in listing.closed {
         contents.merge(before.contents.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
-        snapshot.problems.append(Problem(file: folder, message: "cannot be looked into"))
+        let obstacle = FileObstacle.lookingInto("\(directory)/\(folder)")
+        snapshot.problems.append(
+          Problem(
+            file: folder, message: obstacle.map { "\($0.problem); \($0.advice)" } ?? "cannot be looked into"))
       }
       for file in listing.files {
         do {
           contents[file.name] = try file.read()
         } catch {
           contents[file.name] = before.contents[file.name]
-          snapshot.problems.append(Problem(file: file.name, message: "\(error)"))
+          snapshot.problems.append(Problem(file: file.name, message: Self.message(error)))
         }
       }
+      snapshot.problems += Self.forsaken(listing)
       fill(&snapshot, from: contents)
       report(snapshot, listing.files, contents)
       let onChange = state.withLock { state in
@@ -98,6 +102,24 @@ package final class KeyFolder: Sendable {
         return state.onChange
       }
       onChange?(snapshot)
+    }
+  }
+
+  /// What is wrong with a file that stands beside it already.
+  private static func message(_ error: any Error) -> String {
+    let fault = Fault(error)
+    return fault.advice.map { "\(fault.problem); \($0)" } ?? fault.problem
+  }
+
+  /// Apple's keys where no file says whose they are: nothing could be sent, and nothing would say why.
+  private static func forsaken(_ listing: KeyFile.Listing) -> [Problem] {
+    let apple = listing.files.filter { $0.name.hasPrefix("apns/") }
+    guard !apple.contains(where: { $0.name.hasSuffix(".json") }) else { return [] }
+    return apple.map {
+      Problem(
+        file: $0.name,
+        message:
+          "has no JSON file beside it with its key_id, team_id and topics; the folder's README.md shows one")
     }
   }
 
@@ -174,14 +196,6 @@ package final class KeyFolder: Sendable {
 }
 
 extension KeyFolder {
-  /// `storage.key` is there but is none.
-  struct InvalidStorageKey: Error, CustomStringConvertible {
-    let path: String
-
-    /// What to mend.
-    var description: String { "\(path) does not hold 32 bytes in base64; put the right file back" }
-  }
-
   /// The key that secrets are sealed under in the database; made where there is none.
   package static func storageKey(in directory: String) throws -> StorageKey {
     try makeFolder(directory)
@@ -195,6 +209,7 @@ extension KeyFolder {
 
   /// The key that secrets are sealed under in the database, if there is one already.
   package static func existingStorageKey(in directory: String) throws -> StorageKey? {
+    if let fault = closed(directory) { throw fault }
     let isThere = FileManager.default.fileExists(atPath: storageKeyURL(in: directory).path)
     return isThere ? StorageKey(try storageKeyFile(in: directory)) : nil
   }
@@ -205,7 +220,10 @@ extension KeyFolder {
     let file = try PrivateFile.withContents(of: path, atMost: StorageKeyFile.maximumBytes) {
       StorageKeyFile(utf8: UnsafeRawBufferPointer($0))
     }
-    guard let file else { throw InvalidStorageKey(path: path) }
+    guard let file else {
+      throw Fault(
+        source: path, "does not hold 32 bytes in base64", advice: "put the file back from a backup")
+    }
     return file
   }
 

@@ -3,14 +3,6 @@ internal import Sealing
 
 /// Files that nobody but the service's user may read.
 enum PrivateFile {
-  /// What the system refused.
-  struct Failure: Error, CustomStringConvertible {
-    let path: String
-    let number: Int32
-
-    var description: String { "\(path): \(String(cString: strerror(number)))" }
-  }
-
   /// Puts `bytes` at `path`, mode 0600, whole or not at all, and on the disk before it returns.
   ///
   /// - Parameter replacing: whether a file that is there gives way; otherwise it stays as it is.
@@ -19,20 +11,20 @@ enum PrivateFile {
   static func write(_ bytes: some Collection<UInt8>, to path: String, replacing: Bool) throws -> Bool {
     let temporary = "\(path).\(UInt64.random(in: .min ... .max)).new"
     let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-    guard file >= 0 else { throw Failure(path: path, number: errno) }
+    guard file >= 0 else { throw Fault(number: errno, path: path) }
     defer { unlink(temporary) }
     do {
       defer { close(file) }
       let bytes = Array(bytes)
       guard Foundation.write(file, bytes, bytes.count) == bytes.count, fsync(file) == 0 else {
-        throw Failure(path: path, number: errno)
+        throw Fault(number: errno, path: path)
       }
     }
     try giveAway(temporary, for: path, replacing: replacing)
     if replacing {
-      guard rename(temporary, path) == 0 else { throw Failure(path: path, number: errno) }
+      guard rename(temporary, path) == 0 else { throw Fault(number: errno, path: path) }
     } else if link(temporary, path) != 0 {
-      guard errno == EEXIST else { throw Failure(path: path, number: errno) }
+      guard errno == EEXIST else { throw Fault(number: errno, path: path) }
       return false
     }
     syncFolder(of: path)
@@ -52,7 +44,7 @@ enum PrivateFile {
       let group = before?[.groupOwnerAccountID] as? NSNumber
     else { return }
     guard chown(temporary, owner.uint32Value, group.uint32Value) == 0 else {
-      throw Failure(path: path, number: errno)
+      throw Fault(number: errno, path: path)
     }
   }
 
@@ -62,7 +54,11 @@ enum PrivateFile {
   ) throws -> Result {
     // Nobody waits for a pipe that stands there.
     let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard file >= 0 else { throw Failure(path: path, number: errno) }
+    guard file >= 0 else {
+      let number = errno
+      guard let obstacle = FileObstacle.reading(path) else { throw Fault(number: number, path: path) }
+      throw Fault(source: path, obstacle.problem, advice: obstacle.advice)
+    }
     defer { close(file) }
     var bytes = [UInt8](repeating: 0, count: limit + 1)
     defer { bytes.wipe() }
@@ -71,11 +67,11 @@ enum PrivateFile {
       let read = bytes.withUnsafeMutableBytes {
         Foundation.read(file, $0.baseAddress! + count, $0.count - count)
       }  // limit + 1 > 0
-      guard read >= 0 else { throw Failure(path: path, number: errno) }
+      guard read >= 0 else { throw Fault(number: errno, path: path) }
       guard read > 0 else { break }
       count += read
     }
-    guard count <= limit else { throw Failure(path: path, number: EFBIG) }
+    guard count <= limit else { throw Fault(number: EFBIG, path: path) }
     return try bytes.withUnsafeMutableBytes {
       try body(UnsafeMutableRawBufferPointer(rebasing: $0[..<count]))
     }

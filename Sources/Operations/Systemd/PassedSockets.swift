@@ -13,8 +13,8 @@ package struct PassedSockets: Sendable, Hashable {
 
   /// Takes the sockets that were passed to this process, and removes them from the environment.
   ///
-  /// - Throws: ``ConfigurationError`` if something else was passed than the two listeners can use.
-  package static func take() throws(ConfigurationError) -> PassedSockets {
+  /// - Throws: ``Fault`` if something else was passed than the two listeners can use.
+  package static func take() throws(Fault) -> PassedSockets {
     let environment = ProcessInfo.processInfo.environment
     for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(name) }
     let sockets = try PassedSockets(environment: environment, processID: getpid())
@@ -25,13 +25,13 @@ package struct PassedSockets: Sendable, Hashable {
   }
 
   /// What an environment says was passed to the process of this number; the descriptors have to listen.
-  init(environment: [String: String], processID: pid_t, first: CInt = 3) throws(ConfigurationError) {
+  init(environment: [String: String], processID: pid_t, first: CInt = 3) throws(Fault) {
     guard environment["LISTEN_PID"].flatMap({ pid_t($0) }) == processID else { return }
     let text = environment["LISTEN_FDS"] ?? "0"
     guard let count = Int(text), (0...Self.listeners.count).contains(count) else {
-      throw ConfigurationError(
-        source: "LISTEN_FDS",
-        "\(text) sockets were passed, but there are only \(Self.listeners.count) listeners")
+      throw Fault(
+        source: "LISTEN_FDS", key: "\(text) sockets",
+        "were passed, but there are only \(Self.listeners.count) listeners")
     }
     for (offset, name) in try Self.names(environment["LISTEN_FDNAMES"], count: count).enumerated() {
       let descriptor = first + CInt(offset)
@@ -42,22 +42,22 @@ package struct PassedSockets: Sendable, Hashable {
 
   private static let listeners = ["public", "admin"]
 
-  /// Which listener each socket is for, in their order. If a socket unit sets no FileDescriptorName, systemd passes
-  /// the unit's own name for each of its sockets; that counts as no name.
-  private static func names(_ text: String?, count: Int) throws(ConfigurationError) -> [String] {
+  /// Which listener each socket is for, in their order. A socket unit that gives no name passes its own, the
+  /// same for each of its sockets: that is none.
+  private static func names(_ text: String?, count: Int) throws(Fault) -> [String] {
     let names = (text ?? "").split(separator: ":", omittingEmptySubsequences: false).map(String.init)
     let isNamed = !names.allSatisfy { $0.isEmpty || $0 == names[0] && $0.utf8.elementsEndWith(".socket") }
     guard isNamed else { return Array(listeners.prefix(count)) }
     guard names.count == count, Set(names).count == count, names.allSatisfy(listeners.contains) else {
-      throw ConfigurationError(
-        source: "LISTEN_FDNAMES",
-        "the passed sockets are named \(names.joined(separator: ", ")); FileDescriptorName= has to be public or admin"
+      throw Fault(
+        source: "LISTEN_FDNAMES", key: "the passed sockets",
+        "are named \(names.joined(separator: ", ")); FileDescriptorName= has to be public or admin"
       )
     }
     return names
   }
 
-  private static func check(_ descriptor: CInt) throws(ConfigurationError) {
+  private static func check(_ descriptor: CInt) throws(Fault) {
     func option(_ name: CInt) -> CInt? {
       var value: CInt = 0
       var size = socklen_t(MemoryLayout<CInt>.size)
@@ -75,7 +75,7 @@ package struct PassedSockets: Sendable, Hashable {
       } else {
         "is no socket"
       }
-    if let problem { throw ConfigurationError(source: "LISTEN_FDS", "descriptor \(descriptor) \(problem)") }
+    if let problem { throw Fault(source: "LISTEN_FDS", key: "descriptor \(descriptor)", problem) }
   }
 }
 

@@ -20,20 +20,20 @@ package final class ServiceManager: Sendable {
 
   /// The one that the environment names, and removes it there; nil if there is none.
   ///
-  /// - Throws: ``ConfigurationError`` if its address is malformed.
-  package static func take() throws(ConfigurationError) -> ServiceManager? {
+  /// - Throws: ``Fault`` if its address is none.
+  package static func take() throws(Fault) -> ServiceManager? {
     let environment = ProcessInfo.processInfo.environment
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] { unsetenv(name) }
     return try ServiceManager(environment: environment, processID: getpid())
   }
 
-  init?(environment: [String: String], processID: pid_t) throws(ConfigurationError) {
+  init?(environment: [String: String], processID: pid_t) throws(Fault) {
     guard let name = environment["NOTIFY_SOCKET"], !name.isEmpty else { return nil }
     // A name in the abstract namespace begins with a zero byte and has none at its end.
     let path = name.utf8.first == UInt8(ascii: "@") ? [0] + name.utf8.dropFirst() : name.utf8 + [0]
     guard path.count > 2, path.first == 0 || path.first == UInt8(ascii: "/"), path.count <= Self.maximumPath
     else {
-      throw ConfigurationError(
+      throw Fault(
         source: "NOTIFY_SOCKET", "wants a path, or @ and a name, of at most \(Self.maximumPath - 1) bytes")
     }
     address = withUnsafeBytes(of: sa_family_t(AF_UNIX)) { Array($0) } + path

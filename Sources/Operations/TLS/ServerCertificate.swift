@@ -24,8 +24,8 @@ package final class ServerCertificate: Sendable {
   /// One reload at a time, so that an older one never overwrites a newer.
   private let reloading = Mutex(())
 
-  /// - Throws: ``ConfigurationError`` that names the key to mend.
-  package init(_ files: Configuration.TLS, logger: Logger) throws(ConfigurationError) {
+  /// - Throws: ``Fault`` that names the key to mend.
+  package init(_ files: Configuration.TLS, logger: Logger) throws(Fault) {
     self.files = files
     self.logger = logger
     let signature = Self.signature(of: files)

@@ -3,11 +3,12 @@ import CryptoExtras
 import Foundation
 
 /// The `Keys` folder cannot be used.
-enum CredentialsError: Error, CustomStringConvertible {
+package enum CredentialsError: Error, CustomStringConvertible {
   /// A file stands where the simulator's would go, and the simulator did not write it.
   case notOurs(String)
 
-  var description: String {
+  /// What to do.
+  package var description: String {
     switch self {
     case .notOurs(let path):
       "\(path) was not written by the provider simulator: it is left alone; choose another folder"

@@ -40,7 +40,8 @@ extension APNsCredential {
     guard let key = try? String(contentsOf: directory.appending(path: keyFile), encoding: .utf8) else {
       throw CredentialError(
         code: .unreadableKeyFile, credential: file.name, field: "key_file",
-        advice: "put the .p8 file beside this one and let the service read it")
+        advice:
+          "\(keyFile) is not beside this file, or cannot be read: put it there and let the service read it")
     }
     guard CredentialFile.canBePEM(key), (try? ES256PrivateKey(pem: key)) != nil else {
       throw file.invalidKey(

@@ -23,8 +23,6 @@ package struct CredentialError: Error, Sendable, Hashable, CustomStringConvertib
   /// What to do.
   package let advice: String
 
-  /// For people: the credential, the field, what to do.
-  package var description: String {
-    [credential, field].compactMap { $0 }.joined(separator: ", ") + ": " + advice
-  }
+  /// For people, to follow the file's name: the field and what to do.
+  package var description: String { (field.map { "\($0): " } ?? "") + advice }
 }

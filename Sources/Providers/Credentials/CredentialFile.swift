@@ -14,6 +14,8 @@ struct CredentialFile {
     self.fields = fields
   }
 
+  func has(_ field: String) -> Bool { fields[field] != nil }
+
   /// A string of printable ASCII without spaces.
   func word(_ field: String, example: String) throws(CredentialError) -> String {
     let value = try text(field, example: example)

@@ -2,6 +2,8 @@ package import Foundation
 import JWTKit
 
 extension FCMCredential {
+  private static let place = "Project settings, Service accounts, Generate new private key"
+
   /// Reads `Keys/fcm/NAME.json`: a Google service-account file, unchanged (`Keys/README.md`).
   ///
   /// - Parameters:
@@ -9,8 +11,24 @@ extension FCMCredential {
   ///   - json: what the file holds.
   package init(name: String, json: Data) throws(CredentialError) {
     let file = try CredentialFile(name: name, json: json)
+    if file.has("project_info") {
+      throw file.invalid(
+        "type",
+        "this is the app's google-services.json: the Firebase console makes the service-account file (\(Self.place))"
+      )
+    }
+    if file.has("key_file") {
+      throw file.invalid("type", "this describes a key of Apple's: put it into apns")
+    }
+    guard file.has("type") else {
+      throw file.missing(
+        "type", "this is no service-account file: the Firebase console makes one (\(Self.place))")
+    }
     guard try file.word("type", example: "service_account") == "service_account" else {
-      throw file.invalid("type", "this is not a service-account key: make one in the Firebase console")
+      throw file.invalid(
+        "type",
+        "this is another kind of Google's keys: the Firebase console makes the service-account file (\(Self.place))"
+      )
     }
     let projectID = try file.word("project_id", example: "my-project")
     guard

@@ -34,6 +34,14 @@ package enum Migrator {
     return fresh
   }
 
+  /// Checks that `migrations` know all that `database` has applied, which must not be empty. Changes nothing.
+  ///
+  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/newerSchema`` or ``DatabaseError/Code/changedMigration``.
+  package static func check(_ database: any Database, _ migrations: [Migration]) async throws {
+    let applied = try await database.read { try $0.query(selectApplied).map(Applied.init) }
+    try check(applied, against: migrations.sorted { $0.number < $1.number })
+  }
+
   /// The number of the last migration that `database` has applied; 0 if it is empty.
   package static func version(of database: any Database) async throws -> Int {
     let engine = database.engine

@@ -17,7 +17,7 @@ package final class ForeignPostgreSQL: Sendable {
   /// Runs `body` with a snapshot of the database that a `postgres://` URL names, and closes it.
   ///
   /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL`` if the URL names another engine,
-  ///   ``DatabaseError/Code/connectionLost`` if there is no connection; or what `body` threw.
+  ///   or why there is no connection; or what `body` threw.
   package static func snapshot<Result>(
     of url: DatabaseURL, _ body: (ForeignPostgreSQL) async throws -> Result
   ) async throws -> Result {
@@ -25,7 +25,12 @@ package final class ForeignPostgreSQL: Sendable {
       throw DatabaseError(.invalidURL, "a snapshot is read from postgres://USER:PASSWORD@HOST:PORT/NAME")
     }
     let snapshot = ForeignPostgreSQL()
-    try await snapshot.begin(try PostgreSQLSettings(url: text, statementTimeout: 0))
+    let settings = try PostgreSQLSettings(url: text, statementTimeout: 0)
+    do {
+      try await snapshot.begin(settings)
+    } catch let error as DatabaseError where error.code == .connectionLost {
+      throw await settings.obstacle()
+    }
     do {
       let result = try await body(snapshot)
       await snapshot.close()

@@ -30,8 +30,8 @@ extension PostgreSQLDatabase {
   /// not say how far to trust the network (`sslmode`), a server that is not on this machine has to
   /// speak TLS (`require`); say `verify-full`, with `sslrootcert`, to have it prove who it is.
   ///
-  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL``, or
-  ///   ``DatabaseError/Code/connectionLost`` if there is no connection within ``Options/patience``.
+  /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL``, or why there is no connection within
+  ///   ``Options/patience``.
   package static func open(
     url: String, options: Options = Options(), observer: DatabaseObserver? = nil
   ) async throws -> PostgreSQLDatabase {
@@ -43,7 +43,8 @@ extension PostgreSQLDatabase {
       return database
     } catch {
       await database.close()
-      throw error
+      guard let lost = error as? DatabaseError, lost.code == .connectionLost else { throw error }
+      throw await settings.obstacle()
     }
   }
 

@@ -56,7 +56,7 @@ struct PostgreSQLSettings: Sendable {
   private static func parse(_ url: String) throws(DatabaseError) -> [String: String] {
     // Its message quotes the URL and so perhaps the password.
     guard let list = PQconninfoParse(url, nil) else {
-      throw DatabaseError(.invalidURL, "libpq does not understand the database URL or one of its options")
+      throw DatabaseError(.invalidURL, "is no URL of a database, or has an option that does not exist")
     }
     defer { PQconninfoFree(list) }
     var options: [String: String] = [:]

@@ -71,7 +71,7 @@ private func createPrivately(_ path: String) throws(DatabaseError) {
   guard file >= 0 else {
     let number = errno
     let code: DatabaseError.Code = number == EROFS || number == EACCES ? .readOnly : .io
-    throw DatabaseError(code, "cannot open \(path): \(String(cString: strerror(number)))")
+    throw DatabaseError(code, "the file cannot be opened (error \(number))")
   }
   var folder = stat()
   if !isThere, geteuid() == 0,

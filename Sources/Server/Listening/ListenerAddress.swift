@@ -1,31 +1,75 @@
 import Foundation
 import NIOCore
+package import Operations
 
 /// Where a listener listens: on a socket that was passed, or on one of its own.
-struct ListenerAddress {
+package struct ListenerAddress: Sendable {
   let host: String
   let port: Int
-  /// The settings that say so, for an error's text.
-  let keys: String
+  /// The setting or option with the host, and that with the port, for whoever has to mend them; without the first the
+  /// host is always the same.
+  let keys: (host: String?, port: String)
   /// A listening socket that was passed to this process and that others keep open.
   var passed: CInt?
 
+  /// An address by the settings or options that give it.
+  package init(host: String, port: Int, keys: (host: String?, port: String), passed: CInt? = nil) {
+    self.host = host
+    self.port = port
+    self.keys = keys
+    self.passed = passed
+  }
+
+  /// Whether somebody could listen there now.
+  package func check() throws(Fault) {
+    guard passed == nil else { return }
+    close(try open())
+  }
+
+  /// Whether only one of both can listen.
+  func collides(with other: ListenerAddress) -> Bool {
+    guard passed == nil, other.passed == nil, port == other.port, port != 0 else { return false }
+    return host == other.host || [host, other.host].contains { ["0.0.0.0", "::"].contains($0) }
+  }
+
   /// The descriptor of a listening socket.
-  func open() throws(ListenFailure) -> CInt {
+  func open() throws(Fault) -> CInt {
     if let passed { return passed }
     do {
       return try SocketAddress.makeAddressResolvingHost(host, port: port).listen()
     } catch let error as IOError {
-      throw ListenFailure(description: "\(keys): cannot listen there: \(error.localizedDescription)")
+      throw fault(error.errnoCode)
     } catch {
-      throw ListenFailure(description: "\(keys): there is no address of \(host)")
+      throw Fault(
+        key: keys.host ?? keys.port, "names \(host), which no name server knows",
+        advice: "name an address of this machine")
     }
   }
-}
 
-/// A listener could not be put where the configuration wants it.
-struct ListenFailure: Error, CustomStringConvertible {
-  let description: String
+  private func fault(_ number: CInt) -> Fault {
+    switch number {
+    case EADDRINUSE:
+      Fault(
+        key: keys.port, "names port \(port) of \(host), where another program listens",
+        advice: "end that program (ss -ltnp shows it), or choose another port")
+    case EACCES, EPERM:
+      Fault(
+        key: keys.port, "names port \(port), which \(FileObstacle.user) may not open",
+        advice: "choose one from 1024 on, or grant CAP_NET_BIND_SERVICE")
+    case EADDRNOTAVAIL:
+      Fault(
+        key: keys.host ?? keys.port, "names \(host), which is no address of this machine",
+        advice: "choose one that ip address shows, or 0.0.0.0 for all")
+    case EAFNOSUPPORT:
+      Fault(
+        key: keys.host ?? keys.port, "names \(host), a kind of address that this machine does not have",
+        advice: "choose another address")
+    default:
+      Fault(
+        key: keys.port, "names port \(port) of \(host), where nobody can listen (error \(number))",
+        advice: "choose another address or port")
+    }
+  }
 }
 
 extension SocketAddress {

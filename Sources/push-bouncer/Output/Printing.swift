@@ -1,4 +1,6 @@
 import Foundation
+import Glibc
+import Operations
 
 /// Lines to standard output, at once: a reader behind a pipe waits for them.
 func tell(_ line: String) {
@@ -10,9 +12,24 @@ func note(_ line: String) {
   write(line.printable, to: .standardError)
 }
 
+/// Where nobody reads any more (`| head -1`) the program ends without a word.
 private func write(_ text: String, to file: FileHandle) {
   ProgressLine.clear()
-  file.write(Data("\(text)\n".utf8))
+  var rest = Array("\(text)\n".utf8)[...]
+  while !rest.isEmpty {
+    let count = rest.withUnsafeBytes { Glibc.write(file.fileDescriptor, $0.baseAddress, $0.count) }
+    if count > 0 {
+      rest = rest.dropFirst(count)
+    } else if errno == EAGAIN || errno == EINTR {
+      // A terminal that others use without waiting for it.
+      usleep(1000)
+    } else {
+      if errno != EPIPE, file.fileDescriptor == STDOUT_FILENO {
+        note("Error: the output \(FileObstacle.words(errno))")
+      }
+      exit(EXIT_FAILURE)
+    }
+  }
 }
 
 /// What a command prints: lines and tables, one below the other.

@@ -63,7 +63,7 @@ import Testing
   @Test(arguments: ["3", "-1", "x", "", "9999999999999999999999"]) func `Odd counts are refused`(
     _ count: String
   ) {
-    #expect(throws: ConfigurationError.self) {
+    #expect(throws: Fault.self) {
       try PassedSockets(environment: environment(count), processID: 7)
     }
   }

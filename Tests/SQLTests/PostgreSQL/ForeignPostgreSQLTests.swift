@@ -43,7 +43,7 @@ import Testing
 
   @Test(arguments: [
     ("sqlite:x.sqlite", DatabaseError.Code.invalidURL),
-    ("postgres:///nothing?host=/nowhere/at/all", .connectionLost),
+    ("postgres:///nothing?host=/nowhere/at/all", .unreachable),
   ])
   func `A snapshot that cannot be had is an error`(url: String, code: DatabaseError.Code) async throws {
     let error = await #expect(throws: DatabaseError.self) {

@@ -1,0 +1,13 @@
+import Demo
+import Operations
+import ProviderSimulator
+import ZulipMigration
+import ZulipServer
+
+// The errors of modules that do not know who reads them.
+extension BouncerError: Readable {}
+extension CommandError: Readable {}
+extension CredentialsError: Readable {}
+extension DemoError: Readable {}
+extension MigrationDisturbed: Readable {}
+extension ZulipSourceError: Readable {}
