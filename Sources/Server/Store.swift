@@ -81,31 +81,29 @@ package struct Store {
     let directory = configuration.keys.directory
     if let key = try KeyFolder.existingStorageKey(in: directory) { return key }
     guard !isSealed else {
-      throw Absence.storageKey("\(configuration.database.url) was sealed with it", in: directory)
+      throw Absence(fault: Fault(missingStorageKeyOf: configuration.database.url, in: directory))
     }
-    guard making else { throw Absence.storageKey("nothing can be sealed without it", in: directory) }
+    guard making else {
+      throw Absence(
+        fault: Fault(
+          source: "\(directory)/storage.key", "is missing", advice: "push-bouncer init or serve makes it"))
+    }
     return try KeyFolder.storageKey(in: directory)
   }
 
-  /// What is not there and is not to be made.
-  package enum Absence: Error, CustomStringConvertible {
-    case database(String)
-    case storageKey(String, in: String)
+  /// What is not there and is not to be made: told together with where it was looked for.
+  package struct Absence: Readable {
+    let fault: Fault
 
-    /// What to do.
-    package var description: String {
-      switch self {
-      case .database(let sentence):
-        """
-        \(sentence). Run this where the service runs or name its configuration with --config; \
-        push-bouncer init or serve makes a new one
-        """
-      case .storageKey(let reason, let directory):
-        """
-        there is no storage.key in \(directory), and \(reason). Bring back the file that was there, from a backup or \
-        another node: a new one would open nothing
-        """
-      }
+    /// What is missing and what to do.
+    package var description: String { "\(fault)" }
+
+    static func database(_ problem: String) -> Absence {
+      Absence(
+        fault: Fault(
+          problem,
+          advice: "run this where the service runs, or name its configuration with --config; "
+            + "push-bouncer init or serve makes a new one"))
     }
   }
 

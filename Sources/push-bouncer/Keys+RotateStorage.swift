@@ -22,7 +22,7 @@ extension Keys {
 
     func run() async throws {
       let configuration = try options.load()
-      let count = try await Store.with(configuration) { store in
+      let count = try await Store.with(options, configuration) { store in
         var patience = StorageKeyRotation.Patience()
         patience.silence = .seconds(silence)
         patience.writes = .seconds(writes)

@@ -75,7 +75,7 @@ extension Migrate {
 
     /// Runs until the end or a signal, and shows the report. Returns whether it came to the end.
     private func bring(_ source: ZulipSource, _ migration: ZulipImport) async throws -> Bool {
-      let (start, line) = (ContinuousClock.now, ProgressLine())
+      let (start, line) = (ContinuousClock.now, ProgressLine(isLong: true))
       let report: MigrationReport
       do {
         report = try await untilSignal {

@@ -33,8 +33,8 @@ struct PushBouncer: AsyncParsableCommand {
           try command.run()
         }
       } catch {
-        // What the parser throws is shown as the parser does.
-        let isParsers = error is ExitCode || error is ValidationError || error is CleanExit
+        // What the parser throws is shown as the parser does: --help is such an error, of a type that it keeps to itself.
+        let isParsers = String(reflecting: type(of: error)).hasPrefix("ArgumentParser.")
         throw isParsers ? error : Fault(error)
       }
     } catch {

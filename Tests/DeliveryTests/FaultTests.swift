@@ -45,8 +45,11 @@ import Testing
           Issue.record("\(route) is \(String(describing: bench.state(route)))")
           continue
         }
-        #expect([.connectionLost, .connectFailed, .tlsFailed].contains(reason), "\(route) \(reason)")
-        #expect(bench.clock.now.timeIntervalSince(since) == 3)
+        // Google's token comes from the same host.
+        #expect(
+          [.connectionLost, .connectFailed, .tlsFailed, .tokenUnavailable].contains(reason),
+          "\(route) \(reason)")
+        #expect(bench.clock.now.timeIntervalSince(since) >= 3)
       }
       await bench.faults { _ in }
       bench.advance(120)

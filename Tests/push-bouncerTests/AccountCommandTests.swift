@@ -138,7 +138,7 @@ import Wire
     ["account", "add", "--email", "a@b", "--api-key", "short"],
   ])
   func `Wrong usage changes nothing`(_ arguments: [String]) async throws {
-    try await Workplace.test(begun: true) { place in
+    try await Workplace.test { place in
       let result = try await place.run(arguments)
       // A group of commands alone explains itself.
       #expect(result.status == (arguments.count == 1 ? 0 : 64))

@@ -56,8 +56,8 @@ import Wire
       ] {
         let result = try await place.run(command)
         #expect(result.status == 1)
-        #expect(result.errors.contains("there is no storage.key in Keys"), "\(result.errors)")
-        #expect(result.errors.contains("Bring back the file"))
+        #expect(result.errors.contains("Keys/storage.key is missing"), "\(result.errors)")
+        #expect(result.errors.contains("bring the file back"))
         #expect(!place.exists("Keys/storage.key"))
       }
       try? FileManager.default.removeItem(at: keys)

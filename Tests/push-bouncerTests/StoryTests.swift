@@ -12,7 +12,7 @@ import Wire
       #expect(result.status == 0, "\(result.errors)")
       #expect(result.output.hasSuffix("Every step happened.\n"))
       for step in [
-        "encrypted_data", "decrypts", "lives again", "backend API", "device 1.", "each exactly once",
+        "encrypted_data", "decrypts", "valid again", "backend API", "device 1.", "each exactly once",
         "at the new token, where the next one goes too", "the Android phone and nobody else",
         "apns:simulator ok",
       ] {

@@ -46,9 +46,7 @@ extension StartCheck {
     }
     try await Migrator.check(database, Schema.migrations(for: database.engine))
     guard let key = try KeyFolder.existingStorageKey(in: directory) else {
-      throw Fault(
-        source: "\(directory)/storage.key", "is missing, and \(url) was sealed with it",
-        advice: "put the file back from a backup before anything else")
+      throw Fault(missingStorageKeyOf: url, in: directory)
     }
     guard try await StorageSeal.matches(key, in: database) ?? true else {
       throw Fault(

@@ -15,6 +15,13 @@ extension Fault {
     self.init(key: key, "names \(url): \(problem)", advice: advice)
   }
 
+  /// A sealed database without its key. Another one is never made beside it.
+  package init(missingStorageKeyOf url: DatabaseURL, in directory: String) {
+    self.init(
+      source: "\(directory)/storage.key", "is missing, and \(url) was sealed with it",
+      advice: "bring the file back, from a backup or another node: a new one would open nothing")
+  }
+
   /// What is wrong with the database of the configuration, for whoever does not know which that is.
   init(_ error: DatabaseError) {
     let (problem, advice) = Self.words(error, isFile: true)

@@ -14,11 +14,12 @@ final class ProgressLine: Sendable {
   private let terminal: Terminal
   private let last: Mutex<ContinuousClock.Instant?>
 
-  /// - Parameter terminal: what standard error leads to.
-  init(_ terminal: Terminal = .errors) {
+  /// - Parameters:
+  ///   - terminal: what standard error leads to.
+  ///   - isLong: whether a log is told from the first step on, and not only of a command that takes its time.
+  init(_ terminal: Terminal = .errors, isLong: Bool = false) {
     self.terminal = terminal
-    // A command that is soon done says nothing in a log.
-    last = Mutex(terminal.isTerminal ? nil : .now)
+    last = Mutex(terminal.isTerminal || isLong ? nil : .now)
   }
 
   /// Says how far it is, if it is time for that.

@@ -24,7 +24,7 @@ struct Running {
   }
 
   func port(of listener: String) -> Int? {
-    lines.first { $0["listener"]?.string == listener }?["port"]?.string.flatMap { Int($0) }
+    lines.first { $0["listener"]?.string == listener }?["port"]?.integer.map { Int($0) }
   }
 
   func url(_ listener: String) -> String { "http://127.0.0.1:\(port(of: listener) ?? 0)" }
