@@ -194,8 +194,8 @@ import Wire
       let parts = cookie.split(separator: "=", maxSplits: 1)[1].split(separator: ".", maxSplits: 1)
       let later = try #require(Int64(parts[0])) + 1
       for wrong in [
-        "push_bouncer_admin=", "push_bouncer_admin=.", "push_bouncer_admin=\(later).\(parts[1])",
-        "push_bouncer_admin=\(parts[0]).AAAA", "push_bouncer_admin=\(Self.token)", "x\(cookie)",
+        "push-bouncer-admin=", "push-bouncer-admin=.", "push-bouncer-admin=\(later).\(parts[1])",
+        "push-bouncer-admin=\(parts[0]).AAAA", "push-bouncer-admin=\(Self.token)", "x\(cookie)",
       ] {
         #expect(try await status(wrong) == 401, "\(wrong)")
       }

@@ -113,7 +113,7 @@ extension Chaos {
             #expect(.now - began < .seconds(5))
             // It was tried, unless the bouncer still keeps it waiting, and is still wanted.
             if trouble != .silent {
-              await eventually("a try") { server.logged.contains("to be tried again") }
+              await eventually("a try") { server.logged.contains("is tried again") }
             }
             let state = try await app.state(of: device, on: server)
             #expect(state?["pending_push_token_id"]?.string == phone.tokenID.base64)

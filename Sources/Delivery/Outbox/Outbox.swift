@@ -75,6 +75,14 @@ package final class Outbox: Sendable {
     return try await database.query(statement).first.map { Date(milliseconds: try $0.int64(0)) }
   }
 
+  /// How many wait for the routes of a credential.
+  package func count(of provider: Route.Provider, credential: String) -> Int {
+    let ids = routeIDs.withLock { routes in
+      routes.filter { $0.key.provider == provider && $0.key.credential == credential }.map(\.value)
+    }
+    return ids.reduce(0) { $0 + depth.count(ofRoute: $1) }
+  }
+
   /// How many wait for a route.
   package func count(for route: Route) -> Int {
     routeIDs.withLock { $0[route] }.map { depth.count(ofRoute: $0) } ?? 0

@@ -12,7 +12,7 @@ internal import Wire
 struct AdminAccess: Sendable {
   /// Seconds for which a session lasts.
   static let lifetime: TimeInterval = 12 * 3600
-  private static let cookie = "push_bouncer_admin"
+  private static let cookie = "push-bouncer-admin"
   private static let purpose = StorageKey.Purpose("admin.session")
 
   /// Why a request may not see a page.

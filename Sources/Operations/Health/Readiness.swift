@@ -166,9 +166,7 @@ package final class Readiness: Sendable {
     return names.map { provider, name in
       let states = (states["\(provider):\(name)"] ?? []).map { (target: $0.key.target, state: $0.value) }
       var (status, check) = Self.check(states.sorted { $0.target < $1.target })
-      let waiting = states.reduce(0) {
-        $0 + outbox.count(for: Route(provider: provider, credential: name, target: $1.target))
-      }
+      let waiting = outbox.count(of: provider, credential: name)
       if waiting > 0 { check["waiting"] = .integer(Int64(waiting)) }
       let doubted = doubts["\(provider):\(name)"] ?? []
       let held = doubted.map(\.held).reduce(0, +)
