@@ -46,20 +46,20 @@ import Testing
     #expect(breaker.admit(now: start - 12 * 3600) == .probe)
   }
 
-  @Test func `Pauses double up to a minute and are shortened at random by up to a half`() {
+  @Test func `Pauses double up to 15 seconds and are shortened at random by up to a half`() {
     var breaker = Breaker()
     breaker.failed(isLasting: true, notBefore: nil, now: start, jitter: 0)
     var now = start
-    for pause in [1.0, 2, 4, 8, 16, 32, 60, 60] {
+    for pause in [1.0, 2, 4, 8, 15, 15] {
       #expect(breaker.admit(now: now) == .wait(until: now + pause))
       now += pause
       #expect(breaker.admit(now: now) == .probe)
       breaker.failed(isLasting: false, notBefore: nil, now: now, jitter: 0)
     }
-    now += 60
+    now += 15
     #expect(breaker.admit(now: now) == .probe)
     breaker.failed(isLasting: false, notBefore: nil, now: now, jitter: 1)
-    #expect(breaker.admit(now: now) == .wait(until: now + 30))
+    #expect(breaker.admit(now: now) == .wait(until: now + 7.5))
   }
 
   @Test func `The provider's own time is respected, within reason`() {

@@ -117,7 +117,7 @@ import Wire
     try await Workplace.test(begun: true) { place in
       try write(to: place, devices: devices)
       try await place.start(["migrate", "zulip", "--from", "zulip", "--json"]) { running in
-        await eventually("the first progress") { running.logged.contains("rows") }
+        await eventually("the first progress") { running.logged.contains("% of all") }
         running.send(SIGTERM)
         #expect(await running.status() == 1)
         #expect(running.logged.contains("start the same command again"))
@@ -128,7 +128,7 @@ import Wire
       }
       // This one is not asked.
       try await place.start(["migrate", "zulip", "--from", "zulip", "--json"]) { running in
-        await eventually("the first progress") { running.logged.contains("rows") }
+        await eventually("the first progress") { running.logged.contains("% of all") }
         running.send(SIGKILL)
         _ = await running.status()
       }

@@ -5,8 +5,9 @@ import Timing
 ///
 /// Closed, it lets everything through and counts failures in a row. Open, it refuses everything until
 /// a pause is over, then lets one request through as a probe: success closes it, failure opens it for
-/// longer. Pauses double from one second to a minute, each shortened at random by up to a half, so
-/// that several nodes do not probe in step.
+/// longer. Pauses double from one second to 15, each shortened at random by up to a half, so
+/// that several nodes do not probe in step: one request in so many seconds burdens no provider, and
+/// whoever has waited through an outage need not wait much longer than it.
 struct Breaker: Sendable {
   /// What becomes of a request.
   enum Admission: Sendable, Hashable {
@@ -21,9 +22,9 @@ struct Breaker: Sendable {
   /// Failures in a row that open it. With hundreds of requests under way one lost connection is as
   /// many failures at once: that alone must not do.
   static let threshold = 20
-  static let backoff = Backoff(first: 1, longest: 60, shares: 0.5...1)
+  static let backoff = Backoff(first: 1, longest: 15, shares: 0.5...1)
   /// More is not believed of a provider that asks for it.
-  static let longestWait = 10 * backoff.longest
+  static let longestWait: TimeInterval = 600
   /// A probe that says nothing for so long is taken for lost.
   static let probePatience: TimeInterval = 30
 
