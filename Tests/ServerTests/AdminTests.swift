@@ -28,9 +28,15 @@ import Wire
       let answer = try await service.callOperator(.get, "/admin")
       #expect(answer.status == 200)
       #expect(answer.headers[.contentType] == "text/html; charset=utf-8")
-      for text in ["Ready", "everything works", "Nothing yet.", "No credential"] {
+      for text in [
+        "Ready", "No credential in Keys/apns or Keys/fcm: nothing can be delivered", "Nothing yet.",
+      ] {
         #expect(answer.text.contains(text), "\(text)")
       }
+      // It takes requests, but nothing works.
+      #expect(!answer.text.contains("everything works") && answer.text.contains("light doubtful"))
+      // What the colours mean is not told where there are none.
+      #expect(!answer.text.contains("class=\"key"))
       #expect(!answer.text.contains("<script") && !answer.text.contains("http://"))
       #expect(answer.text.contains(#"<meta http-equiv="refresh" content="30">"#))
     }
@@ -121,7 +127,14 @@ import Wire
       await service.service.store.database.close()
       let answer = try await service.callOperator(.get, "/admin")
       #expect(answer.status == 200)
-      #expect(answer.text.contains("Unavailable") && answer.text.contains("Not known"))
+      #expect(answer.text.contains("Unavailable</span>: the database does not answer"))
+      for part in [
+        "Nodes", "Notifications, the last 24 hours", "From the call to the provider&#39;s acceptance",
+      ] {
+        #expect(answer.text.contains("<section><h2>\(part)</h2><p class=\"faint\">Not known:"), "\(part)")
+      }
+      // What is in memory is known all the same.
+      #expect(answer.text.contains("wait for a provider"))
       #expect(try await service.callOperator(.get, "/admin/find?q=7").status == 503)
       #expect(try await service.callOperator(.get, "/admin/servers/1").status == 503)
     }
@@ -138,6 +151,18 @@ import Wire
       #expect(try await service.callOperator(.get, "/admin/find").status == 200)
       #expect(try await service.callOperator(.get, "/admin/servers/nonsense").status == 404)
       #expect(try await service.callOperator(.get, "/admin/servers?page=-7").status == 200)
+    }
+  }
+
+  @Test(arguments: ["7+chat.example.org", "7%20chat.example.org", "++7+chat.example.org+"])
+  func `A search is read as a browser's form sends it`(_ query: String) async throws {
+    try await TestService.run { service in
+      let answer = try await service.callOperator(.get, "/admin/find?q=\(query)")
+      #expect(answer.text.contains("<h1>7 chat.example.org: 0 devices</h1>"))
+      #expect(answer.text.contains("No old app of this user is registered at chat.example.org"))
+      #expect(answer.text.contains(#"name="q" value="7 chat.example.org""#))
+      let plus = try await service.callOperator(.get, "/admin/find?q=a%2Bb")
+      #expect(plus.text.contains("<h1>a+b: 0 devices</h1>"))
     }
   }
 
@@ -161,6 +186,7 @@ import Wire
       let before = try await service.callOperator(.get, "/admin", host: "push.example.org")
       #expect(
         before.status == 401 && before.text.contains(#"type="password""#) && !before.text.contains("Outbox"))
+      #expect(!before.text.contains("Find") && before.text.contains("push-bouncer.yaml"))
       let signedIn = try await service.signIn(Self.token)
       #expect(signedIn.status == 303 && signedIn.headers[.location] == "/admin")
       let cookie = try #require(signedIn.headers[.setCookie])

@@ -33,13 +33,20 @@ struct AdminRoutes: Sendable {
       return Page.document(title, hasSession: hasSession, content)
     }
     page("/admin/find", to: router) { request, _, hasSession in
-      let query = request.uri.queryParameters.get("q").map { String($0) } ?? ""
+      let query = Self.query(request)
       let shown =
         query.utf8.count <= 4 * DeviceQuery.maximumBytes && (try? DeviceQuery(query)) != nil ? query : ""
       return Page.document("Find", hasSession: hasSession, query: shown, try await dashboard.find(query))
     }
     router.endpoint("/admin/sign-in", .post, use: signIn)
     router.endpoint("/admin/sign-out", .post, use: signOut)
+  }
+
+  /// What is searched for: a browser sends a blank of its form as `+`.
+  private static func query(_ request: Request) -> String {
+    let fields = Form.parse((request.uri.query ?? "").utf8, maximumFields: 16) ?? []
+    let text = fields.first { "\($0.name)" == "q" }?.value ?? ""
+    return text.trimmingCharacters(in: .whitespacesAndNewlines)
   }
 
   private struct PageNotFound: Error {}
@@ -125,7 +132,7 @@ struct AdminRoutes: Sendable {
 
   private static func signInPage(_ fault: String?) -> HTML {
     Page.document(
-      "Sign in",
+      "Sign in", canSearch: false,
       """
       <section><h1>Sign in</h1>
       \(fault.map { "<p class=\"word bad\" role=\"alert\">\($0)</p>" } as HTML?)
@@ -134,7 +141,7 @@ struct AdminRoutes: Sendable {
       placeholder="admin.token">
       <button>Sign in</button>
       </form>
-      <p class="faint">The token is the setting admin.token. Where it is kept is told by "push-bouncer doctor".</p>
+      <p class="faint">The token is the setting admin.token: in push-bouncer.yaml, or where serve is started.</p>
       </section>
       """)
   }

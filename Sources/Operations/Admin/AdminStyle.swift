@@ -21,6 +21,7 @@ enum AdminStyle {
     body{margin:0;background:var(--ground);color:var(--text);font:15px/1.45 system-ui,sans-serif}
     header,main{max-width:76rem;margin:0 auto;padding:.75rem 1rem}
     header{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:center;justify-content:space-between}
+    time{white-space:nowrap}
     header strong a{color:inherit;text-decoration:none}
     form{display:flex;gap:.4rem;margin:0;flex-wrap:wrap}
     input,button{font:inherit;padding:.3rem .6rem;border:1px solid var(--line);border-radius:.4rem;
@@ -32,7 +33,8 @@ enum AdminStyle {
     h2{font-size:1rem;margin:0 0 .5rem}
     p{margin:.3rem 0}
     section{background:var(--card);border:1px solid var(--line);border-radius:.6rem;padding:.8rem 1rem;
-      margin:0 0 .8rem;overflow-x:auto}
+      margin:0 0 .8rem}
+    .scroll{overflow-x:auto}
     .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 .8rem}
     .light{border-left:.5rem solid var(--good)}
     .light.doubtful{border-left-color:var(--doubtful)}
@@ -43,14 +45,15 @@ enum AdminStyle {
     .faint,td.faint{color:var(--faint)}
     table{border-collapse:collapse;width:100%}
     th,td{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);
-      vertical-align:top;overflow-wrap:anywhere}
+      vertical-align:top;overflow-wrap:break-word}
+    .code,td:first-child{overflow-wrap:anywhere}
     tr:last-child td{border-bottom:0}
     th{font-weight:600;color:var(--faint);font-size:.85rem;overflow-wrap:normal}
     .n{text-align:right;padding-right:1.2rem;white-space:nowrap;font-variant-numeric:tabular-nums;overflow-wrap:normal}
     .t{white-space:nowrap;overflow-wrap:normal}
     .code{font-family:ui-monospace,monospace;font-size:.85em}
-    .figures{display:flex;flex-wrap:wrap;gap:.3rem 2rem;margin:0 0 .5rem}
-    .figures b{display:block;font-size:1.4rem;font-weight:650;font-variant-numeric:tabular-nums}
+    .figures{display:flex;flex-wrap:wrap;gap:.3rem 1.5rem;margin:0 0 .5rem}
+    .figures b{display:block;font-size:1.25rem;font-weight:650;font-variant-numeric:tabular-nums}
     svg{display:block;width:100%;height:7rem}
     svg .a{fill:var(--accent)}
     svg .b{fill:var(--bad)}
@@ -66,7 +69,9 @@ enum AdminStyle {
     dt{color:var(--faint)}
     dd{margin:0;overflow-wrap:anywhere}
     @media(max-width:40rem){.n,.t{white-space:normal}.n{padding-right:.5rem}th,td{padding-right:.4rem}dl{grid-template-columns:1fr}
-      dt{margin-top:.3rem}.wide{display:none}body{font-size:14px}}
+      dt{margin-top:.3rem}.wide{display:none}body{font-size:14px}
+      th:first-child,td:first-child{min-width:9rem}form[role=search]{flex:1 0 100%;order:1}
+      input[type=search]{flex:1;width:auto}}
     </style>
     """
 

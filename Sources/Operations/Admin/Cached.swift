@@ -20,7 +20,10 @@ final class Cached<Value: Sendable>: Sendable {
   }
 
   /// The value, an older one if a newer takes longer than that; nil if there is none or it cannot be had.
-  func value(within limit: Duration) async -> Value? {
+  func value(within limit: Duration) async -> Value? { await aged(within: limit)?.value }
+
+  /// The value as `value(within:)` gives it, and how old it is if that is more than it should be.
+  func aged(within limit: Duration) async -> (value: Value, age: Duration?)? {
     let (fresh, task) = state.withLock { state -> (Value?, Task<Value?, Never>?) in
       if let value = state.value, let at = state.at, ContinuousClock.now - at < lifetime {
         return (value, nil)
@@ -30,16 +33,20 @@ final class Cached<Value: Sendable>: Sendable {
       state.underWay = task
       return (nil, task)
     }
-    guard let task else { return fresh }
-    if let answer = await task.value(within: limit) { return answer }
-    return state.withLock { $0.value }
+    guard let task else { return fresh.map { ($0, nil) } }
+    if let answer = await task.value(within: limit) ?? nil { return (answer, nil) }
+    return state.withLock { state in
+      guard let value = state.value, let at = state.at else { return nil }
+      return (value, ContinuousClock.now - at)
+    }
   }
 
-  /// nil, and nothing is kept, if it cannot be had.
+  /// nil if it cannot be had: the older one stays.
   private func refresh() async -> Value? {
     let value = try? await load()
     return state.withLock { state in
-      (state.value, state.at, state.underWay) = (value, .now, nil)
+      state.underWay = nil
+      if let value { (state.value, state.at) = (value, .now) }
       return value
     }
   }

@@ -13,7 +13,8 @@ enum Chart {
   /// - Parameters:
   ///   - label: what it shows, for who does not see it.
   ///   - ends: what stands below its left and right end.
-  static func bars(_ bars: [Bar], label: String, ends: (String, String)) -> HTML {
+  ///   - legend: what its colours mean; not shown where there is nothing to be seen.
+  static func bars(_ bars: [Bar], label: String, ends: (String, String), legend: HTML) -> HTML {
     let most = bars.map(\.total).max() ?? 0
     guard most > 0 else { return "<p class=\"faint\">Nothing yet.</p>" }
     let width = 1000 / Double(max(bars.count, 1))
@@ -29,13 +30,13 @@ enum Chart {
       }
       return "<g><title>\(bar.title)</title>\(parts)</g>"
     }
-    return svg("\(shapes)", label: label, ends: ends)
+    return svg("\(shapes)", label: label, ends: ends, legend: legend)
   }
 
   /// Lines of values in order; where there is none a line stops.
-  static func lines(_ lines: [(style: String, values: [Double?])], label: String, ends: (String, String))
-    -> HTML
-  {
+  static func lines(
+    _ lines: [(style: String, values: [Double?])], label: String, ends: (String, String), legend: HTML
+  ) -> HTML {
     let most = lines.flatMap { $0.values.compactMap(\.self) }.max() ?? 0
     guard most > 0 else { return "<p class=\"faint\">Nothing yet.</p>" }
     let shapes = lines.map { line -> HTML in
@@ -53,18 +54,19 @@ enum Chart {
       }
       return "\(parts)"
     }
-    return svg("\(shapes)", label: label, ends: ends)
+    return svg("\(shapes)", label: label, ends: ends, legend: legend)
   }
 
   private static func rounded(_ value: Double) -> Double { (value * 10).rounded() / 10 }
 
-  private static func svg(_ shapes: HTML, label: String, ends: (String, String)) -> HTML {
+  private static func svg(_ shapes: HTML, label: String, ends: (String, String), legend: HTML) -> HTML {
     """
     <svg viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="\(label)">
     <line class="g" x1="0" y1="99.5" x2="1000" y2="99.5"/>
     \(shapes)
     </svg>
     <div class="axis"><span>\(ends.0)</span><span>\(ends.1)</span></div>
+    <p class="faint">\(legend)</p>
     """
   }
 }

@@ -11,20 +11,29 @@ extension Dashboard {
     async let recent = latestRecent()
     async let census = latestCensus()
     async let progress = latestProgress()
-    let verdict = Verdict(await health.status, await health.document, now: sources.now())
-    let (found, counted, days) = (await recent, await census, await progress)
+    let credentials = sources.keyFolder.current.credentials
+    let verdict = Verdict(
+      await health.status, await health.document, routes: failingRoutes(), waiting: sources.outbox.count,
+      canDeliver: !credentials.apns.isEmpty || !credentials.fcm.isEmpty, now: sources.now())
+    let (latest, counted, days) = (await recent, await census, await progress)
+    let found = latest?.value
     return """
       \(light(verdict))
-      \(found.map(traffic) ?? Self.unknown("Notifications"))
+      \(latest?.age.map(Self.old))
+      <div class="two">
+      \(found.map(traffic) ?? Self.unknown("Notifications, the last 24 hours"))
+      \(found.map(latency) ?? Self.unknown("From the call to the provider's acceptance"))
+      \(queue(found))
+      </div>
       \(routes(found?.report))
-      \(found.map { failures($0.report) } ?? .none)
+      \(found.map { failures($0.report) } ?? Self.unknown("Failures by reason, the last 24 hours"))
       \(found.map { servers($0, counted) } ?? Self.unknown("Chat servers"))
       <div class="two">
       \(migration(days, counted))
       \(counted?.apps.map(Self.apps) ?? .none)
-      \(keys(found, counted))
-      \(found.map(nodes) ?? .none)
+      \(found.map(nodes) ?? Self.unknown("Nodes"))
       </div>
+      \(keys(found, counted))
       """
   }
 
@@ -36,22 +45,43 @@ extension Dashboard {
     """
   }
 
+  /// What was found out before the database fell silent.
+  private static func old(_ age: Duration) -> HTML {
+    """
+    <p class="word doubtful">The figures of the last 24 hours, of chat servers and of nodes are as of \
+    \(Phrase.duration(TimeInterval(age.components.seconds))) ago: the database does not answer.</p>
+    """
+  }
+
+  private func failingRoutes() -> [Verdict.FailingRoute] {
+    sources.routeStates().compactMap { route, state in
+      switch state {
+      case .unknown, .ok: nil
+      case .failing(let reason, let since), .open(let reason, let since):
+        .init(route: route, reason: reason, since: since, waiting: sources.outbox.count(for: route))
+      }
+    }
+  }
+
   // MARK: The light
 
   private func light(_ verdict: Verdict) -> HTML {
     let now = sources.now()
     let (word, style) = verdict.word
     let problems = verdict.problems.map { problem -> HTML in
-      """
-      <p><strong>\(problem.name)</strong>: \(problem.sentence)\(problem.advice.map { "<br>What to do: \($0)" } as HTML?)</p>
+      let parts = problem.parts.enumerated().map { index, part -> HTML in
+        "\(index == 0 ? "" : "<br>" as HTML)<strong>\(part)</strong>"
+      }
+      return """
+        <p>\(parts):\(parts.count > 1 ? "<br>" : " " as HTML)\(problem.sentence)\(problem.advice.map { "<br>What to do: \($0)" } as HTML?)</p>
 
-      """
+        """
     }
     return """
       <section class="light \(style)">
-      <h1><span class="word">\(word)</span>: \(verdict.problems.isEmpty ? "everything works." : "look at the following.")</h1>
+      <h1><span class="word">\(word)</span>: \(verdict.summary).</h1>
       \(problems)
-      <p class="faint">This process has served since \(startedAt.formatted(.iso8601)) \
+      <p class="faint">This process has served since \(startedAt.minute) \
       (\(Phrase.duration(now.timeIntervalSince(startedAt)))), version \(Version.text).</p>
       </section>
       """
@@ -72,20 +102,28 @@ extension Dashboard {
         parts: [("a", accepted), ("b", failed)])
     }
     let most = bars.map { $0.parts.reduce(0) { $0 + $1.value } }.max() ?? 0
-    let ends = ("\(report.hours.first?.start.clock ?? "")", "now (UTC)")
-    let (median, slow) = (total.latency.percentile(0.5), total.latency.percentile(0.99))
-    let depth = sources.outbox.count
     return """
-      <div class="two">
       <section><h2>Notifications, the last 24 hours</h2>
       <div class="figures">
       <span><b>\(Shown.number(total.accepted))</b>accepted</span>
       <span><b>\(Shown.bad(total.refused + total.givenUp))</b>failed</span>
       <span><b>\(Shown.rate(most))</b>a minute in the busiest hour</span>
       </div>
-      \(Chart.bars(bars, label: "Accepted and failed notifications a minute, by the hour: at most \(Shown.rate(most))", ends: ends))
-      <p class="faint"><span class="key a"></span>accepted <span class="key b"></span>failed: refused or given up</p>
+      \(Chart.bars(bars, label: "Accepted and failed notifications a minute, by the hour: at most \(Shown.rate(most))", ends: Self.ends(report),
+        legend: "<span class=\"key a\"></span>accepted <span class=\"key b\"></span>failed: refused or given up"))
+      <p class="faint">Counts are up to a minute old.</p>
       </section>
+      """
+  }
+
+  private static func ends(_ report: HourlyCounts.Report) -> (String, String) {
+    ("\(report.hours.first?.start.clock ?? "")", "now (UTC)")
+  }
+
+  private func latency(_ recent: Recent) -> HTML {
+    let (report, total) = (recent.report, recent.report.total)
+    let (median, slow) = (total.latency.percentile(0.5), total.latency.percentile(0.99))
+    return """
       <section><h2>From the call to the provider's acceptance</h2>
       <div class="figures">
       <span><b>\(Shown.latency(median))</b>half are faster (p50)</span>
@@ -96,79 +134,31 @@ extension Dashboard {
           ("m", report.hours.map { $0.latency.percentile(0.99) }), ("l", report.hours.map { $0.latency.percentile(0.5) }),
         ],
         label: "Half within \(median.map(Phrase.latency) ?? "no time known"), 99 of 100 within \(slow.map(Phrase.latency) ?? "no time known")",
-        ends: ends))
-      <p class="faint"><span class="key a"></span>p50 <span class="key m"></span>p99, by the hour</p>
+        ends: Self.ends(report), legend: "<span class=\"key a\"></span>p50 <span class=\"key m\"></span>p99, by the hour"))
       </section>
+      """
+  }
+
+  /// - Parameter recent: nil: only what is in memory is known.
+  private func queue(_ recent: Recent?) -> HTML {
+    let depth = sources.outbox.count
+    let oldest: HTML =
+      depth == 0
+      ? "<span class=\"faint\">none</span>"
+      : recent?.waitingSince.map { since -> HTML in
+        "\(Phrase.duration(sources.now().timeIntervalSince(since)))"
+      } ?? "<span class=\"faint\">not known</span>"
+    let givenUp =
+      recent.map { Shown.bad($0.report.total.givenUp) } ?? "<span class=\"faint\">not known</span>"
+    return """
       <section><h2>Queue</h2>
       <div class="figures">
       <span><b>\(Shown.bad(depth, "doubtful"))</b>wait for a provider</span>
-      <span><b>\(depth == 0 ? "<span class=\"faint\">-</span>" : Shown.age(recent.waitingSince, at: now))</b>the oldest of them came</span>
-      <span><b>\(Shown.bad(total.givenUp))</b>given up in 24 hours</span>
+      <span><b>\(oldest)</b>the oldest has waited</span>
+      <span><b>\(givenUp)</b>given up in 24 hours</span>
       </div>
       </section>
-      </div>
       """
-  }
-
-  // MARK: Routes
-
-  private func routes(_ report: HourlyCounts.Report?) -> HTML {
-    let now = sources.now()
-    let counts = Dictionary(
-      (report?.routes ?? []).map { ($0.route, $0) }, uniquingKeysWith: { first, _ in first })
-    var table = HTMLTable([
-      .text("Route"), .text("State"), .wide("Since"), .number("A minute"), .number("Accepted 24 h"),
-      .wideNumber("Failed"), .wideNumber("Tried in vain"), .text("Top reason"),
-    ])
-    for (route, state) in sources.routeStates().sorted(by: { "\($0.key)" < "\($1.key)" }) {
-      let count = counts["\(route)"]
-      let (word, style, since, reason): (String, String, Date?, String?) =
-        switch state {
-        case .unknown: ("not used yet", "faint", nil, nil)
-        case .ok: ("works", "", nil, nil)
-        case .failing(let reason, let since): ("failing", "doubtful", since, reason.description)
-        case .open(let reason, let since): ("does not work", "bad", since, reason.description)
-        }
-      let top = reason ?? (count?.refused.first ?? count?.postponed.first)?.reason
-      table.add([
-        "\(route.description)", "<span class=\"\(style == "faint" ? "" : "word ")\(style)\">\(word)</span>",
-        since.map { Shown.age($0, at: now) } ?? "<span class=\"faint\">-</span>",
-        "\(Shown.rate(report?.rate(of: "\(route)", at: now) ?? 0))", Shown.number(count?.total.accepted ?? 0),
-        Shown.bad((count?.total.refused ?? 0) + (count?.total.givenUp ?? 0)),
-        Shown.bad(count?.total.postponed ?? 0, "doubtful"), Shown.optional(top),
-      ])
-    }
-    return """
-      <section><h2>Routes to Apple and Google</h2>
-      \(table.html(otherwise: "No credential: put a key of Apple's into Keys/apns or a service account of Google's into Keys/fcm."))
-      </section>
-      """
-  }
-
-  private func failures(_ report: HourlyCounts.Report) -> HTML {
-    var counts: [(provider: String, reason: String, kind: String, count: Int64)] = []
-    for (kind, path) in [("refused", \HourlyCounts.RouteCounts.refused), ("tried in vain", \.postponed)] {
-      var sums: [[String]: Int64] = [:]
-      for route in report.routes {
-        for count in route[keyPath: path] {
-          sums[[String(route.route.prefix { $0 != ":" }), count.reason], default: 0] += count.count
-        }
-      }
-      counts += sums.map { ($0.key[0], $0.key[1], kind, $0.value) }
-    }
-    guard !counts.isEmpty else { return .none }
-    var table = HTMLTable([
-      .text("Provider"), .text("Reason"), .text("What"), .number("24 h"), .wide("What it means"),
-    ])
-    for (provider, reason, kind, count) in counts.sorted(by: { ($1.count, $0.reason) < ($0.count, $1.reason) }
-    ).prefix(20) {
-      table.add([
-        "\(provider)", "<span class=\"code\">\(reason)</span>", "<span class=\"t\">\(kind)</span>",
-        Shown.number(count),
-        "\(Explanation.of(reason).meaning)",
-      ])
-    }
-    return "<section><h2>Failures by reason, the last 24 hours</h2>\n\(table.html(otherwise: ""))</section>"
   }
 
   // MARK: The rest
@@ -190,8 +180,8 @@ extension Dashboard {
       <span><b>\(Shown.number(last.legacy))</b>legacy devices</span>
       <span><b>\(Phrase.share(last.e2ee, of: last.e2ee + last.legacy))</b>encrypted</span>
       </div>
-      \(Chart.bars(bars, label: "\(Phrase.share(last.e2ee, of: last.e2ee + last.legacy)) of the devices are encrypted", ends: (days.first?.date.day ?? "", "today")))
-      <p class="faint"><span class="key a"></span>encrypted <span class="key c"></span>legacy</p>
+      \(Chart.bars(bars, label: "\(Phrase.share(last.e2ee, of: last.e2ee + last.legacy)) of the devices are encrypted", ends: (days.first?.date.day ?? "", "today"),
+        legend: "<span class=\"key a\"></span>encrypted <span class=\"key c\"></span>legacy"))
       </section>
       """
   }
@@ -218,7 +208,8 @@ extension Dashboard {
     for key in Set(usage.keys).union(states.keys).sorted() {
       bouncer.add([
         "<span class=\"code\">\(key)</span>",
-        states[key].map { "\($0)" } ?? "<span class=\"word bad\">not in the key folder</span>",
+        states[key].map { "<span class=\"t\">\($0)</span>" }
+          ?? "<span class=\"word bad t\">not in the key folder</span>",
         Shown.optional(census.map { _ in Phrase.number(usage[key]?.registrations ?? 0) }),
         Shown.optional(recent.map { Phrase.number($0.registrationsByKey[key] ?? 0) }),
         Shown.age(usage[key]?.lastUsedAt, at: now),
@@ -253,15 +244,6 @@ extension Dashboard {
     }
     return
       "<section><h2>Nodes</h2>\n\(table.html(otherwise: "None has written down that it serves."))</section>"
-  }
-}
-
-extension HourlyCounts.Report {
-  /// Notifications a minute that a route has accepted in this hour and the one before.
-  fileprivate func rate(of route: String, at now: Date) -> Double {
-    guard let counts = routes.first(where: { $0.route == route }), hours.count > 1 else { return 0 }
-    let minutes = 60 + max(0, min(60, now.timeIntervalSince(hours[hours.count - 1].start) / 60))
-    return Double(counts.latestAccepted) / minutes
   }
 }
 

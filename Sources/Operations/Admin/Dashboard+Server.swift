@@ -38,6 +38,7 @@ extension Dashboard {
     return (
       server.hostname,
       """
+      <p><a href="/admin/servers">All chat servers</a></p>
       <section><h1>\(server.hostname)\(server.isDeactivated ? " <span class=\"word doubtful\">deactivated</span>" : HTML.none)</h1>
       <dl>
       <dt>zulip_org_id</dt><dd class="code">\(server.uuid)</dd>
@@ -52,10 +53,11 @@ extension Dashboard {
       <span><b>\(Shown.number(sent))</b>handed in</span>
       <span><b>\(Shown.bad(failed))</b>refused at once</span>
       </div>
-      \(Chart.bars(bars, label: "\(Phrase.number(sent)) notifications in 7 days, \(Phrase.number(failed)) refused", ends: (hours.first?.start.day ?? "", "now")))
+      \(Chart.bars(bars, label: "\(Phrase.number(sent)) notifications in 7 days, \(Phrase.number(failed)) refused", ends: (hours.first?.start.day ?? "", "now"),
+      legend: "<span class=\"key a\"></span>taken <span class=\"key b\"></span>refused at once, by the hour"))
       </section>
       <section><h2>\(Phrase.count(server.realms, "realm"))</h2>
-      \(table.html(otherwise: "It has not told of any."))
+      \(table.html(otherwise: "This server has registered no realm."))
       \(realms.count > Self.shownRealms ? "<p class=\"faint\">The first \(Self.shownRealms).</p>" : HTML.none)
       </section>
       """

@@ -21,7 +21,7 @@ extension Dashboard {
   /// A page of all chat servers, by hostname.
   func serverList(page: Int) async -> HTML {
     let size = 200
-    guard let recent = await latestRecent() else { return Self.unknown("Chat servers") }
+    guard let recent = await latestRecent()?.value else { return Self.unknown("Chat servers") }
     let pages = max(1, (recent.servers.count + size - 1) / size)
     let page = min(max(1, page), pages)
     let shown = recent.servers.dropFirst((page - 1) * size).prefix(size)
@@ -41,8 +41,8 @@ extension Dashboard {
     let now = sources.now()
     let devices = census?.byServer
     var table = HTMLTable([
-      .text("Server"), .wide("Version"), .wideNumber("Realms"), .number("Encrypted"), .number("Legacy"),
-      .number("Pushes 7 d"), .number("Refused"), .text("Last seen"),
+      .text("Server"), .wide("Version"), .wideNumber("Realms"), .wideNumber("Encrypted"),
+      .wideNumber("Legacy"), .number("Pushes 7 d"), .wideNumber("Refused"), .text("Last seen"),
     ])
     for server in servers {
       let (week, devices) = (census?.week[server.id], devices.map { $0[server.id] ?? .init() })

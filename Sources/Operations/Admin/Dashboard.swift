@@ -125,7 +125,7 @@ package struct Dashboard: Sendable {
     progress = Cached(for: .seconds(600)) { try await status.progress(days: 90) }
   }
 
-  func latestRecent() async -> Recent? { await recent.value(within: Self.patience) }
+  func latestRecent() async -> (value: Recent, age: Duration?)? { await recent.aged(within: Self.patience) }
   func latestCensus() async -> Census? { await census.value(within: Self.patience) }
   func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.patience) }
 }

@@ -5,8 +5,11 @@ enum Page {
   /// - Parameters:
   ///   - refreshes: loads itself anew every half minute.
   ///   - hasSession: somebody has signed in, and may sign out.
+  ///   - canSearch: whoever sees it may search.
   static func document(
-    _ title: String, refreshes: Bool = false, hasSession: Bool = false, query: String = "", _ content: HTML
+    _ title: String, refreshes: Bool = false, hasSession: Bool = false, canSearch: Bool = true,
+    query: String = "",
+    _ content: HTML
   ) -> HTML {
     """
     <!DOCTYPE html>
@@ -22,11 +25,7 @@ enum Page {
     <body>
     <header>
     <strong><a href="/admin">push-bouncer</a></strong>
-    <form action="/admin/find" method="get" role="search">
-    <input type="search" name="q" value="\(query)" maxlength="300" aria-label="Search"
-      placeholder="Server, realm, user, token id, device">
-    <button>Find</button>
-    </form>
+    \(canSearch ? search(query) : HTML.none)
     \(hasSession ? signOut : HTML.none)
     </header>
     <main>
@@ -35,6 +34,16 @@ enum Page {
     </body>
     </html>
 
+    """
+  }
+
+  private static func search(_ query: String) -> HTML {
+    """
+    <form action="/admin/find" method="get" role="search">
+    <input type="search" name="q" value="\(query)" maxlength="300" aria-label="Search"
+      placeholder="Server, realm, user, token id, device">
+    <button>Find</button>
+    </form>
     """
   }
 
@@ -91,7 +100,8 @@ struct HTMLTable {
     let headings = columns.map { column -> HTML in
       "<th scope=\"col\" class=\"\(column.style)\">\(column.heading)</th>"
     }
-    return "<table>\n<thead><tr>\(headings)</tr></thead>\n<tbody>\n\(rows)</tbody>\n</table>"
+    return
+      "<div class=\"scroll\"><table>\n<thead><tr>\(headings)</tr></thead>\n<tbody>\n\(rows)</tbody>\n</table></div>"
   }
 }
 
@@ -119,7 +129,11 @@ enum Shown {
 
   /// So many a minute.
   static func rate(_ perMinute: Double) -> String {
-    perMinute == 0
-      ? "0" : perMinute < 10 ? String(format: "%.1f", perMinute) : Phrase.number(Int(perMinute.rounded()))
+    switch perMinute {
+    case 0: "0"
+    case ..<0.05: "< 0.1"
+    case ..<10: String(format: "%.1f", perMinute)
+    default: Phrase.number(Int(perMinute.rounded()))
+    }
   }
 }
