@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Providers
 import Registrations
+import SQL
 import Sealing
 
 /// What answers mean for the registrations.
@@ -32,6 +33,8 @@ extension Deliverer {
       case .delivered, .queued, .unconfigured: break
       }
     }
+    let backlogged = results.count { $0 == .refused(.backlogged) }
+    if backlogged > 0 { lossLog.tellBacklog(backlogged, most: outbox.mostPerDevice, now: now()) }
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
     do {
@@ -48,7 +51,8 @@ extension Deliverer {
         for failure in refused { history?.failed(failure.registration) }
       }
     } catch {
-      logger.error("registrations could not be updated", metadata: ["error": "\(type(of: error))"])
+      logger.error(
+        "registrations could not be updated", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
     for (index, delivery) in deliveries.enumerated() {
       switch results[index] {
@@ -63,12 +67,13 @@ extension Deliverer {
     }
   }
 
-  /// What of it is lost for good and may be told of, by index.
+  /// What of it is lost for good and may be told of, by index. What a backlog refused is told of together.
   private func losses(
     _ deliveries: [RegisteredPush], _ results: [DeliveryResult]
   ) async -> [Int: LossLog.Loss] {
     let lost = results.indices.filter {
       switch results[$0] {
+      case .refused(.backlogged): false
       case .ended, .refused: true
       case .delivered, .queued, .unconfigured: false
       }

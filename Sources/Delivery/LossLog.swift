@@ -19,6 +19,7 @@ final class LossLog: Sendable {
   private let registrations: OutcomeRecorder
   private let logger: Logger
   private let budget = Mutex(LineBudget())
+  private let backlog = Mutex(BacklogTally())
 
   init(registrations: OutcomeRecorder, logger: Logger) {
     self.registrations = registrations
@@ -45,13 +46,40 @@ final class LossLog: Sendable {
     logger.info(message, metadata: metadata)
   }
 
+  /// Tells that so many were refused because `most` wait for their device: at once, and then once a minute while it
+  /// goes on.
+  func tellBacklog(_ refused: Int, most: Int, now: Date) {
+    guard let count = backlog.withLock({ $0.add(refused, now: now) }) else { return }
+    logger.warning(
+      "notifications are refused: as many as may (\(most)) wait for their device already",
+      metadata: [
+        "refused": .stringConvertible(count),
+        "advice": "see which route does not work, and why: push-bouncer routes list",
+      ])
+  }
+
   /// Tells how many lines were left out, when their minute is over.
   func tellLeftOut(now: Date) {
     let leftOut = budget.withLock { $0.takeLeftOut(now: now) }
     guard leftOut > 0 else { return }
     logger.notice(
-      "more registrations ended and notifications were given up than lines are written for",
+      "more lines were left out: registrations ended, notifications refused or given up",
       metadata: ["left_out": .stringConvertible(leftOut)])
+  }
+}
+
+/// What was refused because as many waited for its device as may, and was not told yet: it is told once a minute.
+struct BacklogTally: Sendable {
+  private var told = Date.distantPast
+  private var count = 0
+
+  /// How many to tell of, with these; nil: none now.
+  mutating func add(_ refused: Int, now: Date) -> Int? {
+    count += refused
+    // Before the last time: the clock was put back.
+    guard count > 0, !(0..<60).contains(now.timeIntervalSince(told)) else { return nil }
+    defer { (told, count) = (now, 0) }
+    return count
   }
 }
 

@@ -66,7 +66,7 @@ package struct ProxyError: Error {
       self = .tryAgainLater
     default:
       // The type names the fault; the text could hold a value.
-      logger.error("request failed", metadata: ["error": "\(type(of: error))"])
+      logger.error("request failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
       self.init(.internalServerError, "Internal server error")
     }
   }

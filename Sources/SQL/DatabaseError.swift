@@ -26,6 +26,13 @@ package struct DatabaseError: Error, Sendable, Hashable, CustomStringConvertible
 }
 
 extension DatabaseError {
+  /// What the log calls any error: a database's by its code, another by its type. The text of an error could hold a value.
+  package static func name(of error: any Error) -> String {
+    (error as? DatabaseError).map { "\($0.code)" } ?? "\(type(of: error))"
+  }
+}
+
+extension DatabaseError {
   /// The kind of a ``DatabaseError``. There may be more of them in time; `description` is a
   /// short word out of a small set, fit for a label.
   package struct Code: Sendable, Hashable, CustomStringConvertible {

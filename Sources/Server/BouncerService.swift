@@ -68,6 +68,10 @@ package struct BouncerService {
       directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
       logger: logger)
     let keys = keyFolder.load()
+    let isDelivering = if case .remote = configuration.server.bouncer { false } else { true }
+    for shortage in keys.shortages(isDelivering: isDelivering || configuration.nextcloud.isEnabled) {
+      logger.warning("\(shortage.problem)", metadata: ["advice": "\(shortage.advice)"])
+    }
     let certificate = try configuration.http.tls.map { try ServerCertificate($0, logger: logger) }
     let store = try await Store.open(
       configuration, making: true, now: now, mayExpire: mayExpire, observer: DatabaseMetrics().observe,
@@ -177,6 +181,7 @@ package struct BouncerService {
       services: [
         Closing { await store.database.close() },
         Repeating { await store.follower.run() },
+        Repeating { await readiness.watchDatabase(logger: logger) },
         Repeating { await Nodes(database: store.database, now: now).serve(logger: logger) },
         Repeating { await history.run { _ in logger.warning("the history could not be written") } },
         Closing {

@@ -73,6 +73,34 @@ import Testing
     }
   }
 
+  @Test func `Refusals because of a backlog are one warning a minute, with their number`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let device = try await bench.devices(.apns)[0]
+      bench.providers.use(try bench.credentials(keyID: "ZZZZZZZZZZ"))
+      func refuse(_ count: Int) async throws {
+        for number in 0..<count { _ = try await bench.deliver("more \(number)", to: device) }
+      }
+      func warnings() -> [LogRecorder.Line] {
+        bench.log.lines.filter { $0.message.hasPrefix("notifications are refused") }
+      }
+      #expect(bench.outbox.backloggedAt == nil)
+      _ = try await bench.deliverer.deliver((0..<103).map { bench.push("\($0)", to: device) })
+      try await refuse(5)
+      #expect(bench.outbox.backloggedAt == bench.clock.now)
+      #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3"])
+      #expect(warnings().first?.level == .warning)
+      #expect(warnings().first?.message.contains("(100)") == true)
+      bench.advance(61)
+      try await refuse(2)
+      #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3", "6"])
+      // The last one is told of, too, when it is over.
+      bench.advance(61)
+      for _ in 0..<2 { bench.deliverer.lossLog.tellBacklog(0, most: 100, now: bench.clock.now) }
+      #expect(warnings().map { "\($0.metadata["refused"] ?? "")" } == ["3", "6", "1"])
+      #expect(!bench.log.lines.contains { $0.message == "notification refused" })
+    }
+  }
+
   @Test func `The time to acceptance is measured from the call, by way of the outbox too`() async throws {
     try await DeliveryBench.test(isSending: false) { bench in
       let device = try await bench.devices(.apns)[0]

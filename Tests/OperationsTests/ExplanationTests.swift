@@ -13,6 +13,25 @@ import Testing
     #expect((explanation == Reason.unknown.explanation) == (reason == .unknown), "\(reason)")
   }
 
+  @Test(arguments: Reason.allCases)
+  func `Advice that is to do nothing begins with it, and says at once what to do if that is not enough`(
+    reason: Reason
+  ) {
+    let sentences = reason.explanation.advice
+    #expect(!sentences.contains("does not pass"), "\(sentences)")
+    for beginning in ["Nothing:", "Nothing at first:"] {
+      #expect(
+        !sentences.dropFirst().contains(beginning) || sentences.hasPrefix("If it is one phone"),
+        "\(sentences)")
+    }
+    #expect(sentences.hasPrefix("Nothing at first:") == sentences.contains("If it lasts: "), "\(sentences)")
+  }
+
+  @Test func `A refused request is not told as a refused connection`() {
+    #expect(Reason.refused.explanation.meaning.hasPrefix("Connections are open"))
+    #expect(Reason.refused.explanation != Reason.connectionLost.explanation)
+  }
+
   @Test func `A reason that was written down is explained by its name`() {
     #expect(Explanation.of("TopicDisallowed") == Reason.topicDisallowed.explanation)
     for name in ["", "NeverHeardOf", "topicdisallowed"] {

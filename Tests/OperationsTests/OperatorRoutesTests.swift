@@ -92,7 +92,11 @@ import Wire
       let (status, document) = try await service.ready()
       #expect(status == 503)
       #expect(document["status"]?.string == "unavailable")
-      #expect(document["checks"]?["keys"]?["reason"]?.string?.contains("push-bouncer keys generate") == true)
+      let check = document["checks"]?["keys"]
+      #expect(check?["reason"] == "there is no bouncer key: phones cannot register")
+      #expect(check?["advice"]?.string?.contains("push-bouncer keys generate") == true)
+      #expect(service.keys.current.shortages(isDelivering: true) == [.bouncerKey, .credential])
+      #expect(service.keys.current.shortages(isDelivering: false) == [.bouncerKey])
       #expect(try await service.get("/healthz").status == 200)
     }
   }

@@ -1,7 +1,12 @@
+import Foundation
 import Operations
+import Providers
+import Registrations
 import TestSupport
 import Testing
 import Wire
+
+@testable import Delivery
 
 /// What `/readyz` says of the outbox.
 @Suite struct OutboxReadinessTests {
@@ -40,6 +45,26 @@ import Wire
       #expect(try await service.ready().document["status"] == "ready")
       service.clock.advance(2)
       #expect(try await service.ready().document["status"] == "degraded")
+    }
+  }
+
+  @Test func `It degrades for a minute after notifications were refused for their device's backlog`()
+    async throws
+  {
+    try await Operator.test { service in
+      let delivery = RegisteredPush(
+        push: .fcm(FCMMessage(token: "token", data: ["name": "n"])),
+        registration: .init(.nextcloud, id: 1, registeredAt: service.clock.now))
+      let route = Route(provider: .fcm, credential: "main", target: "demo")
+      let dueAt = service.clock.now + 60
+      try await service.outbox.keep((0..<101).map { _ in (delivery, route, dueAt) })
+      var check = try await service.ready().document["checks"]?["outbox"]
+      #expect(check?["status"] == "degraded")
+      #expect(check?["reason"]?.string?.hasPrefix("notifications are refused: as many as may (100)") == true)
+      #expect(check?["advice"]?.string?.contains("route") == true)
+      service.clock.advance(60)
+      check = try await service.ready().document["checks"]?["outbox"]
+      #expect(check?["status"] == "ok")
     }
   }
 

@@ -136,6 +136,7 @@ struct APNsOutcomeTests {
     (.tlsFailed, .tlsFailed, .route),
     (.proxyRefused, .proxyRefused, .route),
     (.connectionLost, .connectionLost, .connection),
+    (.silent, .timeout, .connection),
     (.streamReset, .streamReset, .connection),
     (.refused, .refused, .connection),
     (.overloaded, .overloaded, .caller),

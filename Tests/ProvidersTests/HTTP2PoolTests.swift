@@ -379,9 +379,7 @@ struct HTTP2PoolTests {
       silence: .milliseconds(100), pingTimeout: .milliseconds(100), fairChance: .zero, tick: .milliseconds(20)
     )
     let pool = try Self.pool(deaf, connection: limits) { connections.add($0, ordering: .relaxed) }
-    #expect(
-      await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.connectionLost)
-    )
+    #expect(await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.silent))
     await eventually { connections.load(ordering: .relaxed) == 0 }
     await pool.shutdown(deadline: nil)
     try await deaf.stop()

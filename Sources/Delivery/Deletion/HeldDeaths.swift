@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Providers
 import Registrations
+import SQL
 import Synchronization
 import Timing
 
@@ -52,7 +53,8 @@ final class HeldDeaths: Sendable {
       // However many there are, counting them takes little of the time.
       try? await Task.sleep(for: (ContinuousClock.now - start) * 50)
     } onError: { error in
-      logger.warning("held deaths could not be counted", metadata: ["error": "\(type(of: error))"])
+      logger.warning(
+        "held deaths could not be counted", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 

@@ -36,6 +36,7 @@ package final class Outbox: Sendable {
   let now: @Sendable () -> Date
   let mayExpire: @Sendable () -> Bool
   let depth: OutboxDepth
+  private let backlog = Mutex<Date?>(nil)
   private let routeIDs = Mutex<[Route: Int64]>([:])
   let unsettled = Mutex<[(lease: Lease, fate: Fate, route: Route)]>([])
 
@@ -64,6 +65,12 @@ package final class Outbox: Sendable {
     self.now = now
     self.mayExpire = mayExpire
   }
+
+  /// As many as may wait for one device; more are refused.
+  package var mostPerDevice: Int { limits.perRegistration }
+
+  /// When a notification was last refused because as many waited for its device.
+  package var backloggedAt: Date? { backlog.withLock { $0 } }
 
   /// How many entries there are.
   package var count: Int { depth.total }
@@ -170,6 +177,7 @@ package final class Outbox: Sendable {
       }
       // More than one attempt: the place of an older entry with the same collapse id was taken.
       depth.release(zip(shares, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
+      if kept.contains(where: { $0 == nil }) { backlog.withLock { $0 = now } }
       return zip(entries, kept).map { entry, kept in
         kept.map {
           Lease(

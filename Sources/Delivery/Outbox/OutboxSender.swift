@@ -3,6 +3,7 @@ package import Logging
 import Metrics
 import Providers
 import Registrations
+import SQL
 import Synchronization
 import Timing
 
@@ -43,6 +44,7 @@ package final class OutboxSender: Sendable {
     await Lanes(every: Self.interval).run {
       if ticks.isMultiple(of: 300) {
         deliverer.lossLog.tellLeftOut(now: now())
+        deliverer.lossLog.tellBacklog(0, most: outbox.mostPerDevice, now: now())
         do { try await outbox.recount() } catch { report(error) }
       }
       ticks += 1
@@ -156,6 +158,6 @@ package final class OutboxSender: Sendable {
   }
 
   private func report(_ error: any Error) {
-    logger.error("the outbox could not be processed", metadata: ["error": "\(type(of: error))"])
+    logger.error("the outbox could not be processed", metadata: ["error": "\(DatabaseError.name(of: error))"])
   }
 }

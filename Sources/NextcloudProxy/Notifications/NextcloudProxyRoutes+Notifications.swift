@@ -6,6 +6,7 @@ internal import Logging
 package import NIOCore
 internal import Providers
 internal import Registrations
+internal import SQL
 internal import Sealing
 internal import Wire
 
@@ -163,6 +164,6 @@ extension NextcloudProxyRoutes {
 
   private func report(_ error: any Error) {
     dependencies.logger.error(
-      "registrations could not be updated", metadata: ["error": "\(type(of: error))"])
+      "registrations could not be updated", metadata: ["error": "\(DatabaseError.name(of: error))"])
   }
 }

@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+internal import SQL
 internal import Synchronization
 internal import Timing
 
@@ -44,7 +45,8 @@ package final class StoreLossDetector: Sendable {
       try await look()
     } onError: { error in
       logger.warning(
-        "the number of Nextcloud devices could not be checked", metadata: ["error": "\(type(of: error))"])
+        "the number of Nextcloud devices could not be checked",
+        metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import SQL
 internal import Storage
 internal import Timing
 internal import Wire
@@ -25,7 +26,8 @@ extension NextcloudSender {
         }
         return try await dependencies.pushes.dueProxies()
       } catch {
-        logger.error("queued pushes could not be processed", metadata: ["error": "\(type(of: error))"])
+        logger.error(
+          "queued pushes could not be processed", metadata: ["error": "\(DatabaseError.name(of: error))"])
         return []
       }
     } round: { proxy in
@@ -56,7 +58,7 @@ extension NextcloudSender {
       return true
     } catch {
       // The lease runs out, and somebody tries again.
-      logger.error("queued pushes could not be sent", metadata: ["error": "\(type(of: error))"])
+      logger.error("queued pushes could not be sent", metadata: ["error": "\(DatabaseError.name(of: error))"])
       return false
     }
   }

@@ -1,6 +1,7 @@
 package import Accounts
 package import Foundation
 package import Logging
+internal import SQL
 package import Sealing
 internal import Timing
 package import Wire
@@ -197,7 +198,8 @@ package final class NextcloudSender: Sendable {
         _ = try await settle(kept, await exchange.value)
       } catch {
         // The lease runs out, and somebody tries again.
-        logger.error("a proxy's answer could not be acted on", metadata: ["error": "\(type(of: error))"])
+        logger.error(
+          "a proxy's answer could not be acted on", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
     }
     return .init(url: proxy, failed: batch.count - kept.count, queued: kept.count)

@@ -1,5 +1,6 @@
 internal import Foundation
 package import Logging
+internal import SQL
 internal import Timing
 
 /// Watches the clock: compares it with the newest time in the database, writes the time there, warns the operator of a
@@ -37,7 +38,8 @@ package struct ClockWatch: Sendable {
         if round.isMultiple(of: Self.mending) || told != before { for queue in queues { try await queue() } }
       } catch {
         tell(&told)
-        logger.debug("the clock could not be checked", metadata: ["error": "\(type(of: error))"])
+        logger.debug(
+          "the clock could not be checked", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
       round += 1
     }

@@ -1,41 +1,144 @@
 internal import Foundation
+internal import Logging
 internal import SQL
 internal import Synchronization
+internal import Timing
 
 /// Whether the database answers and takes what is written.
 final class DatabaseCheck: Sendable {
-  /// What is wrong, in a word; nil: nothing.
-  private let probe: Probe<String?>
+  /// What is wrong with it.
+  enum Failure: Sendable, Hashable {
+    /// It says nothing.
+    case timeout
+    case error(DatabaseError.Code)
+
+    init(_ error: any Error) {
+      self = .error((error as? DatabaseError)?.code ?? .other)
+    }
+
+    /// A word.
+    var reason: String {
+      switch self {
+      case .timeout: "timeout"
+      case .error(let code): code.description
+      }
+    }
+
+    /// Whether it may be read and only not be written.
+    var isOfWriting: Bool {
+      switch self {
+      case .timeout: false
+      case .error(let code): [.full, .readOnly, .io, .busy].contains(code)
+      }
+    }
+  }
+
+  private let engine: DatabaseEngine
+  private let now: @Sendable () -> Date
+  /// Whether it can be read.
+  private let reading: Probe<Failure?>
+  /// Whether it can be read and written.
+  private let writing: Probe<Failure?>
+  private let since = Mutex<Date?>(nil)
   /// A database that says nothing for so long is none: whoever asks wants an answer.
   private static let patience = Duration.milliseconds(800)
   /// Whoever asks often must not cost a commit each time.
   private static let writeInterval = Duration.seconds(2)
+  private static let watchInterval = Duration.seconds(2)
 
-  init(_ database: any Database) {
-    let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: DatabaseError.Code?)?>(nil)
-    probe = Probe {
-      do {
-        _ = try await database.query(Statement("SELECT 1"))
-      } catch {
-        return ((error as? DatabaseError)?.code ?? .other).description
-      }
+  init(_ database: any Database, now: @escaping @Sendable () -> Date) {
+    engine = database.engine
+    self.now = now
+    let lastWrite = Mutex<(at: ContinuousClock.Instant, failure: Failure?)?>(nil)
+    reading = Probe { await Self.readFailure(database) }
+    writing = Probe {
+      if let failure = await Self.readFailure(database) { return failure }
       let start = ContinuousClock.now
-      if let last = lastWrite.withLock({ $0 }), start - last.at < Self.writeInterval {
-        return last.failure?.description
-      }
+      if let last = lastWrite.withLock({ $0 }), start - last.at < Self.writeInterval { return last.failure }
       let failure = await Self.writeFailure(database)
       lastWrite.withLock { $0 = (start, failure) }
-      return failure?.description
+      return failure
     }
   }
 
-  /// What is wrong with the database, if anything, told within a second.
-  func failure() async -> String? {
-    await probe.answer(within: Self.patience) ?? "timeout"
+  /// What is wrong with the database, if anything, and since when that is known; told within a second.
+  func finding() async -> (failure: Failure, since: Date)? {
+    let failure = await writing.answer(within: Self.patience) ?? .timeout
+    let now = now()
+    let since = since.withLock { since -> Date in
+      defer { if failure == nil { since = nil } }
+      since = since ?? now
+      return since ?? now
+    }
+    return failure.map { ($0, since) }
+  }
+
+  /// Tells the log when the database goes away and when it is back, until the task is cancelled.
+  func watch(logger: Logger) async {
+    var reporter = DatabaseReporter()
+    var looks = 0
+    await every(Self.watchInterval) {
+      // A write is a commit: now and then is enough while all is well.
+      let isWriting = reporter.isFailing || looks.isMultiple(of: 15)
+      looks += 1
+      let failure =
+        isWriting ? await finding()?.failure : await reading.answer(within: Self.patience) ?? .timeout
+      guard !Task.isCancelled else { return }
+      switch reporter.look(at: failure, now: .now) {
+      case .began(let failure):
+        let explanation = explanation(of: failure)
+        logger.warning(
+          failure.isOfWriting ? "the database takes no writes" : "the database does not answer",
+          metadata: [
+            "reason": "\(failure.reason)", "meaning": "\(explanation.meaning)",
+            "advice": "\(explanation.advice)",
+          ])
+      case .recovered(let duration):
+        let seconds = duration / .seconds(1)
+        logger.notice(
+          "the database works again, after \(Phrase.span(seconds))",
+          metadata: ["seconds": .stringConvertible(Int(seconds.rounded()))])
+      case nil: break
+      }
+    }
+  }
+
+  /// What it means, and what to do.
+  func explanation(of failure: Failure) -> Explanation {
+    Explanation(
+      Self.meaning(of: failure),
+      engine == .postgreSQL
+        ? "See that PostgreSQL runs and can be reached (database.url); push-bouncer doctor says more."
+        : "See that the disk with the database (database.url) works and has room; push-bouncer doctor says more."
+    )
+  }
+
+  private static func meaning(of failure: Failure) -> String {
+    guard case .error(let code) = failure else { return "The database does not answer in time." }
+    return switch code {
+    case .full: "The database has no room left on its disk."
+    case .readOnly: "The database can be read and not written."
+    case .busy: "Another process keeps the database locked."
+    case .io: "The disk or the file system of the database fails."
+    case .corrupt: "The database is damaged."
+    case .closed: "The database was closed."
+    case .connectionLost: "The connection to the database is lost."
+    case _ where code.isOfOpening: "No connection to the database can be opened."
+    default: "The database refuses what the service asks."
+    }
+  }
+
+  private static func readFailure(_ database: any Database) async -> Failure? {
+    do {
+      _ = try await database.query(Statement("SELECT 1"))
+      return nil
+    } catch {
+      return Failure(error)
+    }
   }
 
   /// Why nothing can be written, as on a full disk: reads go on there, but nothing can be promised.
-  private static func writeFailure(_ database: any Database) async -> DatabaseError.Code? {
+  private static func writeFailure(_ database: any Database) async -> Failure? {
     do {
       // A value that changes: SQLite writes nothing where the same stands already.
       let time = withUnsafeBytes(of: Date().timeIntervalSince1970.bitPattern.bigEndian) { Array($0) }
@@ -47,7 +150,7 @@ final class DatabaseCheck: Sendable {
           """, .bytes(time)))
       return nil
     } catch {
-      return (error as? DatabaseError)?.code ?? .other
+      return Failure(error)
     }
   }
 }

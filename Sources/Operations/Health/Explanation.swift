@@ -21,7 +21,10 @@ package struct Explanation: Sendable, Hashable {
 }
 
 extension Explanation {
-  static let passes = "Nothing: it is tried again until it is accepted or too old (delivery.max_age)."
+  private static let resent = "what waits is sent again until it is accepted or too old (delivery.max_age)."
+  static let passes = "Nothing: \(resent)"
+  /// Goes before what to do if it lasts.
+  static let passesAtFirst = "Nothing at first: \(resent) If it lasts:"
   static let reach = """
     See that the provider can be reached from this machine: name resolution, route, firewall, providers.proxy. \
     Waiting notifications are sent as soon as it can be.

@@ -1,5 +1,6 @@
 package import Delivery
 package import Foundation
+package import Logging
 package import Providers
 internal import Registrations
 package import SQL
@@ -32,7 +33,7 @@ package final class Readiness: Sendable {
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil
   ) {
-    self.database = DatabaseCheck(database)
+    self.database = DatabaseCheck(database, now: now)
     self.keyFolder = keyFolder
     self.outbox = outbox
     self.now = now
@@ -48,6 +49,11 @@ package final class Readiness: Sendable {
   /// The shutdown has begun: not ready any more.
   package func drain() {
     isDraining.withLock { $0 = true }
+  }
+
+  /// Tells the log when the database goes away and when it is back, until the task is cancelled.
+  package func watchDatabase(logger: Logger) async {
+    await database.watch(logger: logger)
   }
 
   /// How the whole fares.
@@ -89,8 +95,16 @@ package final class Readiness: Sendable {
   }
 
   private func databaseCheck() async -> (Status, JSON) {
-    guard let failure = await database.failure() else { return (.ready, ["status": "ok"]) }
-    return (.unavailable, ["status": "failing", "reason": .string(failure)])
+    guard let (failure, since) = await database.finding() else { return (.ready, ["status": "ok"]) }
+    let explanation = database.explanation(of: failure)
+    return (
+      .unavailable,
+      [
+        "status": "failing", "reason": .string(failure.reason),
+        "since": .string(since.formatted(.iso8601)), "meaning": .string(explanation.meaning),
+        "advice": .string(explanation.advice),
+      ]
+    )
   }
 
   /// A notification that has waited for so many seconds, other than by its server's pace, is worth a look.
@@ -100,6 +114,13 @@ package final class Readiness: Sendable {
   private func outboxCheck() async -> (Status, JSON) {
     let depth = outbox.count
     var check: JSON.Object = ["status": "ok", "depth": .integer(Int64(depth))]
+    if let last = outbox.backloggedAt, (0..<60).contains(now().timeIntervalSince(last)) {
+      check["status"] = "degraded"
+      check["reason"] = .string(
+        "notifications are refused: as many as may (\(outbox.mostPerDevice)) wait for their device already")
+      check["advice"] = .string(Reason.backlogged.explanation.advice)
+      return (.degraded, .object(check))
+    }
     guard depth > 0, let answer = await oldest.answer(within: .milliseconds(800)) ?? nil,
       let oldest = answer.oldest
     else { return (.ready, .object(check)) }
@@ -142,7 +163,11 @@ package final class Readiness: Sendable {
     let snapshot = keyFolder.current
     if snapshot.bouncer.isEmpty {
       return (
-        .unavailable, ["status": "failing", "reason": "no bouncer key: run push-bouncer keys generate"]
+        .unavailable,
+        [
+          "status": "failing", "reason": .string(KeyFolder.Shortage.bouncerKey.problem),
+          "advice": .string(KeyFolder.Shortage.bouncerKey.advice),
+        ]
       )
     }
     guard !snapshot.problems.isEmpty else { return (.ready, ["status": "ok"]) }

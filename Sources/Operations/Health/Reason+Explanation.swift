@@ -88,7 +88,7 @@ extension Reason {
     case .fcmQuotaExceeded:
       .init(
         "Google takes no more messages for now, for this device or for the whole project.",
-        "\(Explanation.passes) If it stays so, ask for more quota in the Google Cloud console.")
+        "\(Explanation.passesAtFirst) ask for more quota in the Google Cloud console.")
     case .fcmSenderIDMismatch:
       .init("The registration token belongs to another Firebase project.", Explanation.compareProject)
     case .fcmThirdPartyAuthError:
@@ -133,17 +133,23 @@ extension Reason {
         "See why it does not: push-bouncer routes list.")
     case .connectFailed:
       .init("No connection to the provider can be opened.", Explanation.reach)
-    case .connectionLost, .streamReset, .refused:
+    case .connectionLost, .streamReset:
       .init(
         "The provider, or a machine in between, takes connections and cuts them.",
         """
-        If it does not pass: see that no firewall or proxy in between cuts connections, and what the provider says of \
-        outages. \(Explanation.passes)
+        \(Explanation.passesAtFirst) see whether a firewall or proxy in between cuts connections, and what the \
+        provider says of outages.
         """)
+    case .refused:
+      .init(
+        "Connections are open, but the provider turns requests on them away before it looks at them.",
+        "\(Explanation.passesAtFirst) see what the provider says of outages.")
     case .overloaded:
       .init(
         "More notifications wait for a connection than the service lets wait.",
-        "See whether the provider is slow, or whether far more is sent than usual. \(Explanation.passes)")
+        """
+        \(Explanation.passesAtFirst) see whether the provider is slow, or whether far more is sent than usual.
+        """)
     case .proxyRefused:
       .init(
         "The proxy does not let us through.",
@@ -151,7 +157,10 @@ extension Reason {
     case .serverError, .unreadableAnswer:
       .init(
         "The answer is not the provider's own, as of a machine in between or in an outage.",
-        "If it does not pass: see which firewall or proxy in between answers. \(Explanation.passes)")
+        """
+        \(Explanation.passesAtFirst) see whether a firewall or proxy in between answers, and what the provider \
+        says of outages.
+        """)
     case .timeout:
       .init("The provider does not answer in time.", Explanation.reach)
     case .tlsFailed:

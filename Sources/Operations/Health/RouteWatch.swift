@@ -32,16 +32,20 @@ package struct RouteWatch: Sendable {
       switch event {
       case .began(let route, let reason):
         let explanation = reason.explanation
+        let waiting = outbox.count(for: route)
         logger.warning(
-          "a route does not work: its notifications wait in the outbox",
+          """
+          \(route) does not work (\(reason)): \
+          \(Phrase.count(waiting, "notification waits", "notifications wait"))
+          """,
           metadata: [
             "route": "\(route)", "reason": "\(reason)", "host": "\(senders[route]?.host(for: reason) ?? "")",
-            "waiting": .stringConvertible(outbox.count(for: route)), "meaning": "\(explanation.meaning)",
+            "waiting": .stringConvertible(waiting), "meaning": "\(explanation.meaning)",
             "advice": "\(explanation.advice)",
           ])
       case .recovered(let route, let seconds):
         logger.notice(
-          "a route works again, after \(Phrase.duration(seconds))",
+          "\(route) works again, after \(Phrase.span(seconds))",
           metadata: [
             "route": "\(route)", "seconds": .stringConvertible(Int(seconds.rounded())),
             "waiting": .stringConvertible(outbox.count(for: route)),

@@ -1,6 +1,7 @@
 internal import Foundation
 package import Logging
 package import Registrations
+internal import SQL
 internal import Sealing
 internal import Timing
 
@@ -28,7 +29,8 @@ package struct KeyAnnouncer: Sendable {
       try await tell(&told)
     } onError: { error in
       logger.warning(
-        "the bouncer keys could not be announced to other nodes", metadata: ["error": "\(type(of: error))"])
+        "the bouncer keys could not be announced to other nodes",
+        metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 

@@ -2,6 +2,7 @@ package import Foundation
 package import Logging
 package import Metrics
 package import Registrations
+internal import SQL
 internal import Sealing
 package import Storage
 internal import Timing
@@ -84,7 +85,7 @@ package struct Housekeeping: Sendable {
       try await work(&round)
     } onError: { error in
       // The type names the fault; the text could hold a value.
-      logger.warning("housekeeping failed", metadata: ["error": "\(type(of: error))"])
+      logger.warning("housekeeping failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 

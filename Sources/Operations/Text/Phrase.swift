@@ -28,6 +28,15 @@ package enum Phrase {
     }
   }
 
+  /// How long something lasted, to the second where it counts: `54 s`, `2 min 9 s`, `5 h 3 min`, `12 days`
+  package static func span(_ seconds: TimeInterval) -> String {
+    let seconds = Int(max(0, min(seconds, 1e15)).rounded())
+    let (major, minor) = seconds < 3600 ? ((60, "min"), (1, "s")) : ((3600, "h"), (60, "min"))
+    guard seconds >= 60, seconds < 48 * 3600 else { return duration(TimeInterval(seconds)) }
+    let rest = seconds % major.0 / minor.0
+    return "\(seconds / major.0) \(major.1)" + (rest == 0 ? "" : " \(rest) \(minor.1)")
+  }
+
   /// `3 h ago`
   package static func age(_ date: Date, at now: Date = Date()) -> String {
     let seconds = now.timeIntervalSince(date)

@@ -12,8 +12,8 @@ protocol HTTP2ConnectionOwner: Sendable {
   func finished(_ pending: PendingRequest, on id: ConnectionID, _ ending: PendingRequest.Ending)
   /// The peer certainly did not process the request.
   func unprocessed(_ pending: PendingRequest, on id: ConnectionID)
-  /// Reported once. `failure` says why, where the connection was never up.
-  func closed(_ id: ConnectionID, failure: TransportFailure?)
+  /// Reported once, with why.
+  func closed(_ id: ConnectionID, wasUp: Bool, failure: TransportFailure)
 }
 
 /// The one handler above TLS: speaks HTTP/2, and tells the requests of a connection apart by their streams.
@@ -174,7 +174,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   }
 
   /// Ends the connection: what is under way is lost, but where an answer has begun.
-  func end() {
+  func end(_ failure: TransportFailure = .connectionLost) {
     guard !hasEnded else { return }
     hasEnded = true
     for (stream, open) in streams.sorted(by: { $0.key < $1.key }) {
@@ -183,9 +183,9 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
         continue
       }
       streams[stream] = nil
-      owner.finished(open.pending, on: id, .failure(.connectionLost))
+      owner.finished(open.pending, on: id, .failure(failure))
     }
-    owner.closed(id, failure: hasSettings ? nil : failure)
+    owner.closed(id, wasUp: hasSettings, failure: hasSettings ? failure : self.failure)
     context?.close(promise: nil)
   }
 
@@ -196,7 +196,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
       ask()
       owner.suspected(id)
     case .replace: drain()
-    case .dead: end()
+    case .dead: end(.silent)
     }
   }
 

@@ -37,7 +37,7 @@ struct HTTP2Connector: Sendable {
               try result.get()
               try addHTTP2(id, owner, to: channel)
             } catch {
-              owner.closed(id, failure: .proxyRefused)
+              owner.closed(id, wasUp: false, failure: .proxyRefused)
               channel.close(promise: nil)
             }
           }
@@ -45,7 +45,7 @@ struct HTTP2Connector: Sendable {
         }
       }
       .connect(host: proxy?.host ?? host, port: proxy?.port ?? port)
-      .whenFailure { _ in owner.closed(id, failure: .connectFailed) }
+      .whenFailure { _ in owner.closed(id, wasUp: false, failure: .connectFailed) }
   }
 
   private func addHTTP2(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel) throws

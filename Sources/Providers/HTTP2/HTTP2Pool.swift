@@ -241,15 +241,10 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
     if !again { giveUp(pending, .refused) }
   }
 
-  func closed(_ id: ConnectionID, failure: TransportFailure?) {
-    if let failure {
-      logger.debug("no connection", metadata: ["reason": "\(failure)"])
-    } else {
-      logger.debug("connection closed")
-      connectionsChanged(-1)
-    }
+  func closed(_ id: ConnectionID, wasUp: Bool, failure: TransportFailure) {
+    logger.debug(wasUp ? "connection closed" : "no connection", metadata: ["reason": "\(failure)"])
+    if wasUp { connectionsChanged(-1) }
     decide { state, now in
-      let failure = failure ?? .connectionLost
       state.connectionFailure = failure
       return state.decisions.closed(id, failure, now: now)
     }

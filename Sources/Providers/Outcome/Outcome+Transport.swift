@@ -12,6 +12,8 @@ enum TransportFailure: Error, Hashable, Sendable {
   case proxyRefused
   /// The connection ended with the request under way.
   case connectionLost
+  /// The peer answers nothing on the connection, not even a PING, with the request under way.
+  case silent
   /// The peer reset the stream with the request under way.
   case streamReset
   /// Certainly not processed, several times over.
@@ -35,6 +37,7 @@ extension Outcome {
       case .tlsFailed: (.tlsFailed, .route)
       case .proxyRefused: (.proxyRefused, .route)
       case .connectionLost: (.connectionLost, .connection)
+      case .silent: (.timeout, .connection)
       case .streamReset: (.streamReset, .connection)
       case .refused: (.refused, .connection)
       case .overloaded: (.overloaded, .caller)

@@ -29,7 +29,7 @@ extension APIError {
       self.init(error.status, error.status.reasonPhrase)
     default:
       // The type names the fault; the text could hold a value.
-      logger.error("request failed", metadata: ["error": "\(type(of: error))"])
+      logger.error("request failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
       self = .internalError
     }
   }

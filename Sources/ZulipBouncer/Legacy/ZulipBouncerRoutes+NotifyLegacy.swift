@@ -4,6 +4,7 @@ internal import HTTPTypes
 internal import Hummingbird
 package import Logging
 package import Registrations
+internal import SQL
 package import Sealing
 package import Wire
 
@@ -63,7 +64,8 @@ extension ZulipBouncerRoutes {
         ).sorted()
       } catch {
         // What was sent was sent; the server asks with each notification.
-        logger.warning("tokens could not be looked up", metadata: ["error": "\(type(of: error))"])
+        logger.warning(
+          "tokens could not be looked up", metadata: ["error": "\(DatabaseError.name(of: error))"])
       }
     }
     return LegacyReceipt(

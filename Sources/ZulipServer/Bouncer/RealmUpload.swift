@@ -1,5 +1,6 @@
 package import Accounts
 package import Logging
+internal import SQL
 internal import Timing
 
 /// Tells the bouncer of the realms: at the start, when they change, and when it says that it misses one.
@@ -63,7 +64,8 @@ package final class RealmUpload: Sendable {
           // Its word is final until something changes; a call that finds a realm missing asks again.
           if case .refused = error { break }
         } catch {
-          logger.warning("realms could not be uploaded", metadata: ["error": "\(type(of: error))"])
+          logger.warning(
+            "realms could not be uploaded", metadata: ["error": "\(DatabaseError.name(of: error))"])
         }
         // The bouncer is away: longer each time, so that it is not pressed when it is back.
         tries += 1

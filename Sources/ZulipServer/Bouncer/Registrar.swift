@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+internal import SQL
 internal import Storage
 internal import Timing
 internal import Wire
@@ -46,7 +47,8 @@ package final class Registrar: Sendable {
       }
       return jobs.count == Self.atOnce
     } onError: { error in
-      logger.error("registrations could not be processed", metadata: ["error": "\(type(of: error))"])
+      logger.error(
+        "registrations could not be processed", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 
@@ -74,7 +76,7 @@ package final class Registrar: Sendable {
       // The lease runs out, and somebody tries again.
       logger.error(
         "the result of a push device registration could not be stored",
-        metadata: ["device_id": "\(job.device)", "error": "\(type(of: error))"])
+        metadata: ["device_id": "\(job.device)", "error": "\(DatabaseError.name(of: error))"])
     }
   }
 

@@ -1,4 +1,5 @@
 package import Logging
+internal import SQL
 internal import Timing
 
 /// Rings for what other processes have done to a user's devices: another node on the same database, or a
@@ -24,7 +25,8 @@ package struct EventPoller: Sendable {
     await every(Self.interval) {
       known = try await look(known)
     } onError: { error in
-      logger.warning("device events cannot be watched", metadata: ["error": "\(type(of: error))"])
+      logger.warning(
+        "device events cannot be watched", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 

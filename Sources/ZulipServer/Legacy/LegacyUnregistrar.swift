@@ -1,5 +1,6 @@
 package import Foundation
 package import Logging
+internal import SQL
 internal import Storage
 internal import Timing
 
@@ -38,7 +39,8 @@ package final class LegacyUnregistrar: Sendable {
       }
       return jobs.count == Self.atOnce
     } onError: { error in
-      logger.error("unregistrations could not be processed", metadata: ["error": "\(type(of: error))"])
+      logger.error(
+        "unregistrations could not be processed", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 
@@ -60,7 +62,8 @@ package final class LegacyUnregistrar: Sendable {
     } catch {
       // The lease runs out, and somebody tries again.
       logger.warning(
-        "the result of an unregistration could not be stored", metadata: ["error": "\(type(of: error))"])
+        "the result of an unregistration could not be stored",
+        metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 
