@@ -82,6 +82,7 @@ package struct Nodes: Sendable {
       let rows = try await all()
       let changed = rows.filter { !before.contains($0) }
       if !changed.isEmpty || rows.isEmpty || ContinuousClock.now >= end { return changed }
+      // Another process writes the rows, so they can only be looked at again: a few rows, for some seconds, by a command.
       try await Task.sleep(for: .milliseconds(200))
     }
   }
