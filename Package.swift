@@ -46,8 +46,9 @@ func program(_ name: String, _ needs: String..., path: String? = nil) -> Target 
   .executableTarget(name: name, dependencies: dependencies(needs), path: path)
 }
 
-func tests(_ name: String, _ needs: String..., embed: [String] = []) -> Target {
-  .testTarget(name: name, dependencies: dependencies(needs), resources: embed.map { .embedInCode($0) })
+func tests(_ name: String, _ needs: String..., path: String? = nil, embed: [String] = []) -> Target {
+  .testTarget(
+    name: name, dependencies: dependencies(needs), path: path, resources: embed.map { .embedInCode($0) })
 }
 
 /// What `push-bouncer --version` says: Scripts/build and Scripts/package set it. Only a file of C depends on it, so
@@ -70,23 +71,28 @@ let package = Package(
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", cSettings: commit.map { [$0] }),
 
-    // Layer 1: know nothing of the domain and, but for `Timing`, nothing of each other.
+    // Layer 1: know nothing of the domain and, but for `Timing` and `Outgoing`, nothing of each other.
     module("Timing"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
     module("SQL", "Timing", "CPostgreSQL", "CSQLite", "Crypto"),
     module(
       "Migrations", "SQL", path: "Migrations",
-      embed: ["0001_schema.sql", "0002_nodes.sql", "0003_history.sql"]),
+      embed: [
+        "0001_schema.sql", "0002_nodes.sql", "0003_history.sql", "0004_vapid.sql",
+        "0005_nextcloud_webpush.sql",
+      ]),
+    module("Outgoing", "Timing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix"),
     module(
-      "Providers", "Timing", "AsyncHTTPClient", "JWTKit", "Logging", "Metrics", "NIOCore",
+      "Providers", "Outgoing", "Timing", "AsyncHTTPClient", "Crypto", "JWTKit", "Logging", "Metrics",
+      "NIOCore",
       "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "Wire", "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "Wire", "SQL", "Timing", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOHTTP1", "NIOPosix"),
 
     // Layer 2: the domain.
     module("Storage", "Sealing", "SQL", "Crypto"),
-    module("Registrations", "Sealing", "SQL", "Storage", "Timing"),
+    module("Registrations", "Outgoing", "Sealing", "SQL", "Storage", "Timing"),
     module("Accounts", "Sealing", "SQL", "Storage"),
 
     // Layer 3: what becomes of a notification.
@@ -96,7 +102,8 @@ let package = Package(
 
     // Layer 4: one wire each.
     module(
-      "ZulipBouncer", "CResolv", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage",
+      "ZulipBouncer", "CResolv", "Delivery", "Outgoing", "Providers", "Registrations", "Sealing", "SQL",
+      "Storage",
       "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
       "NIOPosix", "NIOSSL"),
     module(
@@ -106,8 +113,9 @@ let package = Package(
       "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
       "Wire", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Accounts", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
-      "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+      "NextcloudServer", "Accounts", "Delivery", "Outgoing", "Providers", "Registrations", "Sealing", "SQL",
+      "Storage", "Timing", "Wire", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging",
+      "NIOCore", "NIOHTTP1"),
     module("Backend", "Accounts", "SQL", "Storage", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"),
 
     // Layer 5: what the operator has.
@@ -120,8 +128,9 @@ let package = Package(
     // Layer 6: the one place where the parts are put together.
     module(
       "Server", "Accounts", "Backend", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer",
-      "Operations", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire", "ZulipBouncer",
-      "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "Operations", "Outgoing", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
+      "ZulipBouncer", "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
+      "NIOCore",
       "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
@@ -134,10 +143,19 @@ let package = Package(
 
     // Layer 7: commands.
     program(
-      "push-bouncer", "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Providers",
+      "push-bouncer", "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Outgoing", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "Wire", "ZulipMigration",
       "ZulipServer", "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1",
       "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+
+    // A world in which time and chance are virtual; see Documentation/SimulatedWorld.md.
+    .target(name: "CVirtualTime", path: "Tests/SimulatedWorld/CVirtualTime"),
+    program(
+      "simulated-world", "CVirtualTime", "Delivery", "Migrations", "NextcloudProxy", "Operations",
+      "Providers",
+      "Registrations", "Sealing", "Server", "SQL", "Storage", "Wire", "ZulipBouncer", "ZulipServer",
+      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK",
+      path: "Tests/SimulatedWorld/World"),
 
     // Tests, what they share, and benchmarks.
     module(
@@ -151,7 +169,9 @@ let package = Package(
       "TestService", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipBouncer",
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       "ServiceLifecycle", path: "Tests/Support/TestService"),
+    tests("WorldTests"),
     tests("TimingTests", "Timing"),
+    tests("OutgoingTests", "TestSupport", "Outgoing", "AsyncHTTPClient"),
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
@@ -159,10 +179,10 @@ let package = Package(
       "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix",
       "NIOSSL"),
     tests(
-      "WireTests", "TestSupport", "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
+      "WireTests", "TestSupport", "Wire", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
       "NIOCore", "NIOEmbedded"),
     tests(
-      "StorageTests", "TestSupport", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer",
+      "StorageTests", "TestSupport", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
       "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestStore", "ZulipServer"),
     tests("AccountsTests", "TestSupport", "Accounts", "Sealing", "SQL", "TestStore"),
     tests("RegistrationsTests", "TestSupport", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),
@@ -175,13 +195,15 @@ let package = Package(
       "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Wire", "ZulipBouncer",
       "CryptoExtras", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix"),
     tests(
-      "ZulipServerTests", "TestSupport", "Accounts", "Registrations", "Sealing", "Server", "SQL", "Storage",
-      "TestService", "TestStore", "Wire", "ZulipServer", "HTTPTypes", "NIOCore"),
+      "ZulipServerTests", "TestSupport", "Accounts", "Operations", "ProviderSimulator", "Providers",
+      "Registrations", "Sealing", "Server", "SQL", "Storage", "TestService", "TestStore", "Wire",
+      "ZulipServer", "HTTPTypes", "NIOCore"),
     tests(
-      "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
+      "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Outgoing", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestDatabase",
       "TestService", "TestStore", "TestSupport", "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto",
-      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore", embed: ["vectors.json"]),
+      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1",
+      "NIOSSL", embed: ["vectors.json"]),
     tests(
       "BackendTests", "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
       "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
@@ -190,7 +212,7 @@ let package = Package(
       "Operations",
       "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase",
       "TestSupport", "Wire", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
-      "HummingbirdTesting", "Logging", "Metrics"),
+      "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),
     tests(
       "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestSupport",
       "ZulipMigration", embed: ["zulip.sql"]),
@@ -202,13 +224,20 @@ let package = Package(
       "Wire", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded",
       "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle", "Yams"),
     tests(
-      "push-bouncerTests", "Demo", "Operations", "ProviderSimulator", "push-bouncer", "Sealing", "Server",
+      "push-bouncerTests", "Demo", "Operations", "Outgoing", "ProviderSimulator", "push-bouncer", "Sealing",
+      "Server",
       "SQL", "TestDatabase", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore",
       "NIOHTTP1", "NIOPosix", "NIOSSL"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     program(
       "nextcloud-bench", "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing",
       "SQL", "Wire", "Crypto", "Logging", "NIOCore", path: "Benchmarks/NextcloudBench"),
+    module(
+      "Fuzzing", "NextcloudProxy", "NextcloudServer", "Operations", "Providers", "Sealing", "Wire",
+      "ZulipBouncer", "ZulipMigration", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOEmbedded", "NIOHPACK",
+      "NIOHTTP1", path: "Tests/Fuzzing/Fuzzing"),
+    tests("FuzzingTests", "Fuzzing", path: "Tests/Fuzzing/FuzzingTests"),
   ]
 )
 
@@ -219,4 +248,18 @@ for target in package.targets where target.type != .system {
     .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("InternalImportsByDefault"),
   ]
+}
+
+// Scripts/fuzz sets it. Only our own code is instrumented: fuzzing looks for ways through it alone, and is several times
+// as fast. It is optimized, with the checks that a release build leaves out.
+if Context.environment["PUSH_BOUNCER_FUZZ"] != nil {
+  // libFuzzer has the entry point of this program, which nothing but Scripts/fuzz can therefore link.
+  let fuzz = program("fuzz", "Fuzzing", path: "Tests/Fuzzing/Fuzzer")
+  fuzz.linkerSettings = [.unsafeFlags(["-sanitize=fuzzer"])]
+  fuzz.swiftSettings = package.targets.last?.swiftSettings
+  package.targets.append(fuzz)
+  for target in package.targets where target.type != .system {
+    target.swiftSettings?.append(
+      .unsafeFlags(["-sanitize=fuzzer", "-O", "-assert-config", "Debug", "-enable-testing"]))
+  }
 }

@@ -10,6 +10,8 @@ package enum Schema {
     ("schema", PackageResources._001_schema_sql),
     ("nodes", PackageResources._002_nodes_sql),
     ("history", PackageResources._003_history_sql),
+    ("vapid", PackageResources._004_vapid_sql),
+    ("nextcloud_webpush", PackageResources._005_nextcloud_webpush_sql),
   ]
 
   /// How many migrations there are: the number of the last one.

@@ -5,25 +5,21 @@ emptied store, a token that the server has before the proxy, a provider that han
 the wire; shares no code with the service.
 """
 
-import atexit
 import hashlib
 import http.client
 import json
 import os
-import shutil
-import signal
 import socket
 import sqlite3
 import ssl
-import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
 
 from nextcloud import FILES_ANDROID, FILES_IOS, OAEP, TALK_ANDROID, TALK_IOS, encode, generate, public_pem, sign
+from service import Service
 
 # Making a key takes long: phones share one, which is no concern of servers or proxies.
 DEVICE_KEY = generate()
@@ -193,48 +189,6 @@ class Server:
 
     def last(self):
         return self.log[-1]
-
-
-class Service:
-    """The service on a folder of its own."""
-
-    def __init__(self, binary, keys, apns_port, fcm_port):
-        self.folder = tempfile.TemporaryDirectory()
-        self.database = Path(self.folder.name, "service.sqlite")
-        # A folder of keys remembers the database that it was used with.
-        keys = shutil.copytree(keys, Path(self.folder.name, "Keys"))
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.command = [
-            os.path.abspath(binary), "serve", "--http.port", str(self.port), "--admin.port", "0", "--keys.directory", keys,
-            "--providers.ca_file", f"{keys}/ca.pem", "--database.url", f"sqlite:{self.database}",
-            "--apns.endpoint", f"https://127.0.0.1:{apns_port}", "--fcm.endpoint", f"https://127.0.0.1:{fcm_port}",
-            "--nextcloud.enabled", "true", "--log.format", "json"]
-
-    def start(self, *options):
-        self.log = open(Path(self.folder.name, "log"), "w+")
-        self.process = subprocess.Popen([*self.command, *options], stderr=self.log, cwd=self.folder.name)
-        # Nothing stays behind, wherever a check fails.
-        atexit.register(self.process.kill)
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                return socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-            except OSError:
-                check_quietly(self.process.poll() is None and time.monotonic() < deadline, self.logged())
-                time.sleep(0.1)
-
-    def logged(self):
-        return Path(self.folder.name, "log").read_text()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        check_quietly(self.process.wait(60) == 0, self.logged())
-
-    def restart(self, *options):
-        self.stop()
-        self.start(*options)
 
 
 class Providers:

@@ -230,7 +230,7 @@ def main(binary):
         for variable in [variable for variable in os.environ if variable.startswith("PUSH_BOUNCER_")]:
             del os.environ[variable]
         process = stack.enter_context(
-            running(binary, folder, "simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", "Keys", "--json"))
+            running(binary, folder, "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out", "Keys", "--json"))
         endpoints = wait_for("the simulator", process, lambda: next(lines(folder / "simulate.out"), None))
         call(binary, folder, "init")
         account = call(binary, folder, "account", "add", "--email", "iago@example.org")

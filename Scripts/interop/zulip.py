@@ -274,16 +274,21 @@ def legacy(server, simulator, topic):
     check("in clear: tokens are taken back", True)
 
 
-def main(binary, bouncer, simulator, keys):
-    keys = Path(keys)
-    database = keys / "service.sqlite"
+def stock_server(binary, bouncer, keys, database, hostname="stock.example.org"):
+    """A chat server that the operator has let in, and the key that phones seal to."""
     added = json.loads(subprocess.run(
-        [binary, "server", "add", "--hostname", "stock.example.org", "--json", "--keys.directory", keys,
+        [binary, "server", "add", "--hostname", hostname, "--json", "--keys.directory", keys,
          "--database.url", f"sqlite:{database}"], check=True, capture_output=True).stdout)
     bouncer_key = next(
         key["public_key"] for key in map(json.loads, map(Path.read_text, (keys / "bouncer").glob("*.json"))) if key["state"] == "active")
+    return Server(bouncer, added["org_id"], added["org_key"]), bouncer_key
+
+
+def main(binary, bouncer, simulator, keys):
+    keys = Path(keys)
+    database = keys / "service.sqlite"
+    server, bouncer_key = stock_server(binary, bouncer, keys, database)
     topic = json.loads((keys / "apns/simulator.json").read_text())["topics"][0]
-    server = Server(bouncer, added["org_id"], added["org_key"])
     answer = server.upload_realm()
     check("a realm is uploaded", answer["realms"] == {server.realm: {"can_push": True, "expected_end_timestamp": None}}, answer)
     play = Simulator(simulator)

@@ -33,7 +33,10 @@ extension Deliverer {
       case .delivered, .queued, .unconfigured: break
       }
     }
-    let backlogged = results.count { $0 == .refused(.backlogged) }
+    // Of push services, which strangers choose, the counts tell.
+    let backlogged = zip(results, deliveries).count {
+      $0 == .refused(.backlogged) && $1.push.provider != .webPush
+    }
     if backlogged > 0 { lossLog.tellBacklog(backlogged, most: outbox.mostPerDevice, now: now()) }
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
@@ -61,7 +64,10 @@ extension Deliverer {
       case .ended(let reason) where ended.contains(delivery.registration):
         if let loss = losses[index] { lossLog.tell("registration ended", loss, reason: "\(reason)") }
         metrics.ended(delivery.registration.kind, reason)
-      case .ended(let reason): results[index] = .refused(reason)
+      case .ended(let reason):
+        // It was made again meanwhile, or cannot be ended now: it is this notification that is lost.
+        results[index] = .refused(reason)
+        if let loss = losses[index] { lossLog.tell("notification refused", loss, reason: "\(reason)") }
       case .delivered, .queued, .unconfigured: break
       }
     }
@@ -86,10 +92,13 @@ extension Deliverer {
 }
 
 extension RegisteredPush {
-  /// - Parameter began: FCM's answer is about the time when it was asked, APNs' about a time that it names.
+  /// - Parameter began: FCM's and a push service's answer is about the time when it was asked, APNs' about a time that it names.
   fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> OutcomeRecorder.Failure {
     var failure = OutcomeRecorder.Failure(registration, reason: reason.description)
-    if case .fcm = push { failure.holdsBefore = began }
+    switch push {
+    case .apns: break
+    case .fcm, .webPush: failure.holdsBefore = began
+    }
     return failure
   }
 }

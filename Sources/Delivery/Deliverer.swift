@@ -9,7 +9,8 @@ import Timing
 /// Sends deliveries through their providers and does what the outcomes ask for: ends registrations,
 /// tries again, and hands what is left to the outbox.
 package final class Deliverer: Sendable {
-  let providers: PushProviders
+  /// What it sends through.
+  package let providers: PushProviders
   let registrations: OutcomeRecorder
   let outbox: Outbox
   /// Where is counted what becomes of notifications; nil: nowhere.
@@ -93,6 +94,13 @@ package final class Deliverer: Sendable {
     return results
   }
 
+  /// Drops what waits for registrations and has become worthless; what is at its provider may still arrive.
+  ///
+  /// - Parameter collapseIDs: of what goes; nil: everything.
+  package func withdraw(_ collapseIDs: [String]?, from registrations: [RegistrationReference]) async throws {
+    try await outbox.withdraw(collapseIDs, from: registrations)
+  }
+
   /// The registrations among those of `deliveries` that have not ended.
   func living(_ deliveries: [RegisteredPush]) async throws -> Set<RegistrationReference.Row> {
     try await registrations.living(deliveries.map(\.registration))
@@ -101,7 +109,7 @@ package final class Deliverer: Sendable {
   /// What the deletion guard doubts now, of the present credentials.
   package func doubts() -> [Doubt] {
     let routeSenders = providers.routeSenders
-    var doubts = routeSenders.flatMap { routeSender in
+    var doubts = (routeSenders + providers.webPushSenders).flatMap { routeSender in
       RegistrationReference.Kind.allCases.compactMap { kind in
         routeSender.doubt(of: kind.tokens).map {
           Doubt(route: routeSender.route, kind: kind, reason: $0.reason, since: $0.since)
@@ -109,8 +117,14 @@ package final class Deliverer: Sendable {
       }
     }
     let routes = Set(routeSenders.map(\.route))
-    for held in heldDeaths.doubts where routes.contains(held.route) {
-      if let index = doubts.firstIndex(where: { $0.route == held.route && $0.kind == held.kind }) {
+    let hasHosts = providers.vapidPublicKey != nil
+    let held = heldDeaths.doubts.filter { held in
+      held.route.provider == .webPush ? hasHosts : routes.contains(held.route)
+    }
+    guard !held.isEmpty else { return doubts }
+    let indices = Dictionary(doubts.indices.map { (doubts[$0].subject, $0) }) { $1 }
+    for held in held {
+      if let index = indices[held.subject] {
         doubts[index].held = held.held
       } else {
         doubts.append(held)
@@ -127,11 +141,12 @@ package final class Deliverer: Sendable {
     await heldDeaths.run()
   }
 
-  /// The state of each route: what the provider's side reports, and whether the deletion guard doubts it. Doubts
-  /// about a kind whose devices anybody may register are not the route's: ``doubts()`` tells them.
+  /// The state of each route of APNs and FCM: what the provider's side reports, and whether the deletion guard doubts
+  /// it. Doubts about a kind whose devices anybody may register are not the route's: ``doubts()`` tells them, and those
+  /// about push services.
   package func routeStates() -> [Route: PushProviders.RouteState] {
     var states = providers.routeStates()
-    for doubt in doubts() where doubt.kind != .nextcloud {
+    for doubt in doubts() where doubt.kind != .nextcloud && doubt.route.provider != .webPush {
       switch states[doubt.route] {
       case .failing, .open: break
       case .unknown, .ok, nil: states[doubt.route] = .failing(doubt.reason, since: doubt.since)

@@ -8,6 +8,7 @@ struct DeliveryMetrics: Sendable {
   private let factory: any MetricsFactory
   private let apns: Timer
   private let fcm: Timer
+  private let webPush: Timer
 
   init(_ factory: any MetricsFactory) {
     self.factory = factory
@@ -16,7 +17,7 @@ struct DeliveryMetrics: Sendable {
         label: "push_bouncer_notify_to_accepted_seconds", dimensions: [("provider", provider.rawValue)],
         factory: factory)
     }
-    (apns, fcm) = (waits(.apns), waits(.fcm))
+    (apns, fcm, webPush) = (waits(.apns), waits(.fcm), waits(.webPush))
     // What comes up for the first time would not count as an increase.
     for kind in RegistrationReference.Kind.allCases {
       for reason in Reason.usuallyEnding { ended(kind, reason, by: 0) }
@@ -27,7 +28,13 @@ struct DeliveryMetrics: Sendable {
   func accepted(_ provider: Route.Provider, after seconds: TimeInterval) {
     // No longer than a year: the clock may have been set meanwhile.
     let nanoseconds = Int64(max(0, min(seconds, 365 * 86_400)) * 1e9)
-    (provider == .apns ? apns : fcm).recordNanoseconds(nanoseconds)
+    let timer =
+      switch provider {
+      case .apns: apns
+      case .fcm: fcm
+      case .webPush: webPush
+      }
+    timer.recordNanoseconds(nanoseconds)
   }
 
   /// A registration has ended.
@@ -42,6 +49,6 @@ struct DeliveryMetrics: Sendable {
 extension Reason {
   fileprivate static let usuallyEnding: [Reason] = [
     .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic, .fcmUnregistered,
-    .fcmSenderIDMismatch, .invalidRegistrationToken,
+    .fcmSenderIDMismatch, .invalidRegistrationToken, .subscriptionGone, .subscriptionUnknown,
   ]
 }

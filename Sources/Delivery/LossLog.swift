@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import Logging
 import Providers
 import Registrations
@@ -16,9 +16,11 @@ final class LossLog: Sendable {
     let server: String?
   }
 
+  static let linesPerMinute = 60
+
   private let registrations: OutcomeRecorder
   private let logger: Logger
-  private let budget = Mutex(LineBudget())
+  private let budget = Mutex(LineBudget(perMinute: LossLog.linesPerMinute))
   private let backlog = Mutex(BacklogTally())
 
   init(registrations: OutcomeRecorder, logger: Logger) {
@@ -46,12 +48,12 @@ final class LossLog: Sendable {
     logger.info(message, metadata: metadata)
   }
 
-  /// Tells that so many were refused because `most` wait for their device: at once, and then once a minute while it
+  /// Tells that so many were refused because `most` wait for their device, or as many as may for its push service: at once, and then once a minute while it
   /// goes on.
   func tellBacklog(_ refused: Int, most: Int, now: Date) {
     guard let count = backlog.withLock({ $0.add(refused, now: now) }) else { return }
     logger.warning(
-      "notifications are refused: as many as may (\(most)) wait for their device already",
+      "notifications are refused: as many as may (\(most)) wait for their device already, or for its push service",
       metadata: [
         "refused": .stringConvertible(count),
         "advice": "see which route does not work, and why: push-bouncer routes list",
@@ -83,26 +85,28 @@ struct BacklogTally: Sendable {
   }
 }
 
-/// How many lines may be written: so many in a minute.
-struct LineBudget: Sendable {
-  static let perMinute = 60
-
+/// How many lines may be written: so many in a minute and no more, however much there is to tell.
+package struct LineBudget: Sendable {
+  private let perMinute: Int
   private var minute = Date.distantPast
   private var spent = 0
   private var leftOut = 0
 
+  /// So many in a minute.
+  package init(perMinute: Int) { self.perMinute = perMinute }
+
   /// How many of so many may be written.
-  mutating func spend(_ count: Int, now: Date) -> Int {
+  package mutating func spend(_ count: Int, now: Date) -> Int {
     // Before the minute: the clock was put back.
     if !(0..<60).contains(now.timeIntervalSince(minute)) { (minute, spent) = (now, 0) }
-    let granted = min(count, Self.perMinute - spent)
+    let granted = min(count, perMinute - spent)
     spent += granted
     leftOut += count - granted
     return granted
   }
 
   /// How many were not, once their minute is over.
-  mutating func takeLeftOut(now: Date) -> Int {
+  package mutating func takeLeftOut(now: Date) -> Int {
     guard leftOut > 0, !(0..<60).contains(now.timeIntervalSince(minute)) else { return 0 }
     defer { leftOut = 0 }
     return leftOut

@@ -41,14 +41,8 @@ package struct NextcloudPhone {
     token = other?.token ?? hex()
     voipToken = other?.voipToken ?? hex()
     proxyURL = proxy
-    func service(_ path: String) -> JSONService {
-      JSONService(
-        url: "\(server)/ocs/v2.php/\(path)",
-        credentials: .basic(user: login.user, password: login.password), userAgent: Self.userAgent,
-        headers: [("OCS-APIRequest", "true"), ("Accept", "application/json")], client: client)
-    }
-    account = service("core")
-    self.server = service("apps/notifications/api/v2")
+    account = .nextcloud(server, "core", login, client: client)
+    self.server = .nextcloud(server, "apps/notifications/api/v2", login, client: client)
     self.proxy = JSONService(
       url: proxy, credentials: .none, userAgent: Self.userAgent, client: client)
   }
@@ -110,5 +104,17 @@ package struct NextcloudPhone {
       ("deviceIdentifier", identity.identifier), ("deviceIdentifierSignature", identity.signature),
       ("userPublicKey", identity.userKey.pem),
     ]
+  }
+}
+
+extension JSONService {
+  /// One of the services of a Nextcloud server, as a user's app meets it.
+  static func nextcloud(
+    _ server: String, _ path: String, _ login: (user: String, password: String), client: HTTPClient
+  ) -> JSONService {
+    JSONService(
+      url: "\(server)/ocs/v2.php/\(path)",
+      credentials: .basic(user: login.user, password: login.password), userAgent: NextcloudPhone.userAgent,
+      headers: [("OCS-APIRequest", "true"), ("Accept", "application/json")], client: client)
   }
 }

@@ -20,7 +20,10 @@ package struct PhoneHome {
     configuration.connectionPool.retryConnectionEstablishment = false
     if let ca {
       var tls = TLSConfiguration.makeClientConfiguration()
-      tls.additionalTrustRoots = [.certificates(try NIOSSLCertificate.fromPEMFile(ca))]
+      guard let certificates = try? NIOSSLCertificate.fromPEMFile(ca), !certificates.isEmpty else {
+        throw DemoError("\(ca) is no file with a certificate in PEM")
+      }
+      tls.additionalTrustRoots = [.certificates(certificates)]
       configuration.tlsConfiguration = tls
     }
     return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
@@ -37,6 +40,24 @@ package struct PhoneHome {
     seen = answer["next"]?.integer ?? seen
     guard case .array(let deliveries)? = answer["deliveries"] else { return [] }
     return deliveries
+  }
+
+  /// What has arrived since where a phone's messages come, others' among them; waits for some seconds if nothing has.
+  ///
+  /// - Parameter seen: apart for each subscription of Web Push, by its id, and under "" for all else.
+  package func deliveries(
+    to phone: VirtualPhone, at service: PushService, after seen: inout [Substring: Int64]
+  ) async throws -> [JSON] {
+    guard let newest = phone.subscriptions.last else {
+      return try await deliveries(after: &seen["", default: 0])
+    }
+    var all: [JSON] = []
+    for subscription in phone.subscriptions {
+      all += try await service.messages(
+        for: subscription, after: &seen[subscription.id, default: 0],
+        wait: subscription.id == newest.id ? 5 : 0)
+    }
+    return all
   }
 
   /// Waits for this many.

@@ -34,8 +34,10 @@ package actor SignedInPhone {
   }
 
   /// Replaces the token; returns when notifications arrive at the new one.
-  package func rotateToken() async throws {
-    phone.rotateToken()
+  ///
+  /// - Parameter subscription: the one to go on with, on a phone without Google.
+  package func rotateToken(to subscription: PushSubscription? = nil) async throws {
+    if let subscription { phone.move(to: subscription) } else { phone.rotateToken() }
     try await chat.register(device: device, token: try sealedToken())
     try await chat.wait(for: phone.tokenID, of: device)
   }

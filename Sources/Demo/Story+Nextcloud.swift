@@ -65,6 +65,8 @@ extension Story {
       parts: ["nextcloud": ["nid": 3, "app": "spreed", "subject": "Adieu", "type": "chat", "id": "castle"]])
     try expect(result["nextcloud"]?["devices"] == 0, "nobody is left")
     step("It unregisters at both and signs out; nothing is sent to it any more.")
+
+    try await playNextcloudWithoutGoogle(id, of: host)
   }
 
   /// Sends it; what has arrived, which is one.

@@ -47,7 +47,8 @@ extension Story {
         bouncer: "http://127.0.0.1:\(await service.publicPort.wait())",
         admin: "http://127.0.0.1:\(await service.adminPort.wait())", backendToken: backendToken,
         publicKey: key.publicKey,
-        home: PhoneHome(url: "https://127.0.0.1:\(simulator.fcmPort)", client: client), tell: tell)
+        home: PhoneHome(url: "https://127.0.0.1:\(simulator.fcmPort)", client: client),
+        pushService: PushService(url: simulator.webPushEndpoint, client: client), tell: tell)
       do {
         let hero = try await story.play()
         if stays { tell(story.invitation(hero, folder.path)) }
@@ -74,6 +75,7 @@ extension Story {
         "apns.endpoint": "https://127.0.0.1:\(simulator.apnsPort)",
         "fcm.endpoint": "https://127.0.0.1:\(simulator.fcmPort)",
         "bouncer.allowed_hostnames": hostname, "backend.token": backendToken,
+        "webpush.allow_private_hosts": "127.0.0.1",
         // This machine is nobody's public address.
         "nextcloud.enabled": "true", "nextcloud.allow_local_proxies": "true",
       ], workingDirectory: folder
@@ -94,6 +96,7 @@ extension Story {
     A phone of that user, and a notification to it:
       push-bouncer device --server \(bouncer) --email \(hero.email) --api-key \(hero.apiKey) \\
         --public-key \(publicKey) --simulator \(home.url) --ca \(folder)/Keys/ca.pem --forget
+        (without Google: also --kind webpush --push-service \(pushService.url))
       curl -H 'Authorization: Bearer \(backendToken)' -d '{"zulip":{"type":"message","content":"Hello"}}' \\
         \(bouncer)/backend/v1/realms/\(hero.realm)/users/\(hero.id)/notifications
     """

@@ -16,12 +16,13 @@ package struct Story {
   /// The bouncer's public key, in base64.
   let publicKey: String
   let home: PhoneHome
+  let pushService: PushService
   /// Takes what there is to tell, line by line.
   let tell: @Sendable (String) -> Void
 
   /// Plays it, telling each step; throws where one does not happen. A user to go on with.
   func play() async throws -> Hero {
-    try await playStockServer()
+    try await playWithoutGoogle(at: playStockServer())
     let hero = try await playBuiltInServer()
     try await playLegacy(hero)
     try await playNextcloud(hero)
@@ -31,11 +32,13 @@ package struct Story {
   }
 
   /// A stock Zulip server with a bouncer of its own choice.
-  private func playStockServer() async throws {
+  private func playStockServer() async throws -> ChatServer {
     let server = ChatServer(
       bouncer: bouncer, id: UUID().uuidString.lowercased(), key: RandomText.alphanumeric(64),
       realm: UUID().uuidString.lowercased(), client: home.client)
-    step("Apple and Google are played by a simulator; the bouncer listens on \(bouncer).")
+    step(
+      "Apple, Google and a push service of Web Push are played by a simulator; the bouncer listens on \(bouncer)."
+    )
     step("Its public key, which an app is shipped with: \(publicKey)")
 
     try expect(try await server.register(hostname: Self.hostname)["created"] == true, "the server is new")
@@ -73,9 +76,10 @@ package struct Story {
     try await register(oldPhone, at: server)
     try await send("There you are!", to: [oldPhone], from: server, &seen)
     step("The phone registers the same token again, and its registration is valid again.")
+    return server
   }
 
-  private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
+  func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
     guard let sealed = phone.sealedRegistration(to: publicKey, at: Date()) else {
       throw DemoError("the registration could not be sealed")
     }
@@ -109,7 +113,7 @@ package struct Story {
     }
   }
 
-  private func plaintext(_ text: String) -> JSON {
+  func plaintext(_ text: String) -> JSON {
     [
       "type": "message", "recipient_type": "direct", "content": .string(text), "sender_full_name": "Iago",
       "realm_url": .string("https://\(Self.hostname)"), "realm_name": "Example", "user_id": 10,
@@ -126,6 +130,11 @@ package struct Story {
 }
 
 extension VirtualPhone {
-  var name: String { kind == .apns ? "The iPhone" : "The Android phone" }
+  var name: String {
+    switch kind {
+    case .apns: "The iPhone"
+    case .fcm: subscriptions.isEmpty ? "The Android phone" : "The phone without Google"
+    }
+  }
   fileprivate var provider: String { kind == .apns ? "Apple" : "Google" }
 }

@@ -4,8 +4,8 @@ package import Wire
 
 /// A phone with an app of ours on it, as far as pushes go: it makes keys, seals its registration to
 /// the bouncer, and opens what arrives (`Documentation/Protocols/Zulip.md` 5).
-package struct VirtualPhone {
-  /// Whose push service it uses.
+package struct VirtualPhone: Sendable {
+  /// Whose phone it is to the bouncer: one without Google is Android's, too.
   package let kind: PushToken.Kind
   /// The app's bundle id, on an iPhone.
   let appID: String?
@@ -13,6 +13,8 @@ package struct VirtualPhone {
   package private(set) var token: String { didSet { tokens.insert(token) } }
   /// Every token that it has had: what was sent to an old one arrives too, for a while.
   package private(set) var tokens: Set<String>
+  /// Those of Web Push that it has had, the newest last; none with Apple's or Google's service.
+  package private(set) var subscriptions: [PushSubscription] = []
   /// The keys under which the chat server may seal, by their ids; an old key stays for a while.
   private(set) var keys: [UInt32: PushKey] = [:]
   /// The id of the newest key.
@@ -26,6 +28,12 @@ package struct VirtualPhone {
     self.token = token
     tokens = [token]
     rotateKey()
+  }
+
+  /// A phone without Google: messages come by Web Push.
+  package init(_ subscription: PushSubscription) {
+    self.init(.fcm, appID: nil, token: subscription.token)
+    subscriptions = [subscription]
   }
 
   /// Under which id chat servers know the token.
@@ -45,6 +53,12 @@ package struct VirtualPhone {
     token = Self.newToken(kind)
   }
 
+  /// Goes on with another subscription of Web Push, as after its distributor has been replaced.
+  package mutating func move(to subscription: PushSubscription) {
+    subscriptions.append(subscription)
+    token = subscription.token
+  }
+
   /// What only the bouncer can open: the token, sealed to its public key, in base64.
   package func sealedRegistration(to bouncerKey: String, at time: Date) -> String? {
     var registration: JSON.Object = [
@@ -58,12 +72,23 @@ package struct VirtualPhone {
 
   /// Takes what a provider delivered; nil if it is not for this phone, or does not open.
   func receive(_ delivery: JSON) -> String? {
-    guard let token = delivery["token"]?.string, tokens.contains(token) else { return nil }
+    guard token(of: delivery) != nil else { return nil }
     return delivery["payload"].flatMap(open)
   }
 
-  /// Opens the body that Apple or Google handed over: `push_key_id` names the key.
+  /// The token that a provider delivered to; nil if it is none of this phone's.
+  package func token(of delivery: JSON) -> String? {
+    guard let address = delivery["token"]?.string else { return nil }
+    return tokens.contains(address) ? address : subscriptions.first { $0.id == address }?.token
+  }
+
+  /// Opens the body that was handed over: `push_key_id` names the key. That of Web Push is sealed for the subscription
+  /// besides.
   package func open(_ payload: JSON) -> String? {
+    if let body = payload.string.flatMap(Base64.decodeStrictly) {
+      return subscriptions.lazy.compactMap { $0.open(body) }.first.flatMap { try? JSON.parse($0) }.flatMap(
+        open)
+    }
     let fields = payload["message"]?["data"] ?? payload
     let id = fields["push_key_id"].flatMap { $0.integer ?? $0.string.flatMap { Int64($0) } }
     guard let id, let key = keys[UInt32(truncatingIfNeeded: id)],

@@ -62,6 +62,8 @@ package struct NextcloudServerRoutes: Sendable {
     package var notifications: NextcloudNotifications
     /// Tells them.
     package var sender: NextcloudSender
+    /// Their subscriptions to Web Push.
+    package var webPush: NextcloudWebPush
     /// What kind of app has a `User-Agent`; nil for one that is not of the operator's own builds.
     package var brand: @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind?
     /// The service's clock.
@@ -71,6 +73,7 @@ package struct NextcloudServerRoutes: Sendable {
     package init(
       accounts: AccountStore, loginFlows: NextcloudLoginFlows, keys: NextcloudKeys,
       registrations: NextcloudRegistrations, notifications: NextcloudNotifications, sender: NextcloudSender,
+      webPush: NextcloudWebPush,
       brand: @escaping @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind? = { _ in nil },
       now: @escaping @Sendable () -> Date
     ) {
@@ -80,6 +83,7 @@ package struct NextcloudServerRoutes: Sendable {
       self.registrations = registrations
       self.notifications = notifications
       self.sender = sender
+      self.webPush = webPush
       self.brand = brand
       self.now = now
     }
@@ -121,6 +125,7 @@ package struct NextcloudServerRoutes: Sendable {
     app.endpoint("v2/push", [.post: authenticated(register), .delete: authenticated(unregister)])
     app.endpoint(
       "v3/push", [.post: authenticated(registerAsDrafted), .delete: authenticated(unregisterAsDrafted)])
+    addWebPushRoutes(to: app)
     app.endpoint("v3/test/self", .post, use: authenticated(testSelf))
     app.endpoint(
       "v2/notifications",

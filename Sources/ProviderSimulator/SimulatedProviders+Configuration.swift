@@ -7,6 +7,8 @@ extension SimulatedProviders {
     package var apnsPort = 0
     /// Port of the listener for FCM, its OAuth endpoint and the control calls; 0 picks a free one.
     package var fcmPort = 0
+    /// Port of the listener of Web Push's push service; 0 picks a free one.
+    package var webPushPort = 0
     /// The bundle ids that the APNs key may push to.
     package var topics = [
       "org.example.chat", "com.nextcloud.Talk", "it.twsweb.Nextcloud", "org.zulip.Zulip", "example.app",

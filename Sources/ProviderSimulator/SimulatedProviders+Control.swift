@@ -27,6 +27,16 @@ extension SimulatedProviders {
     return deliveries()
   }
 
+  /// Subscribes a phone to messages of whoever has the private half of this key.
+  ///
+  /// - Returns: the subscription's id, the last part of its endpoint; nil for what is no key.
+  package func subscribe(vapid: String) -> String? {
+    Base64URL.decode(vapid).flatMap(subscriptions.add)
+  }
+
+  /// Ends a subscription, as its phone does.
+  package func unsubscribe(_ id: String) { try? subscriptions.end(id) }
+
   /// What happened since the start or the last reset.
   package var counts: Counts { simulation.counts }
 

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP2
 import Synchronization
 
-/// What both listeners share: credentials, faults, rules per token, what arrived.
+/// What the listeners share: credentials, faults, rules per token, what arrived.
 final class Simulation: Sendable {
   let configuration: SimulatedProviders.Configuration
   let credentials: Credentials
@@ -104,22 +104,23 @@ final class Simulation: Sendable {
     state.withLock { state in
       state.requests[provider, default: 0] += 1
       return Fate(
-        faults: provider == .apns ? state.faults.apns : state.faults.fcm,
+        faults: state.faults[provider],
         number: state.requests[provider, default: 0])
     }
   }
 
-  /// Keeps and counts what has been answered.
-  func record(_ delivery: Delivery) {
+  /// Keeps and counts what has been answered. `kept` is told the sequence number before any reader hears of it.
+  func record(_ delivery: Delivery, kept: (Int) -> Void = { _ in }) {
     let keep = state.withLock { state in
       switch (delivery.accepted, delivery.provider) {
       case (true, .apns): state.counts.apns += 1
       case (true, .fcm): state.counts.fcm += 1
+      case (true, .webPush): state.counts.webPush += 1
       case (false, _): state.counts.refused += 1
       }
       return state.faults.record
     }
-    if keep { log.record(delivery) }
+    if keep { log.record(delivery, kept: kept) }
   }
 }
 

@@ -45,6 +45,7 @@ final class ProviderMetrics: Sendable {
   private let factory: any MetricsFactory
   private let apns: Handles
   private let fcm: Handles
+  private let webPush: Handles
   private let counters = Mutex<[Key: Counter]>([:])
   private let connections = Mutex<[Route.Provider: Int]>([:])
 
@@ -52,7 +53,8 @@ final class ProviderMetrics: Sendable {
     self.factory = factory
     apns = Handles(.apns, factory)
     fcm = Handles(.fcm, factory)
-    for provider in [Route.Provider.apns, .fcm] {
+    webPush = Handles(.webPush, factory)
+    for provider in [Route.Provider.apns, .fcm, .webPush] {
       let key = Key.unconfigured(provider)
       counters.withLock { $0[key] = key.counter(factory) }
     }
@@ -119,6 +121,10 @@ final class ProviderMetrics: Sendable {
   }
 
   private subscript(provider: Route.Provider) -> Handles {
-    provider == .apns ? apns : fcm
+    switch provider {
+    case .apns: apns
+    case .fcm: fcm
+    case .webPush: webPush
+    }
   }
 }

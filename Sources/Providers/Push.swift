@@ -7,6 +7,8 @@ package enum Push: Sendable {
   case apns(APNsNotification)
   /// For Google's service.
   case fcm(FCMMessage)
+  /// For the push service of a browser or a UnifiedPush distributor.
+  case webPush(WebPushMessage)
 }
 
 /// A request to APNs: `POST /3/device/{token}`.

@@ -1,9 +1,9 @@
-import AsyncHTTPClient
 package import Foundation
 import NIOCore
+import Outgoing
 import Synchronization
 
-/// APNs and FCM behind one door: a push in, an ``Outcome`` out.
+/// APNs, FCM and Web Push behind one door: a push in, an ``Outcome`` out.
 package final class PushProviders: Sendable {
   /// The state of a route, for `/readyz`.
   package enum RouteState: Sendable, Hashable {
@@ -18,6 +18,8 @@ package final class PushProviders: Sendable {
   }
 
   let factory: TransportFactory
+  /// Nil where Web Push is switched off.
+  let hosts: WebPushHosts?
   private let state = Mutex(State())
 
   private struct State {
@@ -35,12 +37,38 @@ package final class PushProviders: Sendable {
   }
 
   /// For tests: with a clock, and with limits of their own.
-  init(
+  convenience init(
     configuration: Configuration, pool: PoolLimits = .init(),
-    connection: HTTP2ConnectionHandler.Limits = .init(),
+    connection: HTTP2ConnectionHandler.Limits = .init(), mostHosts: Int = WebPushHosts.most,
+    resolve: @escaping @Sendable (String) async throws -> [String] = HostAddresses.resolve,
     now: @escaping @Sendable () -> Date
   ) throws {
-    factory = try TransportFactory(configuration: configuration, pool: pool, connection: connection, now: now)
+    try self.init(configuration: configuration, mostHosts: mostHosts, resolve: resolve, now: now) { metrics in
+      try Internet(configuration, pool: pool, connection: connection, metrics: metrics)
+    }
+  }
+
+  /// With the providers played in this process.
+  package convenience init(
+    configuration: Configuration, over network: any ProviderNetwork, now: @escaping @Sendable () -> Date
+  ) throws {
+    try self.init(
+      configuration: configuration, mostHosts: WebPushHosts.most, resolve: { _ in [] }, now: now
+    ) { _ in network }
+  }
+
+  private init(
+    configuration: Configuration, mostHosts: Int,
+    resolve: @escaping @Sendable (String) async throws -> [String],
+    now: @escaping @Sendable () -> Date, network: (ProviderMetrics) throws -> any ProviderNetwork
+  ) throws {
+    let factory = try TransportFactory(
+      configuration: configuration, resolve: resolve, now: now, network: network)
+    self.factory = factory
+    hosts = configuration.webPush.map { webPush in
+      factory.metrics.prepare(.webPush)
+      return WebPushHosts(most: mostHosts) { factory.webPush($0, webPush) }
+    }
   }
 
   /// Takes these credentials from now on. Requests in flight end with the ones they began with;
@@ -55,7 +83,12 @@ package final class PushProviders: Sendable {
       state.leaving += left
       return left
     }
-    for transport in left {
+    dismiss(left)
+  }
+
+  /// Closes transports that ``State/leaving`` has when their last request has ended.
+  private func dismiss(_ transports: [any Transport]) {
+    for transport in transports {
       Task {
         await transport.shutdown(deadline: nil)
         state.withLock { state in state.leaving.removeAll { $0 === transport } }
@@ -65,16 +98,29 @@ package final class PushProviders: Sendable {
 
   /// What sends the push; nil, which is counted, where no credential serves its topic or project.
   package func routeSender(for push: Push) -> RouteSender? {
-    let routeSender = state.withLock { $0.senders.routeSender(for: push) }
+    let routeSender = find(push)
     if routeSender == nil { factory.metrics.unconfigured(push.provider) }
     return routeSender
   }
 
   /// The route that a push would take; nil if there is none.
-  package func route(of push: Push) -> Route? { state.withLock { $0.senders.routeSender(for: push)?.route } }
+  package func route(of push: Push) -> Route? { find(push)?.route }
+
+  private func find(_ push: Push) -> RouteSender? {
+    guard case .webPush(let message) = push else {
+      return state.withLock { $0.senders.routeSender(for: push) }
+    }
+    guard let hosts else { return nil }
+    let (sender, left) = hosts.routeSender(for: message.subscription.endpoint)
+    if !left.isEmpty {
+      state.withLock { $0.leaving += left }
+      dismiss(left)
+    }
+    return sender
+  }
 
   /// How long an answer is waited for after whoever waited for it has gone on without.
-  package var answerPatience: Duration { .nanoseconds(factory.pool.patience.nanoseconds) }
+  package var answerPatience: Duration { factory.network.answerPatience }
 
   /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
   package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
@@ -87,7 +133,7 @@ package final class PushProviders: Sendable {
     }
   }
 
-  /// The senders of the present credentials, whether used yet or not.
+  /// The senders of the present credentials, whether used yet or not; those of Web Push are ``webPushSenders``.
   package var routeSenders: [RouteSender] { state.withLock { $0.senders.routeSenders } }
 
   /// The state of every route of the present credentials.
@@ -111,7 +157,7 @@ package final class PushProviders: Sendable {
   private func close() -> [any Transport]? {
     state.withLock { state in
       defer { state.isShutDown = true }
-      return state.isShutDown ? nil : state.leaving + state.senders.transports
+      return state.isShutDown ? nil : state.leaving + state.senders.transports + (hosts?.close() ?? [])
     }
   }
 
@@ -123,7 +169,7 @@ package final class PushProviders: Sendable {
     await withTaskGroup { group in
       for transport in transports { group.addTask { await transport.shutdown(deadline: deadline) } }
     }
-    try? await factory.client.shutdown()
+    await factory.network.shutdown()
   }
 }
 
@@ -132,6 +178,7 @@ extension Push {
     switch self {
     case .apns: .apns
     case .fcm: .fcm
+    case .webPush: .webPush
     }
   }
 }

@@ -33,6 +33,8 @@ struct Senders {
     switch push {
     case .apns(let notification): topics[notification.topic]
     case .fcm(let message): (message.project ?? defaultProject).flatMap { projects[$0] }
+    // Their hosts are none of the credentials'.
+    case .webPush: nil
     }
   }
 

@@ -1,3 +1,4 @@
+import NIOCore
 package import NIOSSL
 
 extension TLSConfiguration {
@@ -13,6 +14,8 @@ extension TLSConfiguration {
   package static func outgoing(caFile: String? = nil) -> Self {
     var tls = TLSConfiguration.makeClientConfiguration()
     tls.requireForwardSecrecy()
+    // Nobody waits for the other side's farewell.
+    tls.shutdownTimeout = .milliseconds(200)
     if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
     return tls
   }

@@ -69,8 +69,13 @@ package struct BouncerService {
       logger: logger)
     let keys = keyFolder.load()
     let isDelivering = if case .remote = configuration.server.bouncer { false } else { true }
-    for shortage in keys.shortages(isDelivering: isDelivering || configuration.nextcloud.isEnabled) {
-      logger.warning("\(shortage.problem)", metadata: ["advice": "\(shortage.advice)"])
+    for shortage in keys.shortages(
+      isDelivering: isDelivering || configuration.nextcloud.isEnabled,
+      hasWebPush: configuration.webPush.isEnabled)
+    {
+      logger.log(
+        level: shortage.isFault ? .warning : .notice, "\(shortage.problem)",
+        metadata: ["advice": "\(shortage.advice)"])
     }
     let certificate = try configuration.http.tls.map { try ServerCertificate($0, logger: logger) }
     let store = try await Store.open(
@@ -87,7 +92,8 @@ package struct BouncerService {
     // First, because everything else asks the clock whether something may expire.
     try await ClockWatch(time, record: record, queues: [], logger: logger).hear()
 
-    let providers = try PushProviders(configuration: .init(configuration))
+    let providers = try PushProviders(
+      configuration: try await .init(configuration, store: store, descriptors: descriptors))
     providers.use(keys.credentials)
     let registrations = store.registrations
     let outbox = Outbox(
@@ -122,7 +128,7 @@ package struct BouncerService {
     let nextcloud =
       configuration.nextcloud.isEnabled
       ? try NextcloudAdapter.build(
-        configuration, store: store, deliverer: deliverer,
+        configuration, store: store, providers: providers, deliverer: deliverer,
         publicURL: configuration.http.publicAddress(listeningOn: publicPort), logger: logger) : nil
     let backend = BackendRoutes(
       accounts: builtIn.accounts, devices: builtIn.devices, loginFlows: store.nextcloudLoginFlows,
@@ -130,13 +136,17 @@ package struct BouncerService {
       notify: BackendRoutes.ways(builtIn, nextcloud),
       realmsChanged: { builtIn.realms?.request() }, now: now)
 
+    let pushServices: @Sendable () -> PushServices? = { [own = configuration.webPush.privateHosts] in
+      guard providers.vapidPublicKey != nil else { return nil }
+      return PushServices(providers, outbox, held: deliverer.held, own: own, now: now())
+    }
     let readiness = Readiness(
       database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,
-      routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() },
+      routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() }, pushServices: pushServices,
       clockDoubt: { time.doubt }, certificate: certificate)
     metrics.watchProcess()
     metrics.gauges("push_bouncer_clock_trusted") { [.init(time.mayExpire() ? 1 : 0)] }
-    metrics.watch(deliverer, outbox, now: now)
+    metrics.watch(deliverer, outbox, pushServices, now: now)
     if let certificate {
       metrics.gauges("push_bouncer_certificate_expires_seconds") {
         [.init(certificate.end.timeIntervalSince1970)]
@@ -174,8 +184,8 @@ package struct BouncerService {
           .init(
             database: store.database, storageKey: storageKey, keyFolder: keyFolder,
             registrations: registrations,
-            outbox: outbox, routeStates: { deliverer.routeStates() }, apps: nextcloud.map { $0.apps },
-            now: now),
+            outbox: outbox, routeStates: { deliverer.routeStates() }, pushServices: pushServices,
+            apps: nextcloud.map { $0.apps }, now: now),
           readiness: readiness)))
     return BouncerService(
       services: [
@@ -205,7 +215,11 @@ package struct BouncerService {
         Repeating { await KeyAnnouncer(keyFolder, keys: bouncerKeys, logger: logger).run() },
         Repeating { await outboxSender.run() },
         Repeating { await deliverer.followHeldDeaths() },
-        Repeating { await RouteWatch(providers: providers, outbox: outbox, now: now, logger: logger).run() },
+        Repeating {
+          await RouteWatch(
+            providers: providers, outbox: outbox, pushServices: pushServices, now: now, logger: logger
+          ).run()
+        },
         Repeating { await builtIn.run(logger: logger) },
         Repeating { await nextcloud?.run() },
         keyFolder.watcher { snapshot in providers.use(snapshot.credentials) },
@@ -225,6 +239,7 @@ package struct BouncerService {
               },
               .init { try await store.nextcloudLoginFlows.removeOld(limit: $0) },
               .init { try await store.hourlyCounts.removeOld(limit: $0) },
+              .init { try await outbox.removeUnusedRoutes(limit: $0) },
             ],
             status: MigrationStatus(database: store.database, now: now),
             resealing: Resealing(database: store.database, storageKey: storageKey),

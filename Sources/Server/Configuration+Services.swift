@@ -1,6 +1,7 @@
 import Delivery
 import Foundation
 import Operations
+import Providers
 import Wire
 import ZulipBouncer
 
@@ -49,5 +50,19 @@ extension ZulipBouncerRoutes.Configuration {
     maximumBodyBytes = http.maxBodyBytes
     maximumAnalyticsBytes = http.largestBodyBytes
     operatorEmail = configuration.operatorEmail
+  }
+}
+
+extension PushProviders.Configuration {
+  /// Where the providers are, and with Web Push the key pair that its subscriptions are bound to, which is made the
+  /// first time.
+  init(_ configuration: Configuration, store: Store, descriptors: DescriptorLimit) async throws {
+    self.init(configuration)
+    let settings = configuration.webPush
+    guard settings.isEnabled else { return }
+    let keys = VAPIDKeys(database: store.database, storageKey: store.storageKey, now: store.now)
+    webPush = WebPush(
+      key: try await keys.key(), contact: settings.contact, privateHosts: settings.privateHosts,
+      connections: descriptors.pushServiceConnections)
   }
 }

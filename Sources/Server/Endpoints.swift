@@ -18,7 +18,7 @@ package struct Endpoints: Sendable {
   }
 
   /// What strangers may call.
-  static func forStrangers(
+  package static func forStrangers(
     trustedProxies: [ClientAddress.Network], bodies: BodyBudget, addRoutes: (Router<WireContext>) -> Void
   ) -> Endpoints {
     let router = Router(context: WireContext.self)

@@ -8,6 +8,8 @@ import NIOSSL
 import NextcloudProxy
 import NextcloudServer
 import Operations
+import Outgoing
+import Providers
 import Registrations
 import Sealing
 import Wire
@@ -19,6 +21,8 @@ struct NextcloudAdapter {
   private let lossDetector: StoreLossDetector
   private let client: OutgoingClient
   let sender: NextcloudSender
+  /// The subscriptions to Web Push of the server side's users.
+  let webPush: NextcloudWebPush
   /// The phones of the server side's users.
   let registrations: NextcloudRegistrations
   /// Pushes that no proxy has taken yet.
@@ -28,7 +32,7 @@ struct NextcloudAdapter {
 
   /// - Parameter publicURL: this service's own address, as it is once it listens.
   static func build(
-    _ configuration: Configuration, store: Store, deliverer: Deliverer,
+    _ configuration: Configuration, store: Store, providers: PushProviders, deliverer: Deliverer,
     publicURL: @escaping @Sendable () -> String, logger: Logger
   ) throws -> NextcloudAdapter {
     let settings = configuration.nextcloud
@@ -52,6 +56,11 @@ struct NextcloudAdapter {
     let registrations = NextcloudRegistrations(database: store.database, now: store.now)
     let pushes = NextcloudPushes(
       database: store.database, now: store.now, mayExpire: store.mayExpire)
+    let webPush = NextcloudWebPush(
+      subscriptions: NextcloudSubscriptions(
+        database: store.database, storageKey: store.storageKey, now: store.now),
+      vapidKey: providers.vapidPublicKey, isEnabled: settings.webPush,
+      allowsBrowsers: settings.webPushBrowsers, accepts: providers.accepts, deliverer: deliverer)
     let defaultProxy: @Sendable () -> String = { settings.defaultProxy ?? publicURL() }
     let sender = NextcloudSender(
       configuration: .init(
@@ -61,7 +70,8 @@ struct NextcloudAdapter {
         maximumAge: TimeInterval(configuration.delivery.maxAge.components.seconds)),
       dependencies: .init(
         keys: keys, registrations: registrations,
-        notifications: store.nextcloudNotifications, pushes: pushes, client: client,
+        notifications: store.nextcloudNotifications, pushes: pushes, webPush: webPush,
+        client: client,
         ownProxy: .init(proxy, address: publicURL), now: store.now),
       logger: logger)
     let server = NextcloudServerRoutes(
@@ -74,11 +84,11 @@ struct NextcloudAdapter {
       dependencies: .init(
         accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, keys: keys,
         registrations: registrations,
-        notifications: store.nextcloudNotifications, sender: sender,
+        notifications: store.nextcloudNotifications, sender: sender, webPush: webPush,
         brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) }, now: store.now))
     return NextcloudAdapter(
       proxy: proxy, server: server, lossDetector: lossDetector, client: client, sender: sender,
-      registrations: registrations, pushes: pushes, devices: devices)
+      webPush: webPush, registrations: registrations, pushes: pushes, devices: devices)
   }
 
   func addRoutes(to router: Router<WireContext>) {

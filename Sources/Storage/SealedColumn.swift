@@ -13,6 +13,8 @@ package enum SealedColumn: String, Sendable, CaseIterable {
   case userToken = "legacy_tokens.token"
   case unregisteredToken = "legacy_unregistrations.token"
   case nextcloudKey = "nextcloud_keys.private_key"
+  case nextcloudSubscription = "nextcloud_webpush.token"
+  case vapidKey = "vapid_keys.private_key"
   case notificationSubject = "nextcloud_notifications.subject"
   case notificationMessage = "nextcloud_notifications.message"
   case notificationObjectType = "nextcloud_notifications.object_type"
@@ -32,10 +34,11 @@ package enum SealedColumn: String, Sendable, CaseIterable {
     case .nextcloudToken: ["device_identifier", "user_key"]
     case .outboxPush: ["registration_kind", "registration_id"]
     case .ownerSecret: ["uuid"]
-    case .pushKey: ["id"]
+    case .pushKey, .vapidKey: ["id"]
     case .userToken: ["user_id"]
     case .unregisteredToken: ["user_uuid"]
     case .nextcloudKey: ["user_id"]
+    case .nextcloudSubscription: ["user_id", "endpoint_hash"]
     case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
       ["user_id", "nid"]
     }

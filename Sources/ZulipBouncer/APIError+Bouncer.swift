@@ -58,6 +58,12 @@ extension APIError {
     APIError(code: Code.unknownLegacyDevice, "Device not recognized by the push bouncer")
   }
 
+  /// A legacy token that nothing can be sent to.
+  static var invalidToken: APIError { APIError(PushToken.Malformed.length.description) }
+  static var noWebPush: APIError {
+    APIError(.notFound, "Web Push is switched off at this push notification service")
+  }
+
   static func invalidGCMPriority(_ value: JSON) -> APIError {
     APIError("Invalid GCM option to bouncer: priority \(value.pythonRepresentation)")
   }

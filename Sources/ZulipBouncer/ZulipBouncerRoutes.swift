@@ -8,7 +8,7 @@ package import Sealing
 package import Wire
 
 /// The push notification service as Zulip's servers know it: `/api/v1/remotes/...`
-/// (`Documentation/Protocols/Zulip.md` 2 to 7).
+/// (`Documentation/Protocols/Zulip.md` 2 to 7), and the key that apps without Google need.
 package struct ZulipBouncerRoutes: Sendable {
   /// What it works with.
   package struct Dependencies: Sendable {
@@ -124,5 +124,6 @@ package struct ZulipBouncerRoutes: Sendable {
     router.endpoint(path("push/test_notification"), .post, use: patient(authenticated(testLegacy)))
 
     router.endpoint(RouterPath(Self.infoPath), .get, use: info)
+    router.endpoint(RouterPath(Self.vapidPath), .get, use: unauthenticated(vapid))
   }
 }

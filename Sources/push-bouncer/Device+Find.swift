@@ -33,8 +33,8 @@ extension Device {
       discussion: """
         By what it is known by: a token's id (base64, as in zerver_device, or 16 hex digits), the 8 hex digits that \
         the log shows of a token, the number or UUID of a user of an old app (and the server after a blank), a \
-        Nextcloud device identifier, a realm's or server's UUID or hostname, or a name like e2ee:12. A token itself is \
-        a secret and is read from a file or from standard input.
+        Nextcloud device identifier, a realm's or server's UUID or hostname, or a name like e2ee:12. A token itself, \
+        also one that is a Web Push subscription, is a secret and is read from a file or from standard input.
         """)
 
     @OptionGroup var options: GlobalOptions
@@ -102,7 +102,9 @@ extension Device {
       abstract: "Shows one registration: what it is, how it fares and what to do.")
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "Its name, as list and find show it: e2ee:12, legacy:7 or nextcloud:3.") var name: String
+    @Argument(
+      help: "Its name, as list and find show it: e2ee:12, legacy:7, nextcloud:3 or nextcloudWebPush:5.")
+    var name: String
 
     func run() async throws {
       guard let query = DeviceQuery.row(name) else {
@@ -146,7 +148,7 @@ extension DeviceSearch.Answer {
       table.add(
         .init(device.name), .init(device.state.rawValue, device.state.tone), .optional(device.realm?.host),
         .optional(device.user),
-        .init([device.app, device.provider].compactMap(\.self).joined(separator: " ")),
+        .init([device.app, device.provider, device.pushService].compactMap(\.self).joined(separator: " ")),
         .optional(device.fingerprint),
         .init(Phrase.age(device.registeredAt)), .init(Phrase.age(device.deliveredAt)),
         .optional(device.failure.map { "\($0.reason) \(Phrase.age($0.at))" }),
@@ -197,6 +199,9 @@ extension FoundDevice.State {
 }
 
 extension FoundDevice {
+  /// The host of its push service, if it has one.
+  fileprivate var pushService: String? { provider == "webpush" ? target : nil }
+
   fileprivate var rows: [(String, String)] {
     func time(_ date: Date) -> String { "\(date.formatted(.iso8601)), \(Phrase.age(date))" }
     func failure(_ failure: Failure) -> String { "\(failure.reason), \(time(failure.at))" }

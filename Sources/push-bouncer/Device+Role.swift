@@ -19,7 +19,6 @@ extension Phone {
     @Option(help: "The realm's UUID, any that is not another server's.") var realm: String?
     @Option(help: "Uploads the realm first, with this hostname; needed once for each realm.") var hostname:
       String?
-    @Option(help: "The bouncer's address (default: http://127.0.0.1:8080).") var bouncer: String?
     @Option(help: "Sends itself a notification with this text.") var send: [String] = []
   }
 
@@ -38,7 +37,7 @@ extension Phone {
     ]
     let ownOptions = [
       ("--org-id", own.orgID), ("--org-key", own.orgKey), ("--realm", own.realm),
-      ("--hostname", own.hostname), ("--bouncer", own.bouncer), ("--send", own.send.first),
+      ("--hostname", own.hostname), ("--send", own.send.first),
     ]
     let given = (app: appOptions.first { $0.1 != nil }, own: ownOptions.first { $0.1 != nil })
     let ways = "--server, --email and --api-key, or --org-id, --org-key and --realm, or --nextcloud"
@@ -65,12 +64,13 @@ extension Phone {
       guard let id = own.orgID, let key = own.orgKey, let realm = own.realm else {
         throw Self.missing(ownOptions)
       }
-      return .ownServer(id: id, key: key, realm: realm, bouncer: own.bouncer ?? "http://127.0.0.1:8080")
+      return try .ownServer(
+        id: id, key: key, realm: realm, bouncer: bouncerAddress() ?? "http://127.0.0.1:8080")
     }
   }
 
   /// A server's address, without a slash at its end.
-  private static func address(_ text: String, of option: String, such example: String) throws -> String {
+  static func address(_ text: String, of option: String, such example: String) throws -> String {
     guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host() != nil else {
       throw ValidationError("\(option) wants the address of a server: \(example)")
     }

@@ -6,19 +6,20 @@ import Wire
 
 extension Phone {
   /// As an app at a chat server: listens while it registers, rotates and tests.
-  func run(at chat: ChatClient, _ home: PhoneHome) async throws {
+  func run(at chat: ChatClient, of bouncer: String, _ home: PhoneHome) async throws {
     let seen = try await home.next()
     // From here on a signal ends the listening, and not the program before it has logged out.
     let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+    let service = PushService(url: try pushServiceAddress(), client: home.client)
     let phone = try await SignedInPhone(
-      VirtualPhone(kind, appID: appID), at: chat, bouncerKey: try bouncerKey())
+      makePhone(at: service, of: bouncer), at: chat, bouncerKey: try bouncerKey())
     note("device \(phone.device)")
     do {
       try await withThrowingTaskGroup(of: Void.self) { tasks in
         tasks.addTask { for await _ in signals { return } }
         tasks.addTask {
-          async let heard: Void = listen(at: home, after: seen) { await phone.phone }
-          try await begin(phone)
+          async let heard: Void = listen(at: home, service, after: seen) { await phone.phone }
+          try await begin(phone, at: service, of: bouncer)
           try await heard
         }
         defer { tasks.cancelAll() }
@@ -34,27 +35,32 @@ extension Phone {
     }
   }
 
-  private func begin(_ phone: SignedInPhone) async throws {
+  private func begin(_ phone: SignedInPhone, at service: PushService, of bouncer: String) async throws {
     try await phone.register()
     note("registered: \(await phone.phone.summary)")
     if rotate {
       try await phone.rotateKey()
       note("rotated its push key: \(await phone.phone.summary)")
-      try await phone.rotateToken()
+      try await phone.rotateToken(to: kind == .webpush ? service.subscribe(for: bouncer) : nil)
       note("rotated its token: \(await phone.phone.summary)")
     }
     if app.test { try await phone.sendTest() }
   }
 
   /// As an app and its chat server in one.
-  func run(with server: ChatServer, _ home: PhoneHome) async throws {
+  func run(with server: ChatServer, of bouncer: String, _ home: PhoneHome) async throws {
     if let hostname = own.hostname { _ = try await server.uploadRealm(hostname: hostname) }
-    var phone = VirtualPhone(kind, appID: appID)
+    let service = PushService(url: try pushServiceAddress(), client: home.client)
+    var phone = try await makePhone(at: service, of: bouncer)
     let seen = try await home.next()
     try await register(phone, at: server)
     if rotate {
       phone.rotateKey()
-      phone.rotateToken()
+      if kind == .webpush {
+        phone.move(to: try await service.subscribe(for: bouncer))
+      } else {
+        phone.rotateToken()
+      }
       try await register(phone, at: server)
     }
     for text in own.send {
@@ -66,7 +72,15 @@ extension Phone {
           "time": .integer(Int64(Date().timeIntervalSince1970)),
         ])
     }
-    try await listen(at: home, after: seen) { [phone] in phone }
+    try await listen(at: home, service, after: seen) { [phone] in phone }
+  }
+
+  private func makePhone(at service: PushService, of bouncer: String) async throws -> VirtualPhone {
+    switch kind {
+    case .apns: VirtualPhone(.apns, appID: appID)
+    case .fcm: VirtualPhone(.fcm, appID: nil)
+    case .webpush: VirtualPhone(try await service.subscribe(for: bouncer))
+    }
   }
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
@@ -80,5 +94,7 @@ extension Phone {
 }
 
 extension VirtualPhone {
-  fileprivate var summary: String { "\(kind.rawValue) token \(tokenID.base64), push key \(keyID)" }
+  fileprivate var summary: String {
+    "\(subscriptions.isEmpty ? kind.rawValue : "webpush") token \(tokenID.base64), push key \(keyID)"
+  }
 }

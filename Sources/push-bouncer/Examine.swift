@@ -26,7 +26,8 @@ struct Examine: AsyncParsableCommand {
       findings = await Doctor(
         configuration,
         checks: StartCheck.all(configuration, isServing: { await RunningService.answers(configuration) }),
-        providerTime: { await ProviderTime.ask(configuration) }
+        providerTime: { await ProviderTime.ask(configuration) },
+        pushService: { await OwnPushService.ask($0, configuration) }
       ).examine { line.show("looking at \($0) ...") }
       ProgressLine.clear()
     } catch let fault as Fault {

@@ -22,15 +22,18 @@ extension OutboxCommand {
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
-      let groups = try await Store.with(options) { try await $0.outbox.groups() }
-      let count = groups.map(\.count).reduce(0, +)
-      options.show(["waiting": .integer(Int64(count)), "groups": .array(groups.map(\.json))]) { page in
-        guard let oldest = groups.map(\.oldestAt).min() else { return page.add("nothing waits") }
+      let listing = try await Store.with(options) { try await $0.outbox.listing() }
+      options.show([
+        "waiting": .integer(Int64(listing.count)), "groups": .array(listing.groups.map(\.json)),
+        "more_services": .integer(Int64(listing.servicesLeft)),
+      ]) { page in
+        guard let oldest = listing.oldestAt else { return page.add("nothing waits") }
         page.add(
-          "\(Phrase.count(count, "notification waits", "notifications wait")), the oldest for \(Phrase.duration(Date().timeIntervalSince(oldest)))"
+          "\(Phrase.count(listing.count, "notification waits", "notifications wait")), the oldest for \(Phrase.duration(Date().timeIntervalSince(oldest)))"
         )
         page.add()
-        page.add(groups.table)
+        page.add(listing.table)
+        if let rest = listing.rest { page.add(rest) }
       }
     }
   }
@@ -44,8 +47,10 @@ extension OutboxCommand {
         """)
 
     @OptionGroup var options: GlobalOptions
-    @Option(help: ArgumentHelp("Those of a credential, as in apns:main.", valueName: "name")) var route:
-      String?
+    @Option(
+      help: ArgumentHelp(
+        "Those of a credential or a push service, as in apns:main or webpush:ntfy.example.org, or all of a provider.",
+        valueName: "name")) var route: String?
     @Option(help: "Those of a kind of registration.") var kind: Kind?
     @Option(help: ArgumentHelp("Those that have waited for longer, as in 2h.", valueName: "duration"))
     var olderThan: String?
@@ -54,12 +59,14 @@ extension OutboxCommand {
 
     enum Kind: String, ExpressibleByArgument, CaseIterable {
       case encrypted, legacy, nextcloud
+      case nextcloudWebPush = "nextcloud_webpush"
 
       var kind: RegistrationReference.Kind {
         switch self {
         case .encrypted: .e2ee
         case .legacy: .legacy
         case .nextcloud: .nextcloud
+        case .nextcloudWebPush: .nextcloudWebPush
         }
       }
     }
@@ -82,12 +89,12 @@ extension OutboxCommand {
         filter.route = route
         filter.kind = kind?.kind
         filter.before = age.map { store.now() - $0 / .seconds(1) }
-        let groups = try await store.outbox.groups(filter)
-        let count = groups.map(\.count).reduce(0, +)
+        let listing = try await store.outbox.listing(filter)
+        let count = listing.count
         guard count > 0 else {
           throw NotFound("nothing of that waits; push-bouncer outbox list shows what does")
         }
-        if !yes { try confirm(count, groups) }
+        if !yes { try confirm(listing) }
         let line = ProgressLine()
         return try await store.outbox.drop(filter) {
           line.show("\(Phrase.number($0)) of \(Phrase.number(count))")
@@ -98,12 +105,13 @@ extension OutboxCommand {
         "\(Phrase.count(count, "notification was", "notifications were")) dropped")
     }
 
-    private func confirm(_ count: Int, _ groups: [OutboxContents.Group]) throws {
-      let text = Phrase.count(count, "notification")
+    private func confirm(_ listing: OutboxContents.Listing) throws {
+      let text = Phrase.count(listing.count, "notification")
       guard isatty(STDIN_FILENO) == 1 else {
         throw CommandError("this would drop \(text): add --yes to do it")
       }
-      note(groups.table.text(for: .errors.withoutColour))
+      note(listing.table.text(for: .errors.withoutColour))
+      if let rest = listing.rest { note(rest) }
       FileHandle.standardError.write(Data("\nDrop \(text)? Nobody will get them. [y/N] ".utf8))
       guard ["y", "yes"].contains(readLine()?.lowercased() ?? "") else {
         throw CommandError("nothing was dropped")
@@ -118,6 +126,7 @@ extension OutboxContents.Group {
     case .e2ee: "encrypted"
     case .legacy: "legacy"
     case .nextcloud: "nextcloud"
+    case .nextcloudWebPush: "nextcloud_webpush"
     case nil: "unknown"
     }
   }
@@ -131,14 +140,21 @@ extension OutboxContents.Group {
   }
 }
 
-extension [OutboxContents.Group] {
+extension OutboxContents.Listing {
+  /// What no line tells of.
+  fileprivate var rest: String? {
+    guard servicesLeft > 0 || entriesLeft > 0 else { return nil }
+    return "and \(Phrase.number(entriesLeft)) more for \(Phrase.count(servicesLeft, "other push service"))"
+  }
+
   fileprivate var table: Table {
     var table = Table(
       "ROUTE", "TARGET", "KIND", .number("WAITING"), "OLDEST", .number("ATTEMPTS"), "NEXT TRY",
       "FIRST GIVEN UP")
-    for group in self {
+    for group in groups {
       table.add(
-        .init("\(group.provider):\(group.credential)"), .init(group.target), .init(group.kindName),
+        .init("\(group.provider):\(group.credential)"), .init(group.target.isEmpty ? "-" : group.target),
+        .init(group.kindName),
         .init(Phrase.number(group.count)), .init(Phrase.age(group.oldestAt)),
         .init(Phrase.number(group.attempts)), .init(Phrase.until(group.dueAt)),
         .init(Phrase.until(group.expiresAt)))

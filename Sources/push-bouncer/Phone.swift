@@ -2,7 +2,7 @@ import ArgumentParser
 import AsyncHTTPClient
 import Demo
 import Foundation
-package import Sealing
+import Sealing
 import Wire
 
 /// `device phone`, or just `device`: a phone in a terminal.
@@ -15,7 +15,8 @@ struct Phone: AsyncParsableCommand {
       or the one that is built in here. With --org-id, --org-key and --realm it also plays its chat server, which \
       has these credentials: it passes its sealed registration on to the bouncer and, with --send, notifies itself. \
       With --nextcloud it is Nextcloud Talk on an iPhone at a Nextcloud server, a stock one or the one that is built \
-      in here: it prints the address of the page on which the user lets it sign in.
+      in here: it prints the address of the page on which the user lets it sign in. With --kind webpush as well it is \
+      a phone without Google, which needs no proxy but a server of version 34 that has Web Push switched on.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -23,15 +24,24 @@ struct Phone: AsyncParsableCommand {
   @OptionGroup(title: "As an app and its chat server in one") var own: OwnServerOptions
   @OptionGroup(title: "As Nextcloud Talk") var nextcloud: NextcloudOptions
   @Option(help: "The bouncer's public key; not for --nextcloud.") var publicKey: String?
-  @Option(help: "The kind of its push token: fcm (Android) or apns (iPhone).") var kind: PushToken.Kind = .fcm
+  @Option(help: "How messages come: fcm (Android), apns (iPhone) or webpush (Android without Google).")
+  var kind = Kind.fcm
   @Option(help: "The app's bundle id, for apns.") var appID = "org.example.chat"
+  @Option(
+    help: """
+      The bouncer's address (default: the chat server's, for a phone that asks for the key of Web Push; with --org-id \
+      http://127.0.0.1:8080).
+      """)
+  var bouncer: String?
   @Option(help: "The simulator's FCM address.") var simulator = "https://127.0.0.1:2198"
+  @Option(help: "The simulator's Web Push address, for webpush.") var pushService = "https://127.0.0.1:2199"
   @Option(help: "A certificate authority to trust beyond the system's: the simulator's.") var ca: String?
   @Flag(help: "Rotates push key and token once it is registered.") var rotate = false
   @Option(help: "Stops after this many notifications; otherwise listens until Ctrl-C.") var count: Int?
 
   func validate() throws {
     if case .nextcloud = try role() {} else { _ = try bouncerKey() }
+    _ = try (pushServiceAddress(), bouncerAddress())
     guard count.map({ $0 >= 0 }) ?? true else { throw ValidationError("--count wants a number from 0 on") }
   }
 
@@ -43,17 +53,36 @@ struct Phone: AsyncParsableCommand {
     return publicKey
   }
 
+  /// Where a phone without Google subscribes.
+  func pushServiceAddress() throws -> String {
+    try Self.address(pushService, of: "--push-service", such: "https://127.0.0.1:2199")
+  }
+
+  /// The bouncer's address, where it is told.
+  func bouncerAddress() throws -> String? {
+    try bouncer.map { try Self.address($0, of: "--bouncer", such: "https://push.example.org") }
+  }
+
   func run() async throws {
     let client = try PhoneHome.client(ca: ca)
     do {
       let home = PhoneHome(url: simulator, client: client)
       switch try role() {
       case .app(let server, let email, let apiKey):
-        try await run(at: ChatClient(server: server, email: email, apiKey: apiKey, client: client), home)
+        try await run(
+          at: ChatClient(server: server, email: email, apiKey: apiKey, client: client),
+          of: bouncerAddress() ?? server,
+          home)
       case .ownServer(let id, let key, let realm, let bouncer):
         try await run(
-          with: ChatServer(bouncer: bouncer, id: id, key: key, realm: realm, client: client), home)
-      case .nextcloud(let server): try await run(atNextcloud: server, home)
+          with: ChatServer(bouncer: bouncer, id: id, key: key, realm: realm, client: client), of: bouncer,
+          home)
+      case .nextcloud(let server):
+        if kind == .webpush {
+          try await run(subscribedAt: server, client)
+        } else {
+          try await run(atNextcloud: server, home)
+        }
       }
       try await client.shutdown()
     } catch {
@@ -63,13 +92,17 @@ struct Phone: AsyncParsableCommand {
   }
 
   /// Prints what arrives at the simulator for the phone, until `count` is reached.
-  func listen(at home: PhoneHome, after seen: Int64, _ phone: () async -> VirtualPhone) async throws {
-    var (seen, arrived) = (seen, 0)
+  func listen(
+    at home: PhoneHome, _ service: PushService, after seen: Int64, _ phone: () async -> VirtualPhone
+  ) async throws {
+    var seen: [Substring: Int64] = ["": seen]
+    var arrived = 0
     while count.map({ arrived < $0 }) ?? true {
-      let deliveries = try await home.deliveries(after: &seen)
+      let deliveries = try await home.deliveries(to: phone(), at: service, after: &seen)
+      // It may have got another token while it waited.
       let phone = await phone()
       for delivery in deliveries {
-        guard let token = delivery["token"]?.string, phone.tokens.contains(token) else { continue }
+        guard let token = phone.token(of: delivery) else { continue }
         arrived += 1
         let text = delivery["payload"].flatMap(phone.open) ?? "could not be decrypted"
         options.show(
@@ -79,4 +112,9 @@ struct Phone: AsyncParsableCommand {
   }
 }
 
-extension PushToken.Kind: ExpressibleByArgument {}
+extension Phone {
+  /// How messages come to it.
+  enum Kind: String, ExpressibleByArgument, CaseIterable {
+    case apns, fcm, webpush
+  }
+}

@@ -24,16 +24,16 @@ extension Routes {
     static let configuration = CommandConfiguration(
       abstract:
         """
-        Lists the credentials: their state in the running service, what waits for each, and how many deaths are held \
-        back.
+        Lists the credentials and Web Push: their state in the running service, what waits for each, and how many \
+        deaths are held back. Of push services it shows the ten for which most waits.
         """)
 
     @OptionGroup var options: GlobalOptions
 
     func run() async throws {
       let configuration = try options.load()
-      let (held, waiting) = try await Store.with(options, configuration) { store in
-        (HeldByRoute(try await store.recorder.held()), try await store.outbox.groups())
+      let (held, listing) = try await Store.with(options, configuration) { store in
+        (HeldByRoute(try await store.recorder.held()), try await store.outbox.listing())
       }
       let keys = KeyFolder(
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
@@ -49,19 +49,31 @@ extension Routes {
       }
       let names = keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
       let depths = Dictionary(
-        waiting.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
-      let others = Set(held.names).union(depths.keys).subtracting(names).sorted()
-      let routes = (names + others).map { name in
+        listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
+      let others = Set(held.names).union(depths.keys).subtracting(names).filter { !$0.isPushService }.sorted()
+      var routes = (names + others).map { name in
         RouteReport(
           name: name, check: checks?[name], waiting: depths[name] ?? 0, held: held[name],
           isThere: names.contains(name))
       }
-      options.show(["routes": .array(routes.map(\.json))]) { page in
+      let services = PushServiceReports(
+        checks?["webpush"],
+        waiting: listing.servicesLeft + depths.keys.count { $0.isPushService }, depths, held)
+      if configuration.webPush.isEnabled || !services.reports.isEmpty {
+        routes.append(
+          RouteReport(
+            name: "webpush", check: checks?["webpush"], waiting: listing.waiting(of: "webpush"), held: [],
+            isThere: true, note: configuration.webPush.isEnabled ? nil : "switched off"))
+      }
+      routes += services.reports
+      options.show(["routes": .array(routes.map(\.json)), "more_services": .integer(Int64(services.left))]) {
+        page in
         guard !routes.isEmpty else {
           page.add("no credentials: \(configuration.keys.directory)/README.md says which files to put there")
           return page.add(aside: configuration.whereabouts)
         }
         page.add(RouteReport.table(routes))
+        if services.left > 0 { page.add("and \(Phrase.count(services.left, "more push service"))") }
         for route in routes { page.add(route) }
       }
     }
@@ -91,8 +103,10 @@ extension Routes {
         """)
 
     @OptionGroup var options: GlobalOptions
-    @Argument(help: "The credential, as routes list and /readyz call it, for example fcm:default.") var name:
-      String
+    @Argument(
+      help:
+        "The credential or push service, as routes list calls it, for example fcm:default or webpush:ntfy.example.org."
+    ) var name: String
 
     func run() async throws {
       let (route, held, ended, stayed) = try await Store.with(options) { store in
@@ -136,6 +150,9 @@ private struct HeldByRoute {
     }
   }
 
+  /// How many are held back on a credential.
+  func count(_ name: String) -> Int { (held[name] ?? []).map(\.count).reduce(0, +) }
+
   /// The credential that the operator means; its provider need not be named where the name is enough.
   func find(_ name: String) throws -> String {
     let found = names.filter { $0 == name || $0.hasSuffix(":\(name)") }
@@ -148,8 +165,54 @@ private struct HeldByRoute {
   }
 
   private func list(_ names: [String]) -> String {
-    names.map { "\($0) (\(self[$0].map(\.count).reduce(0, +)))" }.joined(separator: ", ")
+    let shown = names.prefix(OutboxContents.mostServices).map { "\($0) (\(count($0)))" }
+    return (shown + (names.count > shown.count ? ["\(names.count - shown.count) more"] : []))
+      .joined(separator: ", ")
   }
+}
+
+/// The push services that an operator should see: those for which most waits.
+private struct PushServiceReports {
+  let reports: [RouteReport]
+  /// How many more there are of which something is known.
+  let left: Int
+
+  /// - Parameters:
+  ///   - check: what `/readyz` says of Web Push.
+  ///   - waiting: for how many of them anything waits.
+  ///   - depths: what waits, by route.
+  init(_ check: JSON?, waiting: Int, _ depths: [String: Int], _ held: HeldByRoute) {
+    var failing: [String: JSON] = [:]
+    if case .array(let services)? = check?["failing_services"] {
+      for service in services {
+        if let host = service["host"]?.string { failing["webpush:\(host)"] = service }
+      }
+    }
+    let names = Set(failing.keys).union(depths.keys).union(held.names).filter(\.isPushService)
+    let shown = names.sorted {
+      (depths[$1] ?? 0, held.count($1), $0) < (depths[$0] ?? 0, held.count($0), $1)
+    }.prefix(OutboxContents.mostServices)
+    reports = shown.map { name in
+      // Of one that the service does not call failing it says nothing.
+      RouteReport(
+        name: name, check: failing[name], waiting: depths[name] ?? 0, held: held[name], isThere: true)
+    }
+    let most = max(names.count, Int(check?["failing"]?.integer ?? 0), waiting)
+    left = most - shown.count
+  }
+}
+
+extension OutboxContents.Listing {
+  /// How many wait for a provider, those in no group too.
+  fileprivate func waiting(of provider: String) -> Int {
+    groups.filter { $0.provider == provider }.map(\.count).reduce(0, +)
+      + (provider == "webpush" ? entriesLeft : 0)
+  }
+}
+
+extension String {
+  /// Whether it is a route of Web Push: `webpush:push.example.org`.
+  fileprivate var isPushService: Bool { utf8.starts(with: "webpush:".utf8) }
 }
 
 /// A credential in the list.
@@ -160,8 +223,10 @@ private struct RouteReport {
   /// Entries of the outbox.
   let waiting: Int
   let held: [OutcomeRecorder.Held]
-  /// Whether its file is in the folder of keys.
+  /// Whether its file is in the folder of keys, or it needs none.
   let isThere: Bool
+  /// Instead of a state.
+  var note: String?
 
   private var provider: String { String(name.prefix { $0 != ":" }) }
   private var count: Int { held.map(\.count).reduce(0, +) }
@@ -179,6 +244,7 @@ private struct RouteReport {
 
   private var state: Table.Cell {
     guard isThere else { return .init("no key file", .bad) }
+    if let note { return .init(note, .faint) }
     return switch check?["status"]?.string {
     case "ok"?: .init("ok", .good)
     case "unknown"?: .init("not used yet", .faint)

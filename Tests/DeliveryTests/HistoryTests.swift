@@ -30,6 +30,26 @@ import Testing
     }
   }
 
+  @Test func `However many push services there are, Web Push is counted as one`() async throws {
+    try await DeliveryBench.test { bench in
+      let device = try await bench.devices(.fcm)[0]
+      for number in 0..<30 {
+        let route = Route(provider: .webPush, credential: "push.\(number).example", target: "")
+        bench.history.tried(.delivered, of: device.registration, on: route, since: bench.clock.now)
+        bench.history.tried(
+          .rejected(.payloadTooLarge), of: device.registration, on: route, since: bench.clock.now)
+        bench.history.tried(
+          .misconfigured(.vapidRefused), of: device.registration, on: route, since: bench.clock.now)
+        bench.history.count(.givenUp(route))
+      }
+      try await bench.history.flush()
+      let routes = try await bench.counts.report(hours: 1).routes
+      #expect(routes.map(\.route) == ["webpush"])
+      let total = try #require(routes.first?.total)
+      #expect([total.accepted, total.refused, total.postponed, total.givenUp] == [30, 30, 30, 30])
+    }
+  }
+
   @Test func `Counts of two nodes, and of one before and after a restart, add up`() async throws {
     try await DeliveryBench.test { bench in
       let device = try await bench.devices(.fcm)[0]

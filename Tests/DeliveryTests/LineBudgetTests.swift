@@ -7,7 +7,7 @@ import Testing
   private static let start = Date(timeIntervalSince1970: 1_800_000_000)
 
   @Test func `So many lines are written in a minute, and the rest is counted`() {
-    var budget = LineBudget()
+    var budget = LineBudget(perMinute: 60)
     #expect(budget.spend(40, now: Self.start) == 40)
     #expect(budget.spend(40, now: Self.start + 30) == 20)
     #expect(budget.spend(1, now: Self.start + 59) == 0)
@@ -18,7 +18,7 @@ import Testing
   }
 
   @Test func `A clock that is put back begins a new minute`() {
-    var budget = LineBudget()
+    var budget = LineBudget(perMinute: 60)
     _ = budget.spend(100, now: Self.start)
     #expect(budget.takeLeftOut(now: Self.start - 3600) == 40)
     #expect(budget.spend(1, now: Self.start - 3600) == 1)

@@ -65,7 +65,7 @@ import Testing
       await bench.faults { ($0.fcm.status, $0.fcm.reason) = (400, "INVALID_ARGUMENT") }
       let results = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
       #expect(results.allSatisfy { if case .refused = $0 { true } else { false } })
-      #expect(bench.log.lines.count { $0.message == "notification refused" } == LineBudget.perMinute)
+      #expect(bench.log.lines.count { $0.message == "notification refused" } == LossLog.linesPerMinute)
       bench.advance(61)
       bench.deliverer.lossLog.tellLeftOut(now: bench.clock.now)
       let line = try #require(bench.log.lines.last)

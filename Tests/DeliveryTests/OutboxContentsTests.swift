@@ -32,15 +32,55 @@ import Testing
   }
 
   @Test(arguments: DatabaseEngine.available)
+  func `Of push services those are told for which most waits, and all can be dropped`(
+    _ engine: DatabaseEngine
+  ) async throws {
+    try await TestDatabase.with(engine) { database in
+      try await fill(database)
+      try await database.write { connection in
+        for host in 1...14 {
+          try connection.run(
+            Statement(
+              "INSERT INTO outbox_routes (id, provider, credential, target) VALUES ($1, 'webpush', $2, '')",
+              .integer(Int64(100 + host)), .text("push.\(host).example")))
+          for _ in 0..<host {
+            try connection.run(
+              Statement(
+                """
+                INSERT INTO outbox (route_id, registration_id, registration_kind, registered_at, push, created_at,
+                  due_at, expires_at, attempts) VALUES ($1, 1, 1, 0, $2, 0, 0, 0, 1)
+                """, .integer(Int64(100 + host)), .bytes([1])))
+          }
+        }
+      }
+      let contents = OutboxContents(database: database)
+      var listing = try await contents.listing()
+      #expect(listing.groups.map(\.count) == [700, 1, 1, 1] + (5...14).reversed())
+      #expect(listing.count == 703 + 105 && listing.oldestAt == Date(milliseconds: 0))
+      #expect(listing.servicesLeft == 4 && listing.entriesLeft == 10)
+      var filter = OutboxContents.Filter()
+      filter.route = "webpush:push.14.example"
+      #expect(try await contents.listing(filter).count == 14)
+      var dropped = try await contents.drop(filter)
+      #expect(dropped == 14)
+      filter.route = "webpush"
+      dropped = try await contents.drop(filter)
+      #expect(dropped == 91)
+      listing = try await contents.listing()
+      #expect(listing.count == 703 && listing.servicesLeft == 0 && listing.entriesLeft == 0)
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
   func `What waits is told by route and kind, and dropped by what was chosen`(_ engine: DatabaseEngine)
     async throws
   {
     try await TestDatabase.with(engine) { database in
       let contents = OutboxContents(database: database)
-      var groups = try await contents.groups()
+      var groups = try await contents.listing().groups
       #expect(groups.isEmpty)
       try await fill(database)
-      groups = try await contents.groups()
+      groups = try await contents.listing().groups
       #expect(groups.map(\.count) == [700, 1, 1, 1])
       #expect(groups.map(\.provider) == ["apns", "apns", "fcm", "fcm"])
       #expect(groups.map(\.kind) == [.e2ee, .legacy, .e2ee, .nextcloud])
@@ -59,7 +99,7 @@ import Testing
       filter.kind = .e2ee
       dropped = try await contents.drop(filter)
       #expect(dropped == 51)
-      groups = try await contents.groups()
+      groups = try await contents.listing().groups
       #expect(groups.map(\.kind) == [.legacy, .nextcloud])
       dropped = try await contents.drop(OutboxContents.Filter())
       #expect(dropped == 2)

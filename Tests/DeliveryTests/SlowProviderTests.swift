@@ -213,6 +213,7 @@ extension DeliveryBench {
     switch push {
     case .apns(let notification): name(Data(notification.payload.readableBytesView))
     case .fcm(let message): message.data["name"] ?? ""
+    case .webPush(let message): String(buffer: message.body)
     }
   }
 }

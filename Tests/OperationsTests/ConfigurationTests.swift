@@ -104,7 +104,12 @@ import Wire
     ("server.name", "\"\""),
     ("http.trusted_proxies", "proxy.example.org"), ("http.trusted_proxies", "10.0.0.0/33"),
     ("http.trusted_proxies", "[10.0.0.1, '']"), ("nextcloud.new_devices_per_address", "1000"),
-    ("http.host", "\"\""), ("keys.directory", "\"\""),
+    ("http.host", "\"\""), ("keys.directory", "\"\""), ("webpush.enabled", "perhaps"),
+    ("webpush.contact", "push@example.org"), ("webpush.contact", "mailto:push"),
+    ("webpush.contact", "mailto:a b@example.org"), ("webpush.contact", "http://push.example.org"),
+    ("webpush.contact", "https://"), ("webpush.allow_private_hosts", "ntfy.lan:8443"),
+    ("webpush.allow_private_hosts", "https://ntfy.lan"), ("webpush.allow_private_hosts", "'*.lan'"),
+    ("webpush.allow_private_hosts", "[ntfy.lan, '']"), ("webpush.allow_private_hosts", "10.0.0.0/8"),
   ])
   func `A value of the wrong type is named with its file`(_ key: String, _ value: String) throws {
     let error = try fault(yaml: "\(key): \(value)")

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import Operations
+import Providers
 import Registrations
 import SQL
 import Sealing
@@ -62,6 +63,36 @@ import Testing
       let statement = Statement(sql, arguments: values)
       _ = try await database.execute(statement)
     }
+  }
+
+  @Test func `A phone without Google is shown with its push service, and nothing else of its endpoint`()
+    async throws
+  {
+    let world = try await World()
+    let key = P256.KeyAgreement.PrivateKey().publicKey.x963Representation
+    let subscription = try WebPushSubscription(
+      endpoint: "https://ntfy.example.org:8443/upSecret?up=1",
+      p256dh: key.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_"),
+      auth: String(repeating: "A", count: 22))
+    let token = try PushToken(subscription.token, kind: .fcm)
+    let now: @Sendable () -> Date = { [clock = world.clock] in clock.now }
+    let realm = try #require(try await RemoteRealms(database: world.database).find(uuid: Self.realm))
+    try await E2EERegistrations(database: world.database, storageKey: world.key, now: now).register(
+      token, iosAppID: nil, realm: realm.id, bouncerKey: "a-key")
+    let legacy = LegacyRegistrations(database: world.database, storageKey: world.key, now: now) { _, _, _ in }
+    try await legacy.register(
+      token, iosAppID: nil, for: try #require(LegacyUser(id: 9, uuid: nil)), server: world.server.id,
+      realm: realm)
+
+    let devices = try await world.search.find(.token(subscription.token)).devices
+    #expect(devices.map(\.name) == ["e2ee:2", "legacy:3"])
+    #expect(devices.allSatisfy { $0.provider == "webpush" && $0.target == "ntfy.example.org:8443" })
+    #expect(!"\(devices)".contains("upSecret"))
+    // Nobody types either of them.
+    for secret in [subscription.token, "https://ntfy.example.org/upSecret"] {
+      #expect(throws: DeviceQuery.Refusal.looksLikeToken) { try DeviceQuery(secret) }
+    }
+    #expect(try DeviceQuery("https://chat.example.org") == .name("https://chat.example.org"))
   }
 
   @Test func `A device is found by everything that it is known by`() async throws {

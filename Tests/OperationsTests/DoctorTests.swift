@@ -1,3 +1,4 @@
+import Delivery
 import Foundation
 import Migrations
 import ProviderSimulator
@@ -11,14 +12,17 @@ import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct DoctorTests {
   private func doctor(
-    _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil, descriptors: Int = 1024
+    _ folder: TestFolder, _ more: [String: String] = [:], theirTime: Date? = nil, descriptors: Int = 1024,
+    answers: [String: Doctor.PushServiceAnswer] = [:]
   ) throws -> Doctor {
     let overrides = [
       "keys.directory": folder.path, "database.url": "sqlite:\(folder.path)/test.sqlite",
     ].merging(more) { $1 }
     let (configuration, _) = try Configuration.load(
       file: nil, environment: [:], overrides: overrides, workingDirectory: folder.path)
-    return Doctor(configuration, descriptors: .init(descriptors), providerTime: { theirTime })
+    return Doctor(
+      configuration, descriptors: .init(descriptors), providerTime: { theirTime },
+      pushService: { answers[$0] ?? .silent })
   }
 
   /// Runs a test with a simulator whose credentials are in the folder.
@@ -114,10 +118,74 @@ import Testing
   @Test func `An empty folder lacks a key and credentials`() async throws {
     try await withKeyFolder { folder in
       let directory = folder.url.appending(path: "Keys").path
-      let findings = try await doctor(folder, ["keys.directory": directory]).examine()
+      let findings = try await doctor(folder, ["keys.directory": directory, "webpush.enabled": "false"])
+        .examine()
       #expect(faults(findings) == ["keys", "providers"])
+      #expect(findings.first { $0.check == "webpush" }?.standing == .skipped)
       #expect(findings.filter { $0.isGood == ($0.advice != nil) }.isEmpty)
       #expect(!exists("Keys", in: folder))
+    }
+  }
+
+  @Test func `Web Push alone is no fault, and its key pair is not made by who looks for it`() async throws {
+    try await withKeyFolder { folder in
+      try folder.writeBouncerKey()
+      let key = try KeyFolder.storageKey(in: folder.path)
+      let doctor = try doctor(folder, ["operator.email": "admin@example.org"])
+      var findings = await doctor.examine()
+      #expect(faults(findings).isEmpty, "\(findings)")
+      #expect(
+        findings.first { $0.check == "webpush" }?.detail.contains("serve makes its VAPID key pair") == true)
+      #expect(
+        findings.first { $0.check == "webpush.contact" }?.detail.contains("mailto:admin@example.org") == true)
+
+      let database = try await openDatabase(url: DatabaseURL("sqlite:\(folder.path)/test.sqlite"))
+      try await Schema.migrate(database)
+      try await StorageSeal.verify(key, of: database)
+      let number = Statement("SELECT COUNT(*) FROM vapid_keys")
+      findings = await doctor.examine()
+      #expect(try await database.query(number).first?.int64(0) == 0)
+      let vapid = try await VAPIDKeys(database: database, storageKey: key, now: { Date() }).key()
+      findings = await doctor.examine()
+      let finding = try #require(findings.first { $0.check == "webpush" })
+      #expect(finding.isGood && finding.detail.contains("/api/v1/zulip-services/webpush/vapid"), "\(finding)")
+      #expect(
+        finding.detail.contains(/fingerprint [0-9a-f]{8},/) && !finding.detail.contains(vapid.publicKey))
+
+      // What does not open is told, and stays.
+      _ = try await database.execute(Statement("UPDATE vapid_keys SET private_key = $1", .bytes([1, 2, 3])))
+      findings = await doctor.examine()
+      #expect(faults(findings) == ["webpush"], "\(findings)")
+      #expect(try await database.query(number).first?.int64(0) == 1)
+      await database.close()
+    }
+  }
+
+  @Test func `The operator's own push services are looked at`() async throws {
+    try await withKeyFolder { folder in
+      let hosts = [
+        "ntfy", "closed.example.org", "gone.example.org", "self-signed.example.org", "mute.example.org",
+      ]
+      let findings = try await doctor(
+        folder, ["webpush.allow_private_hosts": hosts.joined(separator: ",")],
+        answers: [
+          "ntfy": .answered, "closed.example.org": .closed, "gone.example.org": .unknownName,
+          "self-signed.example.org": .untrusted, "mute.example.org": .silent,
+        ]
+      ).webPushFindings()
+      #expect(
+        faults(findings) == [
+          "webpush:gone.example.org", "webpush:mute.example.org", "webpush:self-signed.example.org",
+        ])
+      #expect(findings.contains { $0.check == "webpush:ntfy" && $0.standing == .good })
+      #expect(findings.contains { $0.check == "webpush:closed.example.org" && $0.standing == .skipped })
+      #expect(findings.filter { ($0.standing == .fault) != ($0.advice != nil) }.isEmpty)
+      // They are nobody's matter where Web Push is off.
+      let off = try await doctor(
+        folder, ["webpush.allow_private_hosts": "gone.example.org", "webpush.enabled": "false"],
+        answers: ["gone.example.org": .unknownName]
+      ).webPushFindings()
+      #expect(off.map(\.standing) == [.skipped])
     }
   }
 

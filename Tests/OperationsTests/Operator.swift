@@ -28,6 +28,15 @@ struct Operator: Sendable {
     }
   }
 
+  /// How push services fare, as the test sets it; nil: Web Push is switched off.
+  final class Services: Sendable {
+    private let services = Mutex<PushServices?>(nil)
+    var now: PushServices? {
+      get { services.withLock { $0 } }
+      set { services.withLock { $0 = newValue } }
+    }
+  }
+
   /// Why the clock is doubted, as the test sets it.
   final class Doubt: Sendable {
     private let doubt = Mutex<ClockDoubt?>(nil)
@@ -43,6 +52,7 @@ struct Operator: Sendable {
   let readiness: Readiness
   let metrics: PrometheusRegistry
   let routes: Routes
+  let services: Services
   let outbox: Outbox
   let clock: TestClock
   let doubt: Doubt
@@ -59,13 +69,13 @@ struct Operator: Sendable {
       let testDatabase = try await TestDatabase()
       defer { withExtendedLifetime(testDatabase) {} }
       let database = testDatabase.database
-      let (routes, doubt, clock) = (Routes(), Doubt(), TestClock())
+      let (routes, services, doubt, clock) = (Routes(), Services(), Doubt(), TestClock())
       let outbox = Outbox(
         database: database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)), maxAge: 86_400,
         now: { clock.now })
       let readiness = Readiness(
         database: database, keyFolder: keys, outbox: outbox, now: { clock.now }, routeStates: { routes.all },
-        clockDoubt: { doubt.now })
+        pushServices: { services.now }, clockDoubt: { doubt.now })
       let metrics = PrometheusRegistry()
       let router = Router(context: WireContext.self)
       router.add(middleware: EnvelopeMiddleware())
@@ -76,7 +86,7 @@ struct Operator: Sendable {
         try await test(
           Operator(
             folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,
-            routes: routes, outbox: outbox, clock: clock, doubt: doubt, client: client))
+            routes: routes, services: services, outbox: outbox, clock: clock, doubt: doubt, client: client))
       }
       await database.close()
     }
@@ -84,24 +94,25 @@ struct Operator: Sendable {
 
   /// Puts notifications into the outbox that came so many seconds ago.
   func keep(
-    _ count: Int = 1, since seconds: TimeInterval, due: TimeInterval = 0, attempts: Int64 = 5
+    _ count: Int = 1, since seconds: TimeInterval, due: TimeInterval = 0, attempts: Int64 = 5,
+    route: Route = Route(provider: .apns, credential: "main", target: "org.example.chat")
   ) async throws {
     for _ in 0..<count {
       try await database.write { [now = clock.now] connection in
         try connection.run(
           Statement(
             """
-            INSERT INTO outbox_routes (provider, credential, target) VALUES ('apns', 'main', 'org.example.chat')
+            INSERT INTO outbox_routes (provider, credential, target) VALUES ($1, $2, $3)
             ON CONFLICT (provider, credential, target) DO UPDATE SET target = excluded.target
-            """))
+            """, .text(route.provider.rawValue), .text(route.credential), .text(route.target)))
         try connection.run(
           Statement(
             """
             INSERT INTO outbox (route_id, registration_id, registration_kind, registered_at, push, created_at,
               due_at, expires_at, attempts)
-            SELECT id, 1, 1, 0, $1, $2, $3, $4, $5 FROM outbox_routes
+            SELECT id, 1, 1, 0, $1, $2, $3, $4, $5 FROM outbox_routes WHERE credential = $6
             """, .bytes([1]), .integer((now - seconds).milliseconds), .integer((now + due).milliseconds),
-            .integer((now + 86_400).milliseconds), .integer(attempts)))
+            .integer((now + 86_400).milliseconds), .integer(attempts), .text(route.credential)))
       }
     }
     try await outbox.recount()

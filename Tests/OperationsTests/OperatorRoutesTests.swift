@@ -95,8 +95,12 @@ import Wire
       let check = document["checks"]?["keys"]
       #expect(check?["reason"] == "there is no bouncer key: phones cannot register")
       #expect(check?["advice"]?.string?.contains("push-bouncer keys generate") == true)
-      #expect(service.keys.current.shortages(isDelivering: true) == [.bouncerKey, .credential])
-      #expect(service.keys.current.shortages(isDelivering: false) == [.bouncerKey])
+      let keys = service.keys.current
+      #expect(keys.shortages(isDelivering: true, hasWebPush: false) == [.bouncerKey, .credential])
+      #expect(keys.shortages(isDelivering: true, hasWebPush: true) == [.bouncerKey, .storeCredential])
+      #expect(keys.shortages(isDelivering: false, hasWebPush: false) == [.bouncerKey])
+      // Who delivers by Web Push alone is not warned.
+      #expect(KeyFolder.Shortage.credential.isFault && !KeyFolder.Shortage.storeCredential.isFault)
       #expect(try await service.get("/healthz").status == 200)
     }
   }

@@ -25,11 +25,14 @@ struct Client: Sendable {
 
   /// Runs `body` against a fresh simulator and closes both.
   static func with(
-    _ configuration: SimulatedProviders.Configuration = .init(), _ body: (Client) async throws -> Void
+    _ configuration: SimulatedProviders.Configuration = .init(),
+    speaking version: HTTPClient.Configuration.HTTPVersion = .automatic, _ body: (Client) async throws -> Void
   ) async throws {
     let simulator = try await SimulatedProviders.start(configuration)
     let result: Result<Void, any Error>
-    do { result = .success(try await with(simulator, body)) } catch { result = .failure(error) }
+    do { result = .success(try await with(simulator, speaking: version, body)) } catch {
+      result = .failure(error)
+    }
     await simulator.stop()
     try result.get()
   }
@@ -41,10 +44,14 @@ struct Client: Sendable {
     try await Self.with(simulator, body)
   }
 
-  private static func with(_ simulator: SimulatedProviders, _ body: (Client) async throws -> Void)
-    async throws
-  {
+  /// Runs `body` with a client of its own against a simulator that others use, too.
+  static func with(
+    _ simulator: SimulatedProviders, speaking version: HTTPClient.Configuration.HTTPVersion = .automatic,
+    _ body: (Client) async throws -> Void
+  ) async throws {
     var settings = HTTPClient.Configuration()
+    settings.httpVersion = version
+    settings.redirectConfiguration = .disallow
     settings.tlsConfiguration = try simulator.clientTLS
     settings.timeout = .init(connect: .seconds(20), read: .seconds(60))
     let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
@@ -61,13 +68,26 @@ struct Client: Sendable {
   func send(
     _ method: HTTPMethod, _ url: String, _ headers: HTTPHeaders = [:], _ body: String? = nil
   ) async throws -> Answer {
+    try await send(method, url, headers, bytes: body.map { Array($0.utf8) })
+  }
+
+  func send(_ method: HTTPMethod, _ url: String, _ headers: HTTPHeaders, bytes: [UInt8]?) async throws
+    -> Answer
+  {
+    let response = try await response(method, url, headers, bytes: bytes)
+    let bytes = try await response.body.collect(upTo: 64 << 20)
+    return Answer(status: Int(response.status.code), headers: response.headers, body: String(buffer: bytes))
+  }
+
+  /// The beginning of an answer, whose body is still to be read.
+  func response(
+    _ method: HTTPMethod, _ url: String, _ headers: HTTPHeaders, bytes: [UInt8]?
+  ) async throws -> HTTPClientResponse {
     var request = HTTPClientRequest(url: url)
     request.method = method
     request.headers = headers
-    if let body { request.body = .bytes(ByteBuffer(string: body)) }
-    let response = try await http.execute(request, timeout: .seconds(60))
-    let bytes = try await response.body.collect(upTo: 64 << 20)
-    return Answer(status: Int(response.status.code), headers: response.headers, body: String(buffer: bytes))
+    if let bytes { request.body = .bytes(ByteBuffer(bytes: bytes)) }
+    return try await http.execute(request, timeout: .seconds(60))
   }
 
   // MARK: APNs

@@ -146,13 +146,18 @@ struct FCMOutcomeTests {
     ("0", 0.0), ("120", 120), (" 7 ", 7), ("999999999999999999999999", 3600),
     ("Fri, 15 Jan 2027 08:01:00 GMT", 60), ("Friday, 15-Jan-27 08:01:00 GMT", 60),
     ("Fri Jan 15 08:01:00 2027", 60),
-    ("Fri, 15 Jan 2021 08:00:00 GMT", 0), ("Fri, 15 Jan 2038 08:00:00 GMT", 3600),
+    ("Fri, 15 Jan 2021 08:00:00 GMT", 0), ("Sunday, 06-Nov-94 08:49:37 GMT", 0),
+    ("Fri, 15 Jan 2038 08:00:00 GMT", 3600),
   ])
   func `Retry-After is understood in all its forms`(value: String, seconds: Double) {
     #expect(RetryAfter.date(value, now: Self.now) == Self.now.addingTimeInterval(seconds))
   }
 
-  @Test(arguments: ["", "soon", "-5", "1.5", "15 Jan", "\u{0}", "١٢"])
+  @Test(arguments: [
+    "", "soon", "-5", "1.5", "15 Jan", "\u{0}", "١٢", "Fri, 15 Jan 2027 08:root01:00 GMT",
+    "Fri, 15 Jan 2027 08:01:00 CET", "Fri, 32 Jan 2027 08:01:00 GMT", "Fri, 15 Jam 2027 08:01:00 GMT",
+    "Fri, 15 Jan 2027 24:01:00 GMT", "Fri, 15 Jan 20270 08:01:00 GMT", "Fri Jan 15 08:01:00",
+  ])
   func `A Retry-After that makes no sense is as none`(value: String) {
     #expect(RetryAfter.date(value, now: Self.now) == nil)
   }

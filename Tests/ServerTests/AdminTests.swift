@@ -24,12 +24,13 @@ import Wire
   // MARK: What is shown
 
   @Test func `An empty service says what to do first, and carries nothing from elsewhere`() async throws {
-    try await TestService.run { service in
+    try await TestService.run(["webpush.enabled": "false"]) { service in
       let answer = try await service.callOperator(.get, "/admin")
       #expect(answer.status == 200)
       #expect(answer.headers[.contentType] == "text/html; charset=utf-8")
       for text in [
-        "Ready", "No credential in Keys/apns or Keys/fcm: nothing can be delivered", "Nothing yet.",
+        "Ready", "No credential in Keys/apns or Keys/fcm, and no Web Push: nothing can be delivered",
+        "Nothing yet.",
       ] {
         #expect(answer.text.contains(text), "\(text)")
       }
@@ -39,6 +40,16 @@ import Wire
       #expect(!answer.text.contains("class=\"key"))
       #expect(!answer.text.contains("<script") && !answer.text.contains("http://"))
       #expect(answer.text.contains(#"<meta http-equiv="refresh" content="30">"#))
+    }
+  }
+
+  @Test func `Web Push alone is a way to deliver`() async throws {
+    try await TestService.run { service in
+      let answer = try await service.callOperator(.get, "/admin")
+      #expect(answer.text.contains("everything works") && !answer.text.contains("nothing can be delivered"))
+      for text in ["<td class=\"\">webpush</td>", "not used of late", "No credential: put a key of Apple's"] {
+        #expect(answer.text.contains(text), "\(text)")
+      }
     }
   }
 

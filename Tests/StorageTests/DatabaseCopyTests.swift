@@ -48,6 +48,8 @@ import Testing
             case ("user_uuid", _) where table.name == "legacy_registrations": .null
             case ("user_id", _) where table.name == "legacy_registrations": .integer(1)
             case ("user_id", _) where table.name == "nextcloud_keys": .integer(Int64(number))
+            // There is one without for each user.
+            case ("app_password_id", _): .integer(Int64(number))
             case (_, _) where !column.isRequired && number.isMultiple(of: 3): .null
             case ("server_id", _),
               ("realm_id", _) where table.name != "remote_realm_counts",
@@ -55,7 +57,7 @@ import Testing
               ("registration_id", _) where table.name == "nextcloud_pushes",
               ("user_id", _) where table.name != "users":
               .integer(1)
-            case ("device_id", _), ("app_password_id", _): .integer(Int64(number))
+            case ("device_id", _): .integer(Int64(number))
             case (_, "INTEGER"): .integer(Int64(number) &* (column.isKey ? 1 : -7_919_777_777))
             case (_, "TEXT"): .text("\(column.name) é \(number)")
             default: .bytes([0, 255] + Array("\(number)".utf8))

@@ -92,6 +92,6 @@ import Testing
     #expect(try await !resealing.finish(begun))
     #expect(try await pass(resealing).count.resealed == values(rows).count)
     #expect(key.take(try #require(both.keepingKey(both.ids[1]))))
-    #expect(try await rows.readable().count == 20)
+    #expect(try await rows.readable().count == 23)
   }
 }

@@ -3,6 +3,7 @@ import Delivery
 import Foundation
 import NextcloudProxy
 import NextcloudServer
+import Providers
 import SQL
 import Storage
 import TestStore
@@ -22,6 +23,7 @@ struct SealedRows {
   let legacy: LegacyRegistrations
   let notifications: NextcloudNotifications
   let keys: NextcloudKeys
+  let subscriptions: NextcloudSubscriptions
   let server: RemoteServer
   let realm: RemoteRealm
   private(set) var users: [User] = []
@@ -41,6 +43,7 @@ struct SealedRows {
     }
     notifications = NextcloudNotifications(database: database, storageKey: key, now: now)
     keys = NextcloudKeys(database: database, storageKey: key, now: now)
+    subscriptions = NextcloudSubscriptions(database: database, storageKey: key, now: now)
     server = try await store.server().server
     realm = try await store.realm(of: server)
     for (index, name) in Self.names.enumerated() { try await fill(index, name) }
@@ -80,6 +83,8 @@ struct SealedRows {
       NextcloudNotification(nid: Int64(index), app: "talk", subject: name, type: "chat", id: name),
       user: user.id)
     _ = try await keys.key(of: user.id)
+    try await subscribe(user, index)
+    try await insertVAPIDKey(index)
     let reference = RegistrationReference.Row(kind: .e2ee, id: Int64(index))
     let push = store.storageKey.seal("push \(name)", at: reference.place)
     _ = try await store.database.execute(
@@ -95,6 +100,27 @@ struct SealedRows {
         VALUES ($1, $2, 0, $3, 0, 0, 0, 1, $4)
         """, .integer(Int64(index + 1)), .integer(reference.id), .bytes(push),
         .integer(reference.kind.rawValue)))
+  }
+
+  private func subscribe(_ user: User, _ index: Int) async throws {
+    // Any point and any secret.
+    let target = try WebPushSubscription(
+      endpoint: "https://push.example.org/\(index)", p256dh: VAPIDKey().publicKey,
+      auth: String(repeating: "A", count: 22))
+    let holder = NextcloudSubscription.Holder(user: user.id, appPassword: nil)
+    let registered = try await subscriptions.put(target, AppTypes("all"), of: holder)
+    guard case .new(_, let token) = registered else { return }
+    _ = try await subscriptions.activate(token, of: holder)
+  }
+
+  /// There is but the first, as the program writes it.
+  private func insertVAPIDKey(_ index: Int) async throws {
+    let id = Value.integer(Int64(index + 1))
+    let sealed = store.storageKey.seal(
+      [UInt8](VAPIDKey().rawRepresentation), at: SealedColumn.vapidKey.place(id))
+    _ = try await store.database.execute(
+      Statement(
+        "INSERT INTO vapid_keys (id, private_key, created_at) VALUES ($1, $2, 0)", id, .bytes(sealed)))
   }
 
   static func uuid(_ index: Int) -> UUID {
@@ -178,6 +204,9 @@ struct SealedRows {
       for entry in try await notifications.newest(9, user: user.id) {
         readable.insert("notification \(index) \(entry.notification)")
       }
+      for subscription in try await subscriptions.active(of: user.id) {
+        readable.insert("subscription \(index) \(subscription.target.endpoint.url)")
+      }
       if let key = try? await keys.key(of: user.id) {
         let publicKey = try await keys.publicKey(of: user.id, making: false)
         readable.insert("key \(index) \(publicKey == key.publicKey.pem)")
@@ -185,6 +214,8 @@ struct SealedRows {
       let realm = try #require(try await accounts.find(realm: Self.uuid(index)))
       if (try? await accounts.ownerSecret(of: realm)) != nil { readable.insert("secret \(index)") }
     }
+    let vapid = VAPIDKeys(database: store.database, storageKey: store.storageKey) { Date() }
+    if (try? await vapid.find()) != nil { readable.insert("vapid") }
     store.clock.advance(3600)
     for job in try await devices.legacyTokens.leaseJobs(limit: 9, for: 60) {
       readable.insert("job \(job.token?.text ?? "all")")

@@ -77,6 +77,16 @@ struct PaceTests {
   }
 
   @Test
+  func `holds nobody up after a clock that was ahead for a moment`() throws {
+    let clock = TestClock(Self.start)
+    let pace = NotificationPace(Self.limit, now: { clock.now })
+    clock.advance(86_400)
+    #expect(try times(pace, 2, at: 86_400) == [nil, nil])
+    clock.set(Self.start)
+    #expect(try times(pace, 3) == [nil, nil, 15])
+  }
+
+  @Test
   func `queues what is beyond it, in clear or not, and answers 200`() async throws {
     try await Simulated.test(["bouncer.notifications_per_server": "4/60s"]) { simulated in
       let bouncer = simulated.bouncer

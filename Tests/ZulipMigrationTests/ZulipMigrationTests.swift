@@ -108,7 +108,9 @@ import Testing
       }.sorted()
     }
     #expect(
-      try await found("10", "AABBCC", "fcm:one", "dd01", "wrong") == ["AABBCC org.example.chat", "fcm:one -"])
+      try await found("10", "AABBCC", "webpush:e30", "dd01", "wrong") == [
+        "AABBCC org.example.chat", "webpush:e30 -",
+      ])
     #expect(try await found("11", "fcm:dup") == ["fcm:dup -"])
     #expect(try await found("20", "AABBCC", "fcm:many60") == ["AABBCC org.example.chat", "fcm:many60 -"])
   }

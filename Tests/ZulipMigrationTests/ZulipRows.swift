@@ -50,7 +50,7 @@ enum ZulipRows {
       (device_id, token, token_id, token_kind, expired_time, ios_app_id, realm_id, remote_realm_id)
     VALUES
       (1, 'AABBCC', token_id('AABBCC'), 'apns', NULL, 'org.example.chat', NULL, 10),
-      (2, 'fcm:one', token_id('fcm:one'), 'fcm', NULL, NULL, NULL, 10),
+      (2, 'webpush:e30', token_id('webpush:e30'), 'fcm', NULL, NULL, NULL, 10),
       (3, 'dd01', token_id('dd01'), 'apns', '2026-01-01 00:00:00+00', 'org.example.chat', NULL, 10),
       (4, 'fcm:dup', token_id('fcm:dup'), 'fcm', '2026-01-01 00:00:00+00', NULL, NULL, 11),
       (5, 'cloud', token_id('cloud'), 'fcm', NULL, NULL, 2, NULL),
@@ -73,7 +73,7 @@ enum ZulipRows {
       -- Those that E2EE registrations stand for, and those that only look like it.
       (1, 1, 'aabbcc', '2024-01-01 00:00:00+00', 'org.example.chat', NULL, '\(user(1))', 1, 10),
       (2, 1, 'aabbCC', '2024-01-02 00:00:00+00', 'org.example.chat', NULL, '\(user(1))', 1, NULL),
-      (3, 2, 'fcm:one', '2024-01-03 00:00:00+00', NULL, NULL, '\(user(1))', 1, 10),
+      (3, 2, 'webpush:e30', '2024-01-03 00:00:00+00', NULL, NULL, '\(user(1))', 1, 10),
       (4, 2, 'FCM:one', '2024-01-04 00:00:00+00', NULL, NULL, '\(user(1))', 1, 10),
       (5, 1, 'dd01', '2024-01-05 00:00:00+00', 'org.example.chat', NULL, '\(user(1))', 1, 10),
       (6, 1, 'AABBCC', '2024-01-06 00:00:00+00', 'org.example.chat', NULL, '\(user(2))', 1, 11),

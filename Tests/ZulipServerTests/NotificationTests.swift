@@ -7,7 +7,7 @@ import Wire
 
 @testable import ZulipServer
 
-/// What devices get (`Documentation/Protocols/Zulip.md` 5.6, 6.5 and 10.6).
+/// What devices get (`Documentation/Protocols/Zulip.md` 5.6, 6.6 and 10.6).
 @Suite struct NotificationTests {
   private static func receipt(apple: Int = 0, android: Int = 0, gone: [String] = []) -> String {
     let gone = gone.map { "\"\(TokenID(token: $0).base64)\"" }.joined(separator: ",")

@@ -53,7 +53,59 @@ import Wire
     }
   }
 
-  @Test func `Nextcloud talk adds an account reads and signs out`() async throws {
+  @Test func `A phone without Google registers rotates and reads its test`() async throws {
+    try await test { stage, _, host, user, arguments in
+      let result = try await stage.place.run(
+        arguments + stage.webPush + ["--rotate", "--test", "--count", "1"])
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(try JSON.parse(result.json["plaintext"]?.string ?? "")["type"] == "test")
+      let token = try #require(result.json["token_id"]?.string)
+      let last = result.errors.split(separator: "\n").last
+      #expect(last?.contains("webpush token \(token), push key ") == true, "\(result.errors)")
+      // One key for the two subscriptions, and only the newer one is in use.
+      #expect(stage.simulator.deliveries().map(\.provider) == [.webPush])
+      let sent = try await host.notify(user, ["type": "message"])
+      #expect(sent["devices"] == 1 && sent["android_successfully_sent_count"] == 1)
+      #expect(Set(stage.simulator.deliveries().map(\.token)).count == 1)
+    }
+  }
+
+  @Test(arguments: [
+    (["--push-service", "127.0.0.1:2199"], "--push-service wants the address of a server", 64),
+    (["--bouncer", "push.example.org"], "--bouncer wants the address of a server", 64),
+    (["--kind", "gcm"], "'gcm' is invalid for '--kind <kind>'", 64),
+    (["--ca", "nowhere.pem"], "nowhere.pem is no file with a certificate in PEM", 1),
+  ]) func `A phone says what is wrong with its options`(
+    _ options: [String], _ says: String, _ status: Int32
+  ) async throws {
+    try await Workplace.test { place in
+      let result = try await place.run(
+        [
+          "device", "--server", "http://127.0.0.1:1", "--email", "a@example.org", "--api-key", "k",
+          "--public-key", Base64.encode([UInt8](repeating: 9, count: 32)),
+        ] + options)
+      #expect(result.status == status && result.output == "")
+      #expect(result.errors.contains(says), "\(result.errors)")
+    }
+  }
+
+  @Test func `A phone without Google whose bouncer has no Web Push hears so`() async throws {
+    try await Stage.test { stage in
+      try await stage.serve("--webpush.enabled", "false") { running, server in
+        let result = try await stage.place.run(
+          [
+            "device", "--org-id", server.id, "--org-key", server.key, "--realm", server.realm, "--public-key",
+            stage.bouncerKey, "--bouncer", running.url("public"), "--simulator", stage.simulator.fcmEndpoint,
+            "--send", "Lunch?",
+          ] + stage.webPush)
+        #expect(result.status == 1 && result.output == "")
+        #expect(result.errors.contains("webpush/vapid"), "\(result.errors)")
+      }
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `Nextcloud talk adds an account reads and signs out`(_ withoutGoogle: Bool) async throws {
     try await Stage.test { stage in
       let account = try await stage.place.run("account", "add", "--email", "iago@example.org", "--json").json
       let realm = try #require(account["realm_uuid"]?.string)
@@ -64,10 +116,11 @@ import Wire
       ) { running, server in
         let host = HostApplication(
           service: running.url("public"), token: Self.token, realm: realm, client: server.bouncer.client)
-        let arguments = [
-          "device", "--nextcloud", running.url("public") + "/", "--simulator", stage.simulator.fcmEndpoint,
-          "--json", "--count", "1", "--forget",
-        ]
+        let arguments =
+          [
+            "device", "--nextcloud", running.url("public") + "/", "--simulator", stage.simulator.fcmEndpoint,
+            "--json", "--count", "1", "--forget",
+          ] + (withoutGoogle ? stage.webPush : [])
         try await stage.place.start(arguments) { phone in
           func line(_ beginning: String) async -> Substring {
             await eventually("a line that begins with \(beginning)") { phone.logged.contains(beginning) }
@@ -90,6 +143,8 @@ import Wire
             user,
             parts: ["nextcloud": ["nid": 2, "app": "spreed", "subject": "Hello", "type": "chat", "id": "a"]])
           #expect(none["nextcloud"]?["devices"] == 0)
+          let providers: [Delivery.Provider] = withoutGoogle ? [.webPush, .webPush] : [.apns]
+          #expect(stage.simulator.deliveries().map(\.provider) == providers)
         }
       }
     }

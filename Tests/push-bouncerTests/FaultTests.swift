@@ -138,7 +138,10 @@ import Wire
     ),
     (["migrate", "zulip", "--from", "empty", "--rejects", "no/such"], "--rejects names no/such"),
     (
-      ["simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", "push-bouncer.yaml"],
+      [
+        "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out",
+        "push-bouncer.yaml",
+      ],
       "is a file, not a folder"
     ),
     (["keys", "import", "--zulip-secrets", "nowhere.conf"], "nowhere.conf"),
@@ -164,13 +167,16 @@ import Wire
     }
   }
 
-  @Test(arguments: ["--apns-port", "--fcm-port"]) func `A simulator's port that is taken is named`(
+  @Test(arguments: ["--apns-port", "--fcm-port", "--webpush-port"])
+  func `A simulator's port that is taken is named`(
     _ option: String
   ) async throws {
     try await Workplace.test { place in
       let taken = try HeldSocket()
-      let other = option == "--apns-port" ? "--fcm-port" : "--apns-port"
-      let result = try await place.run("simulate", option, "\(taken.port)", other, "0", "--keys-out", "k")
+      let ports = ["--apns-port", "--fcm-port", "--webpush-port"].flatMap {
+        [$0, $0 == option ? "\(taken.port)" : "0"]
+      }
+      let result = try await place.run(["simulate", "--keys-out", "k"] + ports)
       #expect(result.status == 1)
       #expect(result.errors.contains("\(option) names port \(taken.port)"), "\(result.errors)")
     }

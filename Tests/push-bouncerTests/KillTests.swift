@@ -3,6 +3,7 @@ import ProviderSimulator
 import SQL
 import Sealing
 import Synchronization
+import TestDatabase
 import TestSupport
 import Testing
 
@@ -14,66 +15,93 @@ extension Chaos {
     /// `CHAOS_KILLS` and `CHAOS_SEED` make it longer, or repeat a run's moments.
     static let kills = Int(ProcessInfo.processInfo.environment["CHAOS_KILLS"] ?? "") ?? 8
 
-    @Test func `Nothing that was answered is lost`() async throws {
+    @Test(arguments: DatabaseEngine.available)
+    func `Nothing that was answered is lost`(_ engine: DatabaseEngine) async throws {
       let seed =
         ProcessInfo.processInfo.environment["CHAOS_SEED"].flatMap { UInt64($0) } ?? .random(in: 0 ... .max)
       print("CHAOS_SEED=\(seed)")
-      var random = SplitMix(seed: seed)
-      let ledger = Ledger()
-      try await Stage.test { stage in
-        for _ in 0..<Self.kills {
-          let moment = Duration.milliseconds(.random(in: 50...1500, using: &random))
-          let outages = (0..<16).map { _ in (Bool.random(using: &random), Bool.random(using: &random)) }
-          try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
-            await withTaskGroup(of: Void.self) { group in
-              for _ in 0..<6 { group.addTask { await Self.load(stage, server, ledger) } }
-              group.addTask {
-                for (apns, fcm) in outages where !Task.isCancelled {
-                  var faults = Faults()
-                  (faults.apns.outage, faults.fcm.outage) = (apns, fcm)
-                  await stage.simulator.setFaults(faults)
-                  try? await Task.sleep(for: .milliseconds(150))
-                }
-              }
-              try? await Task.sleep(for: moment)
-              running.send(SIGKILL)
-              #expect(await running.status() == SIGKILL)
-              group.cancelAll()
-            }
+      switch engine {
+      case .sqlite:
+        try await Stage.test { stage in
+          try await Self.run(stage, SplitMix(seed: seed))
+          let database = try await SQLiteDatabase.open(
+            path: stage.place.folder.appending(path: "push-bouncer.sqlite").path)
+          let integrity = try await database.read {
+            try $0.query(Statement("PRAGMA integrity_check")).map { try $0.text(0) }
           }
+          await database.close()
+          #expect(integrity == ["ok"])
         }
-        await stage.simulator.setFaults(Faults())
-        let promised = ledger.now
-        let before = stage.arrived()
-        print(
-          """
-          \(Self.kills) kills: \(promised.phones.count) registrations and \(promised.marks.count) notifications \
-          promised, \(promised.marks.subtracting(before.keys).count) of them in the outbox; \
-          \(promised.refusals) calls without an answer
-          """)
-        #expect(!promised.phones.isEmpty && !promised.marks.isEmpty)
-        #expect(promised.deletions == 0)
-        // What was under way at a kill is taken over when nobody can answer it any more: a minute and a quarter later.
-        try await stage.serve("--clock-offset", "80s") { running, server in
-          for start in stride(from: 0, to: promised.phones.count, by: 50) {
-            let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
-            ledger.add(try await server.mark(some))
-          }
-          #expect(ledger.now.deletions == 0)
-          await stage.expectArrival(of: ledger.now.marks)
-          running.send(SIGTERM)
-          #expect(await running.status() == 0)
+      case .postgreSQL:
+        try await PostgreSQLServer.test { postgres in
+          try await Stage.test(database: postgres.url) { try await Self.run($0, SplitMix(seed: seed)) }
         }
-        let twice = stage.arrived().values.filter { $0 > 1 }.count
-        print("sent more than once: \(twice)")
-        let database = try await SQLiteDatabase.open(
-          path: stage.place.folder.appending(path: "push-bouncer.sqlite").path)
-        let integrity = try await database.read {
-          try $0.query(Statement("PRAGMA integrity_check")).map { try $0.text(0) }
-        }
-        await database.close()
-        #expect(integrity == ["ok"])
       }
+    }
+
+    private static func run(_ stage: Stage, _ random: SplitMix) async throws {
+      var random = random
+      let (ledger, arrivals, began) = (Ledger(), Arrivals(at: stage.simulator), ContinuousClock.now)
+      for kill in 1...kills {
+        let moment = Duration.milliseconds(.random(in: 50...1000, using: &random))
+        let outages = (0..<16).map { _ in (Bool.random(using: &random), Bool.random(using: &random)) }
+        try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
+          arrivals.cut()
+          await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<6 { group.addTask { await load(stage, server, ledger) } }
+            group.addTask {
+              for (apns, fcm) in outages where !Task.isCancelled {
+                var faults = Faults()
+                (faults.apns.outage, faults.fcm.outage) = (apns, fcm)
+                await stage.simulator.setFaults(faults)
+                if apns || fcm { arrivals.cut() }
+                try? await Task.sleep(for: .milliseconds(150))
+              }
+            }
+            try? await Task.sleep(for: moment)
+            running.send(SIGKILL)
+            #expect(await running.status() == SIGKILL)
+            arrivals.cut()
+            group.cancelAll()
+          }
+        }
+        if kill.isMultiple(of: 50) || kill == kills {
+          let promised = ledger.now
+          print(
+            """
+            \(kill) kills in \((.now - began).components.seconds) s: \(promised.phones.count) registrations and \
+            \(promised.marks.count) notifications promised, \(arrivals.missing(of: promised.marks).count) of them in \
+            the outbox; \(promised.refusals) calls without an answer
+            """)
+        }
+      }
+      await stage.simulator.setFaults(Faults())
+      let promised = ledger.now
+      #expect(!promised.phones.isEmpty && !promised.marks.isEmpty)
+      #expect(promised.deletions == 0)
+      // What was under way at a kill is taken over when nobody can answer it any more: a minute and a quarter later.
+      try await stage.serve("--clock-offset", "80s") { running, server in
+        for start in stride(from: 0, to: promised.phones.count, by: 50) {
+          let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
+          ledger.add(try await server.mark(some))
+        }
+        #expect(ledger.now.deletions == 0)
+        var missing = ledger.now.marks
+        await eventually("every notification", within: .seconds(300)) {
+          missing = arrivals.missing(of: missing)
+          return missing.isEmpty
+        }
+        #expect(missing.isEmpty, "\(missing.count) of \(ledger.now.marks.count) never arrived")
+        await eventually("nothing in the outbox") {
+          let metrics = try? await running.call("admin", path: "/metrics").text
+          return metrics?.contains("push_bouncer_outbox_entries 0\n") == true
+        }
+        running.send(SIGTERM)
+        #expect(await running.status() == 0)
+      }
+      _ = arrivals.missing(of: [])
+      print("sent more than once: \(arrivals.twice)")
+      #expect(arrivals.unexplained.isEmpty, "twice, and nothing had cut the service off")
     }
 
     /// Registers and notifies until the service is gone.

@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import Operations
+import Outgoing
 import TestSupport
 import Testing
 import Wire

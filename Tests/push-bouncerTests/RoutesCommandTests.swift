@@ -41,9 +41,9 @@ extension Chaos {
             Issue.record("\(list.output)")
             return
           }
-          #expect(routes.map { $0["name"]?.string } == ["apns:simulator", "fcm:default"])
-          #expect(routes.map { $0["held"]?.integer } == [0, 40])
-          #expect(routes.map { $0["state"]?.string } == ["unknown", "failing"])
+          #expect(routes.map { $0["name"]?.string } == ["apns:simulator", "fcm:default", "webpush"])
+          #expect(routes.map { $0["held"]?.integer } == [0, 40, 0])
+          #expect(routes.map { $0["state"]?.string } == ["unknown", "failing", "unknown"])
 
           let trusted = try await stage.place.run("routes", "trust", "fcm:default", "--json")
           #expect(try trusted.json["ended"]?.integer == 40)

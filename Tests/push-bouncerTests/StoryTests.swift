@@ -14,7 +14,7 @@ import Wire
       for step in [
         "encrypted_data", "decrypts", "valid again", "backend API", "device 1.", "each exactly once",
         "at the new token, where the next one goes too", "the Android phone and nobody else",
-        "apns:simulator ok",
+        "410 Gone", "The phone without Google decrypts", "another endpoint", "apns:simulator ok",
       ] {
         #expect(result.output.contains(step), "\(step)")
       }
@@ -46,16 +46,18 @@ import Wire
   @Test func `Simulator service and phone fit together`() async throws {
     try await Workplace.test { place in
       try await place.start([
-        "simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", "Keys", "--json",
+        "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out", "Keys",
+        "--json",
       ]) {
         simulator in
         await eventually("the simulator") { simulator.printed != nil }
         let endpoints = try #require(simulator.printed)
         let apns = try #require(endpoints["apns_endpoint"]?.string)
         let fcm = try #require(endpoints["fcm_endpoint"]?.string)
+        let webPush = try #require(endpoints["webpush_endpoint"]?.string)
         let providers = [
           "--apns.endpoint", apns, "--fcm.endpoint", fcm, "--providers.ca_file", "Keys/ca.pem",
-          "--http.port", "0", "--admin.port", "0",
+          "--webpush.allow_private_hosts", "127.0.0.1", "--http.port", "0", "--admin.port", "0",
         ]
         let key = try #require(try await place.run("init", "--json").json["public_key"]?.string)
 
@@ -70,15 +72,17 @@ import Wire
 
         let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
         try await place.serve(
-          "--apns.endpoint", apns, "--fcm.endpoint", fcm, "--providers.ca_file", "Keys/ca.pem"
+          "--apns.endpoint", apns, "--fcm.endpoint", fcm, "--providers.ca_file", "Keys/ca.pem",
+          "--webpush.allow_private_hosts", "127.0.0.1"
         ) { running in
-          for kind in ["apns", "fcm"] {
+          for kind in ["apns", "fcm", "webpush"] {
             let phone = try await place.run(
               "device", "--bouncer", running.url("public"), "--org-id", server["org_id"]?.string ?? "",
               "--org-key",
               server["org_key"]?.string ?? "", "--realm", "0b1f1bb4-6a5c-4e36-93d0-0f2a9d7a0c11",
               "--hostname",
-              "chat.example.org", "--public-key", key, "--kind", kind, "--simulator", fcm, "--ca",
+              "chat.example.org", "--public-key", key, "--kind", kind, "--simulator", fcm,
+              "--push-service", webPush, "--ca",
               "Keys/ca.pem",
               "--send", "Lunch?", "--rotate", "--count", "1", "--json")
             #expect(phone.status == 0, "\(phone.errors)")

@@ -30,8 +30,9 @@ CHECKS = [
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
     "response_schema_conformance", "unsupported_method", "allow_header_conformance", "ignored_auth",
 ]
-# A host that shows a secret is more than there is here, and other tests have one.
+# A host that shows a secret and a phone that opens what it is sent are more than there is here, and other tests have them.
 UNMET = {
+    "POST /apps/notifications/api/v2/webpush/activate 202",
     "GET /server/register/verify_challenge 200", "POST /server/register/verify_challenge 200",
 }
 BACKEND_TOKEN = secrets.token_hex(32)
@@ -50,14 +51,16 @@ class Processes:
     def __init__(self, binary, folder, database, stack):
         self.folder, self.stack, self.running = folder, stack, []
         keys = folder / "Keys"
-        self.start("endpoints", binary, "simulate", "--apns-port", 0, "--fcm-port", 0, "--keys-out", keys, "--json")
+        self.start("endpoints", binary, "simulate", "--apns-port", 0, "--fcm-port", 0, "--webpush-port", 0, "--keys-out", keys, "--json")
         endpoints = json.loads(self.wait("endpoints", lambda text: text.endswith("\n") and text))
         settings = SETTINGS | {
             "keys.directory": keys, "providers.ca_file": keys / "ca.pem", "database.url": database,
             "apns.endpoint": endpoints["apns_endpoint"], "fcm.endpoint": endpoints["fcm_endpoint"],
+            "webpush.allow_private_hosts": "127.0.0.1",
         }
         self.start("log", binary, "serve", *(word for key, value in settings.items() for word in (f"--{key}", value)))
         self.public, self.admin = (self.wait("log", self.listening(name)) for name in ("public", "admin"))
+        self.push_service, self.ca_file = endpoints["webpush_endpoint"], keys / "ca.pem"
         self.bouncer_key = json.loads(next((keys / "bouncer").glob("*.json")).read_text())["public_key"]
 
     def start(self, output, *command):
@@ -92,6 +95,7 @@ def calls(url, admin, world):
     """A description, where it is served, with which credentials, and which paths of it."""
     user, phone = basic("1@example.org", world.keys[1]), world.password
     yield "Bouncer", f"{url}/api/v1/remotes", basic(*world.server), []
+    yield "WebPush", f"{url}/api/v1/zulip-services", None, []
     yield "Chat", f"{url}/api/v1", user, []
     yield "Chat", url, user, ["--include-path", "/mobile_push/register"]
     yield "Backend", f"{url}/backend/v1", f"Bearer {BACKEND_TOKEN}", []
@@ -160,7 +164,7 @@ def main():
         folder = Path(folder)
         database = arguments.database or f"sqlite:{folder}/service.sqlite"
         processes = Processes(arguments.executable.resolve(), folder, database, stack)
-        world = World(processes.public, processes.bouncer_key, BACKEND_TOKEN, ADMIN_TOKEN)
+        world = World(processes, BACKEND_TOKEN, ADMIN_TOKEN)
         failed, met = [], {}
         for name, url, authorization, more in calls(processes.public, processes.admin, world):
             if arguments.only not in (None, name):

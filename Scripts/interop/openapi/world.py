@@ -4,13 +4,19 @@ import base64
 import hashlib
 import json
 import secrets
+import ssl
 import time
+import urllib.request
 import uuid
 
 import nacl.public
 
 from app import TOPIC, Phone, Service, encode
 from nextcloud import TALK_ANDROID, generate, public_pem, sign
+
+
+# The public key of an app (RFC 8291, section 5).
+POINT = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
 
 
 def basic(user, password):
@@ -21,9 +27,10 @@ class World:
     """The personas of each description: values by the names that it has for them. What a persona has under the name of
     an operation goes before the rest there."""
 
-    def __init__(self, url, bouncer_key, backend_token, admin_token):
-        self.url, self.bouncer_key = url, bouncer_key
-        self.host = Service(f"{url}/backend/v1", f"Bearer {backend_token}")
+    def __init__(self, processes, backend_token, admin_token):
+        self.url, self.bouncer_key = processes.public, processes.bouncer_key
+        self.push_service, self.ca_file = processes.push_service, processes.ca_file
+        self.host = Service(f"{self.url}/backend/v1", f"Bearer {backend_token}")
         self.server = self.register("chat.example.org")
         self.realm, self.keys = self.new_realm(1, 3)
         self.leaving = basic(*self.register("leaving.example.org"))
@@ -35,6 +42,7 @@ class World:
         self.personas = {
             "Bouncer": self.bouncer(), "Chat": self.phones(1, self.keys[1]), "Backend": self.backend(),
             "NextcloudProxy": self.proxy(), "NextcloudLogin": self.login(), "NextcloudOCS": self.ocs(),
+            "WebPush": [{}],
             "Operator": [{"id": 1, "page": 1, "q": "chat.example.org", "token": admin_token}],
         }
 
@@ -210,9 +218,18 @@ class World:
         self.host("POST", path, body={"nextcloud": {"nid": 5, "app": "spreed", "subject": "Hello"}})
         phone = {
             "pushTokenHash": "ab" * 64, "devicePublicKey": public_pem(generate()), "proxyServer": self.url,
-            "userId": "user3", "nid": 5, "ids": [5], "format": "json", "OCS-APIRequest": "true",
+            "endpoint": self.subscription(), "uaPublicKey": POINT, "auth": encode(bytes(16))[:22], "appTypes": "all",
+            "activationToken": str(uuid.uuid4()), "userId": "user3", "nid": 5, "ids": [5], "format": "json", "OCS-APIRequest": "true",
         }
         return [phone, phone]
+
+    def subscription(self):
+        """An endpoint of the simulator's push service."""
+        vapid = Service(f"{self.url}/api/v1/zulip-services")("GET", "/webpush/vapid")["vapid"]
+        request = urllib.request.Request(
+            f"{self.push_service}/subscriptions", json.dumps({"vapid": vapid}).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file)) as answer:
+            return json.load(answer)["endpoint"]
 
     def substitutes(self, name):
         """Credentials for calls that make an end of those that they come with, and for calls that want others."""

@@ -15,4 +15,12 @@ package struct Doubt: Sendable, Hashable {
   package let since: Date
   /// How many deaths are held back.
   package var held = 0
+
+  /// What it is about.
+  struct Subject: Hashable {
+    let route: Route
+    let kind: RegistrationReference.Kind
+  }
+
+  var subject: Subject { Subject(route: route, kind: kind) }
 }

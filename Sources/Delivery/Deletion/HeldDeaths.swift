@@ -81,9 +81,9 @@ final class HeldDeaths: Sendable {
   func hold(_ deaths: [(death: OutcomeRecorder.Failure, reason: Reason, route: Route)], now: Date)
     async throws -> Set<RegistrationReference>
   {
-    var kept: [(death: OutcomeRecorder.Failure, route: Int64)] = []
-    for (death, _, route) in deaths where count(of: death.registration.kind) < Self.limit {
-      kept.append((death, try await outbox.id(of: route)))
+    let routes = try await outbox.routes.make(Set(deaths.map(\.route)))
+    let kept = deaths.compactMap { death, _, route in
+      count(of: death.registration.kind) < Self.limit ? routes[route].map { (death: death, route: $0) } : nil
     }
     let (held, ended) = try await registrations.hold(kept)
     update { state in
@@ -111,15 +111,20 @@ final class HeldDeaths: Sendable {
     state.withLock { $0.doubts.values.filter { $0.kind == kind }.map(\.held).reduce(0, +) }
   }
 
-  /// Changes what is known, and tells the operator what to do where it makes a difference.
+  /// Changes what is known, and tells the operator what to do where it makes a difference. All push services are told
+  /// of as one: strangers choose them.
   private func update(_ change: (inout State) -> Void) {
     let (before, after) = state.withLock { state in
       let before = state.doubts
       change(&state)
       return (before, state.doubts)
     }
-    for (share, doubt) in after where before[share] == nil {
-      let name = "\(share.route.provider):\(share.route.credential)"
+    let (told, known) = (Set(before.keys.map(\.counted)), Set(after.keys.map(\.counted)))
+    guard told != known else { return }
+    for (share, doubt) in Dictionary(
+      after.map { ($0.key.counted, $0.value) }, uniquingKeysWith: { first, _ in first })
+    where !told.contains(share) {
+      let name = "\(doubt.route.provider):\(doubt.route.credential)"
       logger.warning(
         """
         the provider calls too many tokens dead to be believed: their registrations stay. One ends when the provider \
@@ -127,15 +132,21 @@ final class HeldDeaths: Sendable {
         push-bouncer routes trust \(name)
         """,
         metadata: [
-          "route": "\(share.route)", "kind": "\(share.kind)", "reason": "\(doubt.reason)",
+          "route": "\(doubt.route)", "kind": "\(doubt.kind)", "reason": "\(doubt.reason)",
           "held": "\(doubt.held)",
         ])
     }
-    for share in before.keys where after[share] == nil {
+    for share in told.subtracting(known) {
       logger.notice(
-        "no dead token is held back any more", metadata: ["route": "\(share.route)", "kind": "\(share.kind)"])
+        "no dead token is held back any more",
+        metadata: ["route": "\(share.route)", "kind": "\(share.kind)"])
     }
   }
+}
+
+extension HeldDeaths.Share {
+  /// What it is told of as.
+  fileprivate var counted: Self { Self(route: route.counted, kind: kind) }
 }
 
 extension [HeldDeaths.Share: Doubt] {

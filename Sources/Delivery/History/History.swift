@@ -22,6 +22,17 @@ package final class History: Sendable {
     case sent(server: Int64)
     case failed(server: Int64)
     case registered(key: String)
+
+    /// The same with all push services as one.
+    fileprivate var counted: Event {
+      switch self {
+      case .accepted(let route, let bucket): .accepted(route.counted, bucket: bucket)
+      case .refused(let route, let reason): .refused(route.counted, reason)
+      case .postponed(let route, let reason): .postponed(route.counted, reason)
+      case .givenUp(let route): .givenUp(route.counted)
+      case .unconfigured, .sent, .failed, .registered: self
+      }
+    }
   }
 
   /// How much is held in memory at most: what is beyond that is not counted.
@@ -87,7 +98,7 @@ package final class History: Sendable {
   private func accepted(
     _ registration: RegistrationReference, on route: Route, after time: TimeInterval, now: Date
   ) {
-    let event = Event.accepted(route, bucket: Latency.bucket(of: time))
+    let event = Event.accepted(route.counted, bucket: Latency.bucket(of: time))
     let milliseconds = now.milliseconds
     state.withLock { state in
       state.counts[event, default: 0] += 1
@@ -102,7 +113,7 @@ package final class History: Sendable {
 
   /// One more, or so many.
   func count(_ event: Event, _ count: Int = 1) {
-    state.withLock { $0.counts[event, default: 0] += Int64(count) }
+    state.withLock { $0.counts[event.counted, default: 0] += Int64(count) }
   }
 
   /// A chat server has handed in notifications, some of which were refused at once.

@@ -52,7 +52,7 @@ package struct HourlyCounts: Sendable {
 
   /// What one route does.
   package struct RouteCounts: Sendable, Hashable {
-    /// The route, as in logs.
+    /// The route, as in logs; `webpush` is all of Web Push.
     package let route: String
     /// What it has come to.
     package var total: Hour
@@ -227,10 +227,10 @@ extension HourlyCounts.Key {
   init(_ event: History.Event, hour: Int64) {
     let (name, subject, detail) =
       switch event {
-      case .accepted(let route, let bucket): ("accepted", route.description, "\(bucket)")
-      case .refused(let route, let reason): ("refused", route.description, reason.rawValue)
-      case .postponed(let route, let reason): ("postponed", route.description, reason.rawValue)
-      case .givenUp(let route): ("given_up", route.description, "")
+      case .accepted(let route, let bucket): ("accepted", route.counted.description, "\(bucket)")
+      case .refused(let route, let reason): ("refused", route.counted.description, reason.rawValue)
+      case .postponed(let route, let reason): ("postponed", route.counted.description, reason.rawValue)
+      case .givenUp(let route): ("given_up", route.counted.description, "")
       case .unconfigured(let provider): ("refused", provider.rawValue, Reason.unconfigured.rawValue)
       case .sent(let server): ("sent", "\(server)", "")
       case .failed(let server): ("failed", "\(server)", "")

@@ -5,7 +5,6 @@ extension Outbox {
   /// An entry on its way into the table.
   struct Insertion: Sendable {
     let statement: Statement
-    let share: OutboxDepth.Share
     let registration: RegistrationReference.Row
   }
 }
@@ -16,9 +15,7 @@ extension Connection {
     id: Int64, attempts: Int
   )?] {
     var kept: [(id: Int64, attempts: Int)?] = try insertions.map { insertion in
-      guard let row = try query(insertion.statement).first else {
-        throw DatabaseError(.other, "an insertion returned no row")
-      }
+      guard let row = try query(insertion.statement).first else { throw OutboxRoutes.Stale() }
       return (id: try row.int64(0), attempts: Int(try row.int64(1)))
     }
     let counts = try query(

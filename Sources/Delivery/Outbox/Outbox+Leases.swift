@@ -48,7 +48,7 @@ extension Outbox {
   /// a node that can open them, until they have expired.
   func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
     try await settle()
-    let routeID = try await id(of: route)
+    guard let routeID = try await routes.find(route) else { return [] }
     let now = now()
     // One that a wrong clock has kept lives no longer than it would have by the right one.
     let latestEnd = mayExpire() ? now + maxAge : .distantFuture
@@ -90,8 +90,6 @@ extension Outbox {
     }
     guard !waiting.isEmpty else { return }
     do {
-      var routeIDs: [Route: Int64] = [:]
-      for route in Set(waiting.map(\.route)) { routeIDs[route] = try await id(of: route) }
       let removed = try await database.write { [queue] connection in
         try waiting.filter { lease, fate, _ in
           switch fate {
@@ -104,8 +102,7 @@ extension Outbox {
       }
       depth.release(
         removed.compactMap { removed in
-          guard let route = routeIDs[removed.route], let kind = removed.lease.kind else { return nil }
-          return OutboxDepth.Share(route: route, kind: kind)
+          removed.lease.kind.map { OutboxDepth.Share(route: removed.route, kind: $0) }
         })
     } catch {
       unsettled.withLock { $0 = waiting + $0 }

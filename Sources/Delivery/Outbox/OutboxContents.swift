@@ -7,11 +7,11 @@ import Storage
 package struct OutboxContents: Sendable {
   /// Entries of a route for registrations of one kind.
   package struct Group: Sendable, Hashable {
-    /// `apns` or `fcm`.
+    /// `apns`, `fcm` or `webpush`.
     package let provider: String
-    /// The credential's name.
+    /// The credential's name; of Web Push the push service.
     package let credential: String
-    /// APNs topic or FCM project.
+    /// APNs topic or FCM project; empty for Web Push.
     package let target: String
     /// nil if this program does not know it.
     package let kind: RegistrationReference.Kind?
@@ -27,9 +27,26 @@ package struct OutboxContents: Sendable {
     package let expiresAt: Date
   }
 
+  /// What waits.
+  package struct Listing: Sendable, Hashable {
+    /// Of APNs and FCM all, then of Web Push those in which most waits.
+    package let groups: [Group]
+    /// How many entries there are.
+    package let count: Int
+    /// Since when the oldest waits; nil: nothing waits.
+    package let oldestAt: Date?
+    /// How many push services are in no group.
+    package let servicesLeft: Int
+    /// How many entries wait for those.
+    package let entriesLeft: Int
+  }
+
+  /// How many groups of Web Push are told of: strangers choose their push services.
+  package static let mostServices = 10
+
   /// Which entries; those that are all of it.
   package struct Filter: Sendable, Hashable {
-    /// The credential as `provider:name`.
+    /// The credential as `provider:name`, or a provider: all of its.
     package var route: String?
     package var kind: RegistrationReference.Kind?
     /// Those that have waited since before then.
@@ -50,14 +67,35 @@ package struct OutboxContents: Sendable {
   }
 
   /// What waits, by route and kind. Reads every entry.
-  package func groups(_ filter: Filter = Filter()) async throws -> [Group] {
+  package func listing(_ filter: Filter = Filter()) async throws -> Listing {
+    let others = try await groups(
+      filter, "r.provider <> 'webpush'", "r.provider, r.credential, r.target, o.registration_kind")
+    let services = try await groups(
+      filter, "r.provider = 'webpush'",
+      "COUNT(*) DESC, r.credential, o.registration_kind LIMIT \(Self.mostServices)")
+    let total = try await database.query(
+      Statement(
+        """
+        SELECT COUNT(*), COUNT(DISTINCT r.id), MIN(o.created_at)
+        FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE r.provider = 'webpush' AND \(Self.condition)
+        """, arguments: filter.arguments)
+    ).first
+    let (waiting, number) = (Int(try total?.int64(0) ?? 0), Int(try total?.int64(1) ?? 0))
+    let groups = others + services
+    return Listing(
+      groups: groups, count: others.map(\.count).reduce(waiting, +),
+      oldestAt: (others.map(\.oldestAt) + [try total?.optionalDate(2)].compactMap(\.self)).min(),
+      servicesLeft: max(0, number - Set(services.map(\.credential)).count),
+      entriesLeft: max(0, waiting - services.map(\.count).reduce(0, +)))
+  }
+
+  private func groups(_ filter: Filter, _ condition: String, _ order: String) async throws -> [Group] {
     let statement = Statement(
       """
       SELECT r.provider, r.credential, r.target, o.registration_kind, COUNT(*), MIN(o.created_at), MAX(o.attempts),
         MIN(o.due_at), MIN(o.expires_at)
-      FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(Self.condition)
-      GROUP BY r.provider, r.credential, r.target, o.registration_kind
-      ORDER BY r.provider, r.credential, r.target, o.registration_kind
+      FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(condition) AND \(Self.condition)
+      GROUP BY r.provider, r.credential, r.target, o.registration_kind ORDER BY \(order)
       """, arguments: filter.arguments)
     return try await database.query(statement).map { row in
       Group(
@@ -91,7 +129,7 @@ package struct OutboxContents: Sendable {
 
   /// An argument that is NULL excludes nothing. The casts tell PostgreSQL of which type such a one is.
   private static let condition = """
-    (CAST($1 AS TEXT) IS NULL OR r.provider || ':' || r.credential = $1)
+    (CAST($1 AS TEXT) IS NULL OR r.provider || ':' || r.credential = $1 OR r.provider = $1)
     AND (CAST($2 AS BIGINT) IS NULL OR o.registration_kind = $2)
     AND (CAST($3 AS BIGINT) IS NULL OR o.created_at < $3)
     """

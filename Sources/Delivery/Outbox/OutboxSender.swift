@@ -11,24 +11,27 @@ import Timing
 package final class OutboxSender: Sendable {
   /// How often it looks for routes with something due.
   private static let interval = Duration.milliseconds(200)
+  /// How often the entries are counted: other nodes add and remove some, too.
+  private static let countInterval = Duration.seconds(60)
   /// How long a route's entries wait for those that were taken with them. Answers that take longer settle
   /// their entries when they come.
   private static let timeout = Duration.seconds(3)
-  /// How many entries of a route may be waited for beyond that, at a time.
-  private static let mostLate = 500
-
-  private struct RouteState {
-    var sendWindow = SendWindow()
-    /// Entries whose answers are still to come.
-    var late = 0
-  }
+  /// Looking for what is due takes at most one part in so many of the time, however many routes there are,
+  private static let spacing = 10
+  /// and waits no longer than this for that.
+  private static let longestRest = Duration.seconds(2)
+  /// How long a push service that fails keeps the place of others like it: there may be thousands.
+  private static let failurePause = Duration.milliseconds(500)
 
   private let outbox: Outbox
   private let deliverer: Deliverer
   private let now: @Sendable () -> Date
   private let logger: Logger
-  private let routes = Mutex<[Route: RouteState]>([:])
-  private let expired = Counter(label: "push_bouncer_outbox_expired_total")
+  private let schedule = Mutex(OutboxSchedule())
+  private let expired = Dictionary(
+    uniqueKeysWithValues: Route.Provider.allCases.map {
+      ($0, Counter(label: "push_bouncer_outbox_expired_total", dimensions: [("provider", $0.rawValue)]))
+    })
 
   /// Sends through `deliverer`, whose leftovers the outbox holds.
   package init(outbox: Outbox, deliverer: Deliverer, now: @escaping @Sendable () -> Date, logger: Logger) {
@@ -40,42 +43,57 @@ package final class OutboxSender: Sendable {
 
   /// Sends until the task is cancelled; what is under way then ends first.
   package func run() async {
-    var ticks = 0
+    var nextCount = ContinuousClock.now
+    var rest = Duration.zero
     await Lanes(every: Self.interval).run {
-      if ticks.isMultiple(of: 300) {
+      if rest > .zero { try? await Task.sleep(for: rest) }
+      if nextCount <= .now {
         deliverer.lossLog.tellLeftOut(now: now())
         deliverer.lossLog.tellBacklog(0, most: outbox.mostPerDevice, now: now())
         do { try await outbox.recount() } catch { report(error) }
+        let withEntries = outbox.routesWithEntries()
+        schedule.withLock { $0.forget(except: withEntries) }
+        nextCount = .now + Self.countInterval
       }
-      ticks += 1
-      return outbox.routesWithEntries().filter(isOpen)
-    } round: { [self] route in
       do {
-        // Not cancelled with this one: its tries are ended and written down.
-        return try await Task { try await round(on: route) }.value
+        let start = ContinuousClock.now
+        let due = try await outbox.dueRoutes()
+        rest = min((.now - start) * Self.spacing - Self.interval, Self.longestRest)
+        return schedule.withLock { $0.admit(due, proven: provenHosts, now: now()) }
       } catch {
         report(error)
-        routes.withLock { $0[route]?.sendWindow.ended(tries: 1, failures: 1, notBefore: nil, now: now()) }
-        return false
+        rest = Self.longestRest
+        return []
       }
+    } round: { [self] route in
+      var goesOn = false
+      do {
+        // Not cancelled with this one: its tries are ended and written down.
+        goesOn = try await Task { try await round(on: route) }.value
+      } catch {
+        report(error)
+        _ = schedule.withLock {
+          $0.roundEnded(of: route, ended: 1, failures: 1, late: 0, notBefore: nil, now: now())
+        }
+      }
+      if !goesOn, route.provider == .webPush {
+        if schedule.withLock({ $0.isFailing(route, now: now()) }) {
+          try? await Task.sleep(for: Self.failurePause)
+        }
+        schedule.withLock { $0.leave(route) }
+      }
+      return goesOn
     }
   }
 
-  /// Whether the route's pace lets anything be sent.
-  private func isOpen(_ route: Route) -> Bool {
-    let now = now()
-    return routes.withLock { routes in
-      let state = routes[route] ?? RouteState()
-      routes[route] = state
-      return !state.sendWindow.isPaused(at: now)
-    }
+  /// The push services that have taken what they were sent last.
+  private func provenHosts() -> Set<Route> {
+    Set(deliverer.providers.webPushSenders.lazy.filter { $0.state == .ok }.map(\.route))
   }
 
   /// Sends as many as the pace allows; whether to go on at once.
   private func round(on route: Route) async throws -> Bool {
-    let limit = routes.withLock {
-      min($0[route]?.sendWindow.window ?? 1, Self.mostLate - ($0[route]?.late ?? 0))
-    }
+    let limit = schedule.withLock { $0.limit(of: route) }
     guard limit > 0 else { return false }
     let entries = try await outbox.lease(route, limit: limit, for: deliverer.lease)
     guard !entries.isEmpty else { return false }
@@ -117,22 +135,19 @@ package final class OutboxSender: Sendable {
     let dropped = entries.filter { !kept.contains($0.lease.id) }
     for entry in dropped { fates.append((entry.lease, .remove)) }
     await giveUp(dropped.filter(outbox.isOver), on: route)
-    let isPaused = routes.withLock { routes in
-      routes[route]?.late += current.count - ended
-      if ended > 0 || current.isEmpty {
-        routes[route]?.sendWindow.ended(
-          tries: ended, failures: failures, notBefore: notBefore, now: self.now())
-      }
-      return routes[route]?.sendWindow.isPaused(at: now) ?? true
+    let goesOn = schedule.withLock {
+      $0.roundEnded(
+        of: route, ended: ended, failures: failures, late: current.count - ended, notBefore: notBefore,
+        now: self.now())
     }
     try await outbox.settle(fates, on: route)
-    return !isPaused && entries.count == limit
+    return goesOn && entries.count == limit
   }
 
   /// Tells of entries whose time is over.
   private func giveUp(_ entries: [Outbox.Entry], on route: Route) async {
     guard !entries.isEmpty else { return }
-    expired.increment(by: entries.count)
+    expired[route.provider]?.increment(by: entries.count)
     for _ in entries { deliverer.history?.count(.givenUp(route)) }
     let now = now()
     let losses = await deliverer.lossLog.losses(entries.map { ($0.delivery, route) }, now: now)
@@ -150,10 +165,8 @@ package final class OutboxSender: Sendable {
   /// An entry that was under way for longer than a round is settled.
   private func answeredLate(_ leftover: Deliverer.Leftover?, on route: Route) {
     let failures = leftover.map { $0.scope != .token } == true ? 1 : 0
-    routes.withLock { routes in
-      routes[route]?.late -= 1
-      routes[route]?.sendWindow.ended(
-        tries: 1, failures: failures, notBefore: leftover?.notBefore, now: now())
+    schedule.withLock {
+      $0.answeredLate(of: route, failures: failures, notBefore: leftover?.notBefore, now: now())
     }
   }
 

@@ -6,6 +6,7 @@ extension Push {
     switch self {
     case .apns(let notification): notification.token
     case .fcm(let message): message.token
+    case .webPush(let message): message.subscription.token
     }
   }
 
@@ -14,6 +15,7 @@ extension Push {
     switch self {
     case .apns(let notification): notification.expiration
     case .fcm(let message): message.timeToLive.map { start + TimeInterval($0) }
+    case .webPush(let message): message.timeToLive.map { start + TimeInterval($0) }
     }
   }
 
@@ -21,6 +23,7 @@ extension Push {
     switch self {
     case .apns(let notification): notification.collapseID
     case .fcm(let message): message.collapseKey
+    case .webPush(let message): message.collapseID
     }
   }
 }

@@ -15,6 +15,8 @@ enum SealedPush {
     case fcm(
       token: String, project: String?, data: [String: String], priority: String?, timeToLive: Int?,
       collapseKey: String?)
+    case webPush(
+      token: String, body: Data, urgency: String, timeToLive: Int?, collapseID: String?)
   }
 
   static func seal(_ push: Push, for registration: RegistrationReference.Row, with key: StorageKey) throws
@@ -31,6 +33,10 @@ enum SealedPush {
       stored = .fcm(
         token: push.token, project: push.project, data: push.data, priority: push.priority?.rawValue,
         timeToLive: push.timeToLive, collapseKey: push.collapseKey)
+    case .webPush(let push):
+      stored = .webPush(
+        token: push.subscription.token, body: Data(buffer: push.body), urgency: push.urgency.rawValue,
+        timeToLive: push.timeToLive, collapseID: push.collapseID)
     }
     return key.seal([UInt8](try JSONEncoder().encode(stored)), at: registration.place)
   }
@@ -57,6 +63,14 @@ enum SealedPush {
         FCMMessage(
           token: token, project: project, data: data, priority: priority.flatMap(FCMMessage.Priority.init),
           timeToLive: timeToLive, collapseKey: collapseKey))
+    case .webPush(let token, let body, let urgency, let timeToLive, let collapseID):
+      guard let subscription = try? WebPushSubscription(token: token),
+        let urgency = WebPushMessage.Urgency(rawValue: urgency)
+      else { return nil }
+      return .webPush(
+        WebPushMessage(
+          subscription: subscription, body: ByteBuffer(data: body), urgency: urgency, timeToLive: timeToLive,
+          collapseID: collapseID))
     }
   }
 }

@@ -13,7 +13,7 @@ extension NextcloudServerRoutes {
           "exists",
           "test-push", "push",
         ],
-        "push": ["devices", "object-data", "delete"],
+        "push": .array(["devices", "object-data", "delete"] + dependencies.webPush.capabilities),
         "admin-notifications": ["ocs", "cli"],
       ]
     }

@@ -1,12 +1,13 @@
+internal import Delivery
 package import Wire
 
 /// What became of a message to a user's phones.
 package struct NextcloudReceipt: Sendable, Hashable {
-  /// What became of a proxy's part of it: each push is one of `sent`, `failed` and `queued`.
+  /// What became of a proxy's part of it, or a push service's: each push is one of `sent`, `failed` and `queued`.
   package struct Proxy: Sendable, Hashable {
-    /// The proxy.
+    /// The proxy; of a push service the origin.
     package var url: String
-    /// HTTP's status of its answer; nil if there was none yet.
+    /// HTTP's status of its answer; nil if there was none yet, and of push services, which answer each push by itself.
     package var status: Int?
     /// Pushes that it has taken.
     package var sent = 0
@@ -20,8 +21,16 @@ package struct NextcloudReceipt: Sendable, Hashable {
 
   /// Phones that the message is for.
   package var devices = 0
-  /// Their proxies, by URL.
+  /// Their proxies and push services, by URL.
   package var proxies: [Proxy] = []
+
+  /// Adds what became of the part that goes without a proxy.
+  mutating func add(devices: Int, _ services: some Sequence<Proxy>) {
+    self.devices += devices
+    var all = Dictionary(proxies.map { ($0.url, $0) }) { first, _ in first }
+    for service in services { all[service.url, default: .init(url: service.url)].add(service) }
+    proxies = all.values.sorted { $0.url < $1.url }
+  }
 
   /// As the backend API tells it.
   package var json: JSON {
@@ -44,7 +53,7 @@ package struct NextcloudReceipt: Sendable, Hashable {
     return proxies.map { proxy in
       let counts = [
         (proxy.sent, "sent"), (proxy.queued, "queued"), (proxy.failed, "failed"),
-        (proxy.unknown, "removed because the proxy does not know the device"),
+        (proxy.unknown, "removed because the device is not known there"),
       ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
       return "\(proxy.url): \(counts)"
     }.joined(separator: "\n")
@@ -59,5 +68,19 @@ extension NextcloudReceipt.Proxy {
     failed += other.failed
     unknown += other.unknown
     queued += other.queued
+  }
+
+  /// What became of a push to a push service.
+  ///
+  /// - Parameter isFirst: whether it is the first of its subscription, which ends but once.
+  mutating func count(_ result: DeliveryResult, isFirst: Bool) {
+    switch result {
+    case .delivered: sent += 1
+    case .queued: queued += 1
+    case .refused, .unconfigured: failed += 1
+    case .ended:
+      failed += 1
+      if isFirst { unknown += 1 }
+    }
   }
 }

@@ -1,13 +1,15 @@
 package import Accounts
 package import Foundation
 package import Logging
+package import Outgoing
 internal import SQL
 package import Sealing
 internal import Timing
-package import Wire
+internal import Wire
 
 /// Sends a Nextcloud user's notifications to the proxies of the user's phones, and again to those that were away:
-/// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022).
+/// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022). Those with
+/// a subscription to Web Push get them from its push service instead.
 package final class NextcloudSender: Sendable {
   /// How it is set up.
   package struct Configuration: Sendable {
@@ -55,6 +57,8 @@ package final class NextcloudSender: Sendable {
     package var notifications: NextcloudNotifications
     /// What no proxy has taken yet.
     package var pushes: NextcloudPushes
+    /// The way to those who need no proxy.
+    package var webPush: NextcloudWebPush
     /// The way to the proxies.
     package var client: OutgoingClient
     /// The proxy that is part of this program, if there is one.
@@ -65,13 +69,14 @@ package final class NextcloudSender: Sendable {
     /// What it works with.
     package init(
       keys: NextcloudKeys, registrations: NextcloudRegistrations, notifications: NextcloudNotifications,
-      pushes: NextcloudPushes, client: OutgoingClient, ownProxy: OwnProxy? = nil,
+      pushes: NextcloudPushes, webPush: NextcloudWebPush, client: OutgoingClient, ownProxy: OwnProxy? = nil,
       now: @escaping @Sendable () -> Date
     ) {
       self.keys = keys
       self.registrations = registrations
       self.notifications = notifications
       self.pushes = pushes
+      self.webPush = webPush
       self.client = client
       self.ownProxy = ownProxy
       self.now = now
@@ -140,12 +145,28 @@ package final class NextcloudSender: Sendable {
   private func push(
     _ message: NextcloudMessage, to user: User, except appPassword: Int64?
   ) async throws -> NextcloudReceipt {
+    async let subscriptions = dependencies.webPush.subscriptions(of: user.id)
     let phones = try await dependencies.registrations.all(of: user.id)
+    let direct = try await subscriptions
+    guard !phones.isEmpty || !direct.isEmpty else { return NextcloudReceipt() }
+    let apps = try await apps(of: message, user)
+    async let sent = dependencies.webPush.send(message, apps: apps, to: direct, except: appPassword)
+    // Whoever is told without a proxy is not told again by one.
+    let told = Set(direct.compactMap(\.holder.appPassword) + [appPassword].compactMap(\.self))
+    var receipt = try await pushToProxies(message, apps, to: user, phones, except: told)
+    let services = try await sent
+    receipt.add(devices: services.devices, services.services.values)
+    return receipt
+  }
+
+  private func pushToProxies(
+    _ message: NextcloudMessage, _ apps: [Int64: String], to user: User, _ phones: [NextcloudRegistration],
+    except told: Set<Int64>
+  ) async throws -> NextcloudReceipt {
     guard !phones.isEmpty else { return NextcloudReceipt() }
     let maker = PushMaker(
       padding: configuration.padding, userKey: try await dependencies.keys.key(of: user.id))
-    let made = await maker.pushes(
-      of: message, apps: try await apps(of: message, user), to: phones, except: appPassword)
+    let made = await maker.pushes(of: message, apps: apps, to: phones, except: told)
     if !made.broken.isEmpty {
       let count = try await dependencies.registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
       logger.notice(

@@ -88,6 +88,7 @@ extension Dashboard {
     case .e2ee: "an encrypting app's registration"
     case .legacy: "an old app's registration"
     case .nextcloud: "a device of Nextcloud's"
+    case .nextcloudWebPush: "a browser or distributor of Nextcloud's"
     }
   }
 }

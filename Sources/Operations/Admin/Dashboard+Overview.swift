@@ -12,9 +12,12 @@ extension Dashboard {
     async let census = latestCensus()
     async let progress = latestProgress()
     let credentials = sources.keyFolder.current.credentials
+    let services = sources.pushServices()
     let verdict = Verdict(
-      await health.status, await health.document, routes: failingRoutes(), waiting: sources.outbox.count,
-      canDeliver: !credentials.apns.isEmpty || !credentials.fcm.isEmpty, now: sources.now())
+      await health.status, await health.document, routes: failingRoutes(services),
+      waiting: sources.outbox.count,
+      canDeliver: !credentials.apns.isEmpty || !credentials.fcm.isEmpty || services != nil,
+      now: sources.now())
     let (latest, counted, days) = (await recent, await census, await progress)
     let found = latest?.value
     return """
@@ -25,7 +28,7 @@ extension Dashboard {
       \(found.map(latency) ?? Self.unknown("From the call to the provider's acceptance"))
       \(queue(found))
       </div>
-      \(routes(found?.report))
+      \(routes(found?.report, services))
       \(found.map { failures($0.report) } ?? Self.unknown("Failures by reason, the last 24 hours"))
       \(found.map { servers($0, counted) } ?? Self.unknown("Chat servers"))
       <div class="two">
@@ -53,14 +56,19 @@ extension Dashboard {
     """
   }
 
-  private func failingRoutes() -> [Verdict.FailingRoute] {
-    sources.routeStates().compactMap { route, state in
-      switch state {
-      case .unknown, .ok: nil
-      case .failing(let reason, let since), .open(let reason, let since):
-        .init(route: route, reason: reason, since: since, waiting: sources.outbox.count(for: route))
-      }
+  private func failingRoutes(_ services: PushServices?) -> [Verdict.FailingRoute] {
+    let webPush = (services?.outage).map { outage in
+      Verdict.FailingRoute(
+        route: .webPush, reason: outage.reason, since: outage.since, waiting: services?.waiting ?? 0)
     }
+    return [webPush].compactMap(\.self)
+      + sources.routeStates().compactMap { route, state in
+        switch state {
+        case .unknown, .ok: nil
+        case .failing(let reason, let since), .open(let reason, let since):
+          .init(route: route, reason: reason, since: since, waiting: sources.outbox.count(for: route))
+        }
+      }
   }
 
   // MARK: The light

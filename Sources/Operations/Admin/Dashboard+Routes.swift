@@ -3,42 +3,58 @@ internal import Foundation
 internal import Providers
 
 extension Dashboard {
-  func routes(_ report: HourlyCounts.Report?) -> HTML {
-    let now = sources.now()
-    let counts = Dictionary(
-      (report?.routes ?? []).map { ($0.route, $0) }, uniquingKeysWith: { first, _ in first })
+  func routes(_ report: HourlyCounts.Report?, _ services: PushServices?) -> HTML {
     var table = HTMLTable([
       .text("Route"), .text("State"), .wide("For"), .wideNumber("A minute"), .number("Accepted 24 h"),
       .wideNumber("Failed"), .wideNumber("Tried in vain"), .text("Top reason"),
     ])
     for (route, state) in sources.routeStates().sorted(by: { "\($0.key)" < "\($1.key)" }) {
-      let count = counts["\(route)"]
-      let (word, style, since, reason): (String, String, Date?, String?) =
-        switch state {
-        case .unknown: ("not used since the start", "faint", nil, nil)
-        case .ok: ("works", "", nil, nil)
-        case .failing(let reason, let since): ("fails", "doubtful", since, reason.description)
-        case .open(let reason, let since):
-          ("fails: paused, tried now and then", "bad", since, reason.description)
-        }
-      let top = reason ?? (count?.refused.first ?? count?.tried.first)?.reason
-      table.add([
-        "\(route.description)", "<span class=\"\(style == "faint" ? "" : "word ")\(style)\">\(word)</span>",
-        Shown.optional(since.map { Phrase.duration(now.timeIntervalSince($0)) }),
-        Shown.optional(report.map { Shown.rate($0.rate(of: "\(route)", at: now)) }),
-        Shown.optional(report.map { _ in Phrase.number(count?.total.accepted ?? 0) }),
-        report.map { _ in Shown.bad((count?.total.refused ?? 0) + (count?.total.givenUp ?? 0)) }
-          ?? Shown.optional(nil),
-        report.map { _ in Shown.bad(count?.tried.reduce(0) { $0 + $1.count } ?? 0, "doubtful") }
-          ?? Shown.optional(nil),
-        Shown.optional(top),
-      ])
+      add(route, RouteWords(state), report, to: &table)
     }
+    let hasCredential = !table.isEmpty
+    if let services {
+      add(.webPush, RouteWords(services), report, to: &table)
+      for failing in services.listed { add(failing, to: &table) }
+    }
+    let left = (services?.failing ?? 0) - (services?.listed.count ?? 0)
     return """
-      <section><h2>Routes to Apple and Google</h2>
-      \(table.html(otherwise: "No credential: put a key of Apple's into Keys/apns or a service account of Google's into Keys/fcm."))
+      <section><h2>Routes to Apple, Google and push services</h2>
+      \(table.html(otherwise: ""))
+      \(left > 0 ? "<p class=\"faint\">and \(Phrase.number(left)) more push services that fail</p>" : HTML.none)
+      \(hasCredential ? HTML.none : "<p class=\"faint\">No credential: put a key of Apple's into Keys/apns or a service account of Google's into Keys/fcm.</p>")
       </section>
       """
+  }
+
+  private func add(
+    _ route: Route, _ words: RouteWords, _ report: HourlyCounts.Report?, to table: inout HTMLTable
+  ) {
+    let now = sources.now()
+    let count = report?.routes.first { $0.route == "\(route)" }
+    let top = words.reason ?? (count?.refused.first ?? count?.tried.first)?.reason
+    table.add([
+      "\(route.description)", words.html,
+      Shown.optional(words.since.map { Phrase.duration(now.timeIntervalSince($0)) }),
+      Shown.optional(report.map { Shown.rate($0.rate(of: "\(route)", at: now)) }),
+      Shown.optional(report.map { _ in Phrase.number(count?.total.accepted ?? 0) }),
+      report.map { _ in Shown.bad((count?.total.refused ?? 0) + (count?.total.givenUp ?? 0)) }
+        ?? Shown.optional(nil),
+      report.map { _ in Shown.bad(count?.tried.reduce(0) { $0 + $1.count } ?? 0, "doubtful") }
+        ?? Shown.optional(nil),
+      Shown.optional(top),
+    ])
+  }
+
+  /// A push service that fails: what it did is counted with all of them.
+  private func add(_ service: PushServices.Failing, to table: inout HTMLTable) {
+    let waits =
+      service.waiting == 0
+      ? "fails" : "fails: \(Phrase.number(service.waiting)) \(service.waiting == 1 ? "waits" : "wait")"
+    table.add([
+      "\(service.route.description)", "<span class=\"t\">\(waits)</span>",
+      Shown.optional(Phrase.duration(sources.now().timeIntervalSince(service.since))), Shown.optional(nil),
+      Shown.optional(nil), Shown.optional(nil), Shown.optional(nil), "\(service.reason.description)",
+    ])
   }
 
   func failures(_ report: HourlyCounts.Report) -> HTML {
@@ -79,5 +95,46 @@ extension HourlyCounts.Report {
     guard let counts = routes.first(where: { $0.route == route }), hours.count > 1 else { return 0 }
     let minutes = 60 + max(0, min(60, now.timeIntervalSince(hours[hours.count - 1].start) / 60))
     return Double(counts.latestAccepted) / minutes
+  }
+}
+
+/// A route's state in words.
+private struct RouteWords {
+  var since: Date?
+  var reason: String?
+  private let word: String
+  private let style: String
+
+  init(_ state: PushProviders.RouteState) {
+    switch state {
+    case .unknown: (word, style) = ("not used since the start", "faint")
+    case .ok: (word, style) = ("works", "")
+    case .failing(let why, let date):
+      (word, style, since, reason) = ("fails", "doubtful", date, why.description)
+    case .open(let why, let date):
+      (word, style, since, reason) = ("fails: paused, tried now and then", "bad", date, why.description)
+    }
+  }
+
+  init(_ services: PushServices) {
+    let all = services.working + services.failing
+    if let outage = services.outage {
+      (word, style) = (
+        "\(Phrase.number(services.failing)) of \(Phrase.count(all, "push service")) fail", "bad"
+      )
+      (since, reason) = (outage.since, outage.reason.description)
+    } else if all == 0 {
+      (word, style) = ("not used of late", "faint")
+    } else if services.failing == 0 {
+      (word, style) = ("works: \(Phrase.count(all, "push service"))", "")
+    } else {
+      (word, style) = (
+        "works at \(Phrase.number(services.working)) of \(Phrase.count(all, "push service"))", ""
+      )
+    }
+  }
+
+  var html: HTML {
+    "<span class=\"\(style == "faint" ? "" : "word ")\(style)\">\(word)</span>"
   }
 }

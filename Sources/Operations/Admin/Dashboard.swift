@@ -34,13 +34,17 @@ package struct Dashboard: Sendable {
     let registrations: E2EERegistrations
     let outbox: Outbox
     let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
+    let pushServices: @Sendable () -> PushServices?
     let apps: (@Sendable () async throws -> [App])?
     let now: @Sendable () -> Date
 
-    /// - Parameter apps: devices of Nextcloud's proxy; nil without one.
+    /// - Parameters:
+    ///   - pushServices: how Web Push fares; nil: it is switched off.
+    ///   - apps: devices of Nextcloud's proxy; nil without one.
     package init(
       database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: E2EERegistrations,
       outbox: Outbox, routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
+      pushServices: @escaping @Sendable () -> PushServices?,
       apps: (@Sendable () async throws -> [App])?, now: @escaping @Sendable () -> Date
     ) {
       self.database = database
@@ -49,6 +53,7 @@ package struct Dashboard: Sendable {
       self.registrations = registrations
       self.outbox = outbox
       self.routeStates = routeStates
+      self.pushServices = pushServices
       self.apps = apps
       self.now = now
     }

@@ -87,6 +87,8 @@ struct HTMLTable {
 
   init(_ columns: [Column]) { self.columns = columns }
 
+  var isEmpty: Bool { rows.isEmpty }
+
   /// Adds a row.
   mutating func add(_ cells: [HTML]) {
     rows.append(

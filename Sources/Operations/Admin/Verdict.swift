@@ -42,7 +42,10 @@ struct Verdict {
       checks = object.members.compactMap { Check($0.name.text, $0.value) }
     }
     // The routes tell more than the check of their credential.
-    let credentials = Set(routes.map { "\($0.route.provider):\($0.route.credential)" })
+    let credentials = Set(
+      routes.map {
+        Route(provider: $0.route.provider, credential: $0.route.credential, target: "").description
+      })
     let causes = checks.filter { $0.name != "outbox" && !credentials.contains($0.name) }
     let outbox = checks.filter { $0.name == "outbox" }
     let unconfigured =
@@ -50,7 +53,8 @@ struct Verdict {
       ? []
       : [
         Problem(
-          parts: ["Providers"], sentence: "No credential in Keys/apns or Keys/fcm: nothing can be delivered.",
+          parts: ["Providers"],
+          sentence: "No credential in Keys/apns or Keys/fcm, and no Web Push: nothing can be delivered.",
           advice: "put your Apple key or your Google service account there; Keys/README.md says how")
       ]
     problems =

@@ -62,6 +62,7 @@ extension Configuration {
       endpoint: try reader.url("fcm.endpoint"), defaultProject: reader.optionalText("fcm.default_project"))
     providers = Providers(
       caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
+    webPush = try Self.webPush(reader)
     delivery = RegisteredPush(
       deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
     // The last use of a device is written once a day, so less than two days cannot be told apart.
@@ -160,6 +161,8 @@ extension Configuration {
       allowsLocalProxies: try reader.flag("nextcloud.allow_local_proxies"),
       proxiesCAFile: reader.optionalText("nextcloud.proxies_ca_file"),
       padding: try reader.choice("nextcloud.padding", Nextcloud.Padding.self),
+      webPush: try reader.flag("nextcloud.webpush"),
+      webPushBrowsers: try reader.flag("nextcloud.webpush_browsers"),
       appsFile: reader.optionalText("nextcloud.apps_file"),
       defaultApp: reader.optionalText("nextcloud.default_app"),
       deadline: try reader.duration("nextcloud.deadline"),

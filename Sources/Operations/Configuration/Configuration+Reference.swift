@@ -54,7 +54,8 @@ extension Configuration {
   private static let titles = [
     "http": "Public listener", "operator": "Operator", "admin": "Operator's listener", "database": "Database",
     "keys": "Keys", "bouncer": "Bouncer for chat servers", "apns": "Apple", "fcm": "Google",
-    "providers": "Apple and Google", "delivery": "Delivery", "retention": "What is forgotten when",
+    "providers": "All push services", "webpush": "Web Push", "delivery": "Delivery",
+    "retention": "What is forgotten when",
     "backend": "Backend API", "server": "Built-in chat-server side", "nextcloud": "Nextcloud", "log": "Log",
   ]
 }

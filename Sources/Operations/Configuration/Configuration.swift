@@ -100,7 +100,7 @@ package struct Configuration: Sendable {
     package var defaultProject: String?
   }
 
-  /// `providers`: for both.
+  /// `providers`: for all.
   package struct Providers: Sendable {
     /// A trust root besides the system's.
     package var caFile: String?
@@ -183,6 +183,10 @@ package struct Configuration: Sendable {
     package var proxiesCAFile: String?
     /// How notifications are padded for a phone's key.
     package var padding: Padding
+    /// Whether its users' apps may subscribe to Web Push.
+    package var webPush: Bool
+    /// Whether those may that have signed in without an app password, too.
+    package var webPushBrowsers: Bool
     /// A JSON file with own builds and brands.
     package var appsFile: String?
     /// The name of the app that an unknown one is taken for; nil: unknown apps are refused.
@@ -223,8 +227,10 @@ package struct Configuration: Sendable {
   package var apns: APNs
   /// Google's service.
   package var fcm: FCM
-  /// Both services.
+  /// All push services.
   package var providers: Providers
+  /// Web Push.
+  package var webPush: WebPush
   /// How notifications are delivered.
   package var delivery: RegisteredPush
   /// How long things are kept.

@@ -101,6 +101,20 @@ struct ConfigurationReader {
     return url
   }
 
+  /// The contact that push services are told.
+  func contact(_ key: String) throws(Fault) -> String? {
+    try read(key, Configuration.WebPush.contact)
+  }
+
+  /// Hosts in their one spelling.
+  func hosts(_ key: String) throws(Fault) -> Set<String> {
+    try read(key) { text in
+      let hosts = text.split(separator: ",", omittingEmptySubsequences: false)
+        .map { Configuration.WebPush.host($0.trimmingCharacters(in: .whitespaces)) }
+      return hosts.contains(nil) ? nil : Set(hosts.compactMap(\.self))
+    } ?? []
+  }
+
   func bouncer(_ key: String) throws(Fault) -> Configuration.Server.Bouncer {
     try required(key) { text in
       switch text {

@@ -20,6 +20,11 @@ extension Setting {
     static let hostnames = Shape(
       wants: "hostnames like chat.example.org, *.example.org or chat.example.org:8443, in ASCII",
       example: "chat.example.org, *.example.net", isList: true)
+    static let hosts = Shape(
+      wants: "host names or addresses without a port, comma-separated", example: "ntfy.example.org, 10.0.0.7",
+      isList: true)
+    static let contact = Shape(
+      wants: "mailto: and an address, or a URL with https://", example: "mailto:push@example.org")
     static let database = Shape(
       wants: "sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME",
       example: "postgres://push:secret@db.example.org:5432/push?sslmode=verify-full")

@@ -116,6 +116,15 @@ struct Setting: Sendable {
       "providers.proxy", "", .url("http://user:password@proxy.example.org:3128"),
       "HTTP CONNECT proxy for outgoing calls: http://user:password@host:port",
       secrecy: .password),
+    Setting(
+      "webpush.enabled", "true", .flag, "Web Push, for phones without Google's services and for browsers"),
+    Setting(
+      "webpush.contact", "", .contact,
+      "whom push services may write to; default: mailto: and operator.email, else http.public_url if it has https://"
+    ),
+    Setting(
+      "webpush.allow_private_hosts", "", .hosts,
+      "push services that may have private addresses, such as an own ntfy; no other may"),
     Setting("delivery.deadline", "3s", .duration, "how long a notify request waits for the providers"),
     Setting(
       "delivery.max_age", "24h", .duration,
@@ -169,6 +178,13 @@ struct Setting: Sendable {
     Setting(
       "nextcloud.padding", "OAEP", .choice(Configuration.Nextcloud.Padding.self, .PKCS1),
       "padding of encrypted notifications: OAEP, or PKCS1 for apps of Nextcloud 31 and older"),
+    Setting(
+      "nextcloud.webpush", "true", .flag,
+      "whether apps of the built-in Nextcloud server may subscribe to Web Push; webpush.enabled false ends it, too"
+    ),
+    Setting(
+      "nextcloud.webpush_browsers", "false", .flag,
+      "whether those may, too, that have signed in with an API key and no app password, as browsers do"),
     Setting(
       "nextcloud.apps_file", "", .file("/etc/push-bouncer/apps.json"),
       "JSON file that lists your own builds and brands of the apps"),

@@ -66,6 +66,10 @@ package struct DescriptorLimit: Sendable, Hashable, CustomStringConvertible {
     return max(recommended, wanted + 128, (4 * wanted + 2) / 3)
   }
 
+  /// Connections to push services of Web Push that there may be, which strangers name: they must leave the other half of
+  /// what callers do not get to the database and to Apple and Google.
+  package var pushServiceConnections: Int { min(1000, max(128, descriptors / 4) / 2) }
+
   /// Event loops that may run: each has three descriptors.
   package var eventLoops: Int { max(2, descriptors / 64) }
 

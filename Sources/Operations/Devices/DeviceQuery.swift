@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Providers
 package import Sealing
 internal import Wire
 
@@ -44,7 +45,7 @@ package enum DeviceQuery: Sendable, Hashable {
         "This is too long: search for a hostname, a UUID, a user's number, a token's id or a device identifier."
       case .looksLikeToken:
         """
-        This looks like a push token, which is a secret and belongs neither into an address nor into a command's \
+        This looks like a push token or an endpoint of Web Push, which is a secret and belongs neither into an address nor into a command's \
         arguments. Search by the token with "push-bouncer device find --token-file -", which reads it from standard \
         input.
         """
@@ -99,7 +100,7 @@ package enum DeviceQuery: Sendable, Hashable {
   package static func row(_ text: String) -> DeviceQuery? {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard parts.count == 2, let id = Int64(parts[1]),
-      let kind = ["e2ee": Int64(1), "legacy": 2, "nextcloud": 3][String(parts[0])]
+      let kind = ["e2ee": Int64(1), "legacy": 2, "nextcloud": 3, "nextcloudWebPush": 4][String(parts[0])]
     else { return nil }
     return .registration(kind: kind, id: id)
   }
@@ -117,6 +118,12 @@ package enum DeviceQuery: Sendable, Hashable {
   }
 
   private static func looksLikeToken(_ bytes: [UInt8]) -> Bool {
+    if WebPushSubscription.isToken(String(decoding: bytes, as: UTF8.self)) { return true }
+    // An endpoint of Web Push, which is as good as a token.
+    let scheme = Array("https://".utf8)
+    if bytes.starts(with: scheme), bytes.dropFirst(scheme.count).dropLast().contains(UInt8(ascii: "/")) {
+      return true
+    }
     let isHexadecimal = bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
     if isHexadecimal { return bytes.count >= 32 }
     // FCM's are long, and hold a colon.

@@ -24,11 +24,11 @@ package struct FoundDevice: Sendable, Hashable {
 
   /// Its row: `e2ee:12`.
   package let row: RegistrationReference.Row
-  /// Whose service it is reached by: `apns`, `fcm`, `pushkit`.
+  /// Whose service it is reached by: `apns`, `fcm`, `pushkit`, `webpush`.
   package let provider: String
   /// The app's bundle id (APNs), or Nextcloud's app; nil if it was not told.
   package let app: String?
-  /// The topic or project of a Nextcloud device, if it is not the default one.
+  /// The topic or project of a Nextcloud device, if it is not the default one; of Web Push the push service.
   package let target: String?
   /// What stands for its token in chat servers' databases; nil of Nextcloud's devices, and if the token does not open.
   package let tokenID: TokenID?

@@ -1,5 +1,6 @@
 internal import Crypto
 internal import Foundation
+internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
@@ -36,6 +37,7 @@ struct SnapshotSearch {
       case .e2ee: return (try e2ee("e.id = $2", .integer(id)), [], true)
       case .legacy: return (try legacy("l.id = $2", .integer(id)), [], true)
       case .nextcloud: return (try nextcloud("n.id = $2", .integer(id)), [], true)
+      case .nextcloudWebPush: return (try subscriptions("w.id = $2", .integer(id)), [], true)
       case nil: return ([], [], true)
       }
     case .server(let name, let realm):
@@ -57,7 +59,11 @@ struct SnapshotSearch {
       devices += try e2ee("e.token_hash = $2 AND e.kind = $3", hash, .integer(kind.storage))
       devices += try legacy("l.token_hash = $2 AND l.kind = $3", hash, .integer(kind.storage))
     }
-    return devices + (try nextcloud("n.token_hash = $2", .bytes(Array(SHA512.hash(data: Array(text.utf8))))))
+    devices += try nextcloud("n.token_hash = $2", .bytes(Array(SHA512.hash(data: Array(text.utf8)))))
+    // Those of the Nextcloud server side are known by their endpoint.
+    let endpoint = (try? WebPushSubscription(token: text))?.endpoint.url ?? text
+    let hash = storageKey.hash(endpoint: endpoint)
+    return devices + (try subscriptions("w.endpoint_hash = $2", .bytes(hash)))
   }
 
   private func user(_ user: String, at server: Int64? = nil) throws -> [FoundDevice] {
@@ -79,7 +85,11 @@ struct SnapshotSearch {
       }
       return (try realms.flatMap { try devices(ofRealm: $0.id, at: $0.server) }, servers, true)
     }
-    let users = try user(name)
+    let users =
+      try user(name)
+      + subscriptions(
+        "w.user_id IN (SELECT id FROM users WHERE username_key = $2 OR email_key = $2)",
+        .text(name.lowercased()))
     if !users.isEmpty { return (users, [], true) }
     let pattern =
       "%\(Hostname.key(of: name).replacing("\\", with: "\\\\").replacing("%", with: "\\%").replacing("_", with: "\\_"))%"
@@ -130,7 +140,7 @@ struct SnapshotSearch {
         """
         SELECT e.id, e.kind, e.ios_app_id, e.registered_at, e.delivered_at, e.failure, e.failed_at,
           \(waiting(.e2ee, "e")), s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
-          e.token_id, k.public_key, e.expired_at
+          e.token_id, k.public_key, e.expired_at, CASE e.kind WHEN 2 THEN e.token END, e.realm_id
         FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
           JOIN remote_servers s ON s.id = r.server_id LEFT JOIN bouncer_keys k ON k.id = e.bouncer_key_id
           LEFT JOIN held_deaths h ON h.kind = 1 AND h.registration_id = e.id AND h.registered_at = e.registered_at
@@ -138,9 +148,13 @@ struct SnapshotSearch {
         """, arguments: [.integer(limit)] + values))
     return try rows.map { row in
       let id = TokenID(storage: try row.int64(17))
+      // Who registered counts as an Android device may have a subscription in the place of a token.
+      let token = try row.optionalBytes(20).flatMap {
+        storageKey.openText($0, at: E2EERegistrations.place(realm: try row.int64(21), id))
+      }
       return try FoundDevice(
-        .e2ee, row, provider: PushToken.Kind(storage: try row.int64(1))?.rawValue, tokenID: id,
-        fingerprint: id.fingerprint, bouncerKey: try row.optionalText(18), expiredAt: try row.optionalDate(19)
+        .e2ee, row, way: Way(try row.int64(1), token), tokenID: id, fingerprint: id.fingerprint,
+        bouncerKey: try row.optionalText(18), expiredAt: try row.optionalDate(19)
       )
     }
   }
@@ -167,7 +181,7 @@ struct SnapshotSearch {
         try row.bytes(17),
         at: LegacyRegistrations.place(server: try row.int64(18), user: .integer(number), uuid: .text(uuid)))
       return try FoundDevice(
-        .legacy, row, provider: PushToken.Kind(storage: try row.int64(1))?.rawValue,
+        .legacy, row, way: Way(try row.int64(1), token),
         tokenID: token.map(TokenID.init(token:)), fingerprint: token.map(PushToken.fingerprint),
         user: uuid ?? number.map(String.init))
     }
@@ -190,9 +204,33 @@ struct SnapshotSearch {
       // Of Talk's two tokens the first is the one for notifications.
       let token = storageKey.openText(try row.bytes(19), at: place)?.prefix { $0 != " " }
       return try FoundDevice(
-        .nextcloud, row, provider: [1: "apns", 2: "fcm", 3: "pushkit"][try row.int64(1)],
-        target: try row.optionalText(17), fingerprint: token.map { PushToken.fingerprint(of: String($0)) },
+        .nextcloud, row,
+        way: Way(
+          provider: [1: "apns", 2: "fcm", 3: "pushkit"][try row.int64(1)], target: try row.optionalText(17)),
+        fingerprint: token.map { PushToken.fingerprint(of: String($0)) },
         identifier: Base64.encode(identifier))
+    }
+  }
+
+  /// Web Push of the Nextcloud server side's users.
+  private func subscriptions(_ condition: String, _ value: Value) throws -> [FoundDevice] {
+    let rows = try connection.query(
+      Statement(
+        """
+        SELECT w.id, 0, NULL, w.registered_at, w.delivered_at, w.failure, w.failed_at,
+          \(waiting(.nextcloudWebPush, "w")), NULL, NULL, NULL, NULL, NULL, NULL,
+          w.user_id, w.endpoint_hash, w.token, u.username
+        FROM nextcloud_webpush w JOIN users u ON u.id = w.user_id
+          LEFT JOIN held_deaths h ON h.kind = 4 AND h.registration_id = w.id AND h.registered_at = w.registered_at
+        WHERE \(condition) ORDER BY w.id LIMIT $1
+        """, .integer(limit), value))
+    return try rows.map { row in
+      let place = SealedColumn.nextcloudSubscription.place(
+        .integer(try row.int64(17)), .bytes(try row.bytes(18)))
+      let token = storageKey.openText(try row.bytes(19), at: place)
+      return try FoundDevice(
+        .nextcloudWebPush, row, way: Way(PushToken.Kind.fcm.storage, token),
+        fingerprint: token.map { PushToken.fingerprint(of: $0) }, user: try row.text(20))
     }
   }
 
@@ -204,11 +242,27 @@ struct SnapshotSearch {
   }
 }
 
+/// Whose service a device is reached by, and where there; nothing of an endpoint but its host.
+private struct Way {
+  var provider: String?
+  var target: String?
+
+  init(provider: String?, target: String?) { (self.provider, self.target) = (provider, target) }
+
+  /// - Parameter kind: as it is kept.
+  init(_ kind: Int64, _ token: String?) {
+    provider = PushToken.Kind(storage: kind)?.rawValue
+    guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
+    provider = Route.Provider.webPush.rawValue
+    target = (try? WebPushSubscription(token: token))?.endpoint.authority
+  }
+}
+
 extension FoundDevice {
   /// From the columns that all kinds have in the same places.
   fileprivate init(
-    _ kind: RegistrationReference.Kind, _ row: Row, provider: String?, target: String? = nil,
-    tokenID: TokenID? = nil, fingerprint: String?, bouncerKey: String? = nil, user: String? = nil,
+    _ kind: RegistrationReference.Kind, _ row: Row, way: Way, tokenID: TokenID? = nil, fingerprint: String?,
+    bouncerKey: String? = nil, user: String? = nil,
     identifier: String? = nil, expiredAt: Date? = nil
   ) throws {
     func place(_ index: Int, _ isDeactivated: Bool) throws -> Place? {
@@ -224,9 +278,9 @@ extension FoundDevice {
       return Failure(reason: reason, at: at)
     }
     self.init(
-      row: .init(kind: kind, id: try row.int64(0)), provider: provider ?? "unknown",
+      row: .init(kind: kind, id: try row.int64(0)), provider: way.provider ?? "unknown",
       app: try row.optionalText(2),
-      target: target, tokenID: tokenID, fingerprint: fingerprint, bouncerKey: bouncerKey,
+      target: way.target, tokenID: tokenID, fingerprint: fingerprint, bouncerKey: bouncerKey,
       server: try place(11, try row.optionalInt64(13) != nil),
       realm: try place(14, try row.optionalInt64(16).map { $0 != 0 } ?? false), user: user,
       identifier: identifier, registeredAt: try row.date(3), expiredAt: expiredAt,

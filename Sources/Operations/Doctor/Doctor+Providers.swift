@@ -18,7 +18,7 @@ extension Doctor {
           "providers", "nobody could be asked before this is mended: \(faults.joined(separator: ", "))")
       ]
     }
-    guard !credentials.apns.isEmpty || !credentials.fcm.isEmpty else {
+    guard !credentials.apns.isEmpty || !credentials.fcm.isEmpty || configuration.webPush.isEnabled else {
       let directory = configuration.keys.directory
       return [
         .bad(

@@ -8,6 +8,7 @@ package struct Doctor: Sendable {
   let now: @Sendable () -> Date
   let descriptors: DescriptorLimit
   let providerTime: @Sendable () async -> Date?
+  let pushService: @Sendable (String) async -> PushServiceAnswer
 
   private let checks: [StartCheck]
 
@@ -17,16 +18,19 @@ package struct Doctor: Sendable {
   ///   - checks: what `serve` looks at before it starts.
   ///   - descriptors: this process's limit, which is the service's where both are started alike.
   ///   - providerTime: asks FCM for the time; nil if it does not tell.
+  ///   - pushService: calls a push service of the operator's, by its name.
   package init(
     _ configuration: Configuration, checks: [StartCheck]? = nil,
     now: @escaping @Sendable () -> Date = { Date() }, descriptors: DescriptorLimit = .raised(),
-    providerTime: @escaping @Sendable () async -> Date?
+    providerTime: @escaping @Sendable () async -> Date?,
+    pushService: @escaping @Sendable (String) async -> PushServiceAnswer = { _ in .answered }
   ) {
     self.configuration = configuration
     self.checks = checks ?? StartCheck.basics(configuration, descriptors: descriptors)
     self.now = now
     self.descriptors = descriptors
     self.providerTime = providerTime
+    self.pushService = pushService
   }
 
   /// Looks at everything; takes as long as the providers take to answer, at most some seconds.
@@ -61,11 +65,13 @@ package struct Doctor: Sendable {
     }
     progress("the clock and the providers")
     async let clock = clockFinding(asksDatabase: !faults.contains("database"))
+    async let webPush = webPushFindings(asksDatabase: !faults.contains("database"))
     async let routes = providerFindings(
       snapshot.credentials,
       unless: faults.intersection(["providers", "providers.ca_file", "storage.key"]).sorted())
     findings.append(await clock)
     findings += await routes
+    findings += await webPush
     return findings
   }
 }

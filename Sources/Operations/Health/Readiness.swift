@@ -17,6 +17,7 @@ package final class Readiness: Sendable {
   private let now: @Sendable () -> Date
   private let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
   private let doubts: @Sendable () -> [Doubt]
+  private let pushServices: @Sendable () -> PushServices?
   private let clockDoubt: @Sendable () -> ClockDoubt?
   private let certificate: ServerCertificate?
   private let isDraining = Mutex(false)
@@ -25,12 +26,14 @@ package final class Readiness: Sendable {
   ///   - outbox: where notifications wait for a provider.
   ///   - routeStates: how each route to the providers fares.
   ///   - doubts: which kinds of registrations are not believed to be dead, on which routes.
+  ///   - pushServices: how Web Push fares; nil: it is switched off.
   ///   - clockDoubt: why the clock is doubted; nil if it is not.
   ///   - certificate: the public listener's, if it speaks TLS.
   package init(
     database: any Database, keyFolder: KeyFolder, outbox: Outbox, now: @escaping @Sendable () -> Date,
     routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
     doubts: @escaping @Sendable () -> [Doubt] = { [] },
+    pushServices: @escaping @Sendable () -> PushServices? = { nil },
     clockDoubt: @escaping @Sendable () -> ClockDoubt? = { nil }, certificate: ServerCertificate? = nil
   ) {
     self.database = DatabaseCheck(database, now: now)
@@ -42,6 +45,7 @@ package final class Readiness: Sendable {
     }
     self.routeStates = routeStates
     self.doubts = doubts
+    self.pushServices = pushServices
     self.clockDoubt = clockDoubt
     self.certificate = certificate
   }
@@ -89,6 +93,7 @@ package final class Readiness: Sendable {
     if let certificate { checks.append(("certificate", Self.check(certificate))) }
     if draining.0 != .ready { checks.append(("service", draining)) }
     checks += credentialChecks()
+    if let services = pushServices() { checks.append(("webpush", Self.check(services))) }
     let status = checks.map(\.check.0).max() ?? .ready
     let members = checks.map { JSON.Object.Member($0.name, $0.check.1) }
     return (status, ["status": .string(status.rawValue), "checks": .object(JSON.Object(members))])
@@ -117,7 +122,8 @@ package final class Readiness: Sendable {
     if let last = outbox.backloggedAt, (0..<60).contains(now().timeIntervalSince(last)) {
       check["status"] = "degraded"
       check["reason"] = .string(
-        "notifications are refused: as many as may (\(outbox.mostPerDevice)) wait for their device already")
+        "notifications are refused: as many as may (\(outbox.mostPerDevice)) wait for their device already, or for its push service"
+      )
       check["advice"] = .string(Reason.backlogged.explanation.advice)
       return (.degraded, .object(check))
     }
@@ -222,6 +228,34 @@ package final class Readiness: Sendable {
     }
     let isUsed = routes.contains { $0.state == .ok }
     return (.ready, ["status": isUsed ? "ok" : "unknown"])
+  }
+
+  /// Strangers choose their push services: they are listed, and only what concerns everybody degrades.
+  private static func check(_ services: PushServices) -> (Status, JSON) {
+    var check: JSON.Object = ["status": services.working > 0 ? "ok" : "unknown"]
+    if let outage = services.outage {
+      let explanation = outage.reason.explanation
+      check = [
+        "status": "failing", "reason": .string("\(outage.reason)"),
+        "since": .string(outage.since.formatted(.iso8601)), "meaning": .string(explanation.meaning),
+        "advice": .string(explanation.advice),
+      ]
+    }
+    check["working"] = .integer(Int64(services.working))
+    check["failing"] = .integer(Int64(services.failing))
+    if services.waiting > 0 { check["waiting"] = .integer(Int64(services.waiting)) }
+    if services.held > 0 { check["held_deaths"] = .integer(Int64(services.held)) }
+    if !services.listed.isEmpty {
+      check["failing_services"] = .array(
+        services.listed.map {
+          [
+            "host": .string($0.route.credential), "status": $0.isPaused ? "open" : "failing",
+            "reason": .string("\($0.reason)"), "since": .string($0.since.formatted(.iso8601)),
+            "waiting": .integer(Int64($0.waiting)),
+          ]
+        })
+    }
+    return (services.outage == nil ? .ready : .degraded, .object(check))
   }
 
   private static func failing(_ status: JSON, _ reason: Reason, on target: String, since: Date) -> JSON.Object

@@ -3,7 +3,7 @@ package import Providers
 extension Reason {
   /// What it means, and what to do.
   package var explanation: Explanation {
-    appleExplanation ?? googleExplanation ?? ownExplanation
+    appleExplanation ?? googleExplanation ?? pushServiceExplanation ?? ownExplanation
   }
 
   /// Of what Apple says; nil if it is not Apple's.
@@ -45,7 +45,7 @@ extension Reason {
       .init("Apple does not understand the request.", Explanation.bug)
     case .payloadTooLarge:
       .init(
-        "The notification is longer than Apple allows.",
+        "The notification is longer than the provider allows.",
         "Nothing here: the chat server has to send shorter ones.")
     case .idleTimeout:
       .init("Apple closed a connection that had been idle.", Explanation.passes)
@@ -59,7 +59,7 @@ extension Reason {
         "See that no other program makes tokens with the same key again and again; each may have one for 20 minutes."
       )
     case .tooManyRequests:
-      .init("Apple wants fewer notifications for this device.", Explanation.passes)
+      .init("The provider wants fewer notifications for now.", Explanation.passes)
     default: nil
     }
   }
@@ -117,6 +117,39 @@ extension Reason {
     }
   }
 
+  /// Of what only a push service of Web Push brings about; nil if it is another's.
+  private var pushServiceExplanation: Explanation? {
+    switch self {
+    case .forbiddenAddress:
+      .init(
+        "The push service's name stands for a private address, so nothing is sent there.",
+        """
+        If it is your own push service, name it in webpush.allow_private_hosts. If it is a stranger's, nothing: what \
+        waits for it is given up in time.
+        """)
+    case .requestRefused:
+      .init(
+        "The push service does not take the message, and sending it again would not help.",
+        """
+        If it is one push service, nothing: see what its operator says of it. If it is most of them, see whether there \
+        is a newer version of push-bouncer.
+        """)
+    case .subscriptionGone, .subscriptionUnknown:
+      .init(
+        "The push service says that this subscription is over: the app no longer wants it, or has another one.",
+        Explanation.registersAgain)
+    case .vapidRefused:
+      .init(
+        "The push service does not accept who we say we are (VAPID).",
+        """
+        If it is one push service, nothing: it may want apps that were made for another server. If it is most of them: \
+        \(Explanation.setClock) See too that webpush.contact is an address that exists, and that the database is the one \
+        that the phones subscribed with: its key pair is never replaced.
+        """)
+    default: nil
+    }
+  }
+
   /// Of what no provider said.
   private var ownExplanation: Explanation {
     switch self {
@@ -156,7 +189,7 @@ extension Reason {
         "See providers.proxy: address, name and password, and what it allows.")
     case .serverError, .unreadableAnswer:
       .init(
-        "The answer is not the provider's own, as of a machine in between or in an outage.",
+        "The provider is out of order, or what answers is not the provider, as of a machine in between.",
         """
         \(Explanation.passesAtFirst) see whether a firewall or proxy in between answers, and what the provider \
         says of outages.
@@ -165,7 +198,7 @@ extension Reason {
       .init("The provider does not answer in time.", Explanation.reach)
     case .tlsFailed:
       .init(
-        "The provider's certificate is not trusted, or TLS 1.2 with HTTP/2 cannot be agreed on.",
+        "The provider's certificate is not trusted, or no version of TLS and HTTP can be agreed on.",
         """
         See that ca-certificates is installed and up to date, that the clock is right, and that no machine in between \
         opens TLS; if one must, name its authority in providers.ca_file.
@@ -174,8 +207,11 @@ extension Reason {
       .init("Google's sign-in (oauth2.googleapis.com) cannot be reached.", Explanation.reach)
     case .unconfigured:
       .init(
-        "No credential serves this app or Firebase project.",
-        "Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is taken up within seconds."
+        "No credential serves this app or Firebase project, or Web Push is switched off.",
+        """
+        Put its key into Keys/apns (with the bundle id in topics) or Keys/fcm; it is taken up within seconds. For Web \
+        Push see webpush.enabled.
+        """
       )
     default:
       .init(

@@ -28,7 +28,9 @@ struct RouteReporter {
   mutating func look(at states: [Route: PushProviders.RouteState], now: Date) -> [Event] {
     // A route that is gone is no news: the operator has removed it.
     troubles = troubles.filter { states[$0.key] != nil }
-    return states.sorted { $0.key.description < $1.key.description }.compactMap { look(at: $0, $1, now) }
+    // Nearly always all is well: what need not be told of need not be sorted.
+    return states.filter { $0.value.isFailing || troubles[$0.key] != nil }
+      .sorted { $0.key.description < $1.key.description }.compactMap { look(at: $0, $1, now) }
   }
 
   private mutating func look(at route: Route, _ state: PushProviders.RouteState, _ now: Date) -> Event? {
@@ -53,5 +55,14 @@ struct RouteReporter {
       return .recovered(route, after: max(0, wellSince.timeIntervalSince(trouble.since)))
     }
     return nil
+  }
+}
+
+extension PushProviders.RouteState {
+  fileprivate var isFailing: Bool {
+    switch self {
+    case .unknown, .ok: false
+    case .failing, .open: true
+    }
   }
 }

@@ -27,11 +27,11 @@ extension MetricDescription {
   private static let deliveries: [MetricDescription] = [
     .init(
       "push_bouncer_deliveries_total", .counter, labels: ["provider", "outcome", "reason"],
-      "Tries to hand a notification to Apple or Google, by outcome and reason. One notification may take several."
+      "Tries to hand a notification to Apple, Google or a push service, by outcome and reason. One notification may take several."
     ),
     .init(
       "push_bouncer_notify_to_accepted_seconds", .histogram, labels: ["provider"], bounds: waits,
-      "Time from the call that asked for a notification to its acceptance by Apple or Google, by way of the outbox too."
+      "Time from the call that asked for a notification to its acceptance by the provider, by way of the outbox too."
     ),
     .init(
       "push_bouncer_provider_request_duration_seconds", .histogram, labels: ["provider"],
@@ -40,10 +40,11 @@ extension MetricDescription {
       "push_bouncer_provider_connections", .gauge, labels: ["provider"], "Open connections to the provider."),
     .init(
       "push_bouncer_provider_tokens_minted_total", .counter, labels: ["provider"],
-      "Provider tokens signed for Apple and access tokens asked of Google."),
+      "Provider tokens signed for Apple and for push services, and access tokens asked of Google."),
     .init(
       "push_bouncer_route_up", .gauge, labels: route,
-      "0 while a route fails (nothing but failures for some seconds) or its breaker is open, else 1."),
+      "0 while a route fails (nothing but failures for some seconds) or its breaker is open, else 1. All of Web Push is one route, which fails where most push services do, or the operator's own."
+    ),
     .init(
       "push_bouncer_breaker_open", .gauge, labels: route,
       "1 while a route is so broken that only single tries are made, else 0."),
@@ -52,7 +53,13 @@ extension MetricDescription {
       "1 while the provider refuses so many tokens of a kind that none of their registrations ends."),
     .init(
       "push_bouncer_held_deaths", .gauge, labels: route + ["kind"],
-      "Registrations that the provider calls dead and that are kept, because it says so of too many."),
+      "Registrations that the provider calls dead and that are kept, because it says so of too many; all of Web Push together."
+    ),
+    .init(
+      "push_bouncer_webpush_hosts", .gauge, labels: ["state"],
+      "Push services of Web Push that were used in the last quarter of an hour: working, failing."),
+    .init(
+      "push_bouncer_webpush_waiting", .gauge, "Notifications in the outbox that wait for a push service."),
     .init(
       "push_bouncer_deletion_verdicts_total", .counter, labels: ["provider", "verdict", "reason"],
       "What was decided when a provider said that a token is dead or refused it: keep, end, hold or doubtRoute."
@@ -72,10 +79,10 @@ extension MetricDescription {
     .init("push_bouncer_outbox_age_seconds", .gauge, "Age of the oldest notification in the outbox."),
     .init(
       "push_bouncer_outbox_late_seconds", .gauge,
-      "The same without those that only keep to a pace (bouncer.notifications_per_server); /readyz goes by it."
+      "The same without those that only keep to a pace (bouncer.notifications_per_server) and those of Web Push, whose push services may be gone for good; /readyz goes by it."
     ),
     .init(
-      "push_bouncer_outbox_expired_total", .counter,
+      "push_bouncer_outbox_expired_total", .counter, labels: ["provider"],
       "Notifications given up because they waited too long (delivery.max_age, or their own expiration)."),
   ]
 

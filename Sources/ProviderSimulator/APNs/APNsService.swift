@@ -46,7 +46,7 @@ final class APNsService: Responder {
     if let status = fate.status {
       answer = Answer(
         status: status, reason: fate.faults.reason ?? APNsReason.usual(for: status).rawValue, id: answer.id)
-      answer.retryAfter = fate.faults.retryAfter
+      answer.headers = fate.faults.headers
     }
     simulation.record(
       Delivery(
@@ -55,7 +55,9 @@ final class APNsService: Responder {
         id: answer.id,
         body: request.body))
     if answer.status == 200, fate.hits(fate.faults.loseAnswerEvery) { return .dropConnection }
-    return .answer(answer.reply(html: fate.faults.html), after: .milliseconds(Int64(delay)))
+    var reply = answer.reply(html: fate.faults.html)
+    reply.isEndless = fate.faults.endless
+    return .answer(reply, after: .milliseconds(Int64(delay)))
   }
 
   /// Checks the provider token and what the connection has seen before (Apple, "Establishing a token-based connection
@@ -97,7 +99,8 @@ extension APNsService {
     var id: String
     /// Milliseconds since 1970.
     var timestamp: Int?
-    var retryAfter: String?
+    /// What comes along.
+    var headers: [(name: String, value: String)] = []
 
     init(status: Int, reason: String? = nil, id: String) {
       self.status = status
@@ -127,7 +130,7 @@ extension APNsService {
         reply = html ? .html(status) : .json(status, body + "}")
       }
       reply.headers.append(("apns-id", id))
-      if let retryAfter { reply.headers.append(("retry-after", retryAfter)) }
+      reply.headers += headers
       return reply
     }
   }

@@ -64,15 +64,16 @@ private struct FaultsBody: Codable {
 
   init(from decoder: any Decoder) throws {
     let fields = try Fields(
-      decoder, at: "", allowed: ProviderFaults.fields.union(Self.common).union(["apns", "fcm"]))
-    // Flat fields are for both providers; those under a provider's name are added to them.
-    let both = try ProviderFaults(fields, over: ProviderFaults())
-    faults.apns =
-      try fields.nested("apns", allowed: ProviderFaults.fields).map { try ProviderFaults($0, over: both) }
-      ?? both
-    faults.fcm =
-      try fields.nested("fcm", allowed: ProviderFaults.fields).map { try ProviderFaults($0, over: both) }
-      ?? both
+      decoder, at: "",
+      allowed: ProviderFaults.fields.union(Self.common).union(Delivery.Provider.allCases.map(\.rawValue)))
+    // Flat fields are for all providers; those under a provider's name are added to them.
+    let all = try ProviderFaults(fields, over: ProviderFaults())
+    for provider in Delivery.Provider.allCases {
+      faults[provider] =
+        try fields.nested(provider.rawValue, allowed: ProviderFaults.fields).map {
+          try ProviderFaults($0, over: all)
+        } ?? all
+    }
     faults.oauthLatencyMilliseconds = try fields.number("oauth_latency_ms", 0...600_000) ?? 0
     faults.oauthStatus = try fields.number("oauth_status", 400...599)
     faults.record = try fields.flag("record") ?? true
@@ -85,9 +86,9 @@ private struct FaultsBody: Codable {
       try container.encode(faults.oauthLatencyMilliseconds, forKey: "oauth_latency_ms")
     }
     try container.encodeIfPresent(faults.oauthStatus, forKey: "oauth_status")
-    for (name, provider) in [("apns", faults.apns), ("fcm", faults.fcm)] {
-      var nested = container.nestedContainer(keyedBy: FieldName.self, forKey: FieldName(name))
-      try provider.write(to: &nested)
+    for provider in Delivery.Provider.allCases {
+      var nested = container.nestedContainer(keyedBy: FieldName.self, forKey: FieldName(provider.rawValue))
+      try faults[provider].write(to: &nested)
     }
   }
 }
@@ -95,7 +96,8 @@ private struct FaultsBody: Codable {
 extension ProviderFaults {
   fileprivate static let fields: Set<String> = [
     "outage", "latency_ms", "goaway_every", "rst_every", "rst_code", "drop_every", "lose_answer_every",
-    "never_answer_every", "freeze_every", "status", "reason", "every", "retry_after", "html",
+    "never_answer_every", "freeze_every", "status", "reason", "every", "retry_after", "location",
+    "endless", "html",
   ]
 
   fileprivate init(_ fields: Fields, over base: ProviderFaults) throws {
@@ -116,14 +118,21 @@ extension ProviderFaults {
     loseAnswerEvery = try fields.every("lose_answer_every") ?? loseAnswerEvery
     neverAnswerEvery = try fields.every("never_answer_every") ?? neverAnswerEvery
     freezeEvery = try fields.every("freeze_every") ?? freezeEvery
-    status = try fields.number("status", 400...599) ?? status
+    status = try fields.number("status", 300...599) ?? status
     reason = try fields.text("reason") ?? reason
     every = try fields.number("every", 1...Int.max) ?? every
     retryAfter = try fields.numberOrText("retry_after") ?? retryAfter
+    location = try fields.text("location") ?? location
+    // The text becomes a header field, where a line break would begin another one.
+    guard location?.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) ?? true else {
+      throw ControlError(message: "\(fields.name("location")) must be a URL")
+    }
+    endless = try fields.flag("endless") ?? endless
     html = try fields.flag("html") ?? html
-    guard status != nil || html || (reason == nil && retryAfter == nil && every == 1) else {
+    guard status != nil || html || (reason == nil && retryAfter == nil && location == nil && every == 1)
+    else {
       throw ControlError(
-        message: "\(fields.name("status")) is missing: reason, every and retry_after belong to it")
+        message: "\(fields.name("status")) is missing: reason, every, retry_after and location belong to it")
     }
   }
 
@@ -141,6 +150,8 @@ extension ProviderFaults {
     try container.encodeIfPresent(reason, forKey: "reason")
     if every > 1 { try container.encode(every, forKey: "every") }
     try container.encodeIfPresent(retryAfter, forKey: "retry_after")
+    try container.encodeIfPresent(location, forKey: "location")
+    if endless { try container.encode(true, forKey: "endless") }
     if html { try container.encode(true, forKey: "html") }
   }
 }

@@ -37,9 +37,22 @@ final class DeliveryLog: Sendable {
     self.limit = max(1, limit)
   }
 
-  func record(_ delivery: Delivery) {
+  /// `kept` is told the sequence number before any reader hears of it.
+  func record(_ delivery: Delivery, kept: (Int) -> Void) {
+    change { contents in
+      contents.append(delivery, keeping: limit)
+      kept(contents.last)
+    }
+  }
+
+  /// Has those who wait look again, where something beside the log has changed.
+  func wakeReaders() {
+    change { _ in }
+  }
+
+  private func change(_ change: (inout Contents) -> Void) {
     let woken = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-      state.contents.append(delivery, keeping: limit)
+      change(&state.contents)
       guard !state.waiters.isEmpty else { return [] }
       let ready = state.waiters.filter { $0.value.condition(state.contents) }
       for id in ready.keys { state.waiters[id] = nil }
@@ -57,6 +70,15 @@ final class DeliveryLog: Sendable {
         found.append(entry)
       }
       return (state.contents.last, found)
+    }
+  }
+
+  /// Those of the entries that are still kept, in this order.
+  func entries(numbered sequences: [Int]) -> [Delivery] {
+    state.withLock { state in
+      sequences.compactMap { sequence in
+        state.contents.after(sequence - 1).first.flatMap { $0.sequence == sequence ? $0 : nil }
+      }
     }
   }
 
@@ -105,6 +127,8 @@ extension DeliveryLog.Contents {
     last += 1
     entries.append(delivery)
     entries[entries.count - 1].sequence = last
+    // The body is a slice of what the connection had read, which would be kept whole: 30 KB for each of a million.
+    entries[entries.count - 1].body = ByteBuffer(buffer: delivery.body)
     if delivery.accepted {
       lastAccepted = last
       accepted += 1

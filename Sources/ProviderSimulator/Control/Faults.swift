@@ -4,6 +4,8 @@ package struct Faults: Sendable, Equatable {
   package var apns = ProviderFaults()
   /// On FCM's `messages:send`.
   package var fcm = ProviderFaults()
+  /// On the push service of Web Push, at its endpoints.
+  package var webPush = ProviderFaults()
   /// Milliseconds before each answer of the OAuth endpoint.
   package var oauthLatencyMilliseconds = 0
   /// The OAuth endpoint answers with this instead.
@@ -13,11 +15,30 @@ package struct Faults: Sendable, Equatable {
 
   /// No faults.
   package init() {}
+
+  /// Those of one provider.
+  package subscript(provider: Delivery.Provider) -> ProviderFaults {
+    get {
+      switch provider {
+      case .apns: apns
+      case .fcm: fcm
+      case .webPush: webPush
+      }
+    }
+    set {
+      switch provider {
+      case .apns: apns = newValue
+      case .fcm: fcm = newValue
+      case .webPush: webPush = newValue
+      }
+    }
+  }
 }
 
 /// Faults of one provider. `every` counts that provider's requests: every Nth is hit.
 package struct ProviderFaults: Sendable, Equatable {
-  /// Closes each connection: at once for APNs, at the first push for FCM, whose port also serves the control calls.
+  /// Closes each connection: at once for APNs, at the first push for the others, whose ports also serve the control
+  /// calls or the phones.
   package var outage = false
   /// Milliseconds before each answer.
   package var latencyMilliseconds = 0
@@ -35,16 +56,26 @@ package struct ProviderFaults: Sendable, Equatable {
   package var neverAnswerEvery: Int?
   /// From this request on the connection stays open but reads nothing more, not even a PING: the peer has vanished.
   package var freezeEvery: Int?
-  /// An error instead of the true answer.
+  /// An error or a redirect instead of the true answer.
   package var status: Int?
-  /// The APNs reason or FCM error code of that error; nil is the usual one.
+  /// The reason of that error in the provider's own words; nil is the usual one.
   package var reason: String?
   /// Which requests get that error.
   package var every = 1
   /// `Retry-After` of that error: seconds, or an HTTP-date (RFC 9110 10.2.3).
   package var retryAfter: String?
+  /// `Location` of that answer: where a redirect leads.
+  package var location: String?
+  /// Answers have a body without an end.
+  package var endless = false
   /// Errors have an HTML body, as from a proxy or an edge server in between.
   package var html = false
+
+  /// What comes along with that answer.
+  var headers: [(name: String, value: String)] {
+    [("retry-after", retryAfter), ("location", location)].compactMap { name, value in value.map { (name, $0) }
+    }
+  }
 
   /// RFC 9113 7: what a RST_STREAM says.
   package enum ResetCode: String, Sendable, CaseIterable {

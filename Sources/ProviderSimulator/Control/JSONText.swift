@@ -23,7 +23,12 @@ enum JSONText {
 extension Delivery {
   /// Appends it as the control API shows it.
   func write(to out: inout ByteBuffer) {
-    let place = provider == .apns ? "topic" : "project"
+    let place =
+      switch provider {
+      case .apns: "topic"
+      case .fcm: "project"
+      case .webPush: "origin"
+      }
     out.writeString(
       #"{"sequence":\#(sequence),"provider":"\#(provider.rawValue)","token":\#(JSONText.string(token)),"#
         + #""\#(place)":\#(JSONText.string(target)),"headers":{"#)
@@ -33,6 +38,9 @@ extension Delivery {
     }
     out.writeString(#"},"payload":"#)
     var payload = body
+    if provider == .webPush {
+      out.writeString(JSONText.string(self.payload.base64EncodedString()))
+    } else
     // What was refused may be anything, and the quick check at arrival does not look into every number and escape.
     if (try? JSONSerialization.jsonObject(with: self.payload)) != nil {
       out.writeBuffer(&payload)

@@ -96,7 +96,7 @@ final class FCMService: Responder {
     var extra: [(name: String, value: String)] = []
     if let status = fate.status {
       failure = FCMStatus(code: status, reason: fate.faults.reason)
-      if let after = fate.faults.retryAfter { extra.append(("retry-after", after)) }
+      extra = fate.faults.headers
     }
     if !validateOnly || failure != nil {
       simulation.record(
@@ -113,6 +113,7 @@ final class FCMService: Responder {
       reply = .json(200, #"{"name":\#(JSONText.string(id))}"#)
     }
     reply.headers += extra
+    reply.isEndless = fate.faults.endless
     if closing, !connection.isHTTP2 { reply.headers.append(("connection", "close")) }
     return .answer(reply, after: .milliseconds(Int64(delay)))
   }

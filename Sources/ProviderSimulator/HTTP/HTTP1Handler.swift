@@ -22,7 +22,7 @@ final class HTTP1Handler: ChannelInboundHandler {
     case .head(let head):
       keepAlive = head.isKeepAlive
       request = Request(
-        method: head.method.rawValue, path: head.uri,
+        method: head.method.rawValue, path: head.uri, authority: head.headers.first(name: "host") ?? "",
         headers: HPACKHeaders(httpHeaders: head.headers, normalizeHTTPHeaders: true))
     case .body(var bytes):
       guard let length = request?.body.readableBytes, length <= Connection.bodyLimit else { return }
@@ -63,17 +63,26 @@ final class HTTP1Handler: ChannelInboundHandler {
   private func answer(_ reply: Reply, context: ChannelHandlerContext) {
     var headers = HTTPHeaders()
     for (name, value) in reply.headers { headers.add(name: name, value: value) }
-    headers.add(name: "content-length", value: String(reply.body.readableBytes))
+    if !reply.isEndless { headers.add(name: "content-length", value: String(reply.body.readableBytes)) }
     let closing = !keepAlive || reply.headers.contains { $0.name == "connection" }
     if !keepAlive { headers.replaceOrAdd(name: "connection", value: "close") }
     let head = HTTPResponseHead(
       version: .http1_1, status: HTTPResponseStatus(statusCode: reply.status), headers: headers)
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     context.write(wrapOutboundOut(.body(.byteBuffer(reply.body))), promise: nil)
+    if reply.isEndless { return pour(context: context) }
     let done = context.writeAndFlush(wrapOutboundOut(.end(nil)))
     if closing {
       let channel = connection.channel
       done.whenComplete { _ in channel.close(promise: nil) }
+    }
+  }
+
+  /// Writes on as the client reads, until it closes.
+  private func pour(context: ChannelHandlerContext) {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(Reply.filler)))).whenSuccess {
+      bound.value.1.eventLoop.execute { bound.value.0.pour(context: bound.value.1) }
     }
   }
 

@@ -37,17 +37,20 @@ final class HTTP2StreamHandler: ChannelInboundHandler {
     isOpen = true
     var method = ""
     var path = ""
+    var authority: String?
     var fields = HPACKHeaders()
     fields.reserveCapacity(headers.count)
     for (name, value, _) in headers {
       switch name {
       case ":method": method = value
       case ":path": path = value
+      case ":authority": authority = value
       case _ where name.hasPrefix(":"): break
       default: fields.add(name: name, value: value)
       }
     }
-    request = Request(method: method, path: path, headers: fields)
+    request = Request(
+      method: method, path: path, authority: authority ?? fields.first(name: "host") ?? "", headers: fields)
   }
 
   private func append(_ bytes: inout ByteBuffer) {
@@ -89,6 +92,11 @@ final class HTTP2StreamHandler: ChannelInboundHandler {
     headers.reserveCapacity(reply.headers.count + 1)
     headers.add(name: ":status", value: String(reply.status))
     for (name, value) in reply.headers { headers.add(name: name, value: value) }
+    if reply.isEndless {
+      context.write(wrapOutboundOut(.headers(.init(headers: headers))), promise: nil)
+      context.write(wrapOutboundOut(.data(.init(data: .byteBuffer(reply.body)))), promise: nil)
+      return pour(context: context)
+    }
     let hasBody = reply.body.readableBytes > 0
     context.write(wrapOutboundOut(.headers(.init(headers: headers, endStream: !hasBody))), promise: nil)
     if hasBody {
@@ -96,6 +104,15 @@ final class HTTP2StreamHandler: ChannelInboundHandler {
         wrapOutboundOut(.data(.init(data: .byteBuffer(reply.body), endStream: true))), promise: nil)
     }
     context.flush()
+  }
+
+  /// Writes on as the client reads, until it resets the stream or closes.
+  private func pour(context: ChannelHandlerContext) {
+    guard isOpen else { return }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    context.writeAndFlush(wrapOutboundOut(.data(.init(data: .byteBuffer(Reply.filler))))).whenSuccess {
+      bound.value.1.eventLoop.execute { bound.value.0.pour(context: bound.value.1) }
+    }
   }
 
   func channelInactive(context: ChannelHandlerContext) {

@@ -12,6 +12,8 @@ final class Listener: Sendable {
   enum Kind: Sendable {
     /// HTTP/2 over TLS only, with this many streams at first.
     case http2(initialStreams: Int)
+    /// HTTP/2 or HTTP/1.1 over TLS, as the client chooses.
+    case tls(streams: Int)
     /// HTTP/2 or HTTP/1.1 over TLS, or HTTP/1.1 in clear: the first byte tells.
     case any
   }
@@ -34,7 +36,7 @@ final class Listener: Sendable {
           connections.add(channel)
           try channel.pipeline.syncOperations.addHandler(SocketEnd())
           switch kind {
-          case .http2: try Pipeline.addTLS(to: channel, kind: kind, tls: tls, service: service)
+          case .http2, .tls: try Pipeline.addTLS(to: channel, kind: kind, tls: tls, service: service)
           case .any:
             try channel.pipeline.syncOperations.addHandler(FirstByte(kind: kind, tls: tls, service: service))
           }
@@ -108,9 +110,11 @@ enum Pipeline {
           case (_, .http2(let streams)):
             // Apple speaks HTTP/2 also to clients that negotiate nothing, as aioapns does not.
             try addHTTP2(to: channel, streams: streams, service: service)
+          case (.negotiated("h2"), .tls(let streams)):
+            try addHTTP2(to: channel, streams: streams, service: service)
           case (.negotiated("h2"), .any):
             try addHTTP2(to: channel, streams: 1000, service: service)
-          case (_, .any):
+          case (_, .any), (_, .tls):
             try addHTTP1(to: channel, service: service)
           }
         }

@@ -7,6 +7,8 @@ struct Request: Sendable {
   var method: String
   /// Path and query.
   var path: String
+  /// Which host and port it was addressed to: `:authority`, or HTTP/1.1's `Host`.
+  var authority = ""
   /// Names in lower case, without pseudo-headers.
   var headers: HPACKHeaders
   var body = ByteBuffer()
@@ -20,6 +22,8 @@ struct Reply: Sendable {
   var status: Int
   var headers: [(name: String, value: String)] = []
   var body = ByteBuffer()
+  /// Filler follows the body, for as long as the client reads.
+  var isEndless = false
 
   static func json(_ status: Int, _ body: String) -> Reply {
     Reply(
@@ -33,6 +37,11 @@ struct Reply: Sendable {
       status: status, headers: [("content-type", "text/html; charset=UTF-8")],
       body: ByteBuffer(string: "<!DOCTYPE html><html><head><title>Error \(status)</title></head></html>\n"))
   }
+}
+
+extension Reply {
+  /// What an endless answer goes on with.
+  static let filler = ByteBuffer(repeating: UInt8(ascii: " "), count: 16384)
 }
 
 /// What a listener does with a request.

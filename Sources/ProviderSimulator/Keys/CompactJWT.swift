@@ -17,20 +17,13 @@ struct CompactJWT {
 
   init?(_ text: String) {
     let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-    guard parts.count == 3, let header = Self.decode(parts[0]), let claims = Self.decode(parts[1]),
-      let signature = Self.decode(parts[2]),
+    guard parts.count == 3, let header = Base64URL.decode(parts[0]), let claims = Base64URL.decode(parts[1]),
+      let signature = Base64URL.decode(parts[2]),
       let parsed = try? JSONDecoder().decode(Header.self, from: header)
     else { return nil }
     self.header = parsed
     self.claims = claims
     self.signature = signature
     signedBytes = Data("\(parts[0]).\(parts[1])".utf8)
-  }
-
-  /// base64url without padding (RFC 7515 2).
-  private static func decode(_ part: Substring) -> Data? {
-    guard !part.contains(where: { $0 == "+" || $0 == "/" || $0 == "=" }) else { return nil }
-    let standard = part.replacing("-", with: "+").replacing("_", with: "/")
-    return Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.count % 4) % 4))
   }
 }

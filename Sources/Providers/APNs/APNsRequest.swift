@@ -37,7 +37,8 @@ enum APNsRequest {
       }
       headers.add(name: "apns-collapse-id", value: collapseID, indexing: .nonIndexable)
     }
-    return .success(ProviderRequest(headers: headers, body: notification.payload))
+    let body = notification.payload
+    return .success(ProviderRequest(headers: headers, body: body))
   }
 
   private static func isLetterOrDigit(_ byte: UInt8) -> Bool {

@@ -54,7 +54,7 @@ final class ClearTransport: Transport {
     for (name, value, _) in request.headers where !name.hasPrefix(":") {
       outgoing.headers.add(name: name, value: value)
     }
-    outgoing.body = .bytes(request.body)
+    outgoing.body = .bytes(request.body())
     do {
       let (head, body) = try await client.answer(to: outgoing, deadline: deadline)
       let headers = HPACKHeaders(httpHeaders: head.headers)

@@ -21,9 +21,10 @@ struct FCMSender: Sendable {
   }
 
   func request(_ message: FCMMessage, authorization: String) -> ProviderRequest {
-    ProviderRequest(
+    let body = FCMRequest.body(message)
+    return ProviderRequest(
       headers: FCMRequest.headers(path: path, origin: origin, authorization: authorization),
-      body: FCMRequest.body(message))
+      body: body)
   }
 
   func meaning(of answer: ProviderResponse) -> (outcome: Outcome, remedy: Remedy) {

@@ -20,7 +20,7 @@ protocol HTTP2ConnectionOwner: Sendable {
 ///
 /// A request is HEADERS and DATA in one go, and so is an answer; all that is to be sent at a time goes out as one buffer.
 /// With swift-nio's own handler, which is made for streams of every kind, a request costs twice as much.
-final class HTTP2ConnectionHandler: ChannelInboundHandler {
+final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
@@ -30,6 +30,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     var health = ConnectionHealth.Limits()
     /// From the start of TLS to the peer's SETTINGS.
     var handshake = TimeAmount.seconds(10)
+    /// How long nothing may be under way at present; nil: for ever.
+    var idle: (@Sendable () -> TimeAmount)?
   }
 
   /// A request under way, and what has come of its answer.
@@ -56,6 +58,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
   private var context: ChannelHandlerContext?
   private var connection: HTTP2Connection?
   private var health: ConnectionHealth
+  private var idle: IdleClock
   private var ticking = false
   private var pings: UInt64 = 0
   /// Answers of the connection's own that the peer has not taken.
@@ -71,6 +74,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     self.owner = owner
     self.limits = limits
     self.health = ConnectionHealth(limits: limits.health, now: .now())
+    self.idle = IdleClock(limit: limits.idle)
   }
 
   // MARK: Requests
@@ -82,7 +86,10 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
       return
     }
     let now = NIODeadline.now()
-    if streams.isEmpty { health.wake(now: now) }
+    if streams.isEmpty {
+      health.wake(now: now)
+      idle.end()
+    }
     for pending in pendingRequests {
       let stream = nextStream
       guard pending.begin(at: .init(connection: connection, stream: stream)) else {
@@ -94,6 +101,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
       output.send(pending.request, on: stream)
     }
     flush()
+    rest()
     // Ids are used up after a thousand million requests; long before that another connection takes over.
     if nextStream > 1 << 30 { drain() }
     tick(context)
@@ -109,6 +117,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
       act(on: health.timedOut(sent: taken.started, now: .now()))
     }
     owner.finished(taken.pending, on: id, .failure(.timeout))
+    rest()
   }
 
   /// The stream ends with an answer, whole or cut.
@@ -125,6 +134,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     }
     let response = ProviderResponse(status: status, headers: taken.headers, body: taken.body, connection: id)
     owner.finished(taken.pending, on: id, .success(response))
+    rest()
   }
 
   /// The peer has certainly not processed the request.
@@ -132,6 +142,14 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
     guard let taken = streams.removeValue(forKey: stream) else { return }
     _ = output.forget(stream)
     owner.unprocessed(taken.pending, on: id)
+  }
+
+  /// Ends the connection after a while if nothing is under way.
+  private func rest() {
+    guard limits.idle != nil, streams.isEmpty, let context else { return }
+    idle.begin(on: context.eventLoop) { [weak self] in
+      if self?.streams.isEmpty == true { self?.end() }
+    }
   }
 
   private func flush() {
@@ -170,6 +188,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler {
       return
     }
     hasSettings = true
+    rest()
     if let connection { owner.opened(connection, streams: streams ?? .max) }
   }
 

@@ -5,7 +5,7 @@ import NIOSSL
 /// Opens connections to one origin: TCP, the proxy's CONNECT where there is one, TLS, HTTP/2.
 ///
 /// The name is resolved each time, so that a provider may move.
-struct HTTP2Connector: Sendable {
+struct HTTP2Connector: Connector {
   let host: String
   let port: Int
   let tls: NIOSSLContext
@@ -18,14 +18,14 @@ struct HTTP2Connector: Sendable {
     return port == 443 ? name : "\(name):\(port)"
   }
 
-  /// The TLS settings of all connections: the system's trust roots and those in the file, HTTP/2 only.
-  static func tls(caFile: String?) throws -> NIOSSLContext {
+  /// The TLS settings of all connections: the system's trust roots and those in the file, HTTP/2 only unless told
+  /// otherwise.
+  static func tls(caFile: String?, protocols: [String] = ["h2"]) throws -> NIOSSLContext {
     var configuration = TLSConfiguration.outgoing(caFile: caFile)
-    configuration.applicationProtocols = ["h2"]
+    configuration.applicationProtocols = protocols
     return try NIOSSLContext(configuration: configuration)
   }
 
-  /// Opens a connection. What becomes of it is told to the owner, and the owner only.
   func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
     ClientBootstrap(group: eventLoop)
       .connectTimeout(.seconds(5))

@@ -45,7 +45,7 @@ struct HTTP2Output {
     } else {
       splitHeaders(from: start, on: stream)
     }
-    var rest = Unsent(stream: stream, body: request.body, window: initialWindow)
+    var rest = Unsent(stream: stream, body: request.body(), window: initialWindow)
     if !write(&rest) { unsent.append(rest) }
   }
 

@@ -1,37 +1,54 @@
-import NIOCore
-import NIOHPACK
+package import NIOCore
+package import NIOHPACK
 
 /// A request as it goes out, but for what the connection adds: `:method` is always POST.
-struct ProviderRequest: Sendable {
+package struct ProviderRequest: Sendable {
   /// Pseudo headers first, everything in lower case.
-  var headers: HPACKHeaders
-  var body: ByteBuffer
+  package let headers: HPACKHeaders
+  /// Makes the body, when the request goes out: a host that is not there is not worth encrypting for.
+  package let body: @Sendable () -> ByteBuffer
+
+  init(headers: HPACKHeaders, body: @escaping @autoclosure @Sendable () -> ByteBuffer) {
+    self.headers = headers
+    self.body = body
+  }
 }
 
 /// An answer as it came in.
-struct ProviderResponse: Sendable {
-  var status: Int
-  var headers: HPACKHeaders
+package struct ProviderResponse: Sendable {
+  package var status: Int
+  package var headers: HPACKHeaders
   /// What came of the body, at most ``maximumBody`` bytes; empty where there is none.
-  var body: ByteBuffer
+  package var body: ByteBuffer
   /// The connection it came over, for ``Transport/retire(_:)``.
   var connection: ConnectionID?
 
   /// Longer bodies are cut: no provider sends more than a few hundred bytes. Less than a stream's
   /// window (65,535 bytes), so that a longer one is noticed rather than waited for.
   static let maximumBody = 32_768
+
+  /// An answer by its parts.
+  package init(status: Int, headers: HPACKHeaders, body: ByteBuffer) {
+    self.init(status: status, headers: headers, body: body, connection: nil)
+  }
+
+  init(status: Int, headers: HPACKHeaders, body: ByteBuffer, connection: ConnectionID?) {
+    (self.status, self.headers, self.body, self.connection) = (status, headers, body, connection)
+  }
 }
 
 /// Names a connection within its pool.
-struct ConnectionID: Hashable, Sendable {
+package struct ConnectionID: Hashable, Sendable {
   let number: Int
 }
 
 /// Carries requests to one origin.
-protocol Transport: AnyObject, Sendable {
+package protocol Transport: AnyObject, Sendable {
   /// Sends the request. Returns by the deadline, a few milliseconds late at most, or when the task is cancelled:
   /// a request that no connection has taken is then withdrawn, another goes on.
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<PendingRequest.Ending>
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<
+    Result<ProviderResponse, TransportFailure>
+  >
   /// Uses the connection for no more requests; those on it go on.
   func retire(_ connection: ConnectionID)
   /// Uses no connection any more that was begun before, or together with, this one (nil: none that there is);

@@ -1,5 +1,5 @@
 /// Why a request has no answer.
-enum TransportFailure: Error, Hashable, Sendable {
+package enum TransportFailure: Error, Hashable, Sendable {
   /// The deadline passed.
   case timeout
   /// The caller's task was cancelled.
@@ -8,6 +8,8 @@ enum TransportFailure: Error, Hashable, Sendable {
   case connectFailed
   /// TLS failed, or the peer does not speak HTTP/2.
   case tlsFailed
+  /// The name means an address that must not be called.
+  case forbiddenAddress
   /// The proxy refused to connect us.
   case proxyRefused
   /// The connection ended with the request under way.
@@ -35,6 +37,7 @@ extension Outcome {
       case .cancelled: (.cancelled, .caller)
       case .connectFailed: (.connectFailed, .route)
       case .tlsFailed: (.tlsFailed, .route)
+      case .forbiddenAddress: (.forbiddenAddress, .route)
       case .proxyRefused: (.proxyRefused, .route)
       case .connectionLost: (.connectionLost, .connection)
       case .silent: (.timeout, .connection)

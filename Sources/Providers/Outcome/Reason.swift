@@ -73,6 +73,8 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case connectFailed
   /// The connection ended with the request under way: nobody knows whether it was taken.
   case connectionLost
+  /// The push service's name means an address that must not be called.
+  case forbiddenAddress
   /// FCM calls the registration token malformed (it says `INVALID_ARGUMENT` for that too).
   case invalidRegistrationToken
   /// More requests wait for a connection than we let wait.
@@ -81,6 +83,8 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case proxyRefused
   /// The provider closed the stream before it looked at the request, and did so each time.
   case refused
+  /// A push service refuses the request (400, or another 4xx that says nothing more).
+  case requestRefused
   /// A status of 5xx without a reason.
   case serverError
   /// This program is shutting down, or the credential is being replaced.
@@ -91,14 +95,20 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case timeout
   /// TLS failed: certificate, protocol version or no HTTP/2.
   case tlsFailed
+  /// A push service says that the subscription is gone (410).
+  case subscriptionGone
+  /// A push service does not know the subscription (404).
+  case subscriptionUnknown
   /// The access token could not be had.
   case tokenUnavailable
   /// No credential serves the topic or project.
   case unconfigured
   /// A reason that is not in this list.
   case unknown
-  /// An answer that is not the provider's: HTML, empty or cut short.
+  /// An answer that is not the provider's: HTML, empty or cut short; of a push service a redirect.
   case unreadableAnswer
+  /// A push service refuses our VAPID token (401, 403).
+  case vapidRefused
 
   /// A provider that is out of order.
   static let outages: Set<Reason> = [.internalServerError, .serviceUnavailable, .shutdown, .serverError]
@@ -129,10 +139,9 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   var isOurs: Bool {
     switch self {
     case .abandoned, .backlogged, .breakerOpen, .cancelled, .connectFailed, .connectionLost,
-      .invalidRegistrationToken,
-      .overloaded, .proxyRefused,
-      .refused, .serverError, .shuttingDown, .streamReset, .timeout, .tlsFailed, .tokenUnavailable,
-      .unconfigured, .unknown, .unreadableAnswer:
+      .forbiddenAddress, .invalidRegistrationToken, .overloaded, .proxyRefused, .refused, .requestRefused,
+      .serverError, .shuttingDown, .streamReset, .subscriptionGone, .subscriptionUnknown, .timeout,
+      .tlsFailed, .tokenUnavailable, .unconfigured, .unknown, .unreadableAnswer, .vapidRefused:
       true
     default: false
     }

@@ -45,4 +45,9 @@ struct Remedy: Sendable, Hashable {
   static func afterFCM(_ outcome: Outcome) -> Remedy {
     outcome.reason == .fcmUnauthenticated ? Remedy(again: .withAnotherToken) : Remedy()
   }
+
+  /// After a push service's answer: the VAPID token may have been made by a wrong clock.
+  static func afterWebPush(_ outcome: Outcome) -> Remedy {
+    outcome.reason == .vapidRefused ? Remedy(again: .withAnotherToken) : Remedy()
+  }
 }

@@ -34,7 +34,17 @@ struct Breaker: Sendable {
     case probing(since: Date, pauses: Int)
   }
 
+  private let threshold: Int
+  private let backoff: Backoff
   private var state = State.closed(failures: 0)
+
+  /// - Parameters:
+  ///   - threshold: failures in a row that open it.
+  ///   - backoff: the pauses while it is open.
+  init(threshold: Int = Breaker.threshold, backoff: Backoff = Breaker.backoff) {
+    self.threshold = threshold
+    self.backoff = backoff
+  }
 
   /// Whether requests have to wait.
   var isOpen: Bool {
@@ -52,7 +62,7 @@ struct Breaker: Sendable {
       return .probe
     case .probing(let since, let pauses):
       guard abs(now.timeIntervalSince(since)) >= Self.probePatience else {
-        return .wait(until: now + Self.backoff.first)
+        return .wait(until: now + backoff.first)
       }
       state = .probing(since: now, pauses: pauses)
       return .probe
@@ -73,7 +83,7 @@ struct Breaker: Sendable {
   mutating func failed(isLasting: Bool, notBefore: Date?, now: Date, jitter: Double) {
     switch state {
     case .closed(let failures):
-      guard isLasting || failures + 1 >= Self.threshold else {
+      guard isLasting || failures + 1 >= threshold else {
         state = .closed(failures: failures + 1)
         return
       }
@@ -92,7 +102,7 @@ struct Breaker: Sendable {
   }
 
   private mutating func open(pauses: Int, _ notBefore: Date?, _ now: Date, _ jitter: Double) {
-    let until = now + Self.backoff.pause(after: pauses + 1, random: 1 - jitter)
+    let until = now + backoff.pause(after: pauses + 1, random: 1 - jitter)
     state = .open(until: max(until, min(notBefore ?? until, now + Self.longestWait)), pauses: pauses)
   }
 }

@@ -1,20 +1,35 @@
 import Foundation
 import NIOCore
 import Synchronization
+import Timing
 
 /// The health of one route, as its answers show, and what follows from it: its breaker, and a guard for each token group.
 final class RouteHealth: Sendable {
   fileprivate struct State {
-    var breaker = Breaker()
+    var breaker: Breaker
+    let isOfStrangers: Bool
     var slowness = Slowness()
     var slowSince: Date?
     /// It has answered.
     var isProven = false
+    /// When a try last said something about it.
+    var triedAt: Date?
     var failures = FailureRun()
     var guards: [TokenGroup: DeletionGuard] = [:]
   }
 
-  private let mutex = Mutex(State())
+  private let mutex: Mutex<State>
+
+  /// The health of a route that nothing is known of.
+  ///
+  /// - Parameter isOfStrangers: whether it is a push service that strangers have named: that it refuses one message is no
+  ///   proof that it refuses the next, which may be for a subscription that was made otherwise.
+  init(isOfStrangers: Bool = false) {
+    let breaker =
+      isOfStrangers
+      ? Breaker(threshold: 10, backoff: Backoff(first: 1, longest: 60, shares: 0.5...1)) : Breaker()
+    mutex = Mutex(State(breaker: breaker, isOfStrangers: isOfStrangers))
+  }
 
   var state: PushProviders.RouteState {
     mutex.withLock { state in
@@ -29,6 +44,12 @@ final class RouteHealth: Sendable {
       }
     }
   }
+
+  /// When a try last said something about it, good or bad; nil: none has yet.
+  var triedAt: Date? { mutex.withLock { $0.triedAt } }
+
+  /// Whether it has ever answered.
+  var hasAnswered: Bool { mutex.withLock { $0.isProven } }
 
   /// Whether a request may go.
   ///
@@ -84,20 +105,24 @@ extension RouteHealth.State {
   fileprivate mutating func record(_ outcome: Outcome, _ isProbe: Bool, _ now: Date) {
     switch outcome {
     case .delivered, .dead, .suspect, .rejected, .retry(_, _, .token):
-      isProven = true
+      (isProven, triedAt) = (true, now)
       failures.ended()
       breaker.succeeded()
     case .retry(_, _, .caller), .retry(_, _, .process):
       if isProbe { breaker.probeAbandoned(now: now) }
     case .retry(let reason, let notBefore, let scope):
+      triedAt = now
       failures.failed(reason, isLasting: false, now: now)
       // Connections that end one after the other open it, the end of a single one does not.
       guard scope != .connection || isProbe || failures.isProof else { return }
-      // What may be for one device only is not asked of the others.
-      failed(isLasting: false, notBefore: scope == .tokenOrRoute ? nil : notBefore, now)
+      // What may be for one device only is not asked of the others. A push service that gets too many is left alone.
+      failed(
+        isLasting: isOfStrangers && reason == .tooManyRequests,
+        notBefore: scope == .tokenOrRoute ? nil : notBefore, now)
     case .misconfigured(let reason):
-      failures.failed(reason, isLasting: true, now: now)
-      failed(isLasting: true, notBefore: nil, now)
+      triedAt = now
+      failures.failed(reason, isLasting: !isOfStrangers, now: now)
+      failed(isLasting: !isOfStrangers, notBefore: nil, now)
     }
   }
 

@@ -8,29 +8,41 @@ package final class RouteSender: Sendable {
   enum Sender: Sendable {
     case apns(APNsSender)
     case fcm(FCMSender)
+    case webPush(WebPushSender)
   }
 
   /// Whose route it is.
   package let route: Route
   private let sender: Sender
-  private let health = RouteHealth()
+  private let health: RouteHealth
+  /// Of a push service.
+  private let host: WebPushHost?
   private let metrics: ProviderMetrics
   private let now: @Sendable () -> Date
 
-  init(_ route: Route, _ sender: Sender, _ factory: TransportFactory) {
+  init(_ route: Route, _ sender: Sender, _ factory: TransportFactory, host: WebPushHost? = nil) {
     self.route = route
     self.sender = sender
+    self.host = host
+    health = RouteHealth(isOfStrangers: host != nil)
     (metrics, now) = (factory.metrics, factory.now)
   }
 
   /// Its health.
   package var state: PushProviders.RouteState { health.state }
 
+  /// When a try last said something about it, good or bad; nil: none has yet.
+  package var triedAt: Date? { health.triedAt }
+
+  /// Whether it has ever answered.
+  package var hasAnswered: Bool { health.hasAnswered }
+
   /// Whom it asks, with the port: for what concerns signing in, whom it signs in with.
   package func host(for reason: Reason) -> String {
     switch sender {
     case .apns(let sender): sender.authority
     case .fcm(let sender): reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
+    case .webPush(let sender): sender.authority
     }
   }
 
@@ -61,14 +73,17 @@ package final class RouteSender: Sendable {
     switch attempt {
     case .ended(let answer):
       if case .missing = answer, .now() >= end { health.waitedInVain(from: started, now: now()) }
-      return .ended(learned(answer, since: started, isProbe: isProbe))
+      return .ended(learned(answer, of: push, since: started, isProbe: isProbe))
     case .underWay(let answer):
       health.waitedInVain(from: started, now: now())
-      return .underWay { [self] in learned(await answer(), since: started, isProbe: isProbe) }
+      return .underWay { [self] in learned(await answer(), of: push, since: started, isProbe: isProbe) }
     }
   }
 
-  private func learned(_ answer: RouteAnswer, since started: NIODeadline, isProbe: Bool) -> Outcome {
+  private func learned(
+    _ answer: RouteAnswer, of push: Push, since started: NIODeadline, isProbe: Bool
+  ) -> Outcome {
+    let answer = host?.judge(answer, of: push, now: now()) ?? answer
     health.record(answer, after: .now() - started, isProbe: isProbe, now: now())
     return ended(answer.outcome, since: started)
   }
@@ -102,6 +117,7 @@ extension RouteSender.Sender {
     switch self {
     case .apns(let sender): sender.authorized
     case .fcm(let sender): sender.authorized
+    case .webPush(let sender): sender.authorized
     }
   }
 
@@ -113,7 +129,9 @@ extension RouteSender.Sender {
       sender.request(notification, topic: target, authorization: authorization)
     case (.fcm(let sender), .fcm(let message)):
       .success(sender.request(message, authorization: authorization))
-    case (.apns, .fcm), (.fcm, .apns):
+    case (.webPush(let sender), .webPush(let message)):
+      sender.request(message, authorization: authorization)
+    default:
       .failure(Unsendable(outcome: .misconfigured(.unconfigured)))
     }
   }
@@ -122,6 +140,7 @@ extension RouteSender.Sender {
     switch self {
     case .apns(let sender): sender.meaning(of: answer)
     case .fcm(let sender): sender.meaning(of: answer)
+    case .webPush(let sender): sender.meaning(of: answer)
     }
   }
 }

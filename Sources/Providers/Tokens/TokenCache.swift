@@ -1,8 +1,8 @@
-import Foundation
+package import Foundation
 import Timing
 
 /// A token that proves to a provider who we are: APNs' provider token, or an OAuth access token.
-struct AccessToken: Sendable, Hashable {
+package struct AccessToken: Sendable, Hashable {
   /// The `authorization` header with it: `bearer ...`.
   let authorization: String
   /// When it was made.
@@ -11,6 +11,12 @@ struct AccessToken: Sendable, Hashable {
   let renewAt: Date
   /// From then on it serves no more.
   let expiresAt: Date
+
+  /// A token by its parts.
+  package init(authorization: String, issuedAt: Date, renewAt: Date, expiresAt: Date) {
+    (self.authorization, self.issuedAt) = (authorization, issuedAt)
+    (self.renewAt, self.expiresAt) = (renewAt, expiresAt)
+  }
 }
 
 /// When to make a token, and who waits for it: decisions without I/O.
@@ -94,7 +100,7 @@ struct TokenCache {
 }
 
 /// Why there is no token.
-enum TokenFailure: Error, Hashable, Sendable {
+package enum TokenFailure: Error, Hashable, Sendable {
   /// The issuer could not be reached, or had an outage.
   case unreachable
   /// The caller's deadline passed first.

@@ -37,7 +37,7 @@ extension RegistrationReference.Kind {
       SELECT l.id, s.hostname FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
       WHERE l.id IN ($list)
       """
-    case .nextcloud: nil
+    case .nextcloud, .nextcloudWebPush: nil
     }
   }
 }

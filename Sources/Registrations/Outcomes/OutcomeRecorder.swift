@@ -113,6 +113,7 @@ extension RegistrationReference.Kind {
     case .e2ee: "e2ee_registrations"
     case .legacy: "legacy_registrations"
     case .nextcloud: "nextcloud_devices"
+    case .nextcloudWebPush: "nextcloud_webpush"
     }
   }
 
@@ -134,6 +135,9 @@ extension Connection {
         case .legacy:
           Statement(forgetLegacy, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
         case .nextcloud: Statement(forgetNextcloud, arguments: key)
+        case .nextcloudWebPush:
+          Statement(
+            forgetNextcloudWebPush, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
         }
       if try run(statement) > 0 { ended.insert(registration) }
     }
@@ -157,3 +161,12 @@ private let forgetLegacy = """
   """
 
 private let forgetNextcloud = "DELETE FROM nextcloud_devices WHERE id = $1 AND registered_at = $2"
+
+/// An endpoint is dead for whoever has it.
+private let forgetNextcloudWebPush = """
+  DELETE FROM nextcloud_webpush WHERE id IN (
+    SELECT other.id FROM nextcloud_webpush dead JOIN nextcloud_webpush other
+      ON other.endpoint_hash = dead.endpoint_hash
+      AND (other.registered_at <= dead.registered_at OR other.registered_at < $3)
+    WHERE dead.id = $1 AND dead.registered_at = $2)
+  """

@@ -10,6 +10,8 @@ package struct RegistrationReference: Sendable, Hashable {
     case legacy = 2
     /// Of a device at the Nextcloud proxy.
     case nextcloud = 3
+    /// A Web Push subscription of a user of the Nextcloud server side.
+    case nextcloudWebPush = 4
   }
 
   /// What kind of registration.

@@ -1,4 +1,5 @@
 package import Foundation
+import Outgoing
 import Storage
 
 /// The name under which a chat server is reached: `host` or `host:port`. A host is a name with a dot, `localhost`,

@@ -1,5 +1,5 @@
 /// A connection inside a transaction or a snapshot.
-final class SQLiteConnection: Connection {
+package final class SQLiteConnection: Connection {
   private let handle: SQLiteHandle
 
   /// What ended the transaction before its time. SQLite rolls it back by itself when the disk is
@@ -12,28 +12,29 @@ final class SQLiteConnection: Connection {
   /// Whether what fails now is of one body, which is undone then.
   private var isOneBody = false
 
-  init(_ handle: SQLiteHandle) {
+  /// What runs in the transaction that `handle` has begun.
+  package init(_ handle: SQLiteHandle) {
     self.handle = handle
   }
 
-  func query(_ statement: Statement) throws(DatabaseError) -> [Row] {
+  package func query(_ statement: Statement) throws(DatabaseError) -> [Row] {
     try inTransaction { () throws(DatabaseError) in try handle.query(statement) }
   }
 
   @discardableResult
-  func run(_ statement: Statement) throws(DatabaseError) -> Int {
+  package func run(_ statement: Statement) throws(DatabaseError) -> Int {
     try inTransaction { () throws(DatabaseError) in try handle.run(statement) }
   }
 
-  func runScript(_ sql: String) throws(DatabaseError) {
+  package func runScript(_ sql: String) throws(DatabaseError) {
     try inTransaction { () throws(DatabaseError) in try handle.runScript(sql) }
   }
 
   /// There is one writer, whatever it writes.
-  func lockSchema() {}
+  package func lockSchema() {}
 
   /// Runs `body`, which has the transaction for itself: what it throws is to undo all of it.
-  func alone(_ body: () throws -> Void) throws {
+  package func alone(_ body: () throws -> Void) throws {
     isOneBody = true
     try body()
     if let failure { throw failure }

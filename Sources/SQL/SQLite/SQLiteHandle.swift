@@ -1,8 +1,8 @@
 import CSQLite
 
 /// A connection to an SQLite file, used by one thread at a time, with the statements that it has prepared.
-final class SQLiteHandle {
-  private let connection: OpaquePointer
+package final class SQLiteHandle {
+  let connection: OpaquePointer
 
   /// How long it waits for others who hold the file, in milliseconds.
   private let busyTimeout: CInt
@@ -18,7 +18,7 @@ final class SQLiteHandle {
   /// Opens a file that is there.
   ///
   /// - Parameter busyTimeout: how long it waits for others who hold the file, in seconds.
-  init(path: String, busyTimeout: Double) throws(DatabaseError) {
+  package init(path: String, busyTimeout: Double) throws(DatabaseError) {
     var opened: OpaquePointer?
     let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
     let code = sqlite3_open_v2(path, &opened, flags, nil)
@@ -37,10 +37,10 @@ final class SQLiteHandle {
   }
 
   /// Whether a transaction is open. SQLite ends one by itself after some errors.
-  var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
+  package var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
 
   /// Runs a statement and returns its rows.
-  func query(_ statement: Statement) throws(DatabaseError) -> [Row] {
+  package func query(_ statement: Statement) throws(DatabaseError) -> [Row] {
     var rows: [Row] = []
     try step(statement.sql, statement.arguments) { rows.append(Row($0)) }
     return rows
@@ -69,7 +69,7 @@ final class SQLiteHandle {
   }
 
   /// Runs a statement without parameters or rows.
-  func run(_ sql: String) throws(DatabaseError) {
+  package func run(_ sql: String) throws(DatabaseError) {
     try step(sql, []) { _ in }
   }
 

@@ -26,8 +26,14 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   /// How many seconds ahead a key may be booked and still book more.
   private let reach: TimeInterval
   private let now: @Sendable () -> Date
-  /// Until when each key's calls so far take up the pace.
-  private let booked: Mutex<BoundedMemory<Key, Date>>
+  private let booked: Mutex<BoundedMemory<Key, Standing>>
+
+  private struct Standing {
+    /// Until when the key's calls so far take up the pace.
+    var end: Date
+    /// When the last of them came.
+    var time: Date
+  }
 
   /// - Parameters:
   ///   - limit: without one everything goes at once.
@@ -45,11 +51,13 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     guard let limit, count > 0 else { return Booking(excess: 0, start: now, ahead: 0, limit: nil) }
     let interval = limit.seconds / Double(limit.calls)
     let ahead = booked.withLock { booked -> TimeInterval in
-      // A clock that was set back must not hold anybody up for longer than may wait.
-      let end = min(booked.value(of: key) ?? now, now + reach + limit.seconds)
-      let ahead = max(0, end.timeIntervalSince(now))
+      let standing = booked.value(of: key) ?? Standing(end: now, time: now)
+      // Where the clock was put back since, nobody is further ahead than before.
+      let ahead = max(0, standing.end.timeIntervalSince(max(now, standing.time)))
       let taken = ahead > reach ? 0 : count
-      booked.set(now + ahead + interval * Double(taken), for: key, now: now.timeIntervalSince1970)
+      booked.set(
+        Standing(end: now + ahead + interval * Double(taken), time: now), for: key,
+        now: now.timeIntervalSince1970)
       return ahead
     }
     return Booking(excess: max(0, ahead - reach), start: now, ahead: ahead, limit: limit)

@@ -4,6 +4,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import NIOSSL
+internal import Outgoing
 internal import Providers
 internal import Registrations
 internal import Wire

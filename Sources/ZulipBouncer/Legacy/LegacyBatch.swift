@@ -30,17 +30,29 @@ struct LegacyBatch {
     }
     let android = registrations.filter { $0.token.kind == .fcm }
     guard notification.hasFCM, !android.isEmpty else { return }
+    var faults = ItemFaults()
+    defer { faults.report(to: logger) }
     do {
       let (data, priority) = (notification.fcmData, try notification.fcmPriority())
+      lazy var body = ByteBuffer(bytes: JSON(data).bytes)
       for registration in android {
-        let message = FCMMessage(token: registration.token.text, data: data, priority: priority)
-        deliveries.append(RegisteredPush(push: .fcm(message), registration: registration.reference))
+        do throws(ItemFault) {
+          let push = try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
+          deliveries.append(RegisteredPush(push: push, registration: registration.reference))
+        } catch {
+          faults.add(error)
+        }
       }
     } catch {
       guard !deliveries.isEmpty else { throw error }
-      var faults = ItemFaults()
       faults.add(.malformed(error))
-      faults.report(to: logger)
     }
+  }
+}
+
+extension JSON {
+  /// An object of texts, always in the same order.
+  fileprivate init(_ texts: [String: String]) {
+    self = .object(Object(texts.sorted { $0.key < $1.key }.map { .init($0.key, .string($0.value)) }))
   }
 }

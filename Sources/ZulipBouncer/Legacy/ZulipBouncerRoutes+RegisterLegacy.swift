@@ -31,6 +31,7 @@ extension ZulipBouncerRoutes {
     logger: Logger
   ) async throws {
     let realm = try await legacyRealm(realm, of: server, logger)
+    guard await accepts(token) else { throw APIError.invalidToken }
     try await dependencies.legacy.register(
       token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
   }

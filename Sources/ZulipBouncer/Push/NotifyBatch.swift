@@ -9,10 +9,10 @@ internal import Wire
 package struct NotifyReceipt: Sendable {
   /// How many APNs took.
   package let apple: Int
-  /// How many FCM took.
+  /// How many FCM and push services took.
   package let android: Int
-  /// Ids that the server should forget: the unknown first, then those that APNs and those that FCM has
-  /// declared dead.
+  /// Ids that the server should forget: the unknown first, then those that APNs and those that FCM or a
+  /// push service has declared dead.
   package let gone: [TokenID]
 
   /// As chat servers are told.
@@ -52,12 +52,16 @@ struct NotifyBatch {
         if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
         continue
       }
-      guard let push = Push(item, for: registration) else {
-        logger.error("registration without app id", metadata: ["registration": "\(registration.id)"])
-        continue
+      do throws(ItemFault) {
+        guard let push = try Push(item, for: registration) else {
+          logger.error("registration without app id", metadata: ["registration": "\(registration.id)"])
+          continue
+        }
+        deliveries.append(RegisteredPush(push: push, registration: registration.reference))
+        targets.append((item.tokenID, item.kind))
+      } catch {
+        faults.add(error)
       }
-      deliveries.append(RegisteredPush(push: push, registration: registration.reference))
-      targets.append((item.tokenID, item.kind))
     }
   }
 
@@ -81,7 +85,7 @@ struct NotifyBatch {
 
 extension Push {
   /// The push of an item; nil for an APNs registration that names no app.
-  fileprivate init?(_ item: NotifyRequest.Item, for registration: E2EERegistration) {
+  fileprivate init?(_ item: NotifyRequest.Item, for registration: E2EERegistration) throws(ItemFault) {
     switch item.content {
     case .apns(let content):
       guard let topic = registration.iosAppID else { return nil }
@@ -90,7 +94,8 @@ extension Push {
           token: registration.token.text, topic: topic, payload: content.payload, pushType: content.pushType,
           priority: content.priority))
     case .fcm(let content):
-      self = .fcm(FCMMessage(token: registration.token.text, data: content.data, priority: content.priority))
+      try self.init(
+        toAndroid: registration.token, data: content.data, body: content.body, priority: content.priority)
     }
   }
 }

@@ -24,7 +24,17 @@ package struct NotifyRequest: Sendable {
     /// What a chat server may say to FCM.
     struct FCMContent {
       let priority: FCMMessage.Priority
-      let data: [String: String]
+      let pushKeyID: Int64
+      let encryptedData: String
+
+      /// As FCM takes it, which knows nothing but text.
+      var data: [String: String] { ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData] }
+
+      /// As JSON, for Web Push.
+      var body: ByteBuffer {
+        let body: JSON = ["push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData)]
+        return ByteBuffer(bytes: body.bytes)
+      }
     }
 
     /// For whom, and what.
@@ -90,9 +100,7 @@ extension NotifyRequest.Item {
       content = .apns(
         APNsContent(pushType: pushType, priority: priority, payload: ByteBuffer(bytes: payload.bytes)))
     case .fcm(let priority):
-      content = .fcm(
-        FCMContent(
-          priority: priority, data: ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData]))
+      content = .fcm(FCMContent(priority: priority, pushKeyID: pushKeyID, encryptedData: encryptedData))
     }
     guard content.isWithinLimits else { throw .tooLarge }
   }

@@ -40,6 +40,7 @@ extension ZulipBouncerRoutes {
       guard dependencies.mayExpire() else { throw APIError.rateLimited(retryAfter: "60") }
       throw APIError.requestExpired
     }
+    guard await accepts(registration.token) else { throw APIError.invalidRegistration }
     try await dependencies.registrations.register(
       registration.token, iosAppID: registration.iosAppID, realm: realm.id, bouncerKey: publicKey)
     dependencies.deliverer.history?.registered(key: publicKey)

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Outgoing
 internal import Registrations
 internal import Wire
 

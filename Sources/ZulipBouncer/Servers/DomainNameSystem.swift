@@ -1,5 +1,6 @@
 internal import CResolv
 internal import Foundation
+internal import Outgoing
 internal import Wire
 
 /// As much of a resolver as tells whether a domain takes mail: the system's, asked for MX records, which

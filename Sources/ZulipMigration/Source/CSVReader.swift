@@ -31,9 +31,9 @@ struct CSVReader {
 
   /// A token has 4096 characters at most: a record beyond this has lost a quote.
   private static let maximumRecord = 1 << 20
-  private static let chunk = 1 << 18
 
   private let file: FileHandle
+  private let chunk: Int
   private var buffer: [UInt8] = []
   /// Where the present record begins in the buffer.
   private var begin = 0
@@ -47,8 +47,9 @@ struct CSVReader {
   private(set) var line = 0
   private var nextLine = 1
 
-  /// Begins to read the file at `path`, whose errors are Foundation's.
-  init(path: String) throws {
+  /// Begins to read the file at `path`, whose errors are Foundation's, so many bytes at a time.
+  init(path: String, chunk: Int = 1 << 18) throws {
+    self.chunk = chunk
     file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
     try fill()
     if buffer.starts(with: [0xef, 0xbb, 0xbf]) { (next, offset) = (3, 3) }
@@ -182,7 +183,7 @@ struct CSVReader {
   /// Reads more of the file into the buffer; false at its end.
   @discardableResult
   private mutating func fill() throws -> Bool {
-    guard let data = try file.read(upToCount: Self.chunk), !data.isEmpty else { return false }
+    guard let data = try file.read(upToCount: chunk), !data.isEmpty else { return false }
     buffer.append(contentsOf: data)
     return true
   }

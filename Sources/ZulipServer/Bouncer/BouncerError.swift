@@ -1,3 +1,4 @@
+internal import Sealing
 internal import Wire
 
 /// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
@@ -37,6 +38,11 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Whether the token is one that it does not have.
   var isMissingToken: Bool {
     if case .refused(_, APIError.tokenDoesNotExist.message) = self { true } else { false }
+  }
+
+  /// Whether the token is none that anything can be sent to.
+  var isInvalidToken: Bool {
+    if case .refused(_, PushToken.Malformed.length.description) = self { true } else { false }
   }
 
   /// Whether this ends a registration for good; nil if it is to be tried again: the bouncer is away, or its

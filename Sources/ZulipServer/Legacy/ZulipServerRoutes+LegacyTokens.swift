@@ -3,6 +3,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
+internal import Providers
 internal import Sealing
 internal import Wire
 
@@ -76,7 +77,10 @@ extension ZulipServerRoutes {
           token.token, iosAppID: token.iosAppID, of: user.legacyUser, realm: user.realm.uuid)
       }
     } catch let error as BouncerError {
-      // The row stays: the app comes again, and until then the bouncer says that it does not have it.
+      // Else the row stays: the app comes again, and until then the bouncer says that it does not have it.
+      if error.isInvalidToken {
+        try await dependencies.devices.legacyTokens.forget([token.token], user: user.id)
+      }
       throw APIError(legacy: error)
     }
   }
@@ -105,9 +109,11 @@ extension ZulipServerRoutes {
 
   private static func token(_ text: String, _ kind: PushToken.Kind) throws(APIError) -> PushToken {
     do {
-      return try PushToken(text, kind: kind)
+      let token = try PushToken(text, kind: kind)
+      if kind == .fcm, WebPushSubscription.isToken(text) { _ = try WebPushSubscription(token: text) }
+      return token
     } catch {
-      throw APIError(error.description)
+      throw APIError(((error as? PushToken.Malformed) ?? .length).description)
     }
   }
 }

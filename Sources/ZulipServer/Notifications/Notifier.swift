@@ -36,7 +36,7 @@ package struct Notifier: Sendable {
 
   /// What a notification is to say: to devices that read it end-to-end encrypted, to old apps, or to both.
   package struct Message: Sendable {
-    /// What phones read once they have opened it (`Documentation/Protocols/Zulip.md` 6.5); `realm_url`,
+    /// What phones read once they have opened it (`Documentation/Protocols/Zulip.md` 6.6); `realm_url`,
     /// `realm_name` and `user_id` are filled in where they are missing.
     package var encrypted: JSON.Object?
     /// What old apps are sent.

@@ -3,7 +3,7 @@ package import Sealing
 package import Wire
 
 /// A notification as its users' phones will read it, before it is sealed for each
-/// (`Documentation/Protocols/Zulip.md` 5.6, 6.5 and 10.6).
+/// (`Documentation/Protocols/Zulip.md` 5.6, 6.6 and 10.6).
 struct PlainNotification {
   /// What a provider takes, less what surrounds the sealed text.
   static let maximumBytes = (4096 - 256) / 4 * 3 - SecretBox.overhead

@@ -39,7 +39,7 @@ final class DeliveryBench: Sendable {
   let deliverer: Deliverer
   let sender: OutboxSender
   private let test: TestDatabase
-  private let realm: Int64
+  let realm: Int64
   private let folder: URL
   let log = LogRecorder()
   let metrics = PrometheusRegistry()
@@ -57,7 +57,8 @@ final class DeliveryBench: Sendable {
     providers = try PushProviders(
       configuration: .init(
         apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
-        caFile: caFile.path),
+        caFile: caFile.path,
+        webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["127.0.0.1"])),
       pool: .init(patience: .nanoseconds(Int64(patience / .nanoseconds(1)))), now: now)
     test = try await TestDatabase()
     database = test.database

@@ -77,6 +77,7 @@ extension RegisteredPush {
     switch push {
     case .apns(let push): String(buffer: push.payload)
     case .fcm(let push): push.data["text"] ?? ""
+    case .webPush(let push): String(buffer: push.body)
     }
   }
 }

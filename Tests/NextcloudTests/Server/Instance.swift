@@ -44,7 +44,8 @@ struct Instance: Sendable {
 
   /// Runs a test.
   static func test(
-    _ settings: [String: String] = [:], bodies: BodyBudget? = nil,
+    _ settings: [String: String] = [:], clock: TestClock = TestClock(), isWorking: Bool = false,
+    bodies: BodyBudget? = nil,
     _ test: @escaping @Sendable (Instance) async throws -> Void
   ) async throws {
     let defaults = [
@@ -53,7 +54,9 @@ struct Instance: Sendable {
       "server.bouncer": "off", "server.rate_limit.per_user": "0", "http.rate_limit.per_address": "0",
       "delivery.deadline": "10s",
     ]
-    try await TestService.run(defaults.merging(settings) { $1 }, bodies: bodies) { service in
+    try await TestService.run(
+      defaults.merging(settings) { $1 }, clock: clock, isWorking: isWorking, bodies: bodies
+    ) { service in
       let realm = try await service.service.store.accounts.put(
         realm: UUID(), name: "Cloud", url: "https://cloud.example.org", requiresE2EE: nil
       ).realm

@@ -169,7 +169,7 @@ import Wire
       #expect(answer.data?["version"]?["major"]?.integer == 35)
       #expect(answer.data?["version"]?["string"]?.string == "35.0.0")
       let notifications = answer.data?["capabilities"]?["notifications"]
-      #expect(notifications?["push"] == ["devices", "object-data", "delete"])
+      #expect(notifications?["push"] == ["devices", "object-data", "delete", "webpush"])
       #expect(
         notifications?["ocs-endpoints"] == [
           "list", "get", "delete", "delete-all", "icons", "rich-strings", "action-web", "user-status",

@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import NIOCore
+import Outgoing
 import Registrations
 import Synchronization
 import TestSupport

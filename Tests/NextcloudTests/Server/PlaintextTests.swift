@@ -138,6 +138,26 @@ import Wire
         == #"{"a\/b":"\"\\\/\b\f\n\r\t\u0001\#u{7f}\u00fc\u2026\ud83d\ude00<>&'","n":[1,true,null]}"#)
     #expect(text(JSON.string("<>").php(hexTags: true)) == #""\u003C\u003E""#)
   }
+
+  @Test(arguments: [("a", 2931), ("ü", 486), ("😀", 241), ("/", 1461)])
+  func `without a proxy a subject has room for 3,000 bytes`(character: String, left: Int) throws {
+    let plaintext = PushPlaintext.webPush(notification(String(repeating: character, count: 20_000)))
+    let (kept, isCut) = try subject(of: plaintext)
+    #expect(kept.unicodeScalars.count == left)
+    #expect(isCut && plaintext.count <= 3004)
+    let short = notification(String(repeating: character, count: 100))
+    #expect(try subject(of: PushPlaintext.webPush(short)).kept == short.subject)
+  }
+
+  @Test func `without a proxy no notification is longer than push services take`() throws {
+    let worst = String(repeating: "\u{1}", count: 256)
+    let plaintext = PushPlaintext.webPush(
+      notification(
+        String(repeating: "x", count: 65_536), app: String(repeating: "a", count: 64), type: worst, id: worst,
+        nid: NextcloudMessage.maximumNumber))
+    #expect(plaintext.count <= 3993)
+    #expect(try JSON.parse(plaintext)["type"]?.string == worst)
+  }
 }
 
 /// `Documentation/Protocols/Nextcloud.md` 2, 3.4, 6.1, 8.

@@ -1,5 +1,6 @@
 import Foundation
 import ProviderSimulator
+import Providers
 import SQL
 import Sealing
 import TestService
@@ -26,7 +27,8 @@ struct Simulated: Sendable {
       try simulator.writeKeys(to: folder)
       let endpoints = [
         "apns.endpoint": simulator.apnsEndpoint, "fcm.endpoint": simulator.fcmEndpoint,
-        "fcm.default_project": "default", "providers.ca_file": folder.appending(path: "ca.pem").path,
+        "webpush.allow_private_hosts": "127.0.0.1", "fcm.default_project": "default",
+        "providers.ca_file": folder.appending(path: "ca.pem").path,
       ]
       try await Bouncer.test(
         endpoints.merging(settings) { $1 }, clock: TestClock(Date()), keys: simulator.writeKeys
@@ -35,6 +37,13 @@ struct Simulated: Sendable {
       }
     }
     await simulator.stop()
+  }
+
+  /// A phone that has subscribed with the simulated push service: its subscription's id, and the token.
+  func subscribe(_ phone: WebPushPhone) throws -> (id: String, token: String) {
+    let key = try #require(bouncer.providers.vapidPublicKey)
+    let id = try #require(simulator.subscribe(vapid: key))
+    return (id, phone.token(at: "\(simulator.webPushEndpoint)/push/\(id)"))
   }
 
   /// What each token was sent, in order: the bodies.

@@ -45,6 +45,11 @@ struct Stage {
     }
   }
 
+  /// What makes `device` a phone without Google.
+  var webPush: [String] {
+    ["--kind", "webpush", "--push-service", simulator.webPushEndpoint, "--ca", "Keys/ca.pem"]
+  }
+
   /// Runs the service for as long as `test` lasts; a service that is still there then is killed.
   func serve(
     _ arguments: String..., through launcher: [String] = [],
@@ -67,7 +72,8 @@ struct Stage {
     }
     let providers = [
       "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint", simulator.apnsEndpoint, "--fcm.endpoint",
-      simulator.fcmEndpoint, "--bouncer.rate_limit.per_server", "0",
+      simulator.fcmEndpoint, "--webpush.allow_private_hosts", "127.0.0.1", "--bouncer.rate_limit.per_server",
+      "0",
     ]
     try await place.serve(providers + arguments, through: launcher, input: input) { running in
       // A client of its own: connections to a service that was killed are no use to the next.
@@ -116,16 +122,17 @@ struct Stage {
 
   static func phone(_ kind: PushToken.Kind) -> VirtualPhone { VirtualPhone(kind, appID: "org.example.chat") }
 
-  /// What has reached the providers and was taken, by ``ChatServer/marked(_:)``'s marks: how often.
+  /// What has reached the providers and was taken, by ``ChatServer/mark(_:)``'s marks: how often.
   func arrived() -> [String: Int] {
     var marks: [String: Int] = [:]
-    for delivery in simulator.deliveries() {
-      guard let payload = try? JSON.parse(Array(delivery.payload)),
-        let mark = (payload["message"]?["data"] ?? payload)["encrypted_data"]?.string
-      else { continue }
-      marks[mark, default: 0] += 1
-    }
+    for mark in simulator.deliveries().compactMap(Self.mark) { marks[mark, default: 0] += 1 }
     return marks
+  }
+
+  /// The mark of what has arrived, if it is one of ``ChatServer/mark(_:)``'s.
+  static func mark(of delivery: Delivery) -> String? {
+    guard let payload = try? JSON.parse(Array(delivery.payload)) else { return nil }
+    return (payload["message"]?["data"] ?? payload)["encrypted_data"]?.string
   }
 
   /// Waits until everything promised is there.

@@ -48,7 +48,7 @@ struct Workplace {
     let process = prepare(arguments, environment, files, launcher)
     try await withCheckedThrowingContinuation { continuation in
       process.terminationHandler = { _ in continuation.resume() }
-      do { try process.run() } catch { continuation.resume(throwing: error) }
+      do { try launch(process) } catch { continuation.resume(throwing: error) }
     }
     return Result(
       status: process.terminationStatus, output: try String(contentsOf: files.output, encoding: .utf8),
@@ -82,9 +82,16 @@ struct Workplace {
     let files = try makeFiles()
     let process = prepare(arguments, [:], files, launcher)
     process.standardInput = input
-    try process.run()
+    try launch(process)
     defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
     try await test(Running(process: process, output: files.output, log: files.errors))
+  }
+
+  /// Starts it, and closes what only it writes to: a `Process` keeps that open for ever, and one of very many is given a
+  /// descriptor that Foundation has no room for.
+  private func launch(_ process: Process) throws {
+    try process.run()
+    for handle in [process.standardOutput, process.standardError] { try (handle as? FileHandle)?.close() }
   }
 
   func text(of file: String) throws -> String {

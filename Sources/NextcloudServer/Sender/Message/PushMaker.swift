@@ -20,14 +20,14 @@ struct PushMaker: Sendable {
   ///
   /// - Parameters:
   ///   - apps: of the notifications that are taken back, as far as they are known.
-  ///   - appPassword: of the phone that is not told.
+  ///   - appPasswords: of the phones that are not told.
   func pushes(
     of message: NextcloudMessage, apps: [Int64: String], to phones: [NextcloudRegistration],
-    except appPassword: Int64? = nil
+    except appPasswords: Set<Int64> = []
   ) async -> Result {
     let hasTalk = phones.contains { $0.description.appKind == .talk }
     var result = Result()
-    for phone in phones where phone.description.appPassword != appPassword {
+    for phone in phones where !appPasswords.contains(phone.description.appPassword) {
       let contents = Self.contents(of: message, apps: apps, for: phone.description.appKind, hasTalk: hasTalk)
       guard !contents.isEmpty else { continue }
       guard let key = try? RSAPublicKey(pem: phone.description.deviceKey),

@@ -2,6 +2,7 @@ internal import AsyncHTTPClient
 internal import Foundation
 internal import NIOCore
 internal import NIOHTTP1
+internal import Outgoing
 internal import Wire
 
 /// Posts pushes to proxies as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1).

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import Wire
+@testable import Outgoing
 
 /// A resolver where names with `stall` in them stall until they are let go.
 private final class Resolver: Sendable {
@@ -125,6 +125,27 @@ struct LookupTests {
     #expect(queue.next() == nil)
     #expect(queue.finish(1, isGood: true).isEmpty)
     #expect(queue.finish(2, isGood: true) == [2])
+  }
+
+  @Test
+  func `of names that are known and that are new are made in the order in which they came`() throws {
+    var queue = LookupQueue<Int>(limits: .init(threads: 3, perDomain: 1, perNew: 1))
+    try queue.add(1, about: "known.org", for: 1)
+    #expect(queue.next() == 1)
+    _ = queue.finish(1, isGood: true)
+    for (number, name) in [(2, "new.org"), (3, "known.org"), (4, "newer.org"), (5, "www.known.org")] {
+      try queue.add(number, about: name, for: number)
+    }
+    #expect(queue.next() == 2)
+    // No other new one, and no other of that domain.
+    #expect(queue.next() == 3)
+    #expect(queue.next() == nil)
+    _ = queue.finish(3, isGood: true)
+    #expect(queue.next() == nil)
+    _ = queue.finish(2, isGood: false)
+    #expect(queue.next() == 4)
+    _ = queue.finish(4, isGood: false)
+    #expect(queue.next() == 5)
   }
 
   @Test

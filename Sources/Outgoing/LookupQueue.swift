@@ -19,21 +19,30 @@ struct LookupQueue<Question: Hashable & Sendable>: Sendable {
   private struct Lookup {
     let name: String
     let domain: Substring
+    /// Whether the name had not answered well of late when the question came.
+    let isNew: Bool
+    /// The order in which questions came.
+    let number: Int
     var waiters: Set<Waiter>
-    /// Whether it counts among those of names that have not answered well; nil while it is not being asked.
-    var isNew: Bool?
+    var isRunning = false
   }
 
   private let limits: Limits
   private var lookups: [Question: Lookup] = [:]
-  /// Those that are not being asked, the oldest first.
-  private(set) var waiting: [Question] = []
+  /// Those that are not being asked, the oldest first. New names apart: where as many of them are asked as may, a
+  /// thousand more that wait cost the others nothing.
+  private var waitingKnown: [Question] = []
+  private var waitingNew: [Question] = []
+  private var lastNumber = 0
   private var running = 0
   private var runningNew = 0
   private var runningByDomain: [Substring: Int] = [:]
   /// Names that have answered well: lately, and before that.
   private var good: Set<String> = []
   private var formerlyGood: Set<String> = []
+
+  /// Those that are not being asked: of names that have answered well first, the oldest of each first.
+  var waiting: [Question] { waitingKnown + waitingNew }
 
   /// How many names are remembered.
   var remembered: Int { good.count + formerlyGood.count }
@@ -45,34 +54,53 @@ struct LookupQueue<Question: Hashable & Sendable>: Sendable {
   /// Takes a question, or joins those who wait for its answer already.
   mutating func add(_ question: Question, about name: String, for waiter: Waiter) throws(LookupsExhausted) {
     if lookups[question]?.waiters.insert(waiter) != nil { return }
-    guard waiting.count < limits.waiting else { throw LookupsExhausted() }
-    lookups[question] = Lookup(name: name, domain: Self.domain(of: name), waiters: [waiter])
-    waiting.append(question)
+    guard waitingKnown.count + waitingNew.count < limits.waiting else { throw LookupsExhausted() }
+    let isNew = !good.contains(name) && !formerlyGood.contains(name)
+    lastNumber += 1
+    lookups[question] = Lookup(
+      name: name, domain: Self.domain(of: name), isNew: isNew, number: lastNumber, waiters: [waiter])
+    if isNew { waitingNew.append(question) } else { waitingKnown.append(question) }
   }
 
   /// Somebody waits no longer. What nobody waits for and is not being asked yet never is.
   mutating func leave(_ question: Question, _ waiter: Waiter) {
     guard lookups[question]?.waiters.remove(waiter) != nil, let lookup = lookups[question] else { return }
-    guard lookup.waiters.isEmpty, lookup.isNew == nil else { return }
+    guard lookup.waiters.isEmpty, !lookup.isRunning else { return }
     lookups[question] = nil
-    waiting.removeAll { $0 == question }
+    if lookup.isNew {
+      waitingNew.removeAll { $0 == question }
+    } else {
+      waitingKnown.removeAll { $0 == question }
+    }
   }
 
   /// The next question to ask, if one may be asked now.
   mutating func next() -> Question? {
     guard running < limits.threads else { return nil }
+    let known = first(of: waitingKnown)
+    let new = runningNew < limits.perNew ? first(of: waitingNew) : nil
+    guard let next = [known, new].compactMap(\.self).min(by: { $0.lookup.number < $1.lookup.number }) else {
+      return nil
+    }
+    let question: Question
+    if next.lookup.isNew {
+      question = waitingNew.remove(at: next.index)
+      runningNew += 1
+    } else {
+      question = waitingKnown.remove(at: next.index)
+    }
+    running += 1
+    runningByDomain[next.lookup.domain, default: 0] += 1
+    lookups[question]?.isRunning = true
+    return question
+  }
+
+  /// The oldest of these whose domain has room.
+  private func first(of waiting: [Question]) -> (index: Int, lookup: Lookup)? {
     for (index, question) in waiting.enumerated() {
-      guard let lookup = lookups[question] else { continue }
-      let isNew = !good.contains(lookup.name) && !formerlyGood.contains(lookup.name)
-      guard runningByDomain[lookup.domain, default: 0] < limits.perDomain,
-        !isNew || runningNew < limits.perNew
-      else { continue }
-      waiting.remove(at: index)
-      running += 1
-      runningByDomain[lookup.domain, default: 0] += 1
-      if isNew { runningNew += 1 }
-      lookups[question]?.isNew = isNew
-      return question
+      if let lookup = lookups[question], runningByDomain[lookup.domain, default: 0] < limits.perDomain {
+        return (index, lookup)
+      }
     }
     return nil
   }
@@ -81,9 +109,10 @@ struct LookupQueue<Question: Hashable & Sendable>: Sendable {
   ///
   /// - Returns: who waits for it.
   mutating func finish(_ question: Question, isGood: Bool) -> Set<Waiter> {
-    guard let lookup = lookups.removeValue(forKey: question), let isNew = lookup.isNew else { return [] }
+    guard let lookup = lookups[question], lookup.isRunning else { return [] }
+    lookups[question] = nil
     running -= 1
-    if isNew { runningNew -= 1 }
+    if lookup.isNew { runningNew -= 1 }
     let others = runningByDomain[lookup.domain, default: 1] - 1
     runningByDomain[lookup.domain] = others > 0 ? others : nil
     remember(lookup.name, isGood: isGood)

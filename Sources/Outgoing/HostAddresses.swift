@@ -1,7 +1,7 @@
 internal import Foundation
 
 /// What the system's resolver says of a host.
-enum HostAddresses {
+package enum HostAddresses {
   private static let maximumNameBytes = 253
 
   /// Every address of each name, in the resolver's order.
@@ -12,7 +12,7 @@ enum HostAddresses {
   /// Every address of a name, or the address that it is, in the resolver's order; none if it has none.
   ///
   /// - Throws: `CancellationError` as soon as the task is cancelled; ``LookupsExhausted``.
-  static func resolve(_ host: String) async throws -> [String] {
+  package static func resolve(_ host: String) async throws -> [String] {
     guard host.utf8.count <= maximumNameBytes, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
       return []
     }

@@ -28,7 +28,7 @@ package struct IPAddress: Sendable, Hashable {
   }
 
   /// Whether it is an IPv6 address.
-  var isIPv6: Bool { bytes.count == 16 }
+  package var isIPv6: Bool { bytes.count == 16 }
 
   /// Whether the address may lie anywhere in the public internet: neither private, loopback,
   /// link-local, shared, multicast nor reserved (IANA's special-purpose registries). An IPv6

@@ -41,7 +41,11 @@ package final class OutgoingClient: Sendable {
 
   private struct State {
     var pinned: [String: Pinned] = [:]
+    /// For hosts that the operator has named; made for the first of them.
+    var open: HTTPClient?
     var isClosed = false
+
+    var clients: [HTTPClient] { [open].compactMap(\.self) + pinned.values.map(\.client) }
 
     /// Takes out the clients that nobody has used for longest, so that so many remain.
     mutating func removeIdle(beyond maximum: Int) -> [HTTPClient] {
@@ -57,7 +61,6 @@ package final class OutgoingClient: Sendable {
   private let configuration: HTTPClient.Configuration
   private let isAllowed: @Sendable (String) -> Bool
   private let resolve: @Sendable (String) async throws -> [String]
-  private let open: HTTPClient
   private let state = Mutex(State())
 
   /// - Parameters:
@@ -80,11 +83,10 @@ package final class OutgoingClient: Sendable {
     self.configuration = configuration
     self.isAllowed = isAllowed
     self.resolve = resolve
-    open = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
   }
 
   deinit {
-    for client in [open] + state.withLock({ $0.pinned.values.map(\.client) }) {
+    for client in state.withLock({ $0.clients }) {
       Task.detached { try? await client.shutdown() }
     }
   }
@@ -108,16 +110,16 @@ package final class OutgoingClient: Sendable {
 
   /// Ends every connection; calls under way fail.
   package func shutdown() async {
-    let pinned = state.withLock { state in
+    let clients = state.withLock { state in
       state.isClosed = true
-      defer { state.pinned = [:] }
-      return state.pinned.values.map(\.client)
+      defer { (state.pinned, state.open) = ([:], nil) }
+      return state.clients
     }
-    for client in [open] + pinned { try? await client.shutdown() }
+    for client in clients { try? await client.shutdown() }
   }
 
   private func call(_ request: HTTPClientRequest, isTrusted: Bool, limit: Int) async throws -> Answer {
-    guard !isTrusted else { return try await Self.call(request, on: open, limit: limit) }
+    guard !isTrusted else { return try await Self.call(request, on: try open(), limit: limit) }
     guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw Refusal.noHost }
     let addresses = try await resolve(host.trimmingCharacters(in: ["[", "]"]))
     guard !addresses.isEmpty else { throw Refusal.unknownHost }
@@ -156,6 +158,16 @@ package final class OutgoingClient: Sendable {
     let response = try await client.execute(request, deadline: .distantFuture)
     return Answer(
       status: Int(response.status.code), body: try await response.body.collect(upTo: limit))
+  }
+
+  private func open() throws -> HTTPClient {
+    try state.withLock { state in
+      guard !state.isClosed else { throw HTTPClientError.alreadyShutdown }
+      let client =
+        state.open ?? HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+      state.open = client
+      return client
+    }
   }
 
   private func take(_ key: String, host: String, address: String) throws -> HTTPClient {

@@ -1,0 +1,91 @@
+import Crypto
+import Foundation
+import Sealing
+import Wire
+
+/// A subscription of Web Push as its phone has it: where messages for it go, and the keys that open them (RFC 8291).
+/// Written from the standard, beside what sends: each would notice the other's mistakes.
+package struct PushSubscription: Sendable {
+  /// Where messages for it are sent to.
+  package let endpoint: String
+  private let key: P256.KeyAgreement.PrivateKey
+  private let secret: [UInt8]
+
+  /// With a key pair and a secret of its own.
+  ///
+  /// - Parameter endpoint: from the push service.
+  package init(endpoint: String) {
+    self.init(
+      endpoint: endpoint, key: P256.KeyAgreement.PrivateKey(),
+      secret: (0..<16).map { _ in UInt8.random(in: .min ... .max) })
+  }
+
+  init(endpoint: String, key: P256.KeyAgreement.PrivateKey, secret: [UInt8]) {
+    (self.endpoint, self.key, self.secret) = (endpoint, key, secret)
+  }
+
+  /// The endpoint's last part.
+  package var id: Substring { endpoint.split(separator: "/").last ?? "" }
+
+  /// The public key, in base64url.
+  package var p256dh: String { Base64URL.encode(key.publicKey.x963Representation) }
+
+  /// The secret, in base64url.
+  package var auth: String { Base64URL.encode(secret) }
+
+  /// The token that it is at the bouncer (`Documentation/Apps.md`).
+  var token: String {
+    let fields: JSON = ["endpoint": .string(endpoint), "p256dh": .string(p256dh), "auth": .string(auth)]
+    return "webpush:" + Base64URL.encode(fields.bytes)
+  }
+
+  /// Opens a message as the push service shows it, whose plaintext is JSON.
+  func open(_ message: JSON) -> JSON? {
+    message["payload"]?.string.flatMap(Base64.decodeStrictly).flatMap { open($0) }.flatMap {
+      try? JSON.parse($0)
+    }
+  }
+
+  /// Opens a message; nil if it is not for this subscription.
+  package func open(_ body: some Collection<UInt8>) -> [UInt8]? {
+    // RFC 8188 2.1: salt, record size, and here the sender's public key.
+    let body = Array(body)
+    guard body.count > 86, body[20] == 65,
+      let sender = try? P256.KeyAgreement.PublicKey(x963Representation: body[21..<86]),
+      let shared = try? key.sharedSecretFromKeyAgreement(with: sender)
+    else { return nil }
+    let input = shared.hkdfDerivedSymmetricKey(
+      using: SHA256.self, salt: secret,
+      sharedInfo: Array("WebPush: info\0".utf8) + key.publicKey.x963Representation + body[21..<86],
+      outputByteCount: 32)
+    func derive(_ info: String, _ count: Int) -> SymmetricKey {
+      HKDF<SHA256>.deriveKey(
+        inputKeyMaterial: input, salt: body[..<16], info: Array("Content-Encoding: \(info)\0".utf8),
+        outputByteCount: count)
+    }
+    let record = body[86...]
+    let recordSize = body[16..<20].reduce(0) { $0 << 8 | Int($1) }
+    guard record.count < recordSize, record.count > 16,
+      let nonce = try? AES.GCM.Nonce(data: derive("nonce", 12).withUnsafeBytes { Array($0) }),
+      let box = try? AES.GCM.SealedBox(nonce: nonce, ciphertext: record.dropLast(16), tag: record.suffix(16)),
+      let padded = try? AES.GCM.open(box, using: derive("aes128gcm", 16)),
+      let end = padded.lastIndex(where: { $0 != 0 }), padded[end] == 2
+    else { return nil }
+    return Array(padded[..<end])
+  }
+}
+
+/// base64url without padding (RFC 4648 5).
+enum Base64URL {
+  static func encode(_ bytes: some Collection<UInt8>) -> String {
+    String(
+      Base64.encode(bytes).compactMap { character in
+        switch character {
+        case "+": "-"
+        case "/": "_"
+        case "=": nil
+        default: character
+        }
+      })
+  }
+}

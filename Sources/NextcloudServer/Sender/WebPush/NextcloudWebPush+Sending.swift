@@ -1,0 +1,75 @@
+internal import Delivery
+internal import NIOCore
+internal import Providers
+internal import Registrations
+internal import Wire
+
+extension NextcloudWebPush {
+  /// What a message to a user's subscriptions came to.
+  struct Sent: Sendable {
+    /// Subscriptions that it was for.
+    var devices = 0
+    /// What became of it at each push service, by its origin.
+    var services: [String: NextcloudReceipt.Proxy] = [:]
+  }
+
+  /// Sends a subscription the token that makes it active.
+  ///
+  /// - Throws: what ``Delivery/Deliverer`` throws if it could be neither sent nor kept.
+  func send(activationToken token: String, to subscription: NextcloudSubscription) async throws {
+    let body = JSON.object(["activationToken": .string(token)]).php()
+    _ = try await deliverer.deliver([
+      RegisteredPush(
+        push: .webPush(
+          WebPushMessage(subscription: subscription.target, body: ByteBuffer(bytes: body), urgency: .normal)),
+        registration: subscription.reference)
+    ])
+  }
+
+  /// Sends a message to subscriptions of a user that it is for, and takes back what waits for them and has become idle.
+  ///
+  /// - Parameters:
+  ///   - apps: of the notifications that are taken back, as far as they are known.
+  ///   - appPassword: of the app that is not told.
+  /// - Throws: what ``Delivery/Deliverer`` throws if something could be neither sent nor kept.
+  func send(
+    _ message: NextcloudMessage, apps: [Int64: String], to subscriptions: [NextcloudSubscription],
+    except appPassword: Int64?
+  ) async throws -> Sent {
+    var sent = Sent()
+    try await withdraw(message, from: subscriptions)
+    var pushes: [SubscriptionPush] = []
+    for subscription in subscriptions
+    where appPassword == nil || subscription.holder.appPassword != appPassword {
+      let new = SubscriptionPush.pushes(of: message, apps: apps, to: subscription)
+      if !new.isEmpty { sent.devices += 1 }
+      pushes += new
+    }
+    guard !pushes.isEmpty else { return sent }
+    var results = try await deliverer.deliver(pushes.map(\.delivery))
+    // Some push services take less than they have to.
+    let long = pushes.indices.filter {
+      results[$0] == .refused(.payloadTooLarge) && pushes[$0].shorter != nil
+    }
+    if !long.isEmpty {
+      let shorter = try await deliverer.deliver(long.map { pushes[$0].shorter ?? pushes[$0].delivery })
+      for (index, result) in zip(long, shorter) { results[index] = result }
+    }
+    var ended: Set<Int64> = []
+    for (push, result) in zip(pushes, results) {
+      let origin = push.subscription.target.endpoint.origin
+      sent.services[origin, default: .init(url: origin)].count(
+        result, isFirst: ended.insert(push.subscription.id).inserted)
+    }
+    return sent
+  }
+
+  /// Drops what a deletion makes idle before it is sent: nothing of it arrives after the deletion.
+  private func withdraw(
+    _ message: NextcloudMessage, from subscriptions: [NextcloudSubscription]
+  ) async throws {
+    if case .notification = message { return }
+    try await deliverer.withdraw(
+      message.deleted.map { $0.map(SubscriptionPush.collapseID) }, from: subscriptions.map(\.reference))
+  }
+}

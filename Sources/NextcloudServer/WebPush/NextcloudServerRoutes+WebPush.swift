@@ -1,0 +1,82 @@
+internal import Accounts
+internal import HTTPTypes
+internal import Hummingbird
+internal import Wire
+
+extension NextcloudServerRoutes {
+  /// `apps/notifications/api/v2/webpush`
+  func addWebPushRoutes(to app: RouterGroup<WireContext>) {
+    app.endpoint("v2/webpush/vapid", .get, use: authenticated(vapid))
+    // That it is switched off is told before it is asked who calls.
+    app.endpoint(
+      "v2/webpush",
+      [
+        .post: authenticated(unless: webPushRefusal, subscribe), .delete: authenticated(unsubscribe),
+      ])
+    app.endpoint("v2/webpush/activate", .post, use: authenticated(unless: webPushRefusal, activate))
+  }
+
+  /// Why nobody may subscribe.
+  private var webPushRefusal: OCSAnswer? { webPush.isEnabled ? nil : .webPushDisabled }
+
+  private var webPush: NextcloudWebPush { dependencies.webPush }
+
+  /// `GET v2/webpush/vapid`: the public key that subscriptions are bound to.
+  private func vapid(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard let key = webPush.vapidKey else { throw OCSAnswer.webPushDisabled }
+    return OCSAnswer(.ok, data: ["vapid": .string(key)])
+  }
+
+  /// `POST v2/webpush`: an app that is to get the user's notifications from a push service. It gets a token there, which
+  /// it has to send back before it gets anything else.
+  private func subscribe(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    let target = try SubscriptionParameters.target(
+      endpoint: call["endpoint"], key: call["uaPublicKey"], secret: call["auth"])
+    guard await webPush.accepts(target) else { throw OCSAnswer.bad("INVALID_ENDPOINT") }
+    let appTypes = try SubscriptionParameters.appTypes(call["appTypes"])
+    let holder = try holder(login)
+    do {
+      switch try await webPush.subscriptions.put(target, appTypes, of: holder) {
+      case .renewed: return OCSAnswer(.ok)
+      case .new(let subscription, let token):
+        try await webPush.send(activationToken: token, to: subscription)
+        return OCSAnswer(.created)
+      }
+    } catch is NextcloudSubscriptions.UnknownHolder {
+      throw OCSAnswer.bad("INVALID_SESSION_TOKEN")
+    }
+  }
+
+  /// `POST v2/webpush/activate`: the token has come.
+  private func activate(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    switch try await webPush.subscriptions.activate(call["activationToken"], of: try holder(login)) {
+    case .nothing: throw OCSAnswer(.notFound, data: ["message": "NO_PUSH_SUBSCRIPTION"])
+    case .wasActive: return OCSAnswer(.ok)
+    case .isActive: return OCSAnswer(.accepted)
+    case .wrongToken: throw OCSAnswer.bad("INVALID_ACTIVATION_TOKEN")
+    }
+  }
+
+  /// `DELETE v2/webpush`: the app gets no more. It may always say so.
+  private func unsubscribe(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    let holder = NextcloudSubscription.Holder(user: login.user.id, appPassword: login.appPassword)
+    if try await webPush.subscriptions.remove(holder) { return OCSAnswer(.accepted) }
+    guard login.appPassword != nil || webPush.allowsBrowsers else {
+      throw OCSAnswer.bad("INVALID_SESSION_TOKEN")
+    }
+    return OCSAnswer(.ok)
+  }
+
+  /// Whose subscription is meant. An API key stands for a browser.
+  private func holder(_ login: NextcloudLogin) throws(OCSAnswer) -> NextcloudSubscription.Holder {
+    guard login.appPassword != nil || webPush.allowsBrowsers else { throw .webPushDisabled }
+    return NextcloudSubscription.Holder(user: login.user.id, appPassword: login.appPassword)
+  }
+}
+
+extension OCSAnswer {
+  /// Web Push is switched off, or it is for such a caller.
+  fileprivate static var webPushDisabled: OCSAnswer {
+    OCSAnswer(.forbidden, data: ["message": "WEBPUSH_DISABLED"])
+  }
+}

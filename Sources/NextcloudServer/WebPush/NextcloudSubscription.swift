@@ -1,0 +1,60 @@
+package import Foundation
+package import Providers
+internal import Registrations
+
+/// A Web Push subscription that gets a Nextcloud user's notifications without any proxy
+/// (`Documentation/Protocols/Nextcloud.md` 5.6).
+package struct NextcloudSubscription: Sendable, Hashable {
+  /// Who has it: there is one of each.
+  package struct Holder: Sendable, Hashable {
+    /// The row of the user.
+    package var user: Int64
+    /// The app password that the app has signed in with; nil for the account's API key.
+    package var appPassword: Int64?
+
+    /// A holder by its parts.
+    package init(user: Int64, appPassword: Int64?) {
+      self.user = user
+      self.appPassword = appPassword
+    }
+  }
+
+  /// Its row.
+  package let id: Int64
+  /// Who has it.
+  package let holder: Holder
+  /// Where its messages go, and what encrypts them.
+  package let target: WebPushSubscription
+  /// What it is for.
+  package let appTypes: AppTypes
+  /// When it was last registered, in whole milliseconds: one that was renewed since does not end.
+  package let registeredAt: Date
+  /// Whether its push service has called a message too long since.
+  package let wantsShort: Bool
+
+  /// What deliveries know it by.
+  var reference: RegistrationReference {
+    RegistrationReference(.nextcloudWebPush, id: id, registeredAt: registeredAt)
+  }
+}
+
+/// The apps whose notifications a subscription is for, as it was told: names with commas between them.
+package struct AppTypes: Sendable, Hashable {
+  /// Longer ones are refused, in bytes.
+  package static let maximumBytes = 256
+
+  /// As it was told.
+  package let text: String
+
+  /// Those that are told like this.
+  package init(_ text: String) { self.text = text }
+
+  /// Whether notifications of an app are meant: it is named, or `all` is and the app is not with a hyphen before it.
+  /// Those that the Talk app shows go by the name of `talk`.
+  package func contain(_ app: String) -> Bool {
+    let app = Array((PushUrgency.isTalk(app) ? "talk" : app).utf8)
+    let names = text.utf8.split(separator: UInt8(ascii: ","))
+    func isNamed(_ name: some Collection<UInt8>) -> Bool { names.contains { $0.elementsEqual(name) } }
+    return isNamed(app) || isNamed("all".utf8) && !isNamed([UInt8(ascii: "-")] + app)
+  }
+}

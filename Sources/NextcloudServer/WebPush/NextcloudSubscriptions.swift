@@ -1,0 +1,186 @@
+package import Foundation
+package import Providers
+package import SQL
+package import Sealing
+internal import Storage
+
+/// The Web Push subscriptions of the Nextcloud side's users (`nextcloud_webpush`). They go with their app password and
+/// with their user; one that was made with the account's API key counts for nothing under another key.
+package struct NextcloudSubscriptions: Sendable {
+  /// The app password is gone, or its user.
+  package struct UnknownHolder: Error, Hashable {}
+
+  /// What has become of one that was registered.
+  package enum Registered: Sendable {
+    /// It is as it was, but for what it is for.
+    case renewed
+    /// It is new, and waits for its app to send this token back.
+    case new(NextcloudSubscription, activationToken: String)
+  }
+
+  /// What has become of a token that came back.
+  package enum Activation: Sendable {
+    /// There is nothing to activate.
+    case nothing
+    /// It was active before.
+    case wasActive
+    /// It is now.
+    case isActive
+    /// It was another token.
+    case wrongToken
+  }
+
+  private static let activationPurpose = StorageKey.Purpose("nextcloud_webpush.activation_hash")
+
+  private let database: any Database
+  private let storageKey: StorageKey
+  private let now: @Sendable () -> Date
+
+  /// The subscriptions in `database`, sealed under `storageKey`.
+  package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+  }
+
+  /// Registers a subscription. The active one that the holder has with the same endpoint and keys stays, and only what
+  /// it is for changes. Any other takes the place of what the holder had, and of the user's other ones with that
+  /// endpoint, which are the same app's from before.
+  ///
+  /// - Throws: ``UnknownHolder``, or the database's own error.
+  package func put(
+    _ target: WebPushSubscription, _ appTypes: AppTypes, of holder: NextcloudSubscription.Holder
+  ) async throws -> Registered {
+    // By the milliseconds, as it is kept.
+    let now = Date(milliseconds: now().milliseconds)
+    let token = UUID().canonical
+    let (text, hash) = (target.token, storageKey.hash(endpoint: target.endpoint.url))
+    let place = SealedColumn.nextcloudSubscription.place(.integer(holder.user), .bytes(hash))
+    let insertion = Statement(
+      """
+      INSERT INTO nextcloud_webpush
+        (user_id, app_password_id, api_key_hash, endpoint_hash, token, app_types, activation_hash, created_at,
+         registered_at)
+      VALUES ($1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $7) RETURNING id
+      """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash),
+      .bytes(storageKey.seal(text, at: place)), .text(appTypes.text),
+      .bytes(storageKey.hash(token, for: Self.activationPurpose)), .integer(now.milliseconds))
+    do {
+      return try await database.write { [storageKey] connection in
+        guard try connection.lock(holder) else { throw UnknownHolder() }
+        let active = try connection.query(
+          Statement(
+            """
+            SELECT id, token FROM nextcloud_webpush
+            WHERE \(isHolders) AND endpoint_hash = $3 AND activated_at IS NOT NULL
+              AND (app_password_id IS NOT NULL OR api_key_hash = \(holder.apiKeyHash))
+            """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
+        ).first
+        if let active, storageKey.openText(try active.bytes(1), at: place) == text {
+          try connection.run(
+            Statement(
+              """
+              UPDATE nextcloud_webpush SET app_types = $2, registered_at = $3, failure = NULL, failed_at = NULL
+              WHERE id = $1
+              """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds)))
+          return .renewed
+        }
+        try connection.run(
+          Statement(
+            "DELETE FROM nextcloud_webpush WHERE \(isHolders) OR user_id = $1 AND endpoint_hash = $3",
+            .integer(holder.user), .integer(holder.appPassword), .bytes(hash)))
+        guard let id = try connection.query(insertion).first?.int64(0) else {
+          throw DatabaseError(.other, "an insertion returned no row")
+        }
+        let new = NextcloudSubscription(
+          id: id, holder: holder, target: target, appTypes: appTypes, registeredAt: now, wantsShort: false)
+        return .new(new, activationToken: token)
+      }
+    } catch let error as DatabaseError where error.code == .foreignKeyViolation {
+      // Removed this very moment.
+      throw UnknownHolder()
+    }
+  }
+
+  /// Makes a holder's subscription active, if this is the token that was sent to it.
+  package func activate(
+    _ token: String, of holder: NextcloudSubscription.Holder
+  ) async throws -> Activation {
+    let now = now()
+    return try await database.write { [storageKey] connection in
+      let found = try connection.query(
+        Statement(
+          "SELECT id, activation_hash FROM nextcloud_webpush WHERE \(isHolders)", .integer(holder.user),
+          .integer(holder.appPassword))
+      ).first
+      guard let found else { return .nothing }
+      guard let expected = try found.optionalBytes(1) else { return .wasActive }
+      guard storageKey.matches(token, hash: expected, for: Self.activationPurpose) else { return .wrongToken }
+      try connection.run(
+        Statement(
+          "UPDATE nextcloud_webpush SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
+          .integer(try found.int64(0)), .integer(now.milliseconds)))
+      return .isActive
+    }
+  }
+
+  /// Forgets a holder's subscription; false if there was none.
+  package func remove(_ holder: NextcloudSubscription.Holder) async throws -> Bool {
+    let statement = Statement(
+      "DELETE FROM nextcloud_webpush WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword))
+    return try await database.write { try $0.run(statement) > 0 }
+  }
+
+  /// The active ones of a user that open, the oldest first.
+  package func active(of user: Int64) async throws -> [NextcloudSubscription] {
+    let statement = Statement(
+      """
+      SELECT w.id, w.app_password_id, w.endpoint_hash, w.token, w.app_types, w.registered_at, w.failure
+      FROM nextcloud_webpush w JOIN users u ON u.id = w.user_id
+      WHERE w.user_id = $1 AND w.activated_at IS NOT NULL
+        AND (w.app_password_id IS NOT NULL OR w.api_key_hash = u.api_key_hash)
+      ORDER BY w.id
+      """, .integer(user))
+    return try await database.query(statement).compactMap { row in
+      let place = SealedColumn.nextcloudSubscription.place(.integer(user), .bytes(try row.bytes(2)))
+      guard let text = storageKey.openText(try row.bytes(3), at: place),
+        let target = try? WebPushSubscription(token: text)
+      else { return nil }
+      return NextcloudSubscription(
+        id: try row.int64(0), holder: .init(user: user, appPassword: try row.optionalInt64(1)),
+        target: target,
+        appTypes: AppTypes(try row.text(4)), registeredAt: try row.date(5),
+        wantsShort: try row.optionalText(6) == Reason.payloadTooLarge.description)
+    }
+  }
+
+  /// How many there are of all users, and how many of them are active.
+  package func count() async throws -> (all: Int64, active: Int64) {
+    let statement = Statement("SELECT COUNT(*), COUNT(activated_at) FROM nextcloud_webpush")
+    guard let row = try await database.query(statement).first else { return (0, 0) }
+    return (try row.int64(0), try row.int64(1))
+  }
+}
+
+/// Which row is a holder's, whose parts are the arguments `$1` and `$2`.
+private let isHolders = "user_id = $1 AND app_password_id IS NOT DISTINCT FROM $2"
+
+extension NextcloudSubscription.Holder {
+  /// What `api_key_hash` is, of the user who is the argument `$1`.
+  fileprivate var apiKeyHash: String {
+    appPassword == nil ? "(SELECT api_key_hash FROM users WHERE id = $1)" : "NULL"
+  }
+}
+
+extension Connection {
+  /// Lets nobody else change what a user has until this transaction ends; whether the holder is still there.
+  fileprivate func lock(_ holder: NextcloudSubscription.Holder) throws -> Bool {
+    let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(holder.user))
+    guard try run(lock) > 0 else { return false }
+    guard let appPassword = holder.appPassword else { return true }
+    let statement = Statement(
+      "SELECT 1 FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(appPassword),
+      .integer(holder.user))
+    return try !query(statement).isEmpty
+  }
+}

@@ -1,0 +1,100 @@
+import Foundation
+import Synchronization
+
+/// Who has subscribed, and which messages wait for them. The messages themselves are in the delivery log.
+final class Subscriptions: Sendable {
+  /// More are refused; those that have ended count, for they are remembered.
+  static let limit = 1_000_000
+  /// So many messages wait for each at most; the oldest go.
+  static let waitingLimit = 100
+  /// Phones here ask for their messages, where real ones hold a connection open: no message is older than its TTL
+  /// before they had a chance to.
+  static let leastLife: TimeInterval = 10
+
+  private struct Message {
+    let sequence: Int
+    let topic: String?
+    let end: Date
+  }
+
+  private struct Subscription {
+    /// The application server that may send (RFC 8292 4).
+    let key: Data
+    var hasEnded = false
+    /// The last message that the phone has seen.
+    var seen = 0
+    var waiting: [Message] = []
+  }
+
+  private struct State {
+    var subscriptions: [String: Subscription] = [:]
+    /// One copy of each key, however many subscriptions share it.
+    var keys: Set<Data> = []
+  }
+
+  private let state = Mutex(State())
+
+  /// A new subscription's id; nil where there are too many.
+  func add(key: Data) -> String? {
+    let id = Base64URL.encode((0..<16).map { _ in UInt8.random(in: .min ... .max) })
+    return state.withLock { state in
+      guard state.subscriptions.count < Self.limit else { return nil }
+      state.subscriptions[id] = Subscription(key: state.keys.insert(key).memberAfterInsert)
+      return id
+    }
+  }
+
+  /// Ends a subscription: from now on it is gone.
+  func end(_ id: String) throws(WebPushFailure) {
+    let isKnown = state.withLock { state in
+      state.subscriptions[id]?.waiting = []
+      state.subscriptions[id]?.hasEnded = true
+      return state.subscriptions[id] != nil
+    }
+    guard isKnown else { throw .unknown }
+  }
+
+  /// The key whose holder may send to a living subscription.
+  func key(of id: String) throws(WebPushFailure) -> Data {
+    guard let found = state.withLock({ state in state.subscriptions[id].map { ($0.key, $0.hasEnded) } })
+    else {
+      throw .unknown
+    }
+    guard !found.1 else { throw .gone }
+    return found.0
+  }
+
+  /// Has a message wait for the phone, in the place of one with the same topic that it has not seen yet.
+  func deliver(_ sequence: Int, _ request: WebPushRequest, to id: String, now: Date) {
+    let end = now.addingTimeInterval(max(Double(request.timeToLive), Self.leastLife))
+    state.withLock { state in
+      guard var subscription = state.subscriptions.removeValue(forKey: id) else { return }
+      if let topic = request.topic {
+        subscription.waiting.removeAll { $0.topic == topic && $0.sequence > subscription.seen }
+      }
+      if subscription.waiting.count >= Self.waitingLimit { subscription.waiting.removeFirst() }
+      subscription.waiting.append(Message(sequence: sequence, topic: request.topic, end: end))
+      state.subscriptions[id] = subscription
+    }
+  }
+
+  /// Whether a message after `sequence` waits, or will never again.
+  func hasNews(_ id: String, after sequence: Int) -> Bool {
+    state.withLock { state in
+      guard let subscription = state.subscriptions[id], !subscription.hasEnded else { return true }
+      return subscription.waiting.last.map { $0.sequence > sequence } ?? false
+    }
+  }
+
+  /// The messages after `sequence`, by their numbers; the phone has them now. It does not ask again for those up to
+  /// `sequence`, which are forgotten.
+  func messages(of id: String, after sequence: Int, now: Date) -> [Int] {
+    state.withLock { state in
+      guard var subscription = state.subscriptions.removeValue(forKey: id) else { return [] }
+      subscription.waiting.removeAll { $0.end <= now || $0.sequence <= sequence }
+      subscription.seen = subscription.waiting.last?.sequence ?? subscription.seen
+      state.subscriptions[id] = subscription
+      return subscription.waiting.map(\.sequence)
+    }
+  }
+}

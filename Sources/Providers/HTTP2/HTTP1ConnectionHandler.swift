@@ -1,0 +1,176 @@
+import NIOCore
+import NIOHPACK
+import NIOHTTP1
+
+/// A connection to a peer that speaks HTTP/1.1 only: one request at a time. To its pool it is one with a single stream.
+final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
+  typealias InboundIn = HTTPClientResponsePart
+  typealias OutboundOut = HTTPClientRequestPart
+
+  private struct Exchange {
+    let pending: PendingRequest
+    let stream: HTTP2StreamID
+    var head: HTTPResponseHead?
+    var body = ByteBuffer()
+  }
+
+  let id: ConnectionID
+  private let owner: any HTTP2ConnectionOwner
+  private let limits: HTTP2ConnectionHandler.Limits
+  private var context: ChannelHandlerContext?
+  private var connection: HTTP2Connection?
+  private var exchange: Exchange?
+  private var idle: IdleClock
+  private var nextStream: HTTP2StreamID = 1
+  private var hasEnded = false
+
+  init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: HTTP2ConnectionHandler.Limits) {
+    (self.id, self.owner, self.limits) = (id, owner, limits)
+    idle = IdleClock(limit: limits.idle)
+  }
+
+  // MARK: Requests
+
+  func start(_ pendingRequests: [PendingRequest]) {
+    for pending in pendingRequests { start(pending) }
+  }
+
+  private func start(_ pending: PendingRequest) {
+    guard let context, let connection, exchange == nil, !hasEnded else {
+      return owner.unprocessed(pending, on: id)
+    }
+    let stream = nextStream
+    guard pending.begin(at: .init(connection: connection, stream: stream)) else {
+      return owner.finished(pending, on: id, .failure(.cancelled))
+    }
+    nextStream += 2
+    exchange = Exchange(pending: pending, stream: stream)
+    idle.end()
+    let body = pending.request.body()
+    let head = Self.head(of: pending.request, length: body.readableBytes)
+    context.write(wrapOutboundOut(.head(head)), promise: nil)
+    context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+  }
+
+  private static func head(of request: ProviderRequest, length: Int) -> HTTPRequestHead {
+    var headers = HTTPHeaders()
+    var path = "/"
+    for (name, value, _) in request.headers {
+      switch name {
+      case ":authority": headers.add(name: "host", value: value)
+      case ":path": path = value
+      case _ where name.hasPrefix(":"): break
+      default: headers.add(name: name, value: value)
+      }
+    }
+    headers.replaceOrAdd(name: "content-length", value: "\(length)")
+    return HTTPRequestHead(version: .http1_1, method: .POST, uri: path, headers: headers)
+  }
+
+  func reset(_ stream: HTTP2StreamID, timedOut: Bool) {
+    guard let taken = exchange, taken.stream == stream else { return }
+    exchange = nil
+    owner.finished(taken.pending, on: id, .failure(.timeout))
+    // What may still come would be taken for the next answer.
+    end(.connectionLost)
+  }
+
+  /// There is nothing to ask with: whoever asks is told that the connection is there.
+  func ask() {
+    if !hasEnded { owner.alive(id) }
+  }
+
+  func end(_ failure: TransportFailure) {
+    guard !hasEnded else { return }
+    hasEnded = true
+    if let taken = exchange {
+      exchange = nil
+      if let head = taken.head {
+        answer(taken, head)
+      } else {
+        owner.finished(taken.pending, on: id, .failure(failure))
+      }
+    }
+    owner.closed(id, wasUp: true, failure: failure)
+    close()
+  }
+
+  private func close() {
+    // TLS takes its leave, and would read on for as long as the peer takes to do the same.
+    try? context?.channel.syncOptions?.setOption(.autoRead, value: false)
+    context?.close(promise: nil)
+  }
+
+  private func answer(_ exchange: Exchange, _ head: HTTPResponseHead) {
+    let response = ProviderResponse(
+      status: Int(head.status.code), headers: HPACKHeaders(httpHeaders: head.headers), body: exchange.body,
+      connection: id)
+    owner.finished(exchange.pending, on: id, .success(response))
+  }
+
+  /// The answer is here, whole or as much of it as is read.
+  private func finish(isReusable: Bool) {
+    guard let taken = exchange, let head = taken.head else { return }
+    exchange = nil
+    if !isReusable {
+      // Told first: the pool must not take it for free.
+      hasEnded = true
+      owner.draining(id)
+    }
+    answer(taken, head)
+    guard isReusable else {
+      owner.closed(id, wasUp: true, failure: .connectionLost)
+      close()
+      return
+    }
+    rest()
+  }
+
+  private func rest() {
+    guard let context else { return }
+    idle.begin(on: context.eventLoop) { [weak self] in self?.end(.connectionLost) }
+  }
+
+  // MARK: Channel events
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+    let connection = HTTP2Connection(id: id, eventLoop: context.eventLoop, handler: self)
+    self.connection = connection
+    rest()
+    owner.opened(connection, streams: 1)
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    end(.connectionLost)
+    self.context = nil
+    connection = nil
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    switch unwrapInboundIn(data) {
+    case .head(let head):
+      // Nobody has asked.
+      guard exchange != nil else { return end(.connectionLost) }
+      exchange?.head = head
+    case .body(var part):
+      let room = ProviderResponse.maximumBody - (exchange?.body.readableBytes ?? 0)
+      if let slice = part.readSlice(length: min(part.readableBytes, room)) {
+        exchange?.body.writeImmutableBuffer(slice)
+      }
+      if part.readableBytes > 0 { finish(isReusable: false) }
+    case .end:
+      finish(isReusable: exchange?.head?.isKeepAlive ?? false)
+    }
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    end(.connectionLost)
+    context.fireChannelInactive()
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    end(.connectionLost)
+  }
+}

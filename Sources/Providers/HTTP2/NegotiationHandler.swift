@@ -1,0 +1,63 @@
+import NIOCore
+import NIOHTTP1
+import NIOTLS
+
+/// Waits above TLS for what the peer speaks (ALPN, RFC 7301), and leaves its place to the handler of that: HTTP/2, or
+/// HTTP/1.1 where nothing was agreed on.
+final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = ByteBuffer
+
+  private let id: ConnectionID
+  private let owner: any HTTP2ConnectionOwner
+  private let limits: HTTP2ConnectionHandler.Limits
+  private var isDone = false
+
+  init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: HTTP2ConnectionHandler.Limits) {
+    (self.id, self.owner, self.limits) = (id, owner, limits)
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    context.eventLoop.assumeIsolated().scheduleTask(in: limits.handshake) {
+      self.fail(.tlsFailed, context)
+    }
+    if !context.channel.isActive { fail(.connectFailed, context) }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    guard case TLSUserEvent.handshakeCompleted(let negotiated) = event, !isDone else {
+      return context.fireUserInboundEventTriggered(event)
+    }
+    isDone = true
+    let handlers: [any ChannelHandler] =
+      negotiated == "h2"
+      ? [HTTP2ConnectionHandler(id: id, owner: owner, limits: limits)]
+      : [
+        HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder()),
+        HTTP1ConnectionHandler(id: id, owner: owner, limits: limits),
+      ]
+    let pipeline = context.pipeline.syncOperations
+    do {
+      try pipeline.addHandlers(handlers, position: .after(self))
+    } catch {
+      owner.closed(id, wasUp: false, failure: .connectFailed)
+      context.close(promise: nil)
+    }
+    pipeline.removeHandler(context: context, promise: nil)
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    fail(error is ChannelError || error is IOError ? .connectFailed : .tlsFailed, context)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    fail(.connectFailed, context)
+    context.fireChannelInactive()
+  }
+
+  private func fail(_ failure: TransportFailure, _ context: ChannelHandlerContext) {
+    guard !isDone else { return }
+    isDone = true
+    owner.closed(id, wasUp: false, failure: failure)
+    context.close(promise: nil)
+  }
+}

@@ -1,0 +1,113 @@
+import Crypto
+import Foundation
+
+/// Where a browser or a UnifiedPush distributor wants messages for an app, and the keys that they are encrypted with
+/// (RFC 8030, RFC 8291).
+package struct WebPushSubscription: Sendable, Hashable {
+  /// What is wrong with it.
+  package enum Malformed: Error, Sendable, Hashable {
+    /// The text is not ``tokenPrefix`` and a base64url JSON object with the three members.
+    case token
+    /// No https URL, too long, or one with a user, a password or a fragment.
+    case endpoint
+    /// `p256dh` is no uncompressed point on P-256.
+    case publicKey
+    /// `auth` has not 16 bytes.
+    case secret
+  }
+
+  /// What a push token begins with that is a subscription.
+  static let tokenPrefix = "webpush:"
+  /// A token with the longest endpoint is not longer, in bytes.
+  private static let maximumTokenBytes = 2048
+
+  /// Where messages go.
+  package let endpoint: WebPushEndpoint
+  /// The phone's public key, `p256dh`: 65 bytes, an uncompressed point on P-256.
+  package let publicKey: [UInt8]
+  /// The secret that the phone shares with its senders, `auth`: 16 bytes.
+  package let secret: [UInt8]
+  /// The token that it came as.
+  private var spelling: String?
+
+  /// A subscription as apps spell it: a URL, and two values in base64url with or without padding.
+  package init(endpoint: String, p256dh: String, auth: String) throws(Malformed) {
+    guard let endpoint = WebPushEndpoint(endpoint) else { throw .endpoint }
+    guard let publicKey = Base64URL.decode(p256dh), publicKey.count == 65, publicKey[0] == 0x04,
+      (try? P256.KeyAgreement.PublicKey(x963Representation: publicKey)) != nil
+    else { throw .publicKey }
+    guard let secret = Base64URL.decode(auth), secret.count == 16 else { throw .secret }
+    (self.endpoint, self.publicKey, self.secret) = (endpoint, publicKey, secret)
+  }
+
+  private struct Members: Codable {
+    var endpoint: String
+    var p256dh: String
+    var auth: String
+  }
+
+  /// A subscription as a push token: `webpush:` and base64url of `{"endpoint","p256dh","auth"}`.
+  package init(token: String) throws(Malformed) {
+    guard Self.isToken(token), token.utf8.count <= Self.maximumTokenBytes,
+      let json = Base64URL.decode(token.dropFirst(Self.tokenPrefix.count)),
+      let members = try? JSONDecoder().decode(Members.self, from: Data(json))
+    else { throw .token }
+    try self.init(endpoint: members.endpoint, p256dh: members.p256dh, auth: members.auth)
+    spelling = token
+  }
+
+  /// However they were spelled.
+  package static func == (left: Self, right: Self) -> Bool {
+    left.endpoint == right.endpoint && left.publicKey == right.publicKey && left.secret == right.secret
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    hasher.combine(endpoint)
+    hasher.combine(publicKey)
+    hasher.combine(secret)
+  }
+
+  /// Whether a push token is meant to be a subscription.
+  package static func isToken(_ text: String) -> Bool { text.utf8.starts(with: tokenPrefix.utf8) }
+
+  /// The subscription as a push token: in the spelling that it came in, by which others know it.
+  package var token: String {
+    if let spelling { return spelling }
+    let members = Members(
+      endpoint: endpoint.url, p256dh: Base64URL.encode(publicKey), auth: Base64URL.encode(secret))
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    // Three strings always encode.
+    let json = (try? encoder.encode(members)) ?? Data()
+    return Self.tokenPrefix + Base64URL.encode(json)
+  }
+}
+
+/// Base64 with `-` and `_` (RFC 4648 section 5).
+enum Base64URL {
+  /// Without padding.
+  static func encode(_ bytes: some Collection<UInt8>) -> String {
+    var text = Data(bytes).base64EncodedString()
+    text.replace("+", with: "-")
+    text.replace("/", with: "_")
+    return String(text.prefix { $0 != "=" })
+  }
+
+  /// With padding or without; nil for anything else.
+  static func decode(_ text: some StringProtocol) -> [UInt8]? {
+    var bytes = Array(text.utf8)
+    while bytes.last == UInt8(ascii: "=") { bytes.removeLast() }
+    for (index, byte) in bytes.enumerated() {
+      switch byte {
+      case UInt8(ascii: "-"): bytes[index] = UInt8(ascii: "+")
+      case UInt8(ascii: "_"): bytes[index] = UInt8(ascii: "/")
+      case UInt8(ascii: "+"), UInt8(ascii: "/"): return nil
+      default: break
+      }
+    }
+    guard text.utf8.count - bytes.count <= 2 else { return nil }
+    bytes += [UInt8](repeating: UInt8(ascii: "="), count: (4 - bytes.count % 4) % 4)
+    guard let data = Data(base64Encoded: Data(bytes)) else { return nil }
+    return [UInt8](data)
+  }
+}

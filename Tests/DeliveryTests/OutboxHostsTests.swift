@@ -1,0 +1,143 @@
+import Foundation
+import NIOCore
+import Providers
+import Registrations
+import SQL
+import TestSupport
+import Testing
+
+@testable import Delivery
+
+/// What waits for push services, of which there may be thousands.
+@Suite struct OutboxHostsTests {
+  private static func host(_ name: String) -> Route {
+    Route(provider: .webPush, credential: name, target: "")
+  }
+
+  private typealias Entry = (delivery: RegisteredPush, route: Route, dueAt: Date)
+
+  private func number(_ store: OutboxStore, _ sql: String) async throws -> Int64 {
+    try await store.database.read { try $0.query(Statement(sql)).first?.int64(0) ?? -1 }
+  }
+
+  @Test func `Only routes with something due are told`() async throws {
+    let store = try await OutboxStore()
+    #expect(try await store.outbox.dueRoutes() == [])
+    try await store.keep(.sample("now"), on: Self.host("a.example"))
+    try await store.keep(.sample("later"), on: Self.host("b.example"), due: 60)
+    try await store.keep(.sample("now"))
+    #expect(try await Set(store.outbox.dueRoutes()) == [Self.host("a.example"), OutboxStore.route])
+    _ = try await store.outbox.lease(Self.host("a.example"), limit: 9, for: 30)
+    #expect(try await store.outbox.dueRoutes() == [OutboxStore.route])
+    store.clock.advance(60)
+    #expect(try await store.outbox.dueRoutes().count == 3)
+    // A process that has just started knows none of them, and sends to all.
+    let reopened = store.reopened()
+    try await reopened.recount()
+    for route in try await reopened.dueRoutes() {
+      #expect(try await reopened.lease(route, limit: 9, for: 30).count == 1)
+    }
+  }
+
+  @Test func `What is over a host's share is left out, and the rest of the batch is kept`() async throws {
+    var limits = Outbox.Limits()
+    (limits.perHost, limits.perKindOfHosts) = (2, 3)
+    (limits.perRoute, limits.perKind) = (2, 2)
+    let store = try await OutboxStore(limits: limits)
+    let (a, b, now) = (Self.host("a.example"), Self.host("b.example"), store.clock.now)
+    func entry(_ text: String, _ route: Route, _ kind: RegistrationReference.Kind = .e2ee) -> Entry {
+      (.sample(text, kind: kind), route, now)
+    }
+    let leases = try await store.outbox.keep([
+      entry("1", a), entry("2", a), entry("3", a), entry("4", OutboxStore.route), entry("5", b),
+      entry("6", b), entry("7", OutboxStore.otherRoute), entry("8", b, .legacy),
+    ])
+    #expect(leases.map { $0 != nil } == [true, true, false, true, true, false, true, true])
+    #expect(try await store.rows() == 6)
+    #expect(store.outbox.count == 6)
+    // Which is the matter of those who chose the host.
+    #expect(store.outbox.backloggedAt == nil)
+    // A batch that APNs and FCM have no room for is refused whole, whatever there was for hosts.
+    await #expect(throws: Outbox.Full.self) {
+      try await store.outbox.keep([entry("9", a, .legacy), entry("10", OutboxStore.route)])
+    }
+    #expect(store.outbox.count == 6)
+    // It is the same for a process that finds them there, and there is room again once they are gone.
+    let reopened = store.reopened(limits: limits)
+    try await reopened.recount()
+    #expect(try await reopened.keep([entry("11", b)]).map { $0 != nil } == [false])
+    let taken = try await reopened.lease(a, limit: 9, for: 30)
+    try await reopened.settle(taken.map { ($0.lease, .remove) }, on: a)
+    #expect(try await reopened.keep([entry("12", b), entry("13", b)]).map { $0 != nil } == [true, false])
+  }
+
+  @Test func `Routes of hosts go when nothing waits and nothing is held, whoever still knows them`()
+    async throws
+  {
+    let store = try await OutboxStore()
+    let other = store.reopened()
+    let (a, b) = (Self.host("a.example"), Self.host("b.example"))
+    try await store.keep(.sample("1"), on: a)
+    try await store.keep(.sample("2"), on: b)
+    try await store.keep(.sample("3"))
+    try await other.recount()
+    for route in [a, OutboxStore.route] {
+      let taken = try await store.outbox.lease(route, limit: 9, for: 30)
+      try await store.outbox.settle(taken.map { ($0.lease, .remove) }, on: route)
+    }
+    #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 1)
+    #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 0)
+    #expect(try await number(store, "SELECT COUNT(*) FROM outbox_routes") == 2)
+    // On SQLite the next route gets the id that the other process takes for that of the first.
+    let c = Self.host("c.example")
+    try await store.keep(.sample("4"), on: c)
+    let now = store.clock.now
+    try await other.keep([(.sample("5"), a, now), (.sample("6"), b, now)])
+    for (route, texts) in [(a, ["5"]), (b, ["2", "6"]), (c, ["4"])] {
+      let found = try await other.lease(route, limit: 9, for: 30)
+      #expect(Set(found.map(\.delivery.text)) == Set(texts), "\(route)")
+    }
+    // What is held keeps its route.
+    let held = Self.host("held.example")
+    let id = try #require(try await store.outbox.routes.make([held])[held])
+    _ = try await store.database.write {
+      try $0.run(
+        Statement(
+          """
+          INSERT INTO held_deaths (kind, registration_id, registered_at, route_id, reason, first_said_at)
+          VALUES (1, 1, 1, $1, 'r', 1)
+          """, .integer(id)))
+    }
+    #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 0)
+  }
+
+  @Test func `Push services that are not known to work leave room for those that do`() {
+    var schedule = OutboxSchedule(limits: .init(hosts: 4, unprovenHosts: 2, rounds: 2))
+    let now = Date(timeIntervalSince1970: 1_790_000_000)
+    let dead = (0..<1000).map { Self.host("dead\($0).example") }
+    let living = (0..<3).map { Self.host("living\($0).example") }
+    let due = dead + living + [OutboxStore.route]
+    let first = schedule.admit(due, proven: { [] }, now: now)
+    #expect(Set(first) == [dead[0], dead[1], OutboxStore.route])
+    let second = schedule.admit(due, proven: { Set(living) }, now: now)
+    #expect(Set(second) == [living[0], living[1], OutboxStore.route])
+    // One that works goes on for some rounds, and then it is another's turn.
+    func round(_ route: Route, failures: Int = 0) -> Bool {
+      schedule.roundEnded(
+        of: route, ended: 1, failures: failures, late: 0, notBefore: nil, now: now)
+    }
+    #expect(round(living[0]))
+    #expect(!round(living[0]))
+    schedule.leave(living[0])
+    #expect(schedule.limit(of: living[0]) == 4)
+    #expect(schedule.admit([living[2]] + due, proven: { Set(living) }, now: now).contains(living[2]))
+    // One that fails has a pause, and its place goes to the next.
+    #expect(!round(dead[0], failures: 1))
+    #expect(schedule.isFailing(dead[0], now: now))
+    schedule.leave(dead[0])
+    let next = schedule.admit(dead, proven: { Set(living) }, now: now)
+    #expect(next == [dead[2]])
+    schedule.forget(except: [])
+    #expect(schedule.limit(of: living[0]) == 1)
+  }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import NIOCore
+import ProviderSimulator
+import Registrations
+import SQL
+import Sealing
+import TestSupport
+import Testing
+
+@testable import Delivery
+@testable import Providers
+
+/// Push services are named by strangers: what ails one is no other's business.
+@Suite struct WebPushDeliveryTests {
+  private static func route(_ authority: String) -> Route {
+    Route(provider: .webPush, credential: authority, target: "")
+  }
+
+  /// Registers subscriptions, and makes a notification for each.
+  private func pushes(to endpoints: [String], _ bench: DeliveryBench) async throws -> [RegisteredPush] {
+    let phone = WebPushPhone()
+    let tokens = try endpoints.map { try PushToken(phone.token(at: $0), kind: .fcm) }
+    for token in tokens { try await bench.register(token) }
+    let found = try await bench.registrations.lookup(realm: bench.realm, tokenIDs: tokens.map(\.id)).found
+    return try tokens.map { token in
+      let registration = try #require(found.first { $0.token == token })
+      let message = WebPushMessage(
+        subscription: try WebPushSubscription(token: token.text), body: ByteBuffer(string: "{}"),
+        urgency: .high)
+      return RegisteredPush(push: .webPush(message), registration: registration.reference)
+    }
+  }
+
+  private func endpoint(_ bench: DeliveryBench) throws -> String {
+    let id = try #require(bench.simulator.subscribe(vapid: bench.providers.vapidPublicKey ?? ""))
+    return "\(bench.simulator.webPushEndpoint)/push/\(id)"
+  }
+
+  @Test func `A push service with as many as may wait fails no request for others`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      var limits = Outbox.Limits()
+      limits.perHost = 2
+      let outbox = Outbox(
+        database: bench.database, storageKey: StorageKey(bytes: [UInt8](repeating: 7, count: 32)),
+        maxAge: 3600, limits: limits, now: { bench.clock.now })
+      let deliverer = Deliverer(
+        providers: bench.providers, registrations: bench.recorder, outbox: outbox, deadline: .seconds(5),
+        now: { bench.clock.now }, metrics: bench.metrics, logger: bench.log.logger)
+      let endpoints = try (0..<4).map { _ in try endpoint(bench) }
+      let apple = try #require(try await bench.devices(.apns).first)
+      let batch = try await pushes(to: endpoints, bench) + [bench.push("apple", to: apple)]
+      await bench.faults { $0.webPush.status = 503 }
+      let results = try await deliverer.deliver(batch)
+      #expect(results.last == .delivered)
+      #expect(results.prefix(4).count { $0 == .queued } == 2, "\(results)")
+      #expect(results.prefix(4).count { $0 == .refused(.backlogged) } == 2)
+      // It works again, and gets what has waited.
+      await bench.faults { _ in }
+      let sender = OutboxSender(
+        outbox: outbox, deliverer: deliverer, now: { bench.clock.now }, logger: bench.log.logger)
+      let sending = Task { await sender.run() }
+      await eventually { bench.simulator.deliveries().count { $0.provider == .webPush } == 2 }
+      await eventually { outbox.count == 0 }
+      sending.cancel()
+      await sending.value
+      let removed = try await outbox.removeUnusedRoutes(limit: 10)
+      #expect(removed == 1)
+    }
+  }
+
+  @Test func `Hundreds of dead push services hold up none that lives`() async throws {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let dead = (1...300).map { "127.0.0.1:\($0)" }
+      let living = "127.0.0.1:\(bench.simulator.webPushPort)"
+      let batch = try await pushes(
+        to: dead.map { "https://\($0)/x" } + [try endpoint(bench), try endpoint(bench)], bench)
+      // The living one is known to be so by a notification that was sent at once.
+      let last = batch[301]
+      let first = try await bench.deliverer.deliver([last])
+      #expect(first == [.delivered])
+      let now = bench.clock.now
+      let entries = zip(batch, dead + [living]).map {
+        (delivery: $0, route: Self.route($1), dueAt: now)
+      }
+      try await bench.outbox.keep(entries)
+      let sending = Task { await bench.sender.run() }
+      await eventually { bench.simulator.deliveries().count == 2 }
+      await eventually { bench.outbox.count == 300 }
+      sending.cancel()
+      await sending.value
+      let routes = try await bench.number("SELECT COUNT(*) FROM outbox_routes")
+      #expect(routes == 301)
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import NIOCore
+import Testing
+
+@testable import Providers
+
+/// Every row of `Documentation/Providers.md`, Web Push.
+@Suite("What push services' answers mean")
+struct WebPushOutcomeTests {
+  private static let now = Date(timeIntervalSince1970: 1_800_000_000)
+
+  private static func outcome(_ status: Int, _ body: String = "", retryAfter: String? = nil) -> Outcome {
+    Outcome(webPush: ProviderResponse(status: status, body, retryAfter: retryAfter)) { now }
+  }
+
+  private static let rows: [(Int, Outcome)] = [
+    (200, .delivered), (201, .delivered), (202, .delivered), (204, .delivered),
+    (301, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (302, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (307, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (308, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (400, .rejected(.requestRefused)), (401, .misconfigured(.vapidRefused)),
+    (403, .misconfigured(.vapidRefused)), (404, .dead(.subscriptionUnknown, since: nil)),
+    (405, .rejected(.requestRefused)), (408, .retry(.timeout, notBefore: nil, scope: .route)),
+    (410, .dead(.subscriptionGone, since: nil)), (413, .rejected(.payloadTooLarge)),
+    (429, .retry(.tooManyRequests, notBefore: now + 15, scope: .route)),
+    (500, .retry(.serverError, notBefore: nil, scope: .provider)),
+    (502, .retry(.serverError, notBefore: nil, scope: .provider)),
+    (503, .retry(.serverError, notBefore: nil, scope: .provider)),
+    (507, .retry(.serverError, notBefore: nil, scope: .token)),
+    (100, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+    (600, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
+  ]
+
+  @Test(arguments: rows) func `Each status has its meaning, whatever is in the body`(
+    status: Int, outcome: Outcome
+  ) {
+    for body in ["", "<html>gone</html>", #"{"code":410,"errno":106}"#] {
+      #expect(Self.outcome(status, body) == outcome)
+    }
+  }
+
+  @Test func `Retry-After is kept to, in both of its forms`() {
+    #expect(
+      Self.outcome(429, retryAfter: "120")
+        == .retry(.tooManyRequests, notBefore: Self.now + 120, scope: .route))
+    #expect(
+      Self.outcome(429, retryAfter: "Fri, 15 Jan 2027 08:01:00 GMT")
+        == .retry(.tooManyRequests, notBefore: Self.now + 60, scope: .route))
+    #expect(
+      Self.outcome(503, retryAfter: "7") == .retry(.serverError, notBefore: Self.now + 7, scope: .provider))
+  }
+
+  private static let busy = Outcome.retry(.tooManyRequests, notBefore: now + 900, scope: .route)
+
+  @Test func `The first 429 keeps away from the host, for ten minutes at most`() {
+    var pauses = WebPushPauses()
+    #expect(
+      pauses.judge(Self.busy, for: 1, now: Self.now)
+        == .retry(.tooManyRequests, notBefore: Self.now + WebPushPauses.longest, scope: .route))
+    // Nobody has got anything since: it is the host still.
+    #expect(
+      pauses.judge(Self.busy, for: 1, now: Self.now + 600)
+        == .retry(.tooManyRequests, notBefore: Self.now + 900, scope: .route))
+    #expect(pauses.judge(.delivered, for: 2, now: Self.now) == .delivered)
+  }
+
+  @Test func `A subscription that is refused again while others are not holds up nobody else`() {
+    var pauses = WebPushPauses()
+    _ = pauses.judge(Self.busy, for: 1, now: Self.now)
+    _ = pauses.judge(.delivered, for: 2, now: Self.now + 1)
+    #expect(
+      pauses.judge(Self.busy, for: 1, now: Self.now + 2)
+        == .retry(.tooManyRequests, notBefore: Self.now + 900, scope: .token))
+    // Another one may mean the host.
+    #expect(
+      pauses.judge(Self.busy, for: 3, now: Self.now + 3)
+        == .retry(.tooManyRequests, notBefore: Self.now + WebPushPauses.longest + 3, scope: .route).capped)
+    // And so may the same one after it has got something.
+    _ = pauses.judge(.delivered, for: 1, now: Self.now + 4)
+    #expect(pauses.judge(Self.busy, for: 1, now: Self.now + 5).isOfHost)
+    // What was long ago is forgotten.
+    _ = pauses.judge(.delivered, for: 2, now: Self.now + 6)
+    #expect(pauses.judge(Self.busy, for: 1, now: Self.now + 5 + WebPushPauses.memory).isOfHost)
+  }
+
+  @Test func `However many are refused, a hundred are remembered`() {
+    var pauses = WebPushPauses()
+    for subscription in 0..<WebPushPauses.most * 3 {
+      _ = pauses.judge(Self.busy, for: subscription, now: Self.now)
+    }
+    _ = pauses.judge(.delivered, for: -1, now: Self.now + 1)
+    let remembered = (0..<WebPushPauses.most * 3).filter {
+      !pauses.judge(Self.busy, for: $0, now: Self.now + 2).isOfHost
+    }
+    #expect(remembered.count <= WebPushPauses.most)
+  }
+}
+
+extension Outcome {
+  fileprivate var isOfHost: Bool {
+    if case .retry(_, _, .route) = self { true } else { false }
+  }
+
+  /// No later than what the provider asked for.
+  fileprivate var capped: Outcome {
+    guard case .retry(let reason, let notBefore?, let scope) = self else { return self }
+    return .retry(reason, notBefore: min(notBefore, Date(timeIntervalSince1970: 1_800_000_900)), scope: scope)
+  }
+}
+
+@Suite("Shares of the connections to push services")
+struct WebPushSharesTests {
+  private static func shares(_ connections: Int = 10, unproven: Int = 4) -> WebPushShares {
+    WebPushShares(limits: .init(connections: connections, unproven: unproven))
+  }
+
+  @Test func `Hosts that have not answered leave the rest to those that have`() {
+    let shares = Self.shares()
+    let dead = (0..<100).map { _ in shares.standing() }
+    #expect(dead.count { shares.take($0) } == 4)
+    let living = shares.standing()
+    #expect(!shares.take(living))
+    shares.note(living, isProven: true)
+    #expect((0..<10).count { _ in shares.take(living) } == 6)
+    #expect(shares.connections == 10)
+    for host in dead.prefix(4) { shares.giveBack(host) }
+    #expect(shares.connections == 6)
+    #expect(shares.take(dead[50]))
+  }
+
+  @Test func `Connections count by what their host has done last`() {
+    let shares = Self.shares()
+    let host = shares.standing()
+    for _ in 0..<4 { #expect(shares.take(host)) }
+    #expect(!shares.take(shares.standing()))
+    shares.note(host, isProven: true)
+    #expect(shares.take(shares.standing()))
+    // It no longer answers: its four and the other one are more than the share.
+    shares.note(host, isProven: false)
+    shares.note(host, isProven: false)
+    #expect(!shares.take(shares.standing()))
+    for _ in 0..<4 { shares.giveBack(host) }
+    #expect(shares.take(shares.standing()))
+    #expect(shares.connections == 2)
+  }
+
+  @Test func `Idle connections go sooner where there are few left`() {
+    let shares = Self.shares(unproven: 10)
+    let host = shares.standing()
+    for _ in 0..<5 { _ = shares.take(host) }
+    #expect(shares.idle == .seconds(60))
+    _ = shares.take(host)
+    #expect(shares.idle == .seconds(5))
+  }
+}
