@@ -1,0 +1,194 @@
+"""push-bouncer itself, each time on a folder of its own."""
+
+import base64
+import contextlib
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import types
+import uuid
+from pathlib import Path
+
+import nacl.public
+
+from conformance import bouncer, http
+
+from . import ALL, Running, Unsupported
+from . import Implementation as Base
+
+PATIENCE = 60
+#: Bearer token of its backend API.
+TOKEN = "conformance-conformance"
+
+OPTIONS = {
+    "registration": "bouncer.registration",
+    "allowed_hostnames": "bouncer.allowed_hostnames",
+    "verify_hostnames": "bouncer.verify_hostnames",
+    "calls_per_address": "http.rate_limit.per_address",
+    "calls_per_server": "bouncer.rate_limit.per_server",
+    "notifications_per_server": "bouncer.notifications_per_server",
+    "body_limit": "http.max_body_bytes",
+    "bodies_in_flight": "http.max_bytes_in_flight",
+    "deadline": "delivery.deadline",
+    "max_age": "delivery.max_age",
+    "web_push": "webpush.enabled",
+    "verify_mail_domains": "bouncer.verify_email_domain",
+    "verify_private": "bouncer.verify_allow_private_addresses",
+    "calls_per_user": "server.rate_limit.per_user",
+    "bouncer": "server.bouncer",
+    "org_id": "server.org_id",
+    "org_key": "server.org_key",
+    "default_proxy": "nextcloud.default_proxy",
+    "local_proxies": "nextcloud.allow_local_proxies",
+    "proxies_ca_file": "nextcloud.proxies_ca_file",
+    "padding": "nextcloud.padding",
+    "nextcloud": "nextcloud.enabled",
+    "new_devices_per_address": "nextcloud.new_devices_per_address",
+    "proxy_calls_per_address": "nextcloud.rate_limit.per_address",
+    "default_app": "nextcloud.default_app",
+}
+DEFAULTS = {
+    "registration": "open", "calls_per_address": 0, "calls_per_server": 0, "deadline": "10s", "local_proxies": True, "verify_private": True,
+    "nextcloud": True,
+}
+
+
+class Implementation(Base):
+    roles = ("zulip_bouncer", "zulip_server", "nextcloud_proxy", "nextcloud_server")
+    claims = ALL
+
+    def start(self, settings):
+        if settings.get("bouncer") == "played":
+            settings = {**settings, **bouncer.shared().settings}
+        if unknown := settings.keys() - OPTIONS.keys() - {"bouncer_private_key"}:
+            raise Unsupported(f"unknown settings: {', '.join(sorted(unknown))}")
+        return Service(self.program, self.simulator, {**DEFAULTS, **settings})
+
+
+class Service(Running):
+    app_id = "org.example.chat"
+
+    def __init__(self, program, simulator, settings):
+        self.program = program
+        self.folder = tempfile.TemporaryDirectory(prefix="conformance.")
+        # A folder of keys remembers the database that it was used with.
+        self.keys = Path(shutil.copytree(simulator.keys, Path(self.folder.name, "Keys")))
+        self.options = [
+            "--keys.directory", self.keys, "--providers.ca_file", self.keys / "ca.pem",
+            "--bouncer.verify_ca_file", self.keys / "ca.pem",
+            "--database.url", f"sqlite:{self.folder.name}/service.sqlite",
+            "--apns.endpoint", simulator.apns, "--fcm.endpoint", simulator.fcm,
+            "--webpush.allow_private_hosts", "127.0.0.1, localhost",
+            "--backend.token", TOKEN, "--log.format", "json"]
+        if private := settings.pop("bouncer_private_key", None):
+            public = nacl.public.PrivateKey(base64.b64decode(private)).public_key
+            for path in (self.keys / "bouncer").glob("*.json"):
+                path.unlink()
+            pair = {"private_key": private, "public_key": base64.b64encode(bytes(public)).decode(), "state": "active",
+                    "created_at": "2025-01-01T00:00:00Z"}
+            (self.keys / "bouncer" / "example.json").write_text(json.dumps(pair))
+            (self.keys / "bouncer" / "example.json").chmod(0o600)
+        for name, value in settings.items():
+            text = ", ".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
+            self.options += [f"--{OPTIONS[name]}", text]
+        self.port = self.admin_port = self.users = 0
+        self.realm = None
+        self.launch()
+
+    def launch(self, *more):
+        log = Path(self.folder.name, "log")
+        self.process = subprocess.Popen(
+            [self.program, "serve", "--http.port", str(self.port), "--admin.port", str(self.admin_port), *self.options, *more],
+            stderr=log.open("w"), cwd=self.folder.name)
+        deadline = time.monotonic() + PATIENCE
+        ports = {}
+        while len(ports) < 2:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"push-bouncer does not start: {log.read_text()}")
+            time.sleep(0.02)
+            for line in log.read_text().splitlines():
+                if '"listener"' in line and line.endswith("}"):
+                    entry = json.loads(line)
+                    ports[entry["listener"]] = entry["port"]
+        self.port, self.admin_port = ports["public"], ports["admin"]
+        self.url, self.admin_url = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.admin_port}"
+
+    def bouncer_key(self):
+        pairs = (json.loads(path.read_text()) for path in (self.keys / "bouncer").glob("*.json"))
+        return next(pair["public_key"] for pair in pairs if pair["state"] == "active")
+
+    def admit_server(self, hostname):
+        added = json.loads(self.command("server", "add", "--hostname", hostname, "--json"))
+        return added["org_id"], added["org_key"]
+
+    def backend(self, method, path, body=None):
+        """The backend API, as a host application calls it."""
+        return http.send(self.url, method, f"/backend/v1/realms/{self.realm}{path}", {"Authorization": f"Bearer {TOKEN}"},
+                         None if body is None else json.dumps(body).encode())
+
+    def add_user(self, name):
+        if self.realm is None:
+            self.realm = str(uuid.uuid4())
+            self.backend("PUT", "", {"name": "Conformance", "url": "https://chat.example.org"})
+        self.users += 1
+        made = self.backend("PUT", f"/users/{self.users}", {"email": f"{name}@example.org", "username": name}).body
+        return types.SimpleNamespace(id=self.users, login=name, email=made["email"], key=made["api_key"])
+
+    def add_app_password(self, user):
+        made = self.backend("POST", f"/users/{user.id}/app-passwords", {"name": "App"}).body
+        return made["password"], made["id"]
+
+    def change_user(self, user, **members):
+        return self.backend("PUT", f"/users/{user.id}", {"email": user.email, "username": user.login, **members})
+
+    def remove_user(self, user):
+        return self.backend("DELETE", f"/users/{user.id}")
+
+    def notify(self, user, parts):
+        return self.backend("POST", f"/users/{user.id}/notifications", parts)
+
+    def command(self, *words):
+        """What an operator types; returns its output."""
+        return subprocess.run(
+            [self.program, *words, "--keys.directory", self.keys, "--database.url", f"sqlite:{self.folder.name}/service.sqlite"],
+            check=True, capture_output=True, text=True, cwd=self.folder.name).stdout
+
+    @contextlib.contextmanager
+    def without_database(self):
+        """Another program writes."""
+        connection = sqlite3.connect(Path(self.folder.name, "service.sqlite"), timeout=PATIENCE, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+            connection.close()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def restart(self):
+        if self.process.poll() is None:
+            self.end()
+        self.launch()
+
+    def restart_later(self, seconds):
+        self.end()
+        self.launch(*(["--clock-offset", f"{seconds}s"] if seconds else []))
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE)
+
+    def stop(self):
+        # In good order: what is at a provider has its answer written down, and is not sent again.
+        if self.process.poll() is None:
+            self.end()
+        self.folder.cleanup()
+
+

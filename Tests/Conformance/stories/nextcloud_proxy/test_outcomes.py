@@ -1,0 +1,107 @@
+"""What becomes of notifications when providers, phones or the proxy itself fail."""
+
+import pytest
+
+RULES = pytest.mark.rules
+
+
+def answered(answer):
+    return answer.status, answer.body
+
+
+def taken(unknown=(), failed=0):
+    return 200, {"unknown": list(unknown), "failed": failed}
+
+
+@RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server")
+def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
+    phones = [world.talk_android, world.talk_ios]
+    for phone in phones:
+        assert world.register(phone).status == 200
+    with world.simulator.outage():
+        assert answered(world.notify(*[phone.entry() for phone in phones])) == taken()
+        # The same request again is still the same.
+        assert answered(world.notify(*[phone.entry() for phone in phones])) == taken()
+    arrived = world.arrived(2)
+    assert sorted(arrival["to"] for arrival in arrived) == ["talk_android", "talk_ios"]
+    for arrival in arrived:
+        payload = arrival["payload"]
+        assert (payload if arrival["to"] == "talk_ios" else payload["message"]["data"])["subject"] == getattr(world, arrival["to"]).sealed
+
+
+@RULES("nextcloud/3.4/the-provider-declares", "nextcloud/3.4/unknown-makes", "nextcloud/7/it-reads-unknown-and-failed")
+@pytest.mark.parametrize("name, status, reason", [("talk_android", 404, "UNREGISTERED"), ("files_ios", 410, "Unregistered")])
+def test_a_dead_token_is_unknown_at_once_and_its_row_gone(world, name, status, reason):
+    phone = getattr(world, name)
+    assert world.register(phone).status == 200
+    # Apple says since when: a death before the registration says nothing about it.
+    world.simulator.answer(phone.token, status, reason=reason, **({"timestamp": world.later(60)} if status == 410 else {}))
+    assert answered(world.notify(phone.entry(1), phone.entry(2))) == taken([phone.identifier], 2)
+    world.simulator.forget(phone.token)
+    assert answered(world.notify(phone.entry(3))) == taken([phone.identifier], 1)
+    assert world.unregister(phone).status == 403
+    # The app registers again at its next start.
+    assert world.register(phone).status == 200
+    assert answered(world.notify(phone.entry(4))) == taken()
+    assert [arrival["to"] for arrival in world.arrived(1)] == [name]
+
+
+@RULES("nextcloud/3.4/the-key-that-verifies", "nextcloud/3.4/unknown-makes")
+def test_a_hash_of_a_token_that_the_proxy_has_yet_to_get_fails_and_is_unknown_after_an_hour(world):
+    phone, other = world.talk_android, world.files_android
+    for each in (phone, other):
+        assert world.register(each).status == 200
+    early = phone.entry(1, token="another_token")
+    assert answered(world.notify(early)) == taken(failed=1)
+    world.running.restart_later(2 * 3600)
+    try:
+        assert answered(world.notify(phone.entry(2, token="another_token"), other.entry())) == taken([phone.identifier], 1)
+        # The phone brings it after all.
+        assert world.register(phone, token="another_token").status == 200
+        assert answered(world.notify(phone.entry(3, token="another_token"))) == taken()
+    finally:
+        world.running.restart_later(0)
+    assert sorted(arrival["to"] for arrival in world.arrived(2)) == ["files_android", "talk_android at its other token"]
+
+
+@RULES("nextcloud/3.2/the-same-identifier-with", "nextcloud/3.2/what-identifies")
+def test_a_fifth_row_of_an_identifier_displaces_the_oldest_that_never_had_a_notification(world):
+    phone = world.talk_android
+    keys = ["user", "other", "third", "fourth", "fifth"]
+    tokens = [phone.token, *(f"{phone.another_token}{letter}" for letter in "abcd")]
+    phone.more = tokens
+
+    def form(number):
+        return {**phone.form(by=keys[number]), "pushToken": tokens[number]}
+
+    def entry(number, again):
+        phone.numbered = tokens[number]
+        return phone.entry(again, by=keys[number], token="numbered")
+
+    def register(number):
+        return world.send({"request": "POST /devices", "as": "talk_android", "form": form(number)}).status
+
+    assert [register(number) for number in range(4)] == [200] * 4
+    # The first has had one, the second is the oldest of the others.
+    assert answered(world.notify(entry(0, 1))) == taken()
+    assert register(4) == 200
+    assert answered(world.notify(*[entry(number, 2) for number in range(5)])) == taken(failed=1)
+    gone = world.send({"request": "DELETE /devices", "as": "talk_android", "form": phone.owner("other")}).status
+    assert gone == 403
+    assert [world.unregister(phone, by=by).status for by in ("user", "third", "fourth", "fifth")] == [200] * 4
+
+
+@RULES("nextcloud/3.2/registers-a-device", "nextcloud/3.4/the-provider-has-taken")
+def test_kill_9_loses_neither_registrations_nor_what_was_taken(world):
+    phone, other = world.talk_android, world.files_ios
+    for each in (phone, other):
+        assert world.register(each).status == 200
+    with world.simulator.outage():
+        assert answered(world.notify(phone.entry(), other.entry())) == taken()
+        world.running.kill()
+    world.running.restart()
+    assert {arrival["to"] for arrival in world.arrived(2)} == {"talk_android", "files_ios"}
+    # What was taken may come twice after a kill; for iPhones it then shows once.
+    assert answered(world.notify(phone.entry(2))) == taken()
+    assert any(arrival["payload"]["message"]["data"]["subject"] == phone.notification(2)[0]
+               for arrival in world.arrived(1) if arrival["to"] == "talk_android")

@@ -1,0 +1,169 @@
+"""A server proves that its hostname is its own."""
+
+import json
+import time
+
+import pytest
+
+from conformance.chat_host import PATH, chat_host
+
+pytestmark = pytest.mark.option("private-hosts")
+
+
+@pytest.fixture
+def host(world):
+    with chat_host(world.simulator.keys) as host:
+        yield host
+
+
+@pytest.fixture
+def registered(world, host):
+    """A server with that hostname."""
+    world.server.hostname = host.hostname
+    assert world.server.id
+    return world.server
+
+
+def secret(world, hostname):
+    answer = world.send({"request": "POST /api/v1/remotes/server/register/transfer", "as": "nobody", "form": {"hostname": hostname}})
+    assert answer.status == 200, answer.body
+    return answer.body["verification_secret"]
+
+
+def verify(world, hostname, token="abc-_1"):
+    return world.send({"request": "POST /api/v1/remotes/server/register/verify_challenge", "as": "nobody",
+                       "form": {"hostname": hostname, "access_token": token}})
+
+
+def shown(secret):
+    return 200, json.dumps({"result": "success", "msg": "", "verification_secret": secret})
+
+
+def refused(world, host, answer, hostname=None):
+    host.answer = answer
+    answer = verify(world, hostname or host.hostname)
+    assert (answer.status, answer.body["result"], answer.body["code"]) == (400, "error", "BAD_REQUEST")
+    return answer.body["msg"]
+
+
+@pytest.mark.rules("3.4/success-zulip_org_id", "3.4/the-bouncer-calls", "3.3/the-caller-then", "3.3/success-verification_secret")
+def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_at_once(world, host, registered):
+    host.answer = shown(secret(world, host.hostname))
+    answer = verify(world, host.hostname)
+    assert answer.status == 200 and answer.body.keys() == {"result", "msg", "zulip_org_id", "zulip_org_key"}, answer.body
+    assert answer.body["zulip_org_id"] == registered.id
+    assert len(answer.body["zulip_org_key"]) == 64 and answer.body["zulip_org_key"] != registered.key
+    assert host.asked == [PATH + "abc-_1/"]
+    assert registered.call("GET", "server/analytics/status").status == 401
+    registered.key = answer.body["zulip_org_key"]
+    assert registered.call("GET", "server/analytics/status").status == 200
+
+
+@pytest.mark.option("closed-registration")
+@pytest.mark.rules("3.4/success-zulip_org_id", "3.3/post-server-register-transfer")
+@pytest.mark.settings(verify_hostnames=True)
+def test_a_new_server_that_may_come_in_gets_both(world, host):
+    host.answer = shown(secret(world, host.hostname))
+    answer = verify(world, host.hostname)
+    assert answer.status == 200, answer.body
+    world.server.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
+    assert world.server.call("GET", "server/analytics/status").status == 200
+
+
+@pytest.mark.rules("3.4/the-host-answers-400")
+def test_the_host_has_prepared_no_secret(world, host, registered):
+    said = refused(world, host, (400, json.dumps({"result": "error", "msg": "x", "code": "REMOTE_SERVER_VERIFICATION_SECRET_NOT_PREPARED"})))
+    assert said == "The host reported it has no verification secret."
+
+
+@pytest.mark.rules("3.4/another-status")
+def test_the_host_answers_with_an_error(world, host, registered):
+    assert refused(world, host, (400, "{}")) == "Error response received from the host: 400"
+    assert refused(world, host, (503, "away")) == "Error response received from the host: 503"
+
+
+@pytest.mark.rules("3.4/another-status", "3.4/the-bouncer-calls")
+def test_a_redirect_is_not_followed(world, host, registered):
+    said = refused(world, host, (302, "", ("Location", f"https://{host.hostname}/elsewhere")))
+    assert said == "Error response received from the host: 302"
+    assert len(host.asked) == 1
+
+
+@pytest.mark.rules("3.4/an-answer-without")
+def test_an_answer_without_a_secret(world, host, registered):
+    for body in ("{}", "hello", json.dumps({"verification_secret": 7})):
+        assert refused(world, host, (200, body)) == "An error occurred while communicating with the host."
+
+
+@pytest.mark.rules("3.4/an-answer-without", "3.4/the-bouncer-calls")
+def test_an_answer_that_is_too_long(world, host, registered):
+    long = json.dumps({"more": "x" * 20000, "verification_secret": secret(world, host.hostname)})
+    assert refused(world, host, (200, long)) == "An error occurred while communicating with the host."
+
+
+@pytest.mark.rules("3.4/not-upper-case")
+def test_a_secret_that_is_not_upper_case_base16(world, host, registered):
+    assert refused(world, host, shown("not base16")) == "The verification secret is malformed"
+    assert refused(world, host, shown(secret(world, host.hostname).lower())) == "The verification secret is malformed"
+
+
+@pytest.mark.rules("3.4/not-made-by")
+def test_a_secret_that_is_not_the_bouncers(world, host, registered):
+    made = secret(world, host.hostname)
+    changed = ("0" if made[0] != "0" else "1") + made[1:]
+    assert refused(world, host, shown(changed)) == "The verification secret is invalid"
+
+
+@pytest.mark.rules("3.4/of-another-hostname")
+def test_a_secret_of_another_hostname(world, host, registered):
+    assert world.other.id
+    said = refused(world, host, shown(secret(world, world.other.hostname)))
+    assert said == "The verification secret is for a different hostname"
+
+
+@pytest.mark.slow
+@pytest.mark.rules("3.4/older-than", "3.3/success-verification_secret")
+def test_a_secret_that_is_older_than_ten_seconds(world, host, registered):
+    made = secret(world, host.hostname)
+    time.sleep(11)
+    assert refused(world, host, shown(made)) == "The verification secret has expired"
+
+
+@pytest.mark.rules("3.4/tls-fails")
+def test_a_host_whose_certificate_nobody_trusts(world):
+    with chat_host(None) as host:
+        world.server.hostname = host.hostname
+        assert world.server.id
+        assert refused(world, host, (200, "{}")) == "SSL error occurred while communicating with the host."
+
+
+@pytest.mark.rules("3.4/no-connection")
+def test_a_host_that_is_not_there(world):
+    with chat_host(None) as host:
+        world.server.hostname = host.hostname
+        assert world.server.id
+    assert refused(world, host, (200, "{}")) == "Connection error occurred while communicating with the host."
+
+
+@pytest.mark.rules("3.4/no-connection", "3.4/the-bouncer-calls")
+@pytest.mark.settings(verify_private=False)
+def test_a_host_at_a_private_address(world, host, registered):
+    assert refused(world, host, (200, "{}")) == "Connection error occurred while communicating with the host."
+    assert host.asked == []
+
+
+@pytest.mark.rules("3.4/no-answer-in-time", "3.4/the-bouncer-calls")
+def test_a_host_that_does_not_answer(world, host, registered):
+    started = time.monotonic()
+    assert refused(world, host, None) == "The request timed out while communicating with the host."
+    assert time.monotonic() - started > 4
+
+
+@pytest.mark.rules("3.4/30-calls-of")
+def test_thirty_calls_of_a_hostname(world, host, registered):
+    for _ in range(30):
+        assert refused(world, host, (200, "{}")) == "An error occurred while communicating with the host."
+    answer = verify(world, host.hostname)
+    assert (answer.status, answer.body["code"]) == (429, "RATE_LIMIT_HIT")
+    assert answer.body["msg"].startswith("The global limits on recent usage of this endpoint have been reached.")
+    assert len(host.asked) == 30

@@ -1,0 +1,136 @@
+"""What the cases of a chat server's side speak of: users, their devices, and the phones that these are."""
+
+import base64
+import functools
+import json
+import re
+import secrets
+import time
+
+import nacl.secret
+
+from conformance import phones
+from conformance.cases import resolve
+from conformance.phones import encode
+from worlds import zulip_bouncer
+
+
+class Phone(phones.Phone):
+    """A phone that has signed in, with a key for notifications."""
+
+    def __init__(self, sort, world, name):
+        super().__init__(sort, world)
+        self.name, self.push_key_id, self.secret = name, secrets.randbits(31), secrets.token_bytes(32)
+
+    @functools.cached_property
+    def device(self):
+        return self.world.send({"request": "POST register_client_device"}).body["device_id"]
+
+    @property
+    def push_key(self):
+        return encode(b"\x31" + self.secret)
+
+    @functools.cached_property
+    def registration_sealed(self):
+        return self.sealed()
+
+    @property
+    def key_fields(self):
+        return {"push_key_id": self.push_key_id, "push_key": self.push_key}
+
+    @property
+    def token_fields(self):
+        return {"token_kind": self.kind, "token_id": self.token_id, "bouncer_public_key": self.bouncer_key,
+                "encrypted_push_registration": self.registration_sealed}
+
+    @property
+    def fields(self):
+        return {"device_id": self.device, **self.key_fields, **self.token_fields}
+
+    @property
+    def state(self):
+        return self.world.devices()[str(self.device)]
+
+    def open(self, data):
+        return json.loads(nacl.secret.SecretBox(self.secret).decrypt(base64.b64decode(data)))
+
+
+class World(zulip_bouncer.World):
+    def __getattr__(self, name):
+        if name in ("alice", "bob"):
+            made = self.running.add_user(f"{name}-{secrets.token_hex(6)}")
+            made.authorization = "Basic " + encode(f"{made.email}:{made.key}".encode())
+        elif re.fullmatch(r"(apns|fcm)[0-9]*", name):
+            made = self.phones[name] = Phone(name.rstrip("0123456789"), self, name)
+        else:
+            raise AttributeError(f"the world has no {name}")
+        setattr(self, name, made)
+        return made
+
+    @property
+    def shouted(self):
+        return self.alice.email.upper()
+
+    @property
+    def first_device(self):
+        return next(iter(self.devices()))
+
+    def devices(self):
+        return self.send({"request": "POST register", "form": {"event_types": '["device"]'}}).body["devices"]
+
+    def until(self, enough, what):
+        deadline = time.monotonic() + 60
+        while not (found := enough()) and time.monotonic() < deadline:
+            # Each look counts: a user has so many calls a minute.
+            time.sleep(0.4)
+        assert found, what
+
+    def prepare(self, step):
+        if isinstance(step, dict):
+            return super().prepare(step)
+        match step.split():
+            case [name, "is", "registered"]:
+                phone = getattr(self, name)
+                answer = self.send({"request": "POST mobile_push/register", "form": phone.fields})
+                assert answer.status == 200, answer.body
+                self.until(lambda: phone.state["push_token_id"] == phone.token_id, f"{name} never became active: {phone.state}")
+            case [name, "is", "registered", "in", "clear"]:
+                phone = getattr(self, name)
+                path, form = ("apns_device_token", {"token": phone.token, "appid": phone.app_id}) if phone.kind == "apns" else ("android_gcm_reg_id", {"token": phone.token})
+                answer = self.send({"request": f"POST users/me/{path}", "form": form})
+                assert answer.status == 200, answer.body
+            case [name, "is", "answered", status, *reason]:
+                self.simulator.answer(getattr(self, name).token, int(status), **({"reason": reason[0]} if reason else {}))
+            case _:
+                raise ValueError(f"no such step: {step}")
+
+    def send(self, request):
+        """A path without a slash is below /api/v1/; `HOST notifications` is the host application's."""
+        method, path = request["request"].split(" ", 1)
+        if method == "HOST":
+            return self.running.notify(self.alice, request["json"])
+        return super().send({"as": "alice", **request, "request": f"{method} {path if path.startswith('/') else '/api/v1/' + path}"})
+
+    def wanted(self, answer):
+        if isinstance(answer, dict) and "sent" in answer:
+            counts = {"devices": 0, "apple_successfully_sent_count": 0, "android_successfully_sent_count": 0, "deleted_devices": 0}
+            return {"status": 200, "body": {"zulip": {**counts, **answer["sent"]}}}
+        return super().wanted(answer)
+
+    def make_state(self, changes):
+        """A device as clients see it."""
+        return {"push_key_id": None, "push_token_id": None, "pending_push_token_id": None,
+                "push_token_last_updated_timestamp": None, "push_registration_error_code": None, **(changes or {})}
+
+    def make_only(self, pair):
+        return {str(resolve(pair[0], self)): pair[1]}
+
+    def shown(self, name, delivery):
+        phone = self.phones[name]
+        payload = delivery["payload"]
+        data = payload if phone.kind == "apns" else payload["message"]["data"]
+        if "encrypted_data" in data:
+            assert str(data["push_key_id"]) == str(phone.push_key_id), "another key"
+            rest = {"aps": payload["aps"]} if phone.kind == "apns" else {"android": payload["message"]["android"]}
+            payload = {"opened": phone.open(data["encrypted_data"]), **rest}
+        return {"to": name, "headers": delivery["headers"], "payload": payload}
