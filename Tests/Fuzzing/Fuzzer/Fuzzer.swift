@@ -1,0 +1,72 @@
+import Foundation
+import Fuzzing
+
+/// The target that FUZZ_TARGET names.
+private let target = fuzzTargets.first { $0.name == ProcessInfo.processInfo.environment["FUZZ_TARGET"] }
+
+/// Without a target it says which there are, as Scripts/fuzz wants to know.
+@_cdecl("LLVMFuzzerInitialize")
+public func initialize(
+  _ count: UnsafeMutablePointer<CInt>, _ arguments: UnsafeMutableRawPointer
+) -> CInt {
+  guard target == nil else { return 0 }
+  print(fuzzTargets.map { $0.name }.joined(separator: "\n"))
+  exit(0)
+}
+
+/// What libFuzzer calls for each input. A broken property and a slow input stop the process, as a crash does.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
+  guard let target else { return 0 }
+  let bytes = Array(UnsafeBufferPointer(start: data, count: size))
+  var time = run(target, bytes)
+  let limit = target.baseTime + target.timePerByte * Double(size)
+  // Once more where something else may have taken the time: what is made once, or a page that came late.
+  for _ in 0..<3 where time > limit { time = min(time, run(target, bytes)) }
+  slowest.note(time, size)
+  guard time <= limit else {
+    stop(
+      "SLOW INPUT: \(size) bytes take \(Int(time / 1e6)) ms, which should be \(Int(limit / 1e6)) ms at most")
+  }
+  return 0
+}
+
+/// The CPU time that it takes, in nanoseconds: other programs do not count.
+private func run(_ target: any FuzzTarget.Type, _ bytes: [UInt8]) -> Double {
+  let start = cpuTime()
+  do {
+    try target.run(bytes)
+  } catch {
+    stop("BROKEN PROPERTY: \(error)")
+  }
+  return cpuTime() - start
+}
+
+/// POSIX counts a million a second.
+private func cpuTime() -> Double { Double(clock()) * 1000 }
+
+private func stop(_ reason: String) -> Never {
+  FileHandle.standardError.write(Data("==FINDING== \(reason)\n".utf8))
+  abort()
+}
+
+/// What libFuzzer changes inputs with; now and then a piece is repeated, which it never does itself. What became long by
+/// that is mostly cut before it is changed further: short inputs find as much, in a fraction of the time.
+@_cdecl("LLVMFuzzerCustomMutator")
+public func mutate(
+  _ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ limit: Int, _ seed: CUnsignedInt
+) -> Int {
+  let (kind, turn) = seed.quotientAndRemainder(dividingBy: 128)
+  guard turn == 0 else {
+    let size = kind.isMultiple(of: 8) ? size : min(size, 4096)
+    return libFuzzersMutate(data, size, max(size, min(limit, 4096)))
+  }
+  var bytes = Array(UnsafeBufferPointer(start: data, count: size))
+  repeatPiece(&bytes, limit: limit, seed: UInt64(kind))
+  data.update(from: bytes, count: bytes.count)
+  return bytes.count
+}
+
+/// C's calling convention is Swift's for three words.
+@_silgen_name("LLVMFuzzerMutate")
+private func libFuzzersMutate(_ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ limit: Int) -> Int

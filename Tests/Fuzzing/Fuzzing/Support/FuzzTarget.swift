@@ -1,0 +1,45 @@
+/// What fuzzing and the replaying suite drive: one parser of the product, and what must hold of it whatever it is given.
+package protocol FuzzTarget: SendableMetatype {
+  /// How Scripts/fuzz and the folders of cases call it.
+  static var name: String { get }
+  /// The CPU time that a byte may take at most, in nanoseconds, beside ``baseTime``. What takes more is a finding.
+  static var timePerByte: Double { get }
+  /// The CPU time that any input may take, in nanoseconds.
+  static var baseTime: Double { get }
+  /// Reads the bytes as the product would.
+  ///
+  /// - Throws: ``BrokenProperty`` where a property does not hold.
+  static func run(_ bytes: [UInt8]) throws
+}
+
+extension FuzzTarget {
+  package static var timePerByte: Double { 5000 }
+  package static var baseTime: Double { 20_000_000 }
+}
+
+/// What must hold, and did not.
+package struct BrokenProperty: Error, CustomStringConvertible {
+  package let description: String
+}
+
+/// - Throws: ``BrokenProperty`` unless it holds.
+func check(_ holds: Bool, _ property: @autoclosure () -> String) throws(BrokenProperty) {
+  guard holds else { throw BrokenProperty(description: property()) }
+}
+
+/// - Throws: ``BrokenProperty`` unless it is what is expected.
+func check<Value: Equatable>(
+  _ value: Value?, is expected: Value, _ property: @autoclosure () -> String
+) throws(BrokenProperty) {
+  try check(value == expected, property())
+}
+
+/// All targets, in the order in which Scripts/fuzz runs them.
+package let fuzzTargets: [any FuzzTarget.Type] = [
+  JSONTarget.self, FormTarget.self, NotifyE2EETarget.self, NotifyLegacyTarget.self,
+  SealedRegistrationTarget.self,
+  NextcloudDevicesTarget.self, NextcloudNotificationsTarget.self, OCSTarget.self, ProxyAnswerTarget.self,
+  HTTP2Target.self, APNsAnswerTarget.self, FCMAnswerTarget.self, WebPushAnswerTarget.self,
+  WebPushSubscriptionTarget.self, CSVTarget.self, YAMLTarget.self, KeyFilesTarget.self, PEMTarget.self,
+  StorageKeyTarget.self,
+]

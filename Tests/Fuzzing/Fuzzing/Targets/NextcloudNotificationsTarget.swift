@@ -1,0 +1,37 @@
+import NIOCore
+
+@testable import NextcloudProxy
+@testable import Sealing
+@testable import Wire
+
+/// `/notifications` of the push proxy, as a form and as JSON; an entry says the same in bytes as in base64.
+enum NextcloudNotificationsTarget: FuzzTarget {
+  static let name = "nextcloud-notifications"
+
+  private static let maximum = 200
+  /// Verifying takes 30 µs: those of the first are enough.
+  private static let verified = 4
+
+  static func run(_ bytes: [UInt8]) throws {
+    let body = ByteBuffer(bytes: bytes)
+    for type in ["application/x-www-form-urlencoded", "application/JSON; charset=utf-8"] {
+      guard let entries = try? NotificationsBody.entries(body, type: type, maximum: maximum) else { continue }
+      try check((1...maximum).contains(entries.count), "there are at least one entry and not too many")
+      for case let entry? in entries {
+        try check(entry.identifier.count == 64 && entry.tokenHash.count == 64, "hashes have 64 bytes")
+        try check(
+          Base64.encode(entry.identifier).hasSameBytes(as: entry.identifierText),
+          "an identifier is its base64")
+        try check(
+          Base64.encode(entry.ciphertext).hasSameBytes(as: entry.subject), "a ciphertext is its base64")
+        try check(
+          Base64.encode(entry.signature).hasSameBytes(as: entry.signatureText), "a signature is its base64")
+      }
+      for entry in entries.compactMap(\.self).prefix(verified) {
+        _ = key.verifies(entry.signature, of: entry.ciphertext)
+      }
+    }
+  }
+
+  private static let key = RSAPrivateKey.generate().publicKey
+}

@@ -1,0 +1,14 @@
+@testable import Sealing
+
+/// `storage.key`: a file that is read is the same when it is written.
+enum StorageKeyTarget: FuzzTarget {
+  static let name = "storage-key"
+
+  static func run(_ bytes: [UInt8]) throws {
+    let file = bytes.withUnsafeBytes { StorageKeyFile(utf8: $0) }
+    guard let file else { return }
+    let again = file.utf8.withUnsafeBytes { StorageKeyFile(utf8: $0) }
+    try check(again?.ids == file.ids && again?.hashingKey == file.hashingKey, "a file reads as it is written")
+    try check((1...2).contains(file.ids.count), "there are one key or two")
+  }
+}
