@@ -1,0 +1,78 @@
+import Foundation
+import Providers
+import Wire
+
+/// Old apps, which get their notifications in clear, and what becomes of them when they are updated.
+extension ChatServer {
+  func registerLegacy(_ phone: Phone) async {
+    guard legacy[phone.number] != phone.token else { return }
+    let token = phone.token
+    var fields = identity(of: phone.user) + tokenFields(of: phone, token)
+    if phone.kind == .apns { fields.append(("ios_app_id", World.topic)) }
+    let (_, answer) = await call("push/register", type: Self.form, form(fields))
+    world.note(
+      "\(name): registers \(phone.name), an old app: \(answer.map { "\($0.status)" } ?? "no answer")")
+    if answer?.status == 200, phone.isLegacy, phone.isLoggedIn { legacy[phone.number] = token }
+  }
+
+  /// Its owner has logged out, or it has an encrypted app: one try, whatever comes of it.
+  func unregisterLegacy(_ phone: Phone) async {
+    guard let token = legacy.removeValue(forKey: phone.number) else { return }
+    let (_, answer) = await call(
+      "push/unregister", type: Self.form, form(identity(of: phone.user) + tokenFields(of: phone, token)))
+    world.note(
+      "\(name): unregisters \(phone.name), an old app: \(answer.map { "\($0.status)" } ?? "no answer")")
+  }
+
+  /// The registration of a phone has succeeded: its legacy one goes (feature level 483).
+  func phoneIsEncrypted(_ phone: Phone) async { await unregisterLegacy(phone) }
+
+  /// Tells a user's old apps of a message: all that the bouncer has of the user, if the server has one.
+  func notifyLegacy(_ label: String, _ user: Int) async {
+    let phones = world.phones.filter {
+      $0.server === self && $0.user == user && legacy[$0.number] != nil
+    }
+    guard !phones.isEmpty else { return }
+    func tokens(_ kind: Route.Provider) -> String {
+      phones.filter { $0.kind == kind }.map { "\"\(legacy[$0.number] ?? "")\"" }.joined(separator: ",")
+    }
+    let text = "\(World.plaintext)\(label).s\(number).u\(user)"
+    let body = """
+      {"user_id":\(user + 1),"user_uuid":"\(Self.uuid(of: user))","realm_uuid":"\(realm)",\
+      "gcm_payload":{"event":"message","content":"\(text)"},"gcm_options":{"priority":"high"},\
+      "apns_payload":{"alert":"\(text)","custom":{"zulip":{"message_ids":[1]}}},\
+      "android_devices":[\(tokens(.fcm))],"apple_devices":[\(tokens(.apns))]}
+      """
+    let asked = phones.map { (phone: $0, token: legacy[$0.number] ?? "") }
+    let (node, answer) = await call("push/notify", type: "application/json", body)
+    world.note(
+      "\(name): \(label) to old apps of user \(user): \(answer.map { "\($0.status)" } ?? "no answer") (\(node.name))"
+    )
+    guard let answer, answer.status == 200 else { return }
+    let deleted = answer.json["deleted_devices"]
+    let gone = Set(
+      (deleted?["android_devices"]?.strings ?? []) + (deleted?["apple_devices"]?.strings ?? []))
+    for (phone, token) in asked {
+      if gone.contains(token) {
+        world.note("\(name): forgets \(phone.name), an old app, which the bouncer calls gone")
+        if legacy[phone.number] == token { legacy[phone.number] = nil }
+      } else if phone.isLegacy {
+        world.promised(label, to: token, at: world.time)
+      }
+    }
+  }
+
+  private static let form = "application/x-www-form-urlencoded"
+
+  private func identity(of user: Int) -> [(String, String)] {
+    [("user_id", "\(user + 1)"), ("user_uuid", Self.uuid(of: user)), ("realm_uuid", realm)]
+  }
+
+  private func tokenFields(of phone: Phone, _ token: String) -> [(String, String)] {
+    [("server_uuid", uuid), ("token", token), ("token_kind", phone.kind == .apns ? "1" : "2")]
+  }
+
+  private static func uuid(of user: Int) -> String {
+    "00000000-0000-4000-8000-" + String(format: "%012d", user)
+  }
+}

@@ -1,0 +1,157 @@
+import Foundation
+import HTTPTypes
+import Providers
+import Sealing
+import Wire
+
+/// A chat server as Zulip has it in stock: what it makes of an answer is in Documentation/Protocols/Zulip.md 2.8.
+///
+/// Unchecked: the world has one thread.
+final class ChatServer: @unchecked Sendable {
+  /// What it believes of a phone's registration.
+  enum Device: Equatable {
+    /// Its bouncer has been asked and has not answered yet, or it was given up: the app's attempts are refused.
+    case pending(token: String)
+    case registered(token: String)
+    /// Refused; the app's next attempt is sent again.
+    case failed
+  }
+
+  let number: Int
+  let uuid: String
+  let key: String
+  let realm: String
+  unowned let world: World
+  private var random: WorldRandom
+  private(set) var devices: [Int: Device] = [:]
+  /// Phones whose registration was given up although some node had taken the call and not refused the connection.
+  private(set) var stuck: Set<Int> = []
+  /// Legacy tokens of its users, by phone.
+  var legacy: [Int: String] = [:]
+
+  init(_ number: Int, world: World, seed: UInt64) {
+    (self.number, self.world) = (number, world)
+    let identity = World.servers[number]
+    (uuid, key, realm) = (identity.uuid, identity.key, identity.realm)
+    random = WorldRandom(seed: seed, "server \(number)")
+  }
+
+  var name: String { "server \(number)" }
+
+  func call(_ endpoint: String, type: String, _ body: String) async -> (node: Node, answer: Answer?) {
+    // A balancer in front of the nodes sends nobody to one that takes no connections.
+    let alive = world.nodes.filter(\.isAlive)
+    let node = random.pick(alive.isEmpty ? world.nodes : alive)
+    var headers: HTTPFields = [.contentType: type]
+    headers[.authorization] = "Basic " + Data("\(uuid):\(key)".utf8).base64EncodedString()
+    let began = world.time
+    let answer = world.standIn.answer(
+      to: endpoint,
+      await node.call("/api/v1/remotes/\(endpoint)", headers: headers, body: Array(body.utf8)))
+    world.answered(endpoint, answer, by: node, since: began)
+    return (node, answer)
+  }
+
+  func form(_ fields: [(String, String)]) -> String {
+    fields.map { "\($0)=\($1.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "")" }
+      .joined(separator: "&")
+  }
+
+  /// A phone wants its notifications.
+  func register(_ phone: Phone) async {
+    if phone.isLegacy { return await registerLegacy(phone) }
+    switch devices[phone.number] {
+    case .registered(phone.token): return
+    // "The app's attempts are refused."
+    case .pending(phone.token): return
+    default: break
+    }
+    let token = phone.token
+    devices[phone.number] = .pending(token: token)
+    let body = form([
+      ("realm_uuid", realm), ("token_id", phone.tokenID.base64),
+      ("encrypted_push_registration", phone.sealedRegistration()),
+      ("bouncer_public_key", Node.keyPair.publicKeyBase64),
+    ])
+    var wasTaken = false
+    for attempt in 1...4 {
+      let (node, answer) = await call(
+        "push/e2ee/register", type: "application/x-www-form-urlencoded", body)
+      guard devices[phone.number] == .pending(token: token) else { return }
+      if let answer, answer.status < 500 {
+        devices[phone.number] = answer.status == 200 ? .registered(token: token) : .failed
+        world.note("\(name): registers \(phone.name): \(answer.status)")
+        if answer.status == 200 { await phoneIsEncrypted(phone) }
+        return
+      }
+      if answer != nil || node.isAlive { wasTaken = true }
+      world.note(
+        "\(name): registers \(phone.name), attempt \(attempt): \(answer.map { "\($0.status)" } ?? "no answer")"
+      )
+      try? await Task.sleep(for: .milliseconds(300 * attempt))
+    }
+    if wasTaken { stuck.insert(phone.number) }
+  }
+
+  /// Forgets a phone that has logged out.
+  func forget(_ phone: Phone) {
+    phone.forgottenAt = world.time
+    devices[phone.number] = nil
+    if legacy[phone.number] != nil { Task { await unregisterLegacy(phone) } }
+  }
+
+  // MARK: Notifications
+
+  /// Tells these users of a message.
+  func notify(_ label: String, users: [Int]) async {
+    guard !users.isEmpty else { return }
+    await withTaskGroup { group in
+      group.addTask { await self.notifyEncrypted(label, users) }
+      for user in users { group.addTask { await self.notifyLegacy(label, user) } }
+    }
+  }
+
+  private func notifyEncrypted(_ label: String, _ users: [Int]) async {
+    let phones = world.phones.filter { phone in
+      guard phone.server === self, users.contains(phone.user) else { return false }
+      if case .registered = devices[phone.number] { return true }
+      return false
+    }
+    guard !phones.isEmpty else { return }
+    var items: [String] = []
+    var tokens: [(phone: Phone, token: String)] = []
+    for phone in phones {
+      guard case .registered(let token)? = devices[phone.number] else { continue }
+      tokens.append((phone, token))
+      let payload =
+        #""payload":{"push_key_id":1,"encrypted_data":"\#(World.plaintext)\#(label).s\#(number).p\#(phone.number)""#
+      let way =
+        phone.kind == .apns
+        ? payload + #"},"http_headers":{"apns_priority":10,"apns_push_type":"alert"}}"#
+        : payload + #"},"fcm_priority":"high"}"#
+      items.append(#"{"token_id":"\#(TokenID(token: token).base64)","# + way)
+    }
+    let body = #"{"realm_uuid":"\#(realm)","push_requests":["# + items.joined(separator: ",") + "]}"
+    let (node, answer) = await call("push/e2ee/notify", type: "application/json", body)
+    world.note(
+      "\(name): \(label) to \(tokens.map(\.phone.name).joined(separator: ", ")): \(answer.map { "\($0.status)" } ?? "no answer") (\(node.name))"
+    )
+    guard let answer, answer.status == 200 else { return }
+    let gone = Set(answer.json["delete_token_ids"]?.strings ?? [])
+    for (phone, token) in tokens {
+      if gone.contains(TokenID(token: token).base64) {
+        world.note("\(name): forgets \(phone.name), which the bouncer calls gone")
+        if devices[phone.number] == .registered(token: token) { devices[phone.number] = nil }
+      } else {
+        world.promised(label, to: token, at: world.time)
+      }
+    }
+  }
+}
+
+extension JSON {
+  var strings: [String]? {
+    guard case .array(let values) = self else { return nil }
+    return values.compactMap(\.string)
+  }
+}

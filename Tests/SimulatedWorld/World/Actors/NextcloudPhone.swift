@@ -1,0 +1,77 @@
+import Crypto
+import Foundation
+import HTTPTypes
+import Providers
+
+/// A phone with one of Nextcloud's apps and one account. It registers at every start, first with its server and then
+/// with the push proxy, as stock apps do.
+///
+/// Unchecked: the world has one thread.
+final class NextcloudPhone: @unchecked Sendable {
+  /// What the proxy has said yes to.
+  struct Registration: Equatable {
+    let identifier: [UInt8]
+    let token: String
+  }
+
+  /// The token's life is that of any phone.
+  let phone: Phone
+  private(set) var confirmed: Registration?
+  private unowned let cloud: NextcloudServer
+  /// Which app password it has: each login makes one, and with it another identifier.
+  private var login: Int
+  private var isRegistering = false
+  /// Until then a call that nobody waits for may still be carried out.
+  private var doubtUntil = -1.0
+
+  init(_ phone: Phone, cloud: NextcloudServer) {
+    (self.phone, self.cloud) = (phone, cloud)
+    login = cloud.nextLogin()
+  }
+
+  /// What its server signs: the account and the number of the app password, as PHP writes them.
+  var preimage: [UInt8] { Array(#"["user\#(phone.user)@cloud.example.org",\#(login)]"#.utf8) }
+  var identifier: [UInt8] { Array(SHA512.hash(data: preimage)) }
+
+  /// The app is started.
+  func open() async {
+    guard phone.isWaiting, !isRegistering else { return }
+    isRegistering = true
+    defer { isRegistering = false }
+    var told: Registration
+    repeat {
+      told = Registration(identifier: identifier, token: phone.token)
+      let signed = cloud.register(self)
+      let (node, answer) = await cloud.call(
+        .post, "devices", agent: agent, [("pushToken", told.token)] + signed)
+      cloud.world.note(
+        "\(phone.name): registers with the proxy: \(answer.map { "\($0.status)" } ?? "no answer")")
+      cloud.brought(told)
+      if answer == nil, node.isAlive { doubtUntil = cloud.world.time + 120 }
+      let isSure = answer?.status == 200 && cloud.world.time > doubtUntil
+      confirmed = isSure && told.identifier == identifier ? told : nil
+    } while phone.isWaiting && told != Registration(identifier: identifier, token: phone.token)
+  }
+
+  /// Tells its server and, once, the proxy; the next login has another identifier.
+  func logOut() async {
+    guard phone.isWaiting else { return }
+    let signed = cloud.forget(self)
+    forgetLogin()
+    phone.isLoggedIn = false
+    let (_, answer) = await cloud.call(.delete, "devices", agent: agent, signed)
+    cloud.world.note(
+      "\(phone.name): leaves the proxy: \(answer.map { "\($0.status)" } ?? "no answer")")
+  }
+
+  /// The app has lost what it knew: nobody is told, and the next login has another identifier.
+  func forgetLogin() {
+    phone.forgottenAt = cloud.world.time
+    confirmed = nil
+    login = cloud.nextLogin()
+  }
+
+  private var agent: String {
+    phone.kind == .apns ? "Mozilla/5.0 (iOS) Nextcloud-Talk v20" : "Mozilla/5.0 (Android) Nextcloud-Talk v20"
+  }
+}

@@ -1,0 +1,166 @@
+import Crypto
+import Foundation
+import HTTPTypes
+import Sealing
+import Wire
+
+/// A stock Nextcloud server with its users: it sends everything that a message makes in one request, never tries again,
+/// and forgets at once whom the proxy calls unknown.
+///
+/// Unchecked: the world has one thread.
+final class NextcloudServer: @unchecked Sendable {
+  /// What it knows of a phone.
+  struct Row {
+    let phone: NextcloudPhone
+    let identifier: [UInt8]
+    let token: String
+    /// When its phone had brought this token to the proxy, or given up.
+    var isBroughtAt = Double.infinity
+  }
+
+  /// A request that was answered 200.
+  struct Told {
+    let time: Double
+    /// What the proxy has not called unknown, by the label of each.
+    let entries: [(label: String, row: Row)]
+    /// How many of them it says have failed.
+    let failed: Int
+  }
+
+  /// Made once for all worlds: RSA keys take long.
+  static let keys = (0..<3).map { _ in RSAPrivateKey.generate() }
+
+  unowned let world: World
+  private(set) var phones: [NextcloudPhone] = []
+  /// By the identifier in base64.
+  private(set) var rows: [String: Row] = [:]
+  private(set) var told: [Told] = []
+  /// How often it has made new keys for a user.
+  private(set) var generations: [Int: Int] = [:]
+  private var logins = 0
+  private var random: WorldRandom
+
+  init(_ plans: [Plan.NextcloudPhonePlan], world: World, seed: UInt64) {
+    self.world = world
+    random = WorldRandom(seed: seed, "nextcloud server")
+    phones = plans.enumerated().map { number, plan in
+      let phone = Phone(
+        NextcloudServer.firstPhone + number, plan.kind, server: world.servers[0], user: plan.user,
+        isLegacy: false, world: world)
+      return NextcloudPhone(phone, cloud: self)
+    }
+  }
+
+  /// Its phones are counted from here on.
+  static let firstPhone = 1000
+
+  func nextLogin() -> Int {
+    logins += 1
+    return logins
+  }
+
+  private func key(of user: Int) -> RSAPrivateKey {
+    Self.keys[(user + generations[user, default: 0]) % Self.keys.count]
+  }
+
+  /// It was restored without its users' keys, and makes others: its phones hear of them when they register again.
+  func makeKey(of user: Int) { generations[user, default: 0] += 1 }
+
+  /// A phone registers: it learns what the proxy asks for.
+  func register(_ phone: NextcloudPhone) -> [(String, String)] {
+    rows[Base64.encode(phone.identifier)] = Row(
+      phone: phone, identifier: phone.identifier, token: phone.phone.token)
+    return signed(phone)
+  }
+
+  /// A phone's call to the proxy has ended.
+  func brought(_ registration: NextcloudPhone.Registration) {
+    rows[Base64.encode(registration.identifier)]?.isBroughtAt = world.time
+  }
+
+  /// A phone logs out.
+  func forget(_ phone: NextcloudPhone) -> [(String, String)] {
+    rows[Base64.encode(phone.identifier)] = nil
+    return signed(phone)
+  }
+
+  private func signed(_ phone: NextcloudPhone) -> [(String, String)] {
+    let key = key(of: phone.phone.user)
+    return [
+      ("deviceIdentifier", Base64.encode(phone.identifier)),
+      ("deviceIdentifierSignature", Base64.encode(key.sign(phone.preimage))),
+      ("userPublicKey", key.publicKey.pem),
+    ]
+  }
+
+  func call(
+    _ method: HTTPRequest.Method, _ path: String, agent: String = "Nextcloud Server",
+    _ fields: [(String, String)]
+  ) async -> (node: Node, answer: Answer?) {
+    let alive = world.nodes.filter(\.isAlive)
+    let node = random.pick(alive.isEmpty ? world.nodes : alive)
+    var headers: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
+    headers[.userAgent] = agent
+    let began = world.time
+    let answer = world.standIn.answer(
+      to: path,
+      await node.call(
+        "/\(path)", method: method, headers: headers,
+        body: Form.encode(fields.map { (name: $0.0, value: $0.1) })))
+    world.answered(path, answer, by: node, since: began)
+    return (node, answer)
+  }
+
+  /// The label of an entry: what message, to which phone, under which identifier.
+  static func label(_ message: String, _ row: Row) -> String {
+    let id = row.identifier.prefix(4).map { String(format: "%02x", $0) }.joined()
+    return "\(message).n\(row.phone.phone.number).\(id)"
+  }
+
+  /// Tells these users of a message, or everybody.
+  func notify(_ message: String, users: [Int]?) async {
+    let meant = rows.sorted { $0.key < $1.key }.map(\.value)
+      .filter { users?.contains($0.phone.phone.user) ?? true }
+    guard !meant.isEmpty else { return }
+    let entries = meant.map { (label: Self.label(message, $0), row: $0) }
+    let fields = entries.enumerated().map { number, entry in
+      ("notifications[\(number)]", json(entry.label, entry.row))
+    }
+    let (node, answer) = await call(.post, "notifications", fields)
+    let names = meant.map(\.phone.phone.name).joined(separator: ", ")
+    world.note(
+      "nextcloud: \(message) to \(names): \(answer.map { "\($0.status) \($0.text.prefix { $0 != "\n" })" } ?? "no answer") (\(node.name))"
+    )
+    guard let answer, answer.status < 500 else { return }
+    let unknown = Set(answer.json["unknown"]?.strings ?? [])
+    let kept = entries.filter { !unknown.contains(Base64.encode($0.row.identifier)) }
+    for entry in entries {
+      let id = Base64.encode(entry.row.identifier)
+      if unknown.contains(id) { rows[id] = nil }
+    }
+    let failed = answer.json["failed"].flatMap { Int($0.text) } ?? entries.count
+    told.append(Told(time: world.time, entries: kept, failed: failed - (entries.count - kept.count)))
+  }
+
+  private func json(_ label: String, _ row: Row) -> String {
+    // What only the phone can read; as long as a ciphertext is.
+    var subject = Array("\(World.plaintext)\(label)\"".utf8)
+    subject += Array(repeating: 0x20, count: 256 - subject.count)
+    let hash = SHA512.hash(data: Data(row.token.utf8)).map { String(format: "%02x", $0) }.joined()
+    let signature = key(of: row.phone.phone.user).sign(subject)
+    return """
+      {"deviceIdentifier":"\(Base64.encode(row.identifier))","pushTokenHash":"\(hash)",\
+      "subject":"\(Base64.encode(subject))","signature":"\(Base64.encode(signature))","priority":"high","type":"alert"}
+      """
+  }
+}
+
+extension ReceivedPush {
+  /// The label of what Nextcloud sends, which is encoded once more.
+  static func nextcloudLabel(_ body: String) -> String? {
+    guard let subject = body.between(#""subject":""#, "\""),
+      let bytes = Data(base64Encoded: subject.replacing(#"\/"#, with: "/"))
+    else { return nil }
+    return String(decoding: bytes, as: UTF8.self).between(World.plaintext, "\"")
+  }
+}

@@ -1,0 +1,84 @@
+import Foundation
+import Providers
+import Sealing
+
+/// A phone with one app and one account.
+///
+/// Unchecked: the world has one thread.
+final class Phone: @unchecked Sendable {
+  let number: Int
+  let kind: Route.Provider
+  let server: ChatServer
+  /// Whose it is; somebody may have several.
+  let user: Int
+  /// Whether its app is an old one, which gets its notifications in clear.
+  var isLegacy: Bool
+  private(set) var token = ""
+  private var generation = 0
+  var isInstalled = true
+  var isLoggedIn = true
+  /// When its server was last told to forget it: what was promised before may go nowhere.
+  var forgottenAt = -1.0
+  /// How often a provider called its token dead or wrong while it was neither.
+  var lies = 0
+  private unowned let world: World
+
+  init(_ number: Int, _ kind: Route.Provider, server: ChatServer, user: Int, isLegacy: Bool, world: World) {
+    (self.number, self.kind, self.server, self.user) = (number, kind, server, user)
+    (self.isLegacy, self.world) = (isLegacy, world)
+    changeToken()
+  }
+
+  var name: String { "phone \(number)" }
+  var tokenID: TokenID { TokenID(token: token) }
+  /// Whether the app is there and waits for messages.
+  var isWaiting: Bool { isInstalled && isLoggedIn }
+
+  private var provider: Provider? { world.providers[kind] }
+
+  /// The provider gives it another token; the former one is dead from now on.
+  func changeToken() {
+    if !token.isEmpty { provider?.tokens[token] = .dead(since: world.time) }
+    generation += 1
+    let digits = String(format: "%04x%04x", number, generation)
+    token =
+      kind == .apns
+      ? World.secret + String(repeating: digits, count: 6) + "0000" : "\(World.secret)-fcm:\(digits)"
+    // Nextcloud's proxy takes only what is as long as a token.
+    if kind == .fcm, number >= NextcloudServer.firstPhone { token += String(repeating: "-", count: 100) }
+    provider?.tokens[token] = .live(self)
+    world.owners[token] = self
+  }
+
+  func uninstall() {
+    isInstalled = false
+    provider?.tokens[token] = .dead(since: world.time)
+  }
+
+  /// The app comes back and is given the token that it had; the provider's answers are of before for a while.
+  func comeBack() {
+    guard !isInstalled, case .dead(let since)? = provider?.tokens[token] else { return }
+    isInstalled = true
+    provider?.tokens[token] = kind == .apns ? .revived(self, since: since) : .live(self)
+    let token = token
+    Task { [self] in
+      try? await Task.sleep(for: .seconds(120))
+      if case .revived? = provider?.tokens[token] { provider?.tokens[token] = .live(self) }
+    }
+  }
+
+  /// The app is opened: it asks its server to register it if it has to.
+  func open() async {
+    guard isWaiting else { return }
+    await server.register(self)
+  }
+
+  /// What it seals for the bouncer.
+  func sealedRegistration() -> String {
+    var json = #"{"token":"\#(token)","token_kind":"\#(kind == .apns ? "apns" : "fcm")","timestamp":"#
+    json += "\(Int64(World.epoch + world.time))"
+    json += kind == .apns ? #","ios_app_id":"\#(World.topic)"}"# : "}"
+    return SealedBox.seal(Array(json.utf8), to: Node.keyPair.publicKey).map { Data($0).base64EncodedString() }
+      ?? ""
+  }
+}

@@ -1,0 +1,27 @@
+import Foundation
+
+/// What was promised, what has arrived and what was told, as the world sees it.
+struct Books {
+  struct Promise {
+    let label: String
+    let token: String
+    let time: Double
+  }
+
+  var promises: [Promise] = []
+  /// When each message was written.
+  var messages: [String: Double] = [:]
+  /// When the answer to a commit was last lost: what was written may have been written again.
+  var lostCommitAt = -1000.0
+  /// By message and phone.
+  var arrivals: [String: [Arrival]] = [:]
+  /// Notifications that the log has told the loss of, by the token's fingerprint.
+  var losses: [String: Int] = [:]
+  /// Lines of a minute of a node.
+  var lines: [String: Int] = [:]
+  /// Notifications refused because too many wait.
+  var backlogged = 0
+  /// When the database was last not as it should be.
+  var databaseTroubleAt = -1000.0
+  var clockTroubleAt = -10_000.0
+}

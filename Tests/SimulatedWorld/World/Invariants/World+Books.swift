@@ -1,0 +1,94 @@
+import Foundation
+import Logging
+import Registrations
+import Sealing
+
+extension World {
+  /// A chat server was answered 200 for a notification of a phone.
+  func promised(_ label: String, to token: String, at time: Double) {
+    figures.promises += 1
+    books.promises.append(.init(label: label, token: token, time: time))
+  }
+
+  /// A provider has taken a push.
+  func arrived(_ arrival: Arrival) {
+    figures.arrivals += 1
+    let push = arrival.push
+    guard let phone = owners[push.token] else {
+      return violate("readable to nobody", "a push goes to a token that nobody has")
+    }
+    note("\(phone.name): \(push.label)\(push.isLegacy ? " in clear" : "") (\(arrival.life.node))")
+    guard phone.number < NextcloudServer.firstPhone else {
+      return arrivedFromNextcloud(arrival, at: phone)
+    }
+    let parts = push.label.split(separator: ".")
+    guard parts.count == 3, parts[1] == "s\(phone.server.number)",
+      parts[2] == "p\(phone.number)" || parts[2] == "u\(phone.user)"
+    else { return violate("readable to nobody else", "\(push.label) goes to \(phone.name)") }
+    let key = "\(parts[0]) \(phone.number)"
+    for former in books.arrivals[key] ?? [] {
+      if !former.mayComeAgain(at: time), books.lostCommitAt < books.messages[String(parts[0]), default: 0] {
+        violate(
+          "nothing arrives twice",
+          "\(push.label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
+        )
+      } else if former.push.id != push.id, former.push.isLegacy == push.isLegacy {
+        violate("one apns-id", "\(push.label) arrives again under another apns-id")
+      }
+    }
+    books.arrivals[key, default: []].append(arrival)
+  }
+
+  /// A node has logged something.
+  func heard(_ message: String, _ metadata: Logger.Metadata, level: Logger.Level, from life: Life) {
+    if level >= .warning {
+      note(
+        "\(life.node) (run \(life.number)): \(message) \(metadata.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: " "))"
+      )
+    }
+    let text = "\(message) \(metadata)"
+    if text.contains(Self.secret) || text.contains(Self.plaintext) {
+      violate("nothing secret in the log", text)
+    }
+    switch message {
+    case "notification refused", "notification given up", "registration ended":
+      if case .string(let token)? = metadata["token"] { books.losses[token, default: 0] += 1 }
+      books.lines["\(life.number) \(Int((time + life.skew) / 60))", default: 0] += 1
+    case _ where message.hasPrefix("notifications are refused"): books.backlogged += 1
+    default: break
+    }
+  }
+
+  /// A call of a chat server has ended.
+  func answered(_ endpoint: String, _ answer: Answer?, by node: Node, since began: Double) {
+    figures.calls += 1
+    let wasWell =
+      node.isAlive && node.life.isAlive && books.databaseTroubleAt < began - 12 && !node.life.isCut
+      && database.isWell && !node.life.disturbances.contains { $0 >= began }
+    guard wasWell else { return }
+    switch answer?.status {
+    case nil:
+      if node.life.number > 0, time - began >= 15 {
+        violate("every call is answered", "\(endpoint): no answer in 15 s")
+      }
+    case let status? where status >= 500:
+      violate("nothing is refused that can be kept", "\(endpoint): \(status) although all is well")
+    default: break
+    }
+  }
+}
+
+extension Arrival {
+  /// Whether its sender may send it again: it was not told, or could not write down what it was told.
+  func mayComeAgain(at now: Double) -> Bool {
+    guard let answeredAt else {
+      return isAnswerLost || !life.isAlive || now - time > 5 + Node.answerPatience / .seconds(1)
+    }
+    return !life.isAlive || life.disturbances.contains { $0 >= answeredAt - 0.001 }
+  }
+}
+
+extension Books {
+  /// Whether so many lines were logged in a minute that some may have been left out.
+  var isLoud: Bool { lines.values.contains { $0 >= 60 } }
+}

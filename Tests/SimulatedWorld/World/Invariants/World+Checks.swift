@@ -1,0 +1,164 @@
+import Foundation
+import Providers
+import SQL
+import Sealing
+
+extension World {
+  /// What holds at every moment.
+  func check() {
+    checkRegistrations()
+    checkNextcloudRows()
+    checkLeftovers()
+  }
+
+  /// "What is over is removed": two days after it has expired, and some hours in which all may have been broken.
+  private func checkLeftovers() {
+    guard violation == nil, time > 2 * 86_400 else { return }
+    let limit = Int64((Self.epoch + time - 2 * 86_400 - 6 * 3600) * 1000)
+    let rows = server.rows("SELECT COUNT(*) FROM e2ee_registrations WHERE expired_at < \(limit)")
+    if let count = try? rows.first?.int64(0), count > 0 {
+      violate("what is over is removed", "\(count) registrations expired more than two days ago")
+    }
+  }
+
+  func isLive(_ token: String) -> Bool {
+    guard let phone = owners[token] else { return false }
+    return switch providers[phone.kind]?.tokens[token] {
+    case .live?, .revived?: true
+    default: false
+    }
+  }
+
+  /// "No living registration ends."
+  private func checkRegistrations() {
+    guard violation == nil else { return }
+    var rows: [String: Bool] = [:]
+    for row in server.rows(
+      """
+      SELECT r.uuid, e.token_id, e.expired_at FROM e2ee_registrations e
+      JOIN remote_realms r ON r.id = e.realm_id
+      """)
+    {
+      guard let realm = try? row.text(0), let id = try? row.int64(1) else { continue }
+      rows["\(realm) \(id)"] = (try? row.optionalInt64(2)) == .some(nil)
+    }
+    var liedTo: [Route.Provider: Int] = [:]
+    for phone in phones where isLive(phone.token) {
+      guard phone.server.devices[phone.number] == .registered(token: phone.token) else { continue }
+      guard rows["\(phone.server.realm) \(phone.tokenID.storage)"] != true else { continue }
+      guard phone.lies > 0 else {
+        return violate("no living registration ends", "\(phone.name) lives, and its registration does not")
+      }
+      liedTo[phone.kind, default: 0] += 1
+    }
+    for (provider, count) in liedTo where count > Self.mostBelieved * lives {
+      violate(
+        "no living registration ends",
+        "\(provider) was believed \(count) times in a bad hour, of \(phones.count) phones")
+    }
+  }
+
+  /// As many as a node may believe that have died at once.
+  private static let mostBelieved = 25
+
+  /// "What was promised arrives or has an end that is told."
+  func checkPromises() {
+    guard violation == nil, !books.isLoud else { return }
+    var missing: [String: [Books.Promise]] = [:]
+    for promise in books.promises {
+      guard let phone = owners[promise.token], isLive(promise.token),
+        promise.time > phone.forgottenAt, books.arrivals["\(promise.label) \(phone.number)"] == nil
+      else { continue }
+      missing[promise.token, default: []].append(promise)
+    }
+    for (token, promises) in missing.sorted(by: { $0.key < $1.key }) {
+      let told = books.losses[PushToken.fingerprint(of: token), default: 0] + books.backlogged
+      if promises.count > told, let promise = promises.first, let phone = owners[token] {
+        return violate(
+          "what is promised arrives",
+          """
+          \(promise.label) was promised to \(phone.name) \(Int(time - promise.time)) s ago; it has not arrived, and \
+          nobody was told
+          """)
+      }
+    }
+  }
+
+  /// "No device is stranded."
+  func checkReach(_ label: String) {
+    guard violation == nil else { return }
+    for phone in phones where phone.isWaiting && books.arrivals["\(label) \(phone.number)"] == nil {
+      if !phone.isLegacy, case .pending? = phone.server.devices[phone.number],
+        !phone.server.stuck.contains(phone.number)
+      {
+        continue
+      }
+      violate(
+        "no device is stranded",
+        "\(phone.name) waits for messages, and gets none (\(phone.server.name) has it as \(phone.server.state(of: phone)))"
+      )
+      return
+    }
+  }
+
+  /// Whether servers still believe in devices that are no more.
+  var hasDeadOnes: Bool { phones.contains { $0.server.deadToken(of: $0, isLive: isLive) != nil } }
+
+  /// "A dead registration ends."
+  func checkDeaths() {
+    guard violation == nil else { return }
+    for phone in phones {
+      guard let token = phone.server.deadToken(of: phone, isLive: isLive) else { continue }
+      _ = token
+      violate(
+        "a dead registration ends", "\(phone.name)'s token is dead, and \(phone.server.name) was never told")
+    }
+  }
+
+  /// "What nobody may read is readable to nobody."
+  func checkSecrets() {
+    guard violation == nil else { return }
+    let image = Data(server.image())
+    let secrets: [(String, Data)] = [
+      ("a token", Data(Self.secret.utf8)), ("a token's bytes", Data([0x5E, 0xC2, 0xE7, 0x5E, 0xC2, 0xE7])),
+      ("a text", Data(Self.plaintext.utf8)), ("the storage key", Data(Node.storageKey)),
+    ]
+    for (name, bytes) in secrets where image.range(of: bytes) != nil {
+      violate("nothing secret in the database", "\(name) stands in the database in clear")
+    }
+    for server in servers where image.range(of: Data(server.key.utf8)) != nil {
+      violate("nothing secret in the database", "a server's key stands in the database in clear")
+    }
+  }
+}
+
+extension ChatServer {
+  func state(of phone: Phone) -> String {
+    if phone.isLegacy { return legacy[phone.number] == nil ? "unknown" : "registered" }
+    return switch devices[phone.number] {
+    case nil: "unknown"
+    case .pending: "pending"
+    case .registered(let token): token == phone.token ? "registered" : "registered with an older token"
+    case .failed: "refused"
+    }
+  }
+
+  /// The token that it believes in although it is dead.
+  func deadToken(of phone: Phone, isLive: (String) -> Bool) -> String? {
+    if case .registered(let token)? = devices[phone.number], !isLive(token) { return token }
+    if let token = legacy[phone.number], !isLive(token) { return token }
+    return nil
+  }
+}
+
+extension World {
+  /// Ends a registration behind the service's back, for a stand-in.
+  func endRegistration(of phone: Phone) {
+    try? server.transaction(.write) { connection in
+      try connection.run(
+        Statement(
+          "UPDATE e2ee_registrations SET expired_at = 1 WHERE token_id = $1", .integer(phone.tokenID.storage))
+      )
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import Crypto
+import Foundation
+import Providers
+import SQL
+import Sealing
+import Wire
+
+/// The promises of the push proxy.
+extension World {
+  /// A provider has taken a push for one of Nextcloud's phones.
+  func arrivedFromNextcloud(_ arrival: Arrival, at phone: Phone) {
+    let label = arrival.push.label
+    guard label.split(separator: ".").dropFirst().first == "n\(phone.number)" else {
+      return violate("readable to nobody else", "\(label) goes to \(phone.name)")
+    }
+    let written = books.messages[String(label.prefix { $0 != "." }), default: 0]
+    for former in books.arrivals[label] ?? []
+    where !former.mayComeAgain(at: time) && books.lostCommitAt < written {
+      violate(
+        "nothing arrives twice",
+        "\(label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
+      )
+    }
+    books.arrivals[label, default: []].append(arrival)
+  }
+
+  /// "No living registration ends": the proxy has the row of each phone that it has said yes to, with its token.
+  func checkNextcloudRows() {
+    guard violation == nil, let nextcloud else { return }
+    var tokens: [[UInt8]: [[UInt8]]] = [:]
+    for row in server.rows("SELECT device_identifier, token_hash FROM nextcloud_devices") {
+      guard let identifier = try? row.bytes(0), let hash = try? row.bytes(1) else { continue }
+      tokens[identifier, default: []].append(hash)
+    }
+    for phone in nextcloud.phones where phone.phone.isWaiting && phone.phone.lies == 0 {
+      guard let confirmed = phone.confirmed, confirmed.token == phone.phone.token,
+        isLive(confirmed.token)
+      else { continue }
+      let hash = Array(SHA512.hash(data: Data(confirmed.token.utf8)))
+      guard tokens[confirmed.identifier]?.contains(hash) != true else { continue }
+      return violate(
+        "no living registration ends",
+        "the proxy has said yes to \(phone.phone.name), and has no row with its token")
+    }
+  }
+
+  /// "What was promised arrives or has an end that is told": of each request as much as was not called failed.
+  func checkNextcloudPromises() {
+    guard violation == nil, let nextcloud, !books.isLoud else { return }
+    for request in nextcloud.told {
+      let missing = request.entries.filter { label, row in
+        books.arrivals[label] == nil && isLive(row.token) && request.time > row.phone.phone.forgottenAt
+      }
+      let losses = Set(missing.map(\.row.token)).reduce(books.backlogged) {
+        $0 + books.losses[PushToken.fingerprint(of: $1), default: 0]
+      }
+      if missing.count > request.failed + losses {
+        return violate(
+          "what is promised arrives",
+          "\(missing.map(\.label)): \(request.failed) were called failed, and nobody was told of the others")
+      }
+    }
+  }
+
+  /// "No device is stranded."
+  func checkNextcloudReach(_ message: String) {
+    guard violation == nil, let nextcloud else { return }
+    for phone in nextcloud.phones where phone.phone.isWaiting {
+      let row = NextcloudServer.Row(
+        phone: phone, identifier: phone.identifier, token: phone.phone.token)
+      guard books.arrivals[NextcloudServer.label(message, row)] == nil else { continue }
+      let isKnown = nextcloud.rows[Base64.encode(phone.identifier)] != nil
+      return violate(
+        "no device is stranded",
+        "\(phone.phone.name) waits for messages of nextcloud, which \(isKnown ? "knows" : "has forgotten") it"
+      )
+    }
+  }
+
+  /// A row of the server's whose phone is no more. Nothing is said of two kinds: a key that the proxy has never seen
+  /// proves nothing to it; and a token that Apple called dead before it was registered counts as registered again.
+  private var deadNextcloudRow: NextcloudServer.Row? {
+    nextcloud?.rows.sorted { $0.key < $1.key }.map(\.value).first { row in
+      guard nextcloud?.generations[row.phone.phone.user] == nil, !isLive(row.token) else { return false }
+      guard row.phone.phone.kind == .apns, case .dead(let since)? = providers[.apns]?.tokens[row.token] else {
+        return true
+      }
+      return since > row.isBroughtAt
+    }
+  }
+
+  var hasDeadNextcloudRows: Bool { deadNextcloudRow != nil }
+
+  /// "A dead registration ends."
+  func checkNextcloudDeaths() {
+    guard violation == nil, let row = deadNextcloudRow else { return }
+    violate(
+      "a dead registration ends", "\(row.phone.phone.name)'s token is dead, and nextcloud was never told")
+  }
+}

@@ -1,0 +1,31 @@
+import Delivery
+import Foundation
+import Logging
+import NextcloudProxy
+import Registrations
+import SQL
+import Sealing
+
+extension Node {
+  /// What the detector of lost databases has written down; it is the node's own.
+  var storeRecord: URL {
+    FileManager.default.temporaryDirectory.appending(
+      path: "simulated-world-\(ProcessInfo.processInfo.processIdentifier)-\(name.suffix(1)).json")
+  }
+
+  /// The push proxy, where the world has a Nextcloud server.
+  func nextcloudProxy(
+    database: any Database, storageKey: StorageKey, recorder: OutcomeRecorder, deliverer: Deliverer,
+    now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
+  ) -> (routes: NextcloudProxyRoutes, lossDetector: StoreLossDetector) {
+    let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
+    let lossDetector = StoreLossDetector(
+      file: storeRecord, devices: devices, now: now, mayExpire: mayExpire, logger: logger)
+    let routes = NextcloudProxyRoutes(
+      configuration: .init(),
+      dependencies: .init(
+        devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,
+        mayExpire: mayExpire, logger: logger))
+    return (routes, lossDetector)
+  }
+}

@@ -1,0 +1,201 @@
+import Delivery
+import Foundation
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import NextcloudProxy
+import Operations
+import Providers
+import Registrations
+import SQL
+import Sealing
+import Server
+import Storage
+import Wire
+import ZulipBouncer
+
+/// One run of the service's process. What it can do to the world ends with it.
+///
+/// Unchecked: the world has one thread.
+final class Life: @unchecked Sendable {
+  let node: String
+  /// Which run of any node it is.
+  let number: Int
+  var isAlive = true
+  /// It does not reach the database.
+  var isCut = false
+  /// By how much its clock is wrong, in seconds.
+  var skew: TimeInterval = 0
+  /// When something kept it from writing down what it knew.
+  var disturbances: [Double] = []
+  var calls: [Int: (Answer?) -> Void] = [:]
+
+  init(node: String, number: Int) { (self.node, self.number) = (node, number) }
+}
+
+/// An answer as a caller reads it; no status at all where the connection broke or time was up.
+struct Answer: Sendable {
+  let status: Int
+  let text: String
+  var json: JSON { (try? JSON.parse(text)) ?? .null }
+}
+
+/// The service's parts, put together as `serve` does it, between a database and providers that the world plays.
+///
+/// Unchecked: the world has one thread.
+final class Node: @unchecked Sendable {
+  static let storageKey = [UInt8](repeating: 7, count: 32)
+  static let keyPair = BouncerKeyPair()
+  static let answerPatience = Duration.seconds(60)
+
+  let name: String
+  private unowned let world: World
+  private(set) var life: Life
+  private var running: Task<Void, Never>?
+  private var responder: PlainPaths<RouterResponder<WireContext>>?
+  private var logger: Logger
+  private(set) var deliverer: Deliverer?
+
+  init(_ name: String, world: World) {
+    (self.name, self.world) = (name, world)
+    life = Life(node: name, number: 0)
+    life.isAlive = false
+    logger = Logger(label: name)
+  }
+
+  var isAlive: Bool { life.isAlive }
+
+  /// Starts the process.
+  func start() throws {
+    guard !life.isAlive, let settings = World.settings else { return }
+    let old = life
+    world.lives += 1
+    life = Life(node: name, number: world.lives)
+    (life.skew, life.isCut) = (old.skew, old.isCut)
+    let life = life
+    logger = Logger(label: name) { [world] _ in NodeLog(world: world, life: life) }
+    let time = ServiceTime(wall: { Date() + life.skew })
+    let (now, mayExpire): (@Sendable () -> Date, @Sendable () -> Bool) = (time.now, time.mayExpire)
+    let plain = NodeDatabase(world.server, world: world, life: life)
+    let database = PatientDatabase(plain)
+    let storageKey = StorageKey(bytes: Self.storageKey)
+    let providers = try PushProviders(
+      configuration: .init(), over: NodeNetwork(world: world, life: life), now: now)
+    providers.use(World.credentials)
+    let recorder = OutcomeRecorder(database: database, now: now, mayExpire: mayExpire)
+    let registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
+    let legacy = LegacyRegistrations(database: database, storageKey: storageKey, now: now) {
+      try Outbox.handOver(from: $0, to: $1, sealedUnder: storageKey, on: $2)
+    }
+    let outbox = Outbox(
+      database: database, storageKey: storageKey, maxAge: World.maximumAge, now: now, mayExpire: mayExpire)
+    let deliverer = Deliverer(
+      providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(5), now: now,
+      logger: logger)
+    self.deliverer = deliverer
+    let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
+    let requestTimes = RequestTimes(database: database, now: now)
+    var configuration = ZulipBouncerRoutes.Configuration { "https://push.example.org" }
+    configuration.rateLimitPerServer = nil
+    configuration.rateLimitPerAddress = nil
+    let bouncer = ZulipBouncerRoutes(
+      configuration: configuration,
+      dependencies: .init(
+        servers: RemoteServers(database: database, storageKey: storageKey, now: now),
+        realms: RemoteRealms(database: database),
+        analytics: Analytics(database: database, storageKey: storageKey, now: now),
+        registrations: registrations, legacy: legacy, bouncerKeys: BouncerKeys(database: database, now: now),
+        requestTimes: requestTimes, deliverer: deliverer,
+        keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, storageKey: storageKey,
+        now: now, mayExpire: mayExpire, logger: logger))
+    let bodies = BodyBudget(limit: 64 << 20, largest: 1 << 20)
+    let nextcloud =
+      world.nextcloud == nil
+      ? nil
+      : nextcloudProxy(
+        database: database, storageKey: storageKey, recorder: recorder, deliverer: deliverer, now: now,
+        mayExpire: mayExpire, logger: logger)
+    responder =
+      Endpoints.forStrangers(trustedProxies: [], bodies: bodies) {
+        bouncer.addRoutes(to: $0)
+        nextcloud?.routes.addRoutes(to: $0)
+      }.responder
+    let clock = ClockWatch(
+      time, record: ClockRecord(database: database), queues: [outbox.bringForward], logger: logger)
+    let housekeeping = Housekeeping(
+      registrations: registrations, legacy: legacy, recorder: recorder,
+      removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }],
+      status: MigrationStatus(database: database, now: now),
+      resealing: Resealing(database: database, storageKey: storageKey),
+      holders: StorageKeyHolders(database),
+      lease: MaintenanceLease("housekeeping", database: database, now: now), settings, now: now,
+      mayExpire: mayExpire, logger: logger)
+    running = Task {
+      try? await clock.hear()
+      await withTaskGroup { group in
+        group.addTask { await clock.run() }
+        group.addTask { await sender.run() }
+        group.addTask { await deliverer.followHeldDeaths() }
+        group.addTask { await housekeeping.run() }
+        group.addTask { await nextcloud?.lossDetector.run() }
+      }
+      await providers.shutdown(within: .zero)
+    }
+  }
+
+  /// Ends it as `kill -9` does.
+  func kill() {
+    guard life.isAlive else { return }
+    life.isAlive = false
+    life.disturbances.append(world.time)
+    running?.cancel()
+    (running, responder, deliverer) = (nil, nil, nil)
+    let calls = life.calls
+    life.calls = [:]
+    for id in calls.keys.sorted() { calls[id]?(nil) }
+  }
+
+  /// Calls it as a chat server does, which waits for 15 seconds; nil where no answer came.
+  func call(
+    _ path: String, method: HTTPRequest.Method = .post, headers: HTTPFields, body: [UInt8]
+  ) async -> Answer? {
+    guard life.isAlive, let responder else { return nil }
+    let request = Request(
+      head: HTTPRequest(
+        method: method, scheme: "https", authority: "push.example.org", path: path, headerFields: headers),
+      body: RequestBody(buffer: ByteBuffer(bytes: body)))
+    let (life, logger) = (life, logger)
+    world.calls += 1
+    let id = world.calls
+    return await withCheckedContinuation { continuation in
+      life.calls[id] = { continuation.resume(returning: $0) }
+      Task {
+        let collected = Collected()
+        let response = try? await responder.respond(to: request, context: WireContext(inProcess: logger))
+        if let response { try? await response.body.write(Collector(collected: collected)) }
+        guard life.isAlive else { return }
+        let answer = response.map {
+          Answer(status: Int($0.status.code), text: String(buffer: collected.buffer))
+        }
+        life.calls.removeValue(forKey: id)?(answer)
+      }
+      Task {
+        try? await Task.sleep(for: .seconds(15))
+        life.calls.removeValue(forKey: id)?(nil)
+      }
+    }
+  }
+
+  /// Unchecked: the world has one thread.
+  private final class Collected: @unchecked Sendable { var buffer = ByteBuffer() }
+
+  private struct Collector: ResponseBodyWriter {
+    let collected: Collected
+    mutating func write(_ buffer: ByteBuffer) async throws {
+      var buffer = buffer
+      collected.buffer.writeBuffer(&buffer)
+    }
+    consuming func finish(_ trailingHeaders: HTTPFields?) async throws {}
+  }
+}

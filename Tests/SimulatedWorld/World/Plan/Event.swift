@@ -1,0 +1,57 @@
+import Providers
+
+/// Something that happens in a world.
+struct Event: Sendable, CustomStringConvertible {
+  /// By which it is kept or left out.
+  let number: Int
+  /// Seconds since the world began.
+  let time: Double
+  let action: Action
+
+  enum Action: Sendable {
+    case message(server: Int, users: [Int])
+    case open(Int), changeToken(Int), reinstall(Int), logOut(Int), logIn(Int), uninstall(Int), comeBack(Int)
+    case update(Int)
+    case trouble(Route.Provider, Trouble, seconds: Double)
+    case kill(Int, seconds: Double)
+    case cut(Int, seconds: Double)
+    case clock(Int, by: Double, seconds: Double)
+    case databaseAway(seconds: Double), databaseFull(seconds: Double), databaseSlow(seconds: Double)
+    case databaseLosesAnswers(percent: Int, seconds: Double)
+    case pass(seconds: Double)
+    case nextcloud(Nextcloud)
+  }
+
+  var description: String {
+    "\(number): at \(Int(time)) s, \(action)"
+  }
+}
+
+extension Event.Action: CustomStringConvertible {
+  var description: String {
+    switch self {
+    case .message(let server, let users):
+      "server \(server) has a message for \(users.map { "user \($0)" }.joined(separator: ", "))"
+    case .open(let phone): "phone \(phone) is opened"
+    case .changeToken(let phone): "phone \(phone) gets a new token"
+    case .reinstall(let phone): "phone \(phone) installs its app anew"
+    case .logOut(let phone): "phone \(phone) logs out"
+    case .logIn(let phone): "phone \(phone) logs in"
+    case .uninstall(let phone): "phone \(phone) loses its app"
+    case .comeBack(let phone): "phone \(phone) has its app and its token again"
+    case .update(let phone): "phone \(phone) is updated to an encrypted app"
+    case .trouble(let provider, let trouble, let seconds): "\(provider) \(trouble) for \(Int(seconds)) s"
+    case .kill(let node, let seconds): "node \(node) is killed, and started again after \(Int(seconds)) s"
+    case .cut(let node, let seconds): "node \(node) does not reach the database for \(Int(seconds)) s"
+    case .clock(let node, let by, let seconds):
+      "node \(node)'s clock is wrong by \(Int(by)) s for \(Int(seconds)) s"
+    case .databaseAway(let seconds): "the database is away for \(Int(seconds)) s"
+    case .databaseFull(let seconds): "the database is full for \(Int(seconds)) s"
+    case .databaseSlow(let seconds): "the database is slow for \(Int(seconds)) s"
+    case .databaseLosesAnswers(let percent, let seconds):
+      "the database's answers to \(percent) % of the commits are lost for \(Int(seconds)) s"
+    case .nextcloud(let event): "\(event)"
+    case .pass(let seconds): "nothing happens for \(Int(seconds)) s"
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import Foundation
+import NIOCore
+import NIOHPACK
+import Providers
+
+/// A push as a provider reads it.
+struct ReceivedPush: Sendable {
+  let token: String
+  let id: String
+  /// Which notification it is, as the chat server wrote it into the part that only phones read.
+  let label: String
+  let isLegacy: Bool
+
+  init(_ request: ProviderRequest, provider: Route.Provider) {
+    let body = String(buffer: request.body())
+    switch provider {
+    case .apns:
+      token = String((request.headers.first(name: ":path") ?? "").dropFirst("/3/device/".count))
+      id = request.headers.first(name: "apns-id") ?? ""
+    case .fcm, .webPush:
+      token = body.between(#""token":""#, "\"") ?? ""
+      id = ""
+    }
+    label = body.between(World.plaintext, "\"") ?? Self.nextcloudLabel(body) ?? ""
+    isLegacy = !body.contains("encrypted_data")
+  }
+}
+
+/// A push that a provider has taken.
+///
+/// Unchecked: the world has one thread.
+final class Arrival: @unchecked Sendable {
+  let push: ReceivedPush
+  let time: Double
+  /// Who had sent it.
+  let life: Life
+  /// When the sender heard; nil: it has not.
+  var answeredAt: Double?
+  /// The answer does not come, or too late.
+  let isAnswerLost: Bool
+
+  init(_ push: ReceivedPush, at time: Double, from life: Life, isAnswerLost: Bool) {
+    (self.push, self.time, self.life, self.isAnswerLost) = (push, time, life, isAnswerLost)
+  }
+}
+
+extension String {
+  func between(_ start: String, _ end: String) -> String? {
+    guard let start = range(of: start), let end = self[start.upperBound...].range(of: end) else { return nil }
+    return String(self[start.upperBound..<end.lowerBound])
+  }
+}

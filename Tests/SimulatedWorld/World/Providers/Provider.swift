@@ -1,0 +1,179 @@
+import Foundation
+import NIOCore
+import NIOHPACK
+import Providers
+
+/// Apple or Google: knows which tokens live, and has its bad hours.
+///
+/// Unchecked: the world has one thread.
+final class Provider: @unchecked Sendable {
+  let kind: Route.Provider
+  private unowned let world: World
+  private var random: WorldRandom
+  /// What is wrong with it now, the latest last.
+  var troubles: [Trouble] = []
+  /// Tokens that devices have, and since when those that no longer count are dead.
+  var tokens: [String: TokenState] = [:]
+
+  enum TokenState {
+    case live(Phone)
+    /// It lives again, but what the provider says of it is still of before.
+    case revived(Phone, since: Double)
+    case dead(since: Double)
+  }
+
+  init(_ kind: Route.Provider, world: World, seed: UInt64) {
+    (self.kind, self.world) = (kind, world)
+    random = WorldRandom(seed: seed, "\(kind)")
+  }
+
+  var isUnreachable: Bool { troubles.contains(.unreachable) }
+
+  func wayThere() async {
+    try? await Task.sleep(for: .milliseconds(random.int(in: 5...80)))
+  }
+
+  /// A request on its way: what comes back, and after how long.
+  struct Way: Sendable {
+    let latency: Double
+    /// Whether it has been handed over: it may be taken.
+    let isSent: Bool
+    let answer: @Sendable (Life) -> Result<ProviderResponse, TransportFailure>
+  }
+
+  /// Takes a request in.
+  func take(_ request: ProviderRequest, from life: Life) async -> Way {
+    let trouble = troubles.last
+    var latency = random.seconds(0.01...0.2)
+    switch trouble {
+    case .unreachable:
+      return Way(latency: random.seconds(0...1), isSent: false) { _ in .failure(.connectFailed) }
+    case .silent:
+      return Way(latency: 3600, isSent: true) { _ in .failure(.silent) }
+    case .slow: latency = random.seconds(1...20)
+    case .late: latency = random.seconds(50...80)
+    default: break
+    }
+    let push = ReceivedPush(request, provider: kind)
+    let isLost = trouble == .losingAnswers && random.chance(0.5)
+    let isTaken = !isLost || random.chance(0.7)
+    let response = isTaken ? answer(push, trouble) : nil
+    let isAccepted = response?.status == 200
+    let inTime = latency <= 5 + Node.answerPatience / .seconds(1) - 1
+    let arrival =
+      isAccepted ? Arrival(push, at: world.time, from: life, isAnswerLost: isLost || !inTime) : nil
+    if let arrival { world.arrived(arrival) }
+    return Way(latency: latency, isSent: true) { [world] life in
+      guard life.isAlive else { return .failure(.connectionLost) }
+      guard !isLost, inTime, let response else { return .failure(.connectionLost) }
+      arrival?.answeredAt = world.time
+      return .success(response)
+    }
+  }
+
+  private func answer(_ push: ReceivedPush, _ trouble: Trouble?) -> ProviderResponse {
+    switch trouble {
+    case .failing(let status): return refusal(status)
+    case .overloaded(let seconds):
+      return kind == .apns
+        ? response(429, ["retry-after": "\(seconds)"], #"{"reason":"TooManyRequests"}"#)
+        : response(
+          429, ["retry-after": "\(seconds)"], Self.google(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"))
+    case .lyingDead:
+      if let phone = livingPhone(push.token) { phone.lies += 1 }
+      return dead(since: world.time)
+    case .lyingSuspect:
+      if let phone = livingPhone(push.token) { phone.lies += 1 }
+      return kind == .apns
+        ? response(400, [:], #"{"reason":"BadDeviceToken"}"#)
+        : response(403, [:], Self.google(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"))
+    case .refusing(let reason):
+      return kind == .apns
+        ? response(400, [:], #"{"reason":"\#(reason)"}"#)
+        : response(400, [:], Self.google(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"))
+    default: break
+    }
+    switch tokens[push.token] {
+    case .live:
+      return response(200, ["apns-id": push.id], kind == .apns ? "" : #"{"name":"projects/p/messages/1"}"#)
+    case .revived(_, let since): return dead(since: since)
+    case .dead(let since): return dead(since: since)
+    case nil:
+      return kind == .apns
+        ? response(400, [:], #"{"reason":"BadDeviceToken"}"#)
+        : response(400, [:], Self.google(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"))
+    }
+  }
+
+  private func livingPhone(_ token: String) -> Phone? {
+    switch tokens[token] {
+    case .live(let phone), .revived(let phone, _): phone
+    default: nil
+    }
+  }
+
+  private func dead(since: Double) -> ProviderResponse {
+    guard kind == .apns else { return response(404, [:], Self.google(404, "NOT_FOUND", "UNREGISTERED")) }
+    let milliseconds = Int64((World.epoch + since) * 1000)
+    return response(410, [:], #"{"reason":"Unregistered","timestamp":\#(milliseconds)}"#)
+  }
+
+  private func refusal(_ status: Int) -> ProviderResponse {
+    switch (kind, status) {
+    case (_, 502): response(502, [:], "<html><body>Bad Gateway</body></html>")
+    case (.apns, 403): response(403, [:], #"{"reason":"ExpiredProviderToken"}"#)
+    case (.apns, 500): response(500, [:], #"{"reason":"InternalServerError"}"#)
+    case (.apns, _): response(503, [:], #"{"reason":"ServiceUnavailable"}"#)
+    case (_, 403): response(401, [:], Self.google(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"))
+    case (_, 500): response(500, [:], Self.google(500, "INTERNAL", "INTERNAL"))
+    default: response(503, [:], Self.google(503, "UNAVAILABLE", "UNAVAILABLE"))
+    }
+  }
+
+  private static func google(_ code: Int, _ status: String, _ error: String) -> String {
+    """
+    {"error":{"code":\(code),"message":"m","status":"\(status)","details":[{"@type":\
+    "type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\(error)"}]}}
+    """
+  }
+
+  private func response(_ status: Int, _ headers: [String: String], _ body: String) -> ProviderResponse {
+    ProviderResponse(
+      status: status, headers: HPACKHeaders(headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }),
+      body: ByteBuffer(string: body))
+  }
+}
+
+/// What may be wrong with a provider.
+enum Trouble: Hashable, Sendable, CustomStringConvertible {
+  case unreachable
+  /// It takes connections and says nothing.
+  case silent
+  case slow
+  /// So slow that hardly anybody still waits.
+  case late
+  /// Half of the answers do not come; most of what they were to is taken.
+  case losingAnswers
+  case failing(Int)
+  case overloaded(seconds: Int)
+  /// It calls every token dead, as in a bad hour.
+  case lyingDead
+  /// It refuses every token, as with a wrong key or topic.
+  case lyingSuspect
+  case refusing(String)
+
+  var description: String {
+    switch self {
+    case .unreachable: "cannot be reached"
+    case .silent: "answers nothing"
+    case .slow: "is slow"
+    case .late: "takes about a minute for an answer"
+    case .losingAnswers: "loses answers"
+    case .failing(let status): "answers \(status)"
+    case .overloaded(let seconds): "answers 429, Retry-After \(seconds)"
+    case .lyingDead: "calls every token dead"
+    case .lyingSuspect: "refuses every token"
+    case .refusing(let reason): "refuses every notification (\(reason))"
+    }
+  }
+}

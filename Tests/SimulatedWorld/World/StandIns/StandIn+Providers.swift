@@ -1,0 +1,83 @@
+import NIOCore
+import NIOHPACK
+import Providers
+
+/// Parts that take a provider's answers for what they are not.
+extension StandIn {
+  static let answers: [StandIn] = [
+    reading("outage-is-death") { answer in
+      guard case .success(let response) = answer, response.status >= 500 else { return answer }
+      return dead(response)
+    },
+    reading("refusal-is-death") { answer in
+      guard case .success(let response) = answer, [400, 401, 403, 429].contains(response.status) else {
+        return answer
+      }
+      return dead(response)
+    },
+    reading("death-without-its-time") { answer in
+      guard case .success(let response) = answer, response.status == 410 else { return answer }
+      return .success(made(410, #"{"reason":"Unregistered"}"#))
+    },
+    reading("outage-is-success") { answer in
+      guard case .success(let response) = answer, response.status >= 500 else { return answer }
+      return .success(made(200, ""))
+    },
+    reading("lost-answer-is-success") { answer in
+      guard case .failure = answer else { return answer }
+      return .success(made(200, ""))
+    },
+    reading("only-json-is-an-answer") { answer in
+      guard case .success(let response) = answer, response.status == 502 else { return answer }
+      // Neither success nor failure: dropped, and nobody is told.
+      return .success(made(200, ""))
+    },
+    reading("nothing-is-death") { answer in
+      guard case .success(let response) = answer, [404, 410].contains(response.status) else { return answer }
+      return .success(made(503, ""))
+    },
+    reading("success-is-retried") { answer in
+      guard case .success(let response) = answer, response.status == 200 else { return answer }
+      return .failure(.connectionLost)
+    },
+    .guardBelievesAll,
+  ]
+
+  private static func reading(
+    _ name: String,
+    _ read:
+      @escaping @Sendable (Result<ProviderResponse, TransportFailure>) -> Result<
+        ProviderResponse, TransportFailure
+      >
+  ) -> StandIn {
+    var standIn = StandIn(name: name)
+    standIn.answer = { answer, _ in read(answer) }
+    return standIn
+  }
+
+  private static func made(_ status: Int, _ body: String) -> ProviderResponse {
+    ProviderResponse(status: status, headers: [:], body: ByteBuffer(string: body))
+  }
+
+  /// The word for a dead token, by Apple or by Google.
+  private static func dead(_ response: ProviderResponse) -> Result<ProviderResponse, TransportFailure> {
+    String(buffer: response.body).contains("google")
+      ? .success(
+        made(
+          404,
+          #"{"error":{"code":404,"status":"NOT_FOUND","details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"UNREGISTERED"}]}}"#
+        )) : .success(made(410, #"{"reason":"Unregistered"}"#))
+  }
+
+  /// A guard that believes whatever it is told of a token.
+  private static let guardBelievesAll: StandIn = {
+    var standIn = StandIn(name: "believes-everything")
+    standIn.answer = { answer, world in
+      if case .success(let response) = answer, [400, 403, 404, 410].contains(response.status) {
+        for phone in world.phones where phone.lies > 0 { world.endRegistration(of: phone) }
+      }
+      return answer
+    }
+    return standIn
+  }()
+}

@@ -1,0 +1,112 @@
+import SQL
+
+/// Parts that keep the wrong things.
+extension StandIn {
+  static let storage: [StandIn] = [
+    .forgetfulOutbox, .endlessLease, .shortLease, .expiresTheRenewed, .neverRevives, .forgetsRemovals,
+    .legacyStays, .keepsInClear, .neverHolds,
+  ]
+
+  @Sendable private static func isLease(_ sql: String) -> Bool {
+    sql.hasPrefix("UPDATE outbox SET due_at = $2, attempts")
+  }
+
+  /// Removes an entry when it takes it, and not when the provider has answered: what a crash interrupts is lost.
+  private static let forgetfulOutbox: StandIn = {
+    var standIn = StandIn(name: "forgetful-outbox")
+    standIn.connection = { connection, _ in
+      AlteredConnection(
+        connection: connection,
+        afterwards: { statement, rows, connection in
+          guard isLease(statement.sql) else { return }
+          for row in rows {
+            try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64(0))))
+          }
+        })
+    }
+    return standIn
+  }()
+
+  /// A lease that outlives the node that has it by a day.
+  private static let endlessLease: StandIn = {
+    var standIn = StandIn(name: "endless-lease")
+    standIn.connection = { connection, _ in
+      AlteredConnection(
+        connection: connection,
+        alter: { statement in
+          let sql =
+            isLease(statement.sql)
+            ? statement.sql.replacing(
+              "SET due_at = $2, attempts", with: "SET due_at = $2 + 86400000, attempts")
+            // Whoever has it still ends it.
+            : statement.sql.replacing(
+              "AND attempts = $2 AND due_at = $3", with: "AND attempts = $2 AND $3 > 0")
+          return Statement(sql, arguments: statement.arguments)
+        })
+    }
+    return standIn
+  }()
+
+  /// A lease that ends while its try is under way.
+  private static let shortLease = StandIn(
+    "short-lease", replacing: "SET due_at = $2, attempts", by: "SET due_at = $1 + 0 * $2, attempts",
+    where: isLease)
+
+  /// Compares nothing: what was registered again since it was sent to ends all the same.
+  private static let expiresTheRenewed = StandIn(
+    "compares-nothing", replacing: "AND registered_at = $2", by: "AND $2 IS NOT NULL",
+    where: { $0.hasPrefix("UPDATE e2ee_registrations SET expired_at") })
+
+  /// An expired registration that is registered again stays expired, as at Zulip's own bouncer.
+  private static let neverRevives = StandIn(
+    "never-revives", replacing: ", expired_at = NULL, failure = NULL, failed_at = NULL", by: "",
+    where: { $0.contains("INSERT INTO e2ee_registrations") })
+
+  /// Does not remove what was answered.
+  private static let forgetsRemovals: StandIn = {
+    var standIn = StandIn(name: "forgets-removals")
+    standIn.connection = { connection, _ in
+      AlteredConnection(
+        connection: connection,
+        alter: { $0.sql.hasPrefix("DELETE FROM outbox WHERE id = $1 AND attempts") ? nil : $0 })
+    }
+    return standIn
+  }()
+
+  /// Legacy registrations of devices that have an encrypted one stay, as at Zulip's own bouncer.
+  private static let legacyStays = StandIn(
+    "legacy-stays", replacing: "ON e.token_hash = l.token_hash",
+    by: "ON FALSE AND e.token_hash = l.token_hash",
+    where: { $0.contains("LEFT JOIN e2ee_registrations e") })
+
+  /// Writes tokens as they are.
+  private static let keepsInClear: StandIn = {
+    var standIn = StandIn(name: "keeps-in-clear")
+    standIn.connection = { connection, world in
+      AlteredConnection(
+        connection: connection,
+        afterwards: { statement, _, connection in
+          guard statement.sql.contains("INSERT INTO e2ee_registrations"),
+            let token = world.phones.first?.token
+          else { return }
+          try connection.run(Statement("UPDATE e2ee_registrations SET failure = $1", .text(token)))
+        })
+    }
+    return standIn
+  }()
+
+  /// Ends a registration at the first word, whatever the guard says.
+  private static let neverHolds: StandIn = {
+    var standIn = StandIn(name: "never-holds")
+    standIn.connection = { connection, _ in
+      AlteredConnection(
+        connection: connection,
+        afterwards: { statement, _, connection in
+          guard statement.sql.contains("INSERT INTO held_deaths") else { return }
+          try connection.run(
+            Statement("UPDATE e2ee_registrations SET expired_at = 1 WHERE id = $1", statement.arguments[1]))
+        })
+    }
+    return standIn
+  }()
+}

@@ -1,0 +1,31 @@
+import Providers
+import SQL
+
+/// A part of the service as it must not be: it stands between the real parts and the world, which has to notice.
+struct StandIn: Sendable {
+  let name: String
+  /// What the nodes' statements go through.
+  var connection: @Sendable (_ connection: any Connection, _ world: World) -> any Connection = {
+    connection, _ in
+    connection
+  }
+  /// What the providers' answers go through.
+  var answer:
+    @Sendable (_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
+      ProviderResponse, TransportFailure
+    > = { answer, _ in answer }
+  /// What the answers to chat servers go through.
+  var reply: @Sendable (_ endpoint: String, _ answer: Answer?) -> Answer? = { $1 }
+
+  func answer(to endpoint: String, _ answer: Answer?) -> Answer? { reply(endpoint, answer) }
+  func connection(_ connection: any Connection, _ world: World) -> any Connection {
+    self.connection(connection, world)
+  }
+  func answer(_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
+    ProviderResponse, TransportFailure
+  > { self.answer(answer, world) }
+
+  /// The service as it is.
+  static let none = StandIn(name: "none")
+  static let all = storage + answers + replies + nextcloud
+}

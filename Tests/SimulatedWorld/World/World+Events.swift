@@ -1,0 +1,154 @@
+import Foundation
+import Providers
+
+extension World {
+  /// Lets something happen. What takes time goes on beside what comes next.
+  func perform(_ action: Event.Action) {
+    switch action {
+    case .message(let number, let users):
+      let server = servers[number]
+      let label = nextMessage()
+      Task { await server.notify(label, users: users.filter { $0 % servers.count == number }) }
+    case .open(let phone): open(phones[phone])
+    case .changeToken(let phone):
+      guard phones[phone].isInstalled else { return }
+      phones[phone].changeToken()
+      open(phones[phone])
+    case .reinstall(let phone):
+      phones[phone].changeToken()
+      phones[phone].isInstalled = true
+      phones[phone].server.forget(phones[phone])
+      open(phones[phone])
+    case .logOut(let phone):
+      phones[phone].isLoggedIn = false
+      phones[phone].server.forget(phones[phone])
+    case .logIn(let phone):
+      phones[phone].isLoggedIn = true
+      open(phones[phone])
+    case .uninstall(let phone): phones[phone].uninstall()
+    case .comeBack(let phone):
+      // Its app has been away for a while.
+      if phones[phone].isInstalled { phones[phone].uninstall() }
+      Task { [self] in
+        try? await Task.sleep(for: .seconds(2))
+        guard !isOver, !phones[phone].isInstalled else { return }
+        phones[phone].comeBack()
+        phones[phone].server.forget(phones[phone])
+        await phones[phone].open()
+      }
+    case .update(let phone):
+      guard phones[phone].isLegacy else { return }
+      phones[phone].isLegacy = false
+      open(phones[phone])
+    case .trouble(let provider, let trouble, let seconds):
+      providers[provider]?.troubles.append(trouble)
+      later(seconds) { world in
+        guard let provider = world.providers[provider],
+          let index = provider.troubles.lastIndex(of: trouble)
+        else { return }
+        provider.troubles.remove(at: index)
+        world.note("-- \(provider.kind) no longer \(trouble)")
+      }
+    case .kill(let number, let seconds):
+      figures.kills += 1
+      nodes[number].kill()
+      later(seconds) { world in try? world.nodes[number].start() }
+    case .cut(let number, let seconds):
+      nodes[number].life.isCut = true
+      books.databaseTroubleAt = time
+      later(seconds) { world in
+        world.nodes[number].life.isCut = false
+        world.books.databaseTroubleAt = world.time
+      }
+    case .clock(let number, let by, let seconds):
+      setClock(of: nodes[number], to: by)
+      later(seconds) { world in world.setClock(of: world.nodes[number], to: 0) }
+    case .databaseAway(let seconds): weather(seconds, \.isAway, true, false)
+    case .databaseFull(let seconds): weather(seconds, \.isFull, true, false)
+    case .databaseSlow(let seconds): weather(seconds, \.isSlow, true, false)
+    case .databaseLosesAnswers(let percent, let seconds): weather(seconds, \.lostAnswers, percent, 0)
+    case .nextcloud(let event): perform(event)
+    case .pass(let seconds): pass(until: time + seconds)
+    }
+  }
+
+  func open(_ phone: Phone) {
+    Task { await phone.open() }
+  }
+
+  private func setClock(of node: Node, to skew: TimeInterval) {
+    node.life.skew = skew
+    node.life.disturbances.append(time)
+    books.clockTroubleAt = time
+  }
+
+  private func weather<Value: Sendable>(
+    _ seconds: Double, _ property: any ReferenceWritableKeyPath<DatabaseWeather, Value> & Sendable,
+    _ bad: Value,
+    _ good: Value
+  ) {
+    database[keyPath: property] = bad
+    books.databaseTroubleAt = time
+    later(seconds) { world in
+      world.database[keyPath: property] = good
+      world.books.databaseTroubleAt = world.time
+    }
+  }
+
+  private func later(_ seconds: Double, _ body: @escaping @Sendable (World) -> Void) {
+    Task { [self] in
+      try? await Task.sleep(for: .seconds(seconds))
+      if !isOver { body(self) }
+    }
+  }
+
+  /// Everything is mended, and some time passes: now all has to come right.
+  func settle() {
+    note("-- everything is mended")
+    for provider in [Route.Provider.apns, .fcm] { providers[provider]?.troubles = [] }
+    (database.isAway, database.isFull, database.isSlow, database.lostAnswers) = (false, false, false, 0)
+    books.databaseTroubleAt = time
+    for node in nodes {
+      if node.life.skew != 0 { setClock(of: node, to: 0) }
+      node.life.isCut = false
+      do { try node.start() } catch { violate("start", "\(node.name) does not start: \(error)") }
+    }
+    pass(until: time + 100)
+    for _ in 0..<2 {
+      for phone in phones { open(phone) }
+      for phone in nextcloud?.phones ?? [] { Task { await phone.open() } }
+      pass(until: time + 30)
+    }
+    check()
+    pass(until: time + 1500, grain: 5)
+    check()
+    checkPromises()
+    checkNextcloudPromises()
+    note("-- a message for everybody")
+    let label = probe()
+    checkReach(label)
+    checkNextcloudReach(label)
+    guard violation == nil, hasDeadOnes || hasDeadNextcloudRows else { return checkSecrets() }
+    // What is held back is believed an hour later.
+    pass(until: time + 3700, grain: 60)
+    _ = probe()
+    _ = probe()
+    checkDeaths()
+    checkNextcloudDeaths()
+    checkSecrets()
+  }
+
+  /// Every server has a message for all of its users.
+  private func probe() -> String {
+    let label = nextMessage()
+    if let nextcloud { Task { await nextcloud.notify(label, users: nil) } }
+    for server in servers {
+      let users = Array(Set(phones.filter { $0.server === server }.map(\.user))).sorted()
+      Task { await server.notify(label, users: users) }
+    }
+    pass(until: time + 40)
+    pass(until: time + 360, grain: 5)
+    check()
+    return label
+  }
+}

@@ -1,0 +1,222 @@
+import CVirtualTime
+import Crypto
+import Foundation
+import Logging
+import NIOCore
+import NIOEmbedded
+import Operations
+import Providers
+import Registrations
+import SQL
+import Sealing
+
+/// What a world has found: a promise of the service that was not kept.
+struct Violation: Error, Sendable, Hashable {
+  /// Which promise, in a word or two.
+  let promise: String
+  let text: String
+}
+
+/// Phones, chat servers, providers, nodes and a database, in virtual time.
+///
+/// Unchecked: the world has one thread.
+final class World: @unchecked Sendable {
+  static let epoch = 1_790_000_000.0
+  /// Stands in every token, and
+  static let secret = "5ec2e75ec2e7"
+  /// before every text that only phones may read: none of it may be found where it has no business.
+  static let plaintext = "PLAINTEXT-"
+  static let topic = "org.example.chat"
+  static let maximumAge: TimeInterval = 3600
+
+  let plan: Plan
+  let standIn: StandIn
+  let server: DatabaseServer
+  let database: DatabaseWeather
+  let eventLoop = EmbeddedEventLoop()
+  private(set) var providers: [Route.Provider: Provider] = [:]
+  private(set) var nodes: [Node] = []
+  private(set) var servers: [ChatServer] = []
+  private(set) var phones: [Phone] = []
+  private(set) var nextcloud: NextcloudServer?
+  /// Who was ever given a token.
+  var owners: [String: Phone] = [:]
+  var lives = 0
+  var calls = 0
+  /// Calls and notifications, for figures.
+  var figures = Figures()
+  private(set) var violation: Violation?
+  /// What has happened, if anybody wants to read it.
+  private(set) var log: [String] = []
+  private let isTalking: Bool
+  var books = Books()
+  private var messages = 0
+  /// Nothing more happens; what is under way ends.
+  private(set) var isOver = false
+  /// Seconds that it has lasted.
+  private(set) var duration = 0.0
+  private let start: Int64
+  /// Seconds between two looks at everything.
+  var checkInterval = 0.0
+  private var nextCheck = 0.0
+
+  struct Figures: Sendable {
+    var calls = 0
+    var promises = 0
+    var arrivals = 0
+    var kills = 0
+  }
+
+  /// - Parameter isTalking: whether it keeps a log.
+  init(_ plan: Plan, standIn: StandIn = .none, isTalking: Bool = false) throws {
+    (self.plan, self.standIn, self.isTalking) = (plan, standIn, isTalking)
+    virtual_time_enter(plan.seed, Int64(Self.epoch))
+    start = virtual_time_now()
+    VirtualExecutor.shared.begin(seed: plan.seed)
+    server = try DatabaseServer(copyOf: Self.template)
+    database = DatabaseWeather(seed: plan.seed)
+    for kind in [Route.Provider.apns, .fcm] {
+      providers[kind] = Provider(kind, world: self, seed: plan.seed)
+    }
+    servers = (0..<plan.servers).map { ChatServer($0, world: self, seed: plan.seed) }
+    phones = plan.phones.enumerated().map { number, phone in
+      Phone(
+        number, phone.kind, server: servers[phone.server], user: phone.user, isLegacy: phone.isLegacy,
+        world: self)
+    }
+    nodes = (0..<plan.nodes).map { Node("node \($0)", world: self) }
+    if !plan.nextcloud.isEmpty {
+      nextcloud = NextcloudServer(plan.nextcloud, world: self, seed: plan.seed)
+      for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) }
+    }
+  }
+
+  /// Seconds since it began.
+  var time: Double { Double(virtual_time_now() - start) / 1e9 }
+
+  func note(_ text: @autoclosure () -> String) {
+    if isTalking { log.append(String(format: "%10.3f  ", time) + text()) }
+  }
+
+  /// Keeps the first.
+  func violate(_ promise: String, _ text: String) {
+    guard violation == nil else { return }
+    violation = Violation(promise: promise, text: text)
+    note("VIOLATION: \(promise): \(text)")
+  }
+
+  // MARK: Running
+
+  /// Lives it through.
+  func run() throws {
+    defer { end() }
+    for node in nodes { try node.start() }
+    for event in plan.events where violation == nil {
+      pass(until: event.time)
+      note("-- \(event.action)")
+      perform(event.action)
+      work()
+      guard time >= nextCheck else { continue }
+      check()
+      nextCheck = time + checkInterval
+    }
+    guard violation == nil else { return }
+    settle()
+  }
+
+  /// Does all that can be done now.
+  func work() { while VirtualExecutor.shared.step() {} }
+
+  /// Lets time pass.
+  ///
+  /// - Parameter grain: how late timers may fire, in seconds: time that nobody looks at closely passes faster so.
+  func pass(until end: Double, grain: Double? = nil) {
+    let executor = VirtualExecutor.shared
+    let endTime = start + Int64(end * 1e9)
+    let began = time
+    repeat {
+      work()
+      guard violation == nil else { return }
+      // Just after something has happened every moment counts.
+      let grain = grain ?? (time - began < 8 ? 0 : 1)
+      let goesOn = executor.pass(upTo: endTime, grain: Int64(grain * 1e9))
+      eventLoop.advanceTime(to: .now())
+      if !goesOn { break }
+    } while true
+    work()
+  }
+
+  private func end() {
+    isOver = true
+    duration = time
+    for node in nodes { node.kill() }
+    // What was under way ends by itself.
+    repeat {
+      work()
+    } while VirtualExecutor.shared.pass(upTo: .max - 1, grain: 3_600_000_000_000)
+    virtual_time_leave()
+    if nextcloud != nil { for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) } }
+  }
+
+  func nextMessage() -> String {
+    messages += 1
+    books.messages["m\(messages)"] = time
+    return "m\(messages)"
+  }
+
+  // MARK: What all worlds have in common
+
+  struct Identity: Sendable {
+    let uuid: String
+    let key: String
+    let realm: String
+  }
+
+  /// What `prepare` has made.
+  nonisolated(unsafe) private(set) static var template: [UInt8] = []
+  nonisolated(unsafe) private(set) static var servers: [Identity] = []
+  nonisolated(unsafe) private(set) static var credentials = Credentials()
+  nonisolated(unsafe) private(set) static var settings: Configuration?
+
+  /// Makes what all worlds begin with, once. Nothing of it depends on a seed.
+  static func prepare() async throws {
+    let empty = try await DatabaseServer.template()
+    let server = try DatabaseServer(copyOf: empty)
+    credentials = Credentials(
+      apns: [
+        APNsCredential(
+          name: "main", keyID: "ABCDEFGHIJ", teamID: "TEAM123456",
+          privateKey: P256.Signing.PrivateKey().pemRepresentation, topics: [topic, "com.nextcloud.Talk"],
+          environment: .production)
+      ],
+      fcm: [
+        FCMCredential(
+          name: "default", projectID: "p", clientEmail: "a@example.org", privateKeyID: "k", privateKey: "",
+          tokenURI: URL(string: "https://oauth2.example.org/token")!)
+      ])
+    (settings, _) = try Configuration.load(
+      file: nil, environment: [:], overrides: ["retention.expired_days": "2"], workingDirectory: "/")
+    let now: @Sendable () -> Date = { Date(timeIntervalSince1970: epoch) }
+    let storageKey = StorageKey(bytes: Node.storageKey)
+    let database = DatabaseServer.Direct(server: server)
+    var identities: [Identity] = []
+    for number in 0..<2 {
+      let remote = RemoteServers(database: database, storageKey: storageKey, now: now)
+      let (added, key) = try await remote.add(
+        hostname: try Hostname("chat\(number).example.org"), contactEmail: "admin@example.org")
+      let realm = UUID()
+      let description = RealmDescription(
+        realmID: 2, uuid: realm, ownerSecret: "zuliprealm_secret\(number)", host: "chat\(number).example.org",
+        name: "Example", orgType: 10, dateCreated: Date(timeIntervalSince1970: 1_600_000_000),
+        isDeactivated: false, isSystemBotRealm: false, authenticationMethods: "{}")
+      let sync = RealmSync(storageKey: storageKey, now: now)
+      let id = added.id
+      _ = try await database.write { try sync.apply([description], server: id, on: $0) }
+      identities.append(
+        Identity(
+          uuid: added.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased()))
+    }
+    servers = identities
+    template = server.image()
+  }
+}
