@@ -100,6 +100,9 @@ async def _open_loop(target, rate, seconds, connections):
             free.append(self)
 
         def connection_lost(self, error):
+            if self in free:
+                # Idle for so long that the service has closed it.
+                free.remove(self)
             if self.due is not None:
                 failures.append("connection lost")
                 latencies.append(loop.time() - self.due)

@@ -57,10 +57,15 @@ def tree_cpu_seconds(pid):
     return total / TICKS
 
 
-def memory_megabytes(pid):
+def memory_megabytes(pid, kind="VmRSS"):
     """Resident memory."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(kind)) / 1024
+
+
+def own_megabytes(pid):
+    """Resident memory that is no file's: without the program and its libraries."""
+    return memory_megabytes(pid, "RssAnon")
 
 
 def _stat(pid):

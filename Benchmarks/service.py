@@ -18,7 +18,7 @@ from pathlib import Path
 import nacl.public
 
 import load
-from processes import cpu_seconds, free_ports, memory_megabytes
+from processes import cpu_seconds, free_ports, memory_megabytes, own_megabytes
 
 REALM = "6a0f3a5e-9c1d-4a3b-8f6e-1c2d3e4f5a6b"
 HOST = "chat.example.org"
@@ -34,13 +34,13 @@ class Simulator:
         described = folder / "simulator.json"
         with open(described, "w") as output:
             self.process = processes.start(
-                [binary, "simulate", "--apns-port", "0", "--fcm-port", "0", "--keys-out", self.keys, "--json"], stdout=output)
+                [binary, "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out", self.keys, "--json"], stdout=output)
         for _ in range(300):
             with contextlib.suppress(ValueError):
                 endpoints = json.loads(described.read_text())
                 break
             time.sleep(0.1)
-        self.apns, self.fcm = endpoints["apns_endpoint"], endpoints["fcm_endpoint"]
+        self.apns, self.fcm, self.webpush = (endpoints[f"{name}_endpoint"] for name in ("apns", "fcm", "webpush"))
         self.control("PUT", "faults", {"record": False})
 
     def control(self, method, path, body=None):
@@ -65,7 +65,7 @@ class Simulator:
 class Service:
     """One service: a binary, a database with so many registrations in it, and one node or several."""
 
-    def __init__(self, binary, folder, processes, simulator, database=None, nodes=1, prefill=0):
+    def __init__(self, binary, folder, processes, simulator, database=None, nodes=1, prefill=0, settings={}, log=None):
         self.binary, self.folder, self.database = binary, folder, database
         self.random = random.Random(1)
         keys = folder / "Keys"
@@ -85,21 +85,23 @@ class Service:
             "PUSH_BOUNCER_BOUNCER_NOTIFICATIONS_PER_SERVER": "0",
             "PUSH_BOUNCER_BACKEND_TOKEN": BACKEND_TOKEN,
             "PUSH_BOUNCER_LOG_LEVEL": "warning",
+            **settings,
         }
         self.key = self.command("init")["public_key"]
         self.box = nacl.public.SealedBox(nacl.public.PublicKey(base64.b64decode(self.key)))
         server = self.command("server", "add", "--hostname", HOST)
         self.authorization = "Basic " + base64.b64encode(f"{server['org_id']}:{server['org_key']}".encode()).decode()
-        self.ports, self.nodes = [], []
+        self.ports, self.admin_ports, self.nodes = [], [], []
         for _ in range(nodes):
             http, admin = free_ports(2)
             environment = {**self.environment, "PUSH_BOUNCER_HTTP_PORT": str(http), "PUSH_BOUNCER_ADMIN_PORT": str(admin)}
-            self.nodes.append(processes.start([binary, "serve"], env=environment, cwd=folder))
+            self.nodes.append(processes.start([binary, "serve"], env=environment, cwd=folder, stderr=log))
             self.ports.append(http)
+            self.admin_ports.append(admin)
             self.wait(f"http://127.0.0.1:{admin}/healthz")
         self.upload_realm()
         self.prefill(prefill)
-        self.users = {}
+        self.users, self.last = {}, None
         self.built_in_realm = str(uuid.uuid4())
 
     # What it has used
@@ -109,6 +111,9 @@ class Service:
 
     def memory(self):
         return max(memory_megabytes(node.pid) for node in self.nodes)
+
+    def own_memory(self):
+        return max(own_megabytes(node.pid) for node in self.nodes)
 
     # What is asked of it
 
@@ -181,9 +186,12 @@ class Service:
             load.Target(f"http://127.0.0.1:{port}/api/v1/remotes/{endpoint}", self.authorization, content_type, bodies[node::count])
             for node, port in enumerate(self.ports)]
 
+    def token(self, android):
+        return base64.urlsafe_b64encode(self.random.randbytes(105)).decode() if android else self.random.randbytes(32).hex()
+
     def sealed_token(self, android):
         """The id of a new token, and its registration sealed to the bouncer."""
-        token = base64.urlsafe_b64encode(self.random.randbytes(105)).decode() if android else self.random.randbytes(32).hex()
+        token = self.token(android)
         plain = {"token": token, "token_kind": "fcm" if android else "apns", "timestamp": int(time.time())}
         if not android:
             plain["ios_app_id"] = TOPIC
@@ -205,15 +213,31 @@ class Service:
         if count and self.database:
             sql = f"""INSERT INTO e2ee_registrations ({columns})
                 SELECT 1, hashint8extended(i, 1), 2, sha256(int8send(i)) || sha256(int8send(-i)), hashint8extended(i, 2), 1
-                FROM generate_series(1::bigint, {count}) i; ANALYZE"""
-            subprocess.run(["psql", "--quiet", self.database, "-c", sql], check=True)
+                FROM generate_series(1::bigint, {count}) i"""
+            # The first to read new rows would pay for marking them as committed.
+            subprocess.run(["psql", "--quiet", self.database, "-c", sql, "-c", "VACUUM ANALYZE", "-c", "CHECKPOINT"], check=True)
         elif count:
             database = sqlite3.connect(self.folder / "bench.sqlite")
+            # Rows come in no order: with SQLite's own 2 MB of pages it would read and write the file again and again, and
+            # the service would have to wait all the while.
+            database.execute("PRAGMA cache_size = -400000")
             number = lambda: self.random.getrandbits(64) - (1 << 63)
-            rows = ((1, number(), 2, self.random.randbytes(64), number(), 1) for _ in range(count))
+            rows = [(1, number(), 2, self.random.randbytes(64), number(), 1) for _ in range(count)]
             database.executemany(f"INSERT INTO e2ee_registrations ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
             database.commit()
             database.close()
+
+    def forget_new(self):
+        """Removes the registrations since it was first called, so that no more are there than are said to be."""
+        if self.database:
+            ask = lambda sql: subprocess.run(
+                ["psql", "--quiet", "--tuples-only", "--no-align", self.database, "-c", sql], check=True, capture_output=True, text=True).stdout
+            self.last = self.last or int(ask("SELECT coalesce(max(id), 0) FROM e2ee_registrations"))
+            ask(f"DELETE FROM e2ee_registrations WHERE id > {self.last}")
+            return
+        with contextlib.closing(sqlite3.connect(self.folder / "bench.sqlite", timeout=60)) as database, database:
+            self.last = self.last or database.execute("SELECT coalesce(max(id), 0) FROM e2ee_registrations").fetchone()[0]
+            database.execute("DELETE FROM e2ee_registrations WHERE id > ?", (self.last,))
 
     def command(self, *arguments):
         output = subprocess.run(

@@ -1,0 +1,228 @@
+"""Measures Web Push over many push services on this machine.
+
+Registers phones without Google's services at a service that has a million subscriptions already, first of ten push
+services and then of ten thousand, and notifies them: CPU time of the service for each, rate, memory. Then all push services
+but ten die, in every way there is (no name, no answer to the question for it, refused connections, silence), while their
+phones are notified on and on, and the phones of one that lives are notified at a steady rate as before: p50 and p99 alone,
+beside as much work for nine others that live, and beside the dead. CPU time is the service's alone; load, nginx and name server run beside it on the same cores.
+"""
+
+import argparse
+import base64
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import load
+import results
+from bench import ROOT, machine
+from processes import Processes
+from push_services import IMMORTAL, PORT, PushServices, name
+from service import REALM, Service, Simulator, item
+
+TARGET = 1.5
+LIKE = "beside as many notifications to nine that live"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="Benchmarks/webpush", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, default=ROOT / ".build/release/push-bouncer", help="the build to measure (default: .build/release/push-bouncer)")
+    parser.add_argument("--prefill", type=int, default=1_000_000, metavar="N", help="subscriptions that are there already (default: %(default)s)")
+    parser.add_argument("--hosts", type=int, default=10_000, metavar="N", help="push services, at most 10,000 (default: %(default)s)")
+    parser.add_argument("--rate", type=int, default=100, metavar="N", help="notifications a second to the living one (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=30, help="how long the living one is notified each time (default: %(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there as well")
+    options = parser.parse_args()
+    options.binary = [options.binary.resolve()]
+    if not options.binary[0].exists():
+        parser.error(f"there is no {options.binary[0]}: swift build -c release --product push-bouncer makes it")
+    return options
+
+
+class WebPushService(Service):
+    """One whose phones' tokens are subscriptions at `hosts`, in turn."""
+
+    hosts, made = range(0), 0
+    # Making keys takes long: phones share a few, which is no concern of ours.
+    keys = [
+        base64.urlsafe_b64encode(ec.generate_private_key(ec.SECP256R1()).public_key().public_bytes(
+            serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)).decode().rstrip("=") for _ in range(50)]
+
+    def token(self, android):
+        endpoint = f"https://{name(self.hosts[self.made % len(self.hosts)])}:{PORT}/push/{secrets.token_urlsafe(18)}"
+        fields = {"endpoint": endpoint, "p256dh": self.keys[self.made % len(self.keys)], "auth": secrets.token_urlsafe(16)}
+        self.made += 1
+        return "webpush:" + base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+
+    def register_at(self, hosts, count):
+        """Registers so many phones, each once; their token ids and what it took."""
+        self.hosts, self.made = hosts, 0
+        targets, tokens = self.registrations(count, 1)
+        cpu = self.cpu()
+        elapsed = send_all("registrations", targets[0], 1_000)
+        return tokens, (self.cpu() - cpu) / count, count / elapsed
+
+
+def send_all(what, target, at_once):
+    """Every body once, so many requests at a time; how long it took."""
+    elapsed = 0
+    for start in range(0, len(target.bodies), at_once):
+        part = dataclasses.replace(target, bodies=target.bodies[start:start + at_once])
+        done = load.open_loop(part, 1e6, len(part.bodies) / 1e6, connections=32)
+        if done.failures:
+            raise SystemExit(f"{what}: {done.failures}")
+        elapsed += done.elapsed
+    return elapsed
+
+
+class Bench:
+    def __init__(self, options, folder, stack):
+        self.options, self.figures, processes = options, {"prefill": options.prefill, "hosts": options.hosts, "rate": options.rate}, Processes(stack)
+        self.payload = {"push_key_id": 10, "encrypted_data": base64.b64encode(os.urandom(400)).decode()}
+        simulator = Simulator(options.binary[0], folder, processes)
+        self.push = PushServices(os.environ["NGINX_PROGRAM"], folder, simulator.keys, processes, stack)
+        names = ",".join(name(number) for number in range(options.hosts))
+        self.service = WebPushService(options.binary[0], folder / "service", processes, simulator, prefill=options.prefill, settings={
+            "PUSH_BOUNCER_WEBPUSH_ALLOW_PRIVATE_HOSTS": names, "PUSH_BOUNCER_OPERATOR_EMAIL": "operator@example.org"})
+
+    def run(self):
+        print(f"\n{machine(self.options.binary, 'webpush')}\n\nmemory at the start: {self.service.memory():.0f} MB, {self.options.prefill:,} subscriptions")
+        self.figures["memory"] = self.service.memory()
+        few = self.costs(range(IMMORTAL), 2_000)
+        many = self.costs(range(self.options.hosts), max(2_000, self.options.hosts))
+        self.latencies(few, many)
+        if self.options.json:
+            results.write(self.options.json, self.options.binary, "webpush", self.figures)
+
+    def costs(self, hosts, count):
+        """Of registering so many phones, and of notifying them; their tokens."""
+        who = f"{len(hosts):,} hosts"
+        tokens, cpu, rate = self.service.register_at(hosts, count)
+        print(f"{who}: a registration {cpu * 1e6:.0f} µs, {rate:,.0f} a second, memory {self.service.memory():.0f} MB")
+        self.figures[f"{who}: a registration"] = {"cpu": cpu, "rate": rate, "memory": self.service.memory()}
+        requests = [tokens[start:start + 20] for start in range(0, count, 20)]
+        bodies = [self.body(tokens) for tokens in requests]
+        for turn in ("each for the first time", "each once more"):
+            self.report(f"{who}: a notification, 20 a request, {turn}", bodies, count)
+        return tokens
+
+    def report(self, what, bodies, count):
+        arrived, cpu, start = self.push.arrived(), self.service.cpu(), time.monotonic()
+        send_all(what, self.target(bodies), 64)
+        # What was put in the queue counts when it has arrived; what has not after a minute without any never will.
+        missing, progress = count, time.monotonic()
+        while missing and time.monotonic() < progress + 60:
+            time.sleep(0.1)
+            if (left := count - self.push.arrived() + arrived) < missing:
+                missing, progress = max(left, 0), time.monotonic()
+        elapsed = time.monotonic() - start
+        if missing:
+            raise SystemExit(f"{what}: {missing} did not arrive")
+        cpu = (self.service.cpu() - cpu) / count
+        self.figures[what] = {"cpu": cpu, "rate": count / elapsed, "memory": self.service.memory()}
+        print(f"{what}: {cpu * 1e6:.0f} µs, {count / elapsed:,.0f} a second, memory {self.service.memory():.0f} MB", flush=True)
+
+    def latencies(self, few, others):
+        """Of a push service that lives, alone and beside the others when they are dead, and of nine that were not used for
+        a while and have to be connected to again."""
+        living, quiet = few[::IMMORTAL], few[1:IMMORTAL]
+        alone = self.steady("alone", living)
+        with self.load(quiet):
+            like = self.steady(LIKE, living)
+        self.push.die()
+        dead = [token for number, token in enumerate(others) if number % self.options.hosts >= IMMORTAL]
+        # All once before it counts, so that the service has seen all of them dead.
+        requests = [dead[start:start + 20] for start in range(0, self.options.hosts, 20)]
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            list(pool.map(self.notify, requests))
+        self.connect("when the others have just died", quiet)
+        with self.load(dead):
+            beside = self.steady(f"beside {self.options.hosts - 1:,} dead ones", living)
+            again = self.steady("and on", living)
+            self.push.disconnect()
+            self.connect("when they have been dead for a while", quiet)
+        for what, one in ((LIKE, like), ("beside the dead", beside), ("and on", again)):
+            print(f"{what}: p50 {one.p50 / alone.p50:.2f} times that alone, p99 {one.p99 / alone.p99:.2f} times; {TARGET} are wanted")
+
+    @contextlib.contextmanager
+    def load(self, tokens):
+        """Notifies these phones on and on meanwhile."""
+        end = threading.Event()
+        loads = [threading.Thread(target=self.bother, args=(tokens[start::4], end)) for start in range(4)]
+        for each in loads:
+            each.start()
+        yield
+        end.set()
+        for each in loads:
+            each.join()
+
+    def connect(self, what, tokens):
+        took = []
+        for token in tokens:
+            start = time.monotonic()
+            self.notify([token])
+            took.append(time.monotonic() - start)
+        self.figures[f"connect {what}"] = took
+        print(f"nine that are connected to again {what}: {', '.join(f'{1e3 * one:.0f}' for one in sorted(took))} ms", flush=True)
+
+    def steady(self, what, tokens):
+        bodies = [self.body([token]) for token in tokens]
+        arrived, cpu, seconds = self.push.arrived(), self.service.cpu(), self.options.seconds
+        done = load.open_loop(self.target(bodies), self.options.rate, seconds, connections=32)
+        deadline = time.monotonic() + 60
+        while self.push.arrived() - arrived < done.requests and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if done.failures:
+            raise SystemExit(f"{what}: {done.failures}")
+        self.figures[f"living {what}"] = {"p50": done.p50, "p99": done.p99, "requests": done.requests}
+        print(
+            f"a living host {what}: p50 {done.p50 * 1e3:.1f} ms, p99 {done.p99 * 1e3:.1f} ms, "
+            f"{self.push.arrived() - arrived} of {done.requests} arrived, {(self.service.cpu() - cpu) / seconds:.2f} cores, "
+            f"memory {self.service.memory():.0f} MB", flush=True)
+        return done
+
+    def bother(self, tokens, end):
+        """Notifies phones, 20 a request, until it is to end."""
+        at = 0
+        while not end.wait(0.5):
+            self.notify([tokens[(at + number) % len(tokens)] for number in range(20)])
+            at += 20
+
+    def notify(self, tokens):
+        body = self.body(tokens)
+        target = self.target([body])
+        # Refused where too many wait for their device.
+        with contextlib.suppress(urllib.error.HTTPError):
+            self.service.post(target.url, body, target.authorization, target.content_type)
+
+    def body(self, tokens):
+        items = [item(*token, self.payload) for token in tokens]
+        return json.dumps({"realm_uuid": REALM, "push_requests": items})
+
+    def target(self, bodies):
+        return self.service.targets("push/e2ee/notify", "application/json", bodies)[0]
+
+
+def main():
+    options = arguments()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="push-bouncer-bench-")))
+        (folder / "service").mkdir()
+        Bench(options, folder, stack).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
