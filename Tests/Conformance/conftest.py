@@ -10,6 +10,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 
 from adapters import Unsupported  # noqa: E402
+from conformance import bouncer, proxy  # noqa: E402
 
 OPTIONS = yaml.safe_load(Path(__file__).with_name("options.yaml").read_text())
 
@@ -83,6 +84,9 @@ def running(request, implementation):
         yield implementation.current[1]
     except Unsupported as reason:
         pytest.skip(str(reason))
+    if implementation.current and implementation.current[1].is_spent:
+        implementation.current[1].stop()
+        implementation.current = None
 
 
 @pytest.fixture
@@ -109,7 +113,7 @@ def nothing_comes_late(request):
         return
     simulator = request.getfixturevalue("implementation").simulator
     yield
-    late = list(simulator.late())
+    late = [*simulator.late(), *proxy.shared().late(), *bouncer.shared().late()]
     assert not late, "\n".join(late)
 
 

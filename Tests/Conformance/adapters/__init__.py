@@ -9,6 +9,7 @@ Settings have names of our own, so that cases need not know an implementation's:
     verify_private        false: not at a private address
     calls_per_address     "20/60s": calls without credentials; 0 (the default): no limit
     calls_per_server      "20/60s": authenticated calls; 0 (the default): no limit
+    calls_per_user        "3/1h": calls of one user of the chat-server side and of the Nextcloud server
     notifications_per_server  "2/1s": pace of one server's notifications
     body_limit            "64 KiB": body of a request
     bodies_in_flight      "1 MiB": bodies of all requests together
@@ -23,6 +24,14 @@ Settings have names of our own, so that cases need not know an implementation's:
     new_devices_per_address  "2/1h": new devices at the push proxy
     proxy_calls_per_address  "2/1h": calls to the push proxy
     default_app           "Talk for Android": what the push proxy takes an unknown app for
+    apps                  the operator's own entries of apps, as in Documentation/GettingStarted/NextcloudBrand.md
+    proxy_deadline        "500ms": how long the push proxy waits for Apple and Google
+    padding               "PKCS1": of what the Nextcloud server sends to phones
+    local_proxies         false: phones may name no proxy on this machine
+    default_proxy         the proxy of phones that name none; "played": conformance.proxy.shared().url + "/default"
+    subscription_server   the proxy that gets the key; "played": conformance.proxy.shared().url + "/subscribed"
+    subscription_key      the key
+    webpush_browsers      true: logins without an app password may subscribe to Web Push, too
 """
 
 
@@ -76,6 +85,8 @@ class Running:
     project = "push-bouncer-simulator"
     #: The CA file with which its certificate is checked; None for the system's.
     ca_file = None
+    #: Whether the next case gets another one: its clock was moved, or its database lost.
+    is_spent = False
 
     def bouncer_key(self):
         """The bouncer's public key in base64, which phones seal to."""
@@ -107,6 +118,33 @@ class Running:
     def remove_user(self, user):
         raise Unsupported("the adapter removes no users")
 
+    def grant_login(self, user, token):
+        """Lets an app in that waits, by the last part of the address that it opened in the browser."""
+        raise Unsupported("the adapter grants no logins")
+
+    def require_encryption(self, wanted):
+        """Whether old apps get nothing in the realm of the users."""
+        raise Unsupported("the adapter changes no realm")
+
+    def rename_realm(self, name):
+        """Gives the realm of the users another name; it begins as `Conformance`."""
+        raise Unsupported("the adapter changes no realm")
+
+    def release_realm(self, uuid):
+        """Lets a realm go: the next server that names it gets it."""
+        raise Unsupported("the adapter releases no realms")
+
+    def add_bouncer_key(self):
+        """Another key pair that phones seal to; its public key in base64."""
+        raise Unsupported("the adapter makes no bouncer keys")
+
+    def retire_bouncer_key(self, key):
+        """It still opens, and no new app gets it."""
+        raise Unsupported("the adapter retires no bouncer keys")
+
+    def remove_bouncer_key(self, key):
+        raise Unsupported("the adapter removes no bouncer keys")
+
     def notify(self, user, parts):
         """The host application sends a notification, as Documentation/OpenAPI/Backend.yaml has it; the answer to it."""
         raise Unsupported("the adapter plays no host application")
@@ -118,6 +156,10 @@ class Running:
     def without_database(self):
         """A context in which its database is away."""
         raise Unsupported("the adapter cannot take its database away")
+
+    def lose_database(self):
+        """Starts it again with an empty database, of which nobody has told it."""
+        raise Unsupported("the adapter cannot empty its database")
 
     def kill(self):
         """Ends it at once, as kill -9 does."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nacl.public
 
-from conformance import bouncer, http
+from conformance import bouncer, http, proxy
 
 from . import ALL, Running, Unsupported
 from . import Implementation as Base
@@ -44,12 +44,15 @@ OPTIONS = {
     "org_key": "server.org_key",
     "default_proxy": "nextcloud.default_proxy",
     "local_proxies": "nextcloud.allow_local_proxies",
-    "proxies_ca_file": "nextcloud.proxies_ca_file",
     "padding": "nextcloud.padding",
     "nextcloud": "nextcloud.enabled",
     "new_devices_per_address": "nextcloud.new_devices_per_address",
     "proxy_calls_per_address": "nextcloud.rate_limit.per_address",
     "default_app": "nextcloud.default_app",
+    "proxy_deadline": "nextcloud.deadline",
+    "subscription_server": "nextcloud.subscription_server",
+    "subscription_key": "nextcloud.subscription_key",
+    "webpush_browsers": "nextcloud.webpush_browsers",
 }
 DEFAULTS = {
     "registration": "open", "calls_per_address": 0, "calls_per_server": 0, "deadline": "10s", "local_proxies": True, "verify_private": True,
@@ -64,7 +67,10 @@ class Implementation(Base):
     def start(self, settings):
         if settings.get("bouncer") == "played":
             settings = {**settings, **bouncer.shared().settings}
-        if unknown := settings.keys() - OPTIONS.keys() - {"bouncer_private_key"}:
+        for name, place in (("default_proxy", "default"), ("subscription_server", "subscribed")):
+            if settings.get(name) == "played":
+                settings = {**settings, name: f"{proxy.shared().url}/{place}"}
+        if unknown := settings.keys() - OPTIONS.keys() - {"bouncer_private_key", "apps"}:
             raise Unsupported(f"unknown settings: {', '.join(sorted(unknown))}")
         return Service(self.program, self.simulator, {**DEFAULTS, **settings})
 
@@ -92,6 +98,9 @@ class Service(Running):
                     "created_at": "2025-01-01T00:00:00Z"}
             (self.keys / "bouncer" / "example.json").write_text(json.dumps(pair))
             (self.keys / "bouncer" / "example.json").chmod(0o600)
+        if (apps := settings.pop("apps", None)) is not None:
+            Path(self.folder.name, "apps.json").write_text(json.dumps(apps))
+            self.options += ["--nextcloud.apps_file", "apps.json"]
         for name, value in settings.items():
             text = ", ".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
             self.options += [f"--{OPTIONS[name]}", text]
@@ -125,6 +134,23 @@ class Service(Running):
         added = json.loads(self.command("server", "add", "--hostname", hostname, "--json"))
         return added["org_id"], added["org_key"]
 
+    def release_realm(self, uuid):
+        self.command("server", "release-realm", uuid)
+
+    def add_bouncer_key(self):
+        known = self.bouncer_keys()
+        self.command("keys", "generate")
+        return next(key for key in self.bouncer_keys() if key not in known)
+
+    def bouncer_keys(self):
+        return [json.loads(path.read_text())["public_key"] for path in (self.keys / "bouncer").glob("*.json")]
+
+    def retire_bouncer_key(self, key):
+        self.command("keys", "retire", key)
+
+    def remove_bouncer_key(self, key):
+        self.command("keys", "remove", key, "--force")
+
     def backend(self, method, path, body=None):
         """The backend API, as a host application calls it."""
         return http.send(self.url, method, f"/backend/v1/realms/{self.realm}{path}", {"Authorization": f"Bearer {TOKEN}"},
@@ -133,9 +159,10 @@ class Service(Running):
     def add_user(self, name):
         if self.realm is None:
             self.realm = str(uuid.uuid4())
-            self.backend("PUT", "", {"name": "Conformance", "url": "https://chat.example.org"})
+            self.change_realm()
         self.users += 1
-        made = self.backend("PUT", f"/users/{self.users}", {"email": f"{name}@example.org", "username": name}).body
+        email = f"{name.encode('ascii', 'ignore').decode()}@example.org"
+        made = self.backend("PUT", f"/users/{self.users}", {"email": email, "username": name}).body
         return types.SimpleNamespace(id=self.users, login=name, email=made["email"], key=made["api_key"])
 
     def add_app_password(self, user):
@@ -144,6 +171,18 @@ class Service(Running):
 
     def change_user(self, user, **members):
         return self.backend("PUT", f"/users/{user.id}", {"email": user.email, "username": user.login, **members})
+
+    def require_encryption(self, wanted):
+        self.change_realm(require_e2ee_push_notifications=wanted)
+
+    def rename_realm(self, name):
+        self.change_realm(name=name)
+
+    def change_realm(self, **members):
+        self.backend("PUT", "", {"name": "Conformance", "url": "https://chat.example.org", **members})
+
+    def grant_login(self, user, token):
+        return self.backend("POST", f"/users/{user.id}/login-flows", {"token": token})
 
     def remove_user(self, user):
         return self.backend("DELETE", f"/users/{user.id}")
@@ -168,6 +207,13 @@ class Service(Running):
             connection.execute("ROLLBACK")
             connection.close()
 
+    def lose_database(self):
+        self.is_spent = True
+        self.end()
+        for path in Path(self.folder.name).glob("service.sqlite*"):
+            path.unlink()
+        self.launch()
+
     def kill(self):
         self.process.kill()
         self.process.wait(PATIENCE)
@@ -178,8 +224,9 @@ class Service(Running):
         self.launch()
 
     def restart_later(self, seconds):
+        self.is_spent = True
         self.end()
-        self.launch(*(["--clock-offset", f"{seconds}s"] if seconds else []))
+        self.launch("--clock-offset", f"{seconds}s")
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)

@@ -1,13 +1,17 @@
-"""Zulip's own bouncer, from a checkout of zulip/zulip that is provisioned for development (tools/provision).
+"""Zulip's own bouncer, from a checkout of zulip/zulip that is provisioned for development (tools/provision), which has to be
+run by somebody else than root.
 
     ZULIP_CHECKOUT=~/zulip Tests/Conformance/run --implementation zulip
 
-**This adapter has never been run**: it was written from Zulip's public sources where no checkout was to be had. What it
-relies on is said beside it; the first who runs it will have to mend something.
+**This adapter has never been run**: it was written from Zulip's public sources, and checked against them (manage.py,
+zilencer/auth.py, zilencer/lib/push_notifications.py, zproject/dev_settings.py), where no checkout was to be had. What it
+relies on is said beside it; the first who runs it will have to mend something. Registering a server looks up in DNS who
+takes the mail of example.org.
 
-It starts `manage.py runserver` with settings of its own, on top of the development settings: the simulator's credentials,
-a key pair for registrations, no rate limits; and it points aioapns and firebase-admin at the simulator as
-Scripts/interop/providers.py does, which is run with each test of push-bouncer.
+It starts `manage.py runserver`, which tools/run-dev runs as well, with settings of its own on top of the development
+settings: the simulator's credentials, a key pair for registrations, no rate limits; and it points aioapns and
+firebase-admin at the simulator as Scripts/interop/providers.py does, which is run with each test of push-bouncer.
+PostgreSQL, memcached, Redis and RabbitMQ are those of the checkout, and its database gets the servers of the cases.
 """
 
 import base64
@@ -38,7 +42,8 @@ SETTINGS = """
 
     with open({description!r}) as file:
         _apns = json.load(file)
-    # zerver/lib/push_notifications.py makes its APNs client of these four, and its FCM app of the last.
+    # zerver/lib/push_notifications.py makes its APNs client of these four, and its FCM app of the last; the topic is that of
+    # each registration.
     APNS_TOKEN_KEY_FILE = {apns!r} + "/" + _apns["key_file"]
     APNS_TOKEN_KEY_ID = _apns["key_id"]
     APNS_TEAM_ID = _apns["team_id"]
@@ -46,6 +51,8 @@ SETTINGS = """
     ANDROID_FCM_CREDENTIALS_PATH = {fcm!r}
     PUSH_REGISTRATION_ENCRYPTION_KEYS = {keys!r}
     ZILENCER_ENABLED = True
+    # zilencer/auth.py else wants calls at the root domain of the installation.
+    DEVELOPMENT_DISABLE_PUSH_BOUNCER_DOMAIN_CHECK = True
     RATE_LIMITING = False
     ALLOWED_HOSTS = ["*"]
 

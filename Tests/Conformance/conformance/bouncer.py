@@ -37,6 +37,9 @@ class Bouncer:
 
     def __init__(self):
         self.calls, self.answers, self.changed = [], {}, threading.Condition()
+        #: Calls that were answered with success, so that nobody calls again.
+        self.taken = []
+        self.seen = {}
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,6 +54,8 @@ class Bouncer:
                     queued = owner.answers.get((call, form.get("token_id"))) or owner.answers.get((call, None))
                     status, answer = (queued.pop(0) if len(queued) > 1 else queued[0]) if queued else DEFAULTS.get(call, refused("NOT_FOUND", 404))
                     owner.calls.append((call, form, {name.lower(): value for name, value in self.headers.items()}))
+                    if status == 200 and not isinstance(answer, str):
+                        owner.taken.append((call, json.dumps(form)))
                     owner.changed.notify_all()
                 if status == 0:
                     self.close_connection = True
@@ -79,6 +84,20 @@ class Bouncer:
             while len(found := [form for name, form, _ in self.calls if name == call and enough(form)]) < count:
                 assert self.changed.wait(max(deadline - time.monotonic(), 0)), f"{call} was never called so often"
             return found
+
+    def settle(self, what, tokens):
+        """Nothing more may be taken that names one of these tokens or token ids: `late` says what was."""
+        with self.changed:
+            self.seen[tuple(tokens)] = (what, self.count(tokens))
+
+    def late(self):
+        with self.changed:
+            for tokens, (what, before) in self.seen.items():
+                if (now := self.count(tokens)) != before:
+                    yield f"{what}: the bouncer had taken {before} calls for a token when the case ended, {now} at last"
+
+    def count(self, tokens):
+        return sum(any(token in form for token in tokens) for _, form in self.taken)
 
 
 @functools.cache

@@ -20,16 +20,19 @@ HEAD = """# Conformance: the rules and the cases that hold them
 
 Made by `Tests/Conformance/run --coverage` from [the documents](Protocols) and from the cases of
 [Tests/Conformance](../Tests/Conformance/README.md), which run against this program and against others. Each paragraph,
-list item and table row of a numbered section is a rule.
+list item and table row of a numbered section is a rule; one that says several things has several statements, each
+with a letter.
 
 *Strict* is what stock chat servers, apps or phones depend on: an implementation that answers otherwise fails. What *may
 differ* is told without failing the run, for the reason below each document's tables. What cannot be seen from outside
-over HTTP has the reason in place of a case and, where there is one, the test that holds it. A rule counts as held once a
-case names it; of one that says several things a case may hold only some.
+over HTTP has the reason in place of a case and, where there is one, the test that holds it.
 """
 
 
 class Coverage:
+    """`held` has the cases of each statement, `unseen` why it has none: both by the rule's id and, where it says several
+    things, the statement's letter."""
+
     def __init__(self):
         self.rules = {document: rules.read(document) for document in rules.documents()}
         self.options = yaml.safe_load((HERE / "options.yaml").read_text()) or {}
@@ -39,18 +42,18 @@ class Coverage:
             if option is not None and option not in self.options:
                 self.errors.append(f"{suite}: {name}: options.yaml has no {option}")
             for rule in names:
-                if found := self.find(suite.split("_")[0], rule, f"{suite}: {name}"):
-                    self.held.setdefault(found, []).append((name, option))
+                for statement in self.find(suite.split("_")[0], rule, f"{suite}: {name}"):
+                    self.held.setdefault(statement, []).append((name, option))
         self.unseen = {}
-        unseen = yaml.safe_load((HERE / "unseen.yaml").read_text())
-        self.unfinished = tuple(unseen.pop("unfinished", []))
-        for document, groups in unseen.items():
+        for document, groups in yaml.safe_load((HERE / "unseen.yaml").read_text()).items():
             for group in groups:
                 for rule in group["rules"]:
-                    if found := self.find(document, rule, "unseen.yaml"):
-                        self.unseen[found] = group
-                        if found in self.held:
-                            self.errors.append(f"unseen.yaml: a case holds {found}")
+                    for statement in self.find(document, rule, "unseen.yaml", whole=True):
+                        if statement in self.held:
+                            self.errors.append(f"unseen.yaml: a case holds {statement}")
+                        if statement in self.unseen:
+                            self.errors.append(f"unseen.yaml: {statement} is there twice")
+                        self.unseen[statement] = group
                 if "test" in group and not self.is_test(*group["test"].split(": ", 1)):
                     self.errors.append(f"unseen.yaml: there is no test {group['test']}")
 
@@ -58,16 +61,27 @@ class Coverage:
     def is_test(file, name):
         return any(f"`{name}`" in path.read_text() for path in (ROOT / "Tests").glob(f"*Tests/**/{file}"))
 
-    def find(self, document, name, place):
-        """The rule of that name; its beginning is enough where no other rule of the section begins so."""
+    @staticmethod
+    def statements(rule):
+        return [rule.id + (f".{letter}" if letter else "") for letter in rule.statements]
+
+    def find(self, document, name, place, whole=False):
+        """The statements of that name, `SECTION/SLUG.ab`; the slug's beginning is enough where no other rule of the section
+        begins so. Only where `whole` is true does a rule of several statements need no letters."""
         known = self.rules[document]
-        id = f"{document}/{name.removeprefix(document + '/')}"
-        if id in known:
-            return id
-        found = [other for other in known if other.startswith(id + "-") or other == id]
-        if len(found) == 1:
-            return found[0]
-        self.errors.append(f"{place}: {name} " + (f"may be {' or '.join(found)}" if found else "is no rule"))
+        section, _, slug = name.removeprefix(document + "/").partition("/")
+        slug, _, letters = slug.partition(".")
+        id = f"{document}/{section}/{slug}"
+        found = [id] if id in known else [other for other in known if other.startswith(id + "-")]
+        if len(found) != 1:
+            self.errors.append(f"{place}: {name} " + (f"may be {' or '.join(found)}" if found else "is no rule"))
+            return []
+        rule = known[found[0]]
+        if not letters and len(rule.statements) > 1 and not whole:
+            self.errors.append(f"{place}: {name} says which of {', '.join(self.statements(rule))} the case holds")
+        if missing := set(letters) - set(rule.statements):
+            self.errors.append(f"{place}: {rule.id} has no statement {', '.join(sorted(missing))}")
+        return [statement for statement in self.statements(rule) if not letters or statement.rpartition(".")[2] in letters]
 
     def cases(self):
         """(suite, name, rules, option) of all data cases and stories."""
@@ -91,40 +105,46 @@ class Coverage:
 
     @property
     def empty(self):
-        return [id for known in self.rules.values() for id in known if id not in self.held and id not in self.unseen]
+        return [statement for known in self.rules.values() for rule in known.values() for statement in self.statements(rule)
+                if statement not in self.held and statement not in self.unseen]
 
     def page(self):
         yield HEAD
         for document, known in self.rules.items():
-            held = [id for id in known if id in self.held]
-            strict = [id for id in held if any(option is None for _, option in self.held[id])]
-            yield (f"## {document.capitalize()}.md\n\n{len(known)} rules: {len(strict)} strict, {len(held) - len(strict)} that "
-                   f"may differ, {sum(id in self.unseen for id in known)} that cannot be seen from outside.\n")
+            said = [statement for rule in known.values() for statement in self.statements(rule)]
+            kinds = [self.kind(statement) for statement in said]
+            yield (f"## {document.capitalize()}.md\n\n{len(known)} rules with {len(said)} statements: {kinds.count('strict')} strict, "
+                   f"{kinds.count('may differ')} that may differ, {kinds.count('unseen')} without a case, for the reason that is given.\n")
             section = None
             options = set()
             for rule in known.values():
                 if rule.section != section:
                     section = rule.section
-                    yield f"\n### {section} {plain(rule.title)}\n\n| rule | | cases |\n|---|---|---|"
-                if rule.id in self.held:
-                    kind = "strict" if rule.id in strict else "may differ"
-                    found = []
-                    for name, option in self.held[rule.id]:
-                        found.append(plain(name) + (f" [{option}](#{document}-{option})" if option else ""))
-                        options |= {option} - {None}
-                    # The same name may stand in several suites.
-                    found = "<br>".join(dict.fromkeys(found))
-                elif rule.id in self.unseen:
-                    group = self.unseen[rule.id]
-                    kind, found = "unseen", "*" + plain(group["why"]) + "*" + (f" `{group['test']}`" if "test" in group else "")
-                else:
-                    kind, found = "", ""
-                yield f"| `{rule.id.split('/', 2)[2]}`<br>{plain(rule.text)} | {kind} | {found} |"
+                    yield f"\n### {section} {plain(rule.title)}\n\n| statement | | cases |\n|---|---|---|"
+                for statement, text in zip(self.statements(rule), rule.statements.values()):
+                    name = statement.split("/", 2)[2]
+                    yield f"| `{name}`<br>{plain(text)} | {self.kind(statement)} | {self.shown(statement, document)} |"
+                    options |= {option for _, option in self.held.get(statement, [])} - {None}
             if options:
                 yield f"\n### What may differ from {document.capitalize()}.md\n"
                 for name in sorted(options):
                     yield f'- <a id="{document}-{name}"></a>**{name}**: {self.options[name]}'
             yield ""
+
+    def kind(self, statement):
+        if statement in self.held:
+            return "strict" if any(option is None for _, option in self.held[statement]) else "may differ"
+        return "unseen" if statement in self.unseen else ""
+
+    def shown(self, statement, document):
+        """The cell of its cases, or of the reason why there is none."""
+        if statement in self.held:
+            # The same name may stand in several suites.
+            return "<br>".join(dict.fromkeys(
+                plain(name) + (f" [{option}](#{document}-{option})" if option else "") for name, option in self.held[statement]))
+        if group := self.unseen.get(statement):
+            return "*" + plain(group["why"]) + "*" + (f" `{group['test']}`" if "test" in group else "")
+        return ""
 
 
 def plain(text):
@@ -149,10 +169,10 @@ def main(mode):
     page = "\n".join(found.page()).rstrip() + "\n"
     if mode == "--write":
         PAGE.write_text(page)
-        print(f"{PAGE.relative_to(ROOT)}: {len(found.held)} rules have cases, {len(found.unseen)} cannot be seen, {len(found.empty)} have neither")
+        print(f"{PAGE.relative_to(ROOT)}: {len(found.held)} statements have cases, {len(found.unseen)} cannot be seen, {len(found.empty)} have neither")
     elif not PAGE.exists() or PAGE.read_text() != page:
         found.errors.append("Documentation/Conformance.md is stale: Tests/Conformance/run --coverage writes it")
-    found.errors += [f"{id} has no case" for id in found.empty if not id.startswith(found.unfinished)]
+    found.errors += [f"{id} has no case" for id in found.empty]
     for error in found.errors:
         print(error, file=sys.stderr)
     return 1 if found.errors else 0

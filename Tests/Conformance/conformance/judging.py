@@ -48,20 +48,28 @@ def judge(wanted, seen):
         yield from differences(value, seen.headers.get(name.lower(), ABSENT), f"header {name}")
     if "body" in wanted:
         yield from differences(wanted["body"], seen.body, "body")
-    # Phones are independent of each other: only what one phone gets has an order.
-    rest = list(seen.arrived)
-    for arrival in wanted["arrives"]:
-        found = next((other for other in rest if other["to"] == arrival["to"]), None)
+    pairs = list(paired(wanted["arrives"], seen.arrived))
+    for arrival, found in pairs:
         if found is None:
             yield f"nothing arrives for {arrival['to']}"
             continue
-        rest.remove(found)
         for name, value in arrival.get("headers", {}).items():
             yield from differences(value, found["headers"].get(name.lower(), ABSENT), f"header {name} for {arrival['to']}")
         if "payload" in arrival:
             yield from differences(arrival["payload"], found["payload"], f"payload for {arrival['to']}")
-    for other in rest:
-        yield f"something arrives for {other['to']} that was not to come: {other['payload']!r}"
+    for other in seen.arrived:
+        if not any(other is found for _, found in pairs):
+            yield f"something arrives for {other['to']} that was not to come: {other['payload']!r}"
+
+
+def paired(arrivals, arrived):
+    """Each arrival that is wanted with what has come for it. Phones are independent of each other: only what one phone gets
+    has an order."""
+    rest = list(arrived)
+    for arrival in arrivals:
+        found = next((other for other in rest if other["to"] == arrival["to"]), None)
+        rest = [other for other in rest if other is not found]
+        yield arrival, found
 
 
 def mutants(wanted, seen):
@@ -84,14 +92,17 @@ def mutants(wanted, seen):
     for index, arrival in enumerate(seen.arrived):
         others = seen.arrived[:index] + seen.arrived[index + 1:]
         yield "that a notification is dropped", mutant(arrived=others)
-        yield "that a notification comes twice", mutant(arrived=[*seen.arrived, arrival])
+        yield "that a notification comes twice", mutant(arrived=[*seen.arrived, dict(arrival)])
         yield "that a notification goes to another phone", mutant(arrived=[*others, {**arrival, "to": "a stranger"}])
-        expected = next((other for other in wanted["arrives"] if other["to"] == arrival["to"]), {})
+        expected = next((one for one, found in paired(wanted["arrives"], seen.arrived) if found is arrival), {})
+
+        def altered(**changes):
+            return mutant(arrived=[*seen.arrived[:index], {**arrival, **changes}, *seen.arrived[index + 1:]])
+
         for what, payload in changed(expected.get("payload", {}), arrival["payload"], "payload"):
-            yield what, mutant(arrived=[*others, {**arrival, "payload": payload}])
+            yield what, altered(payload=payload)
         for name in expected.get("headers", {}):
-            headers = {**arrival["headers"], name.lower(): ""}
-            yield f"that header {name} of a notification is another", mutant(arrived=[*others, {**arrival, "headers": headers}])
+            yield f"that header {name} of a notification is another", altered(headers={**arrival["headers"], name.lower(): ""})
     if not seen.arrived:
         yield "a notification that was not to come", mutant(arrived=[{"to": "a stranger", "headers": {}, "payload": {}}])
 

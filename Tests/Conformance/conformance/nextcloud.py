@@ -36,12 +36,6 @@ def pem(public):
     return public.public_bytes(serialization.Encoding.PEM, form).decode()
 
 
-def public_pem_of(bits):
-    """A public key of any size, to which nobody has the private one."""
-    modulus = secrets.randbits(bits) | 1 | 1 << (bits - 1)
-    return pem(rsa.RSAPublicNumbers(65537, modulus).public_key())
-
-
 def sign(private, data):
     return encode(private.sign(data, padding.PKCS1v15(), hashes.SHA512()))
 

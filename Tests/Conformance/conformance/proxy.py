@@ -9,12 +9,15 @@ import time
 import urllib.parse
 
 PATIENCE = 60
+TAKEN = (200, {"unknown": [], "failed": 0})
 
 
 class Proxy:
-    """One listener for all cases, each of which has a path of its own below it."""
+    """One listener for all cases, each of which has a path of its own below it. Answers are (status, body) or (status, body,
+    {header: value}), with the status 0 for none at all; a number of seconds in front is how long one takes."""
 
     def __init__(self):
+        self.seen = {}
         self.requests = collections.defaultdict(list)
         self.answers = collections.defaultdict(list)
         self.changed = threading.Condition()
@@ -29,19 +32,27 @@ class Proxy:
                 with owner.changed:
                     # The last one is said again and again.
                     answers = owner.answers[place]
-                    status, answer = answers.pop(0) if len(answers) > 1 else answers[0] if answers else (200, {"unknown": [], "failed": 0})
-                    owner.requests[place].append({"call": call, "headers": {name.lower(): value for name, value in self.headers.items()}, "body": body, "status": status})
+                    answer = answers.pop(0) if len(answers) > 1 else answers[0] if answers else TAKEN
+                    delay, status, answer, *more = answer if isinstance(answer[1], int) else (0, *answer)
+                    owner.requests[place].append({
+                        "method": self.command, "call": call, "headers": {name.lower(): value for name, value in self.headers.items()},
+                        "body": body, "status": status, "began": time.monotonic()})
                     owner.changed.notify_all()
+                time.sleep(delay)
                 if status == 0:
-                    # No answer at all.
                     self.close_connection = True
                     return
                 data = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
+                for name, value in (more[0] if more else {}).items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
+
+            # Nobody should: a redirect that is followed becomes a GET.
+            do_GET = do_POST
 
             def log_message(self, *_):
                 pass
@@ -59,10 +70,28 @@ class Proxy:
                 pass
             return list(self.requests[place])
 
+    def settle(self, what, place):
+        """Nothing more may be taken there: `late` says what was."""
+        with self.changed:
+            self.seen[place] = (what, taken(self.requests[place]))
+
+    def late(self):
+        with self.changed:
+            for place, (what, count) in self.seen.items():
+                if (now := taken(self.requests[place])) != count:
+                    yield f"{what}: {count} requests were taken at the proxy when the case ended, {now} at last"
+
+
+def taken(requests):
+    """How many were answered for good, so that nobody asks again."""
+    return sum(0 < request["status"] < 500 for request in requests)
+
 
 def entries(request):
-    """The entries of a body, in the order of PHP's array."""
-    return [json.loads(value) for _, value in urllib.parse.parse_qsl(request["body"].decode(), keep_blank_values=True)]
+    """The entries of a body, named and in order as by PHP's http_build_query."""
+    fields = urllib.parse.parse_qsl(request["body"].decode(), keep_blank_values=True)
+    assert [name for name, _ in fields] == [f"notifications[{index}]" for index in range(len(fields))], fields
+    return [json.loads(value) for _, value in fields]
 
 
 @functools.cache

@@ -4,11 +4,15 @@ Each paragraph, list item and table row of a numbered section is a rule. Its id 
 a slug of its first words: `zulip/2.2/success-is-status-200-and`. Where these are not enough, or should outlive other
 words, `<!-- rule: NAME -->` in the line before names it. Code belongs to the paragraph before it, and a line that only
 leads to a table or a list (`and for a new one:`) is no rule.
+
+A rule that says several things has as many statements, sentences or what semicolons part: `zulip/2.2/success-is.a`,
+`.b` and so on, or `.ab` for both.
 """
 
 import dataclasses
 import itertools
 import re
+import string
 from pathlib import Path
 
 DOCUMENTS = Path(__file__).resolve().parents[3] / "Documentation" / "Protocols"
@@ -23,6 +27,12 @@ class Rule:
     title: str
     text: str
     line: int
+
+    @property
+    def statements(self):
+        """What it says by its letters; one without a letter where it says one thing only."""
+        parts = list(parted(self.text))
+        return dict(zip(string.ascii_lowercase, parts)) if len(parts) > 1 else {"": self.text}
 
 
 @dataclasses.dataclass
@@ -54,6 +64,23 @@ def read(document):
             id = next(id for slug in slugs if (id := f"{document}/{section}/{slug}") not in rules)
             rules[id] = Rule(id, section, title, block.text, block.line)
     return rules
+
+
+def parted(text):
+    """The sentences of a text and what semicolons part in them. Code and parentheses stay whole; a few words that only
+    lead on to what follows, and bold ones that only name it, are no statements of their own."""
+    hidden = re.sub(r"`+[^`]*`+", lambda code: "x" * (len(code[0]) - 2) + code[0][-2:].replace("`", "x"), text)
+    while (less := re.sub(r"\([^()]*\)", lambda group: "x" * len(group[0]), hidden)) != hidden:
+        hidden = less
+    ends = [end.end() for end in re.finditer(r"(?<!\.\.)[.;!?]\*{0,2}(?=\s)", hidden)]
+    start = 0
+    for end in [*ends, len(text)]:
+        part = text[start:end].strip()
+        is_lead = part.endswith(":") and len(part.split()) < 9 and "`" not in part and "order" not in part
+        if not part or is_lead and start > 0 or re.fullmatch(r"\*\*[^*]{1,48}\*\*( \([^ ]*\)\.)?", part):
+            continue
+        yield text[start:end].strip()
+        start = end
 
 
 def sections(lines):

@@ -11,8 +11,8 @@ import urllib.parse
 
 from conformance import http
 from conformance.cases import resolve
-from conformance.matching import Matcher
-from conformance.nextcloud import AGENTS, app_of, encode, encrypt, key, pem, php, public_pem_of, sha512_hex, sign, token
+from conformance.matching import ABSENT, Matcher
+from conformance.nextcloud import AGENTS, app_of, encode, encrypt, key, pem, php, sha512_hex, sign, token
 
 
 class Phone:
@@ -95,6 +95,7 @@ class World:
         self.running, self.simulator = running, simulator
         self.last = None
         self.phones = {}
+        self.more = {}
         self.expected = 0
 
     def close(self, name):
@@ -142,23 +143,27 @@ class World:
         phone = getattr(self, name)
         return sign(key("user"), hashlib.sha512(phone.preimage).digest())
 
-    def make_public_key(self, bits):
-        return public_pem_of(bits)
+    def make_of_size(self, argument):
+        """A registration of a user whose key has so many bits: `!of_size [talk_ios, 4096]`."""
+        phone, private = getattr(self, argument[0]), key("user", argument[1])
+        return {"pushToken": phone.token, "deviceIdentifier": phone.identifier, "deviceIdentifierSignature": sign(private, phone.preimage),
+                "userPublicKey": pem(private.public_key())}
 
-    def make_big(self, name):
-        """A registration of a user with a key of 4096 bits."""
-        phone = getattr(self, name)
-        return {"pushToken": phone.token, "deviceIdentifier": phone.identifier, "deviceIdentifierSignature": sign(key("big", 4096), phone.preimage),
-                "userPublicKey": pem(key("big", 4096).public_key())}
-
-    def make_big_entry(self, name):
-        phone = getattr(self, name)
-        subject = phone.notification()[0]
-        return phone.entry(signature=sign(key("big", 4096), base64.b64decode(subject)))
+    def make_entry_of_size(self, argument):
+        phone = getattr(self, argument[0])
+        return phone.entry(signature=sign(key("user", argument[1]), base64.b64decode(phone.sealed)))
 
     def make_repeat(self, argument):
         text, count = argument
         return text * count
+
+    def make_padded(self, argument):
+        text, length = argument
+        return text.ljust(length, "x")
+
+    def make_lower_first(self, tokens):
+        """The first of two tokens in lower case."""
+        return tokens.split(" ")[0].lower()
 
     def make_upper(self, text):
         return text.upper()
@@ -198,6 +203,12 @@ class World:
                     raise ValueError(f"no such step: {step}")
         assert answer.status == 200, f"{step}: {answer.status} {answer.body}"
         self.last = answer.body
+
+    @staticmethod
+    def in_seconds(seconds):
+        """So many seconds from now, as Apple is told of it, give or take what a test may take."""
+        at = int(time.time()) + seconds
+        return Matcher("match", "|".join(str(second) for second in range(at - 30, at + 31)))
 
     def later(self, seconds):
         return int((time.time() + seconds) * 1000)
@@ -253,14 +264,18 @@ class World:
 
     @property
     def names(self):
-        return {address: name for phone in self.phones.values() for address, name in phone.addresses.items()}
+        return {**self.more, **{address: name for phone in self.phones.values() for address, name in phone.addresses.items()}}
+
+    def expect_more(self, tokens):
+        """Tokens that a case makes itself."""
+        self.more.update(dict.fromkeys(tokens, "another"))
 
     def arrived(self, expected):
         names = {self.simulator.key(address): name for address, name in self.names.items()}
         found = self.simulator.wait(list(names), self.expected + expected)[self.expected:]
         self.expected += len(found)
-        return [{"to": names[self.simulator.key(delivery["token"])], "headers": delivery["headers"], "payload": delivery["payload"]}
-                for delivery in found]
+        return [{"to": names[self.simulator.key(delivery["token"])], "headers": {**delivery["headers"], "token": delivery["token"]},
+                 "payload": delivery["payload"]} for delivery in found]
 
     def make_arrival(self, argument):
         """What a phone gets of `!entry`: `!arrival talk_ios`, `!arrival [talk_ios, {number: 2, priority: normal, type: voip}]`."""
@@ -276,9 +291,12 @@ class World:
         bundle = {"talk_ios": "com.nextcloud.Talk", "files_ios": "it.twsweb.Nextcloud"}[phone.app]
         if kind == "voip" and " " in to:
             return {"to": re.sub(name, f"{name} for calls", place, count=1), "payload": {"aps": {}, "subject": subject, "signature": signature}, "headers": {
-                "apns-topic": bundle + ".voip", "apns-push-type": "voip", "apns-priority": "10"}}
+                "token": to.split(" ")[1].lower(), "apns-topic": bundle + ".voip", "apns-push-type": "voip", "apns-priority": "10",
+                "apns-expiration": self.in_seconds(60)}}
         aps = {"content-available": 1} if kind == "background" else {
             "alert": {"loc-key": "NEW_NOTIFICATION"}, "mutable-content": 1, "sound": "default"}
         return {"to": place, "payload": {"aps": aps, "subject": subject, "signature": signature}, "headers": {
-            "apns-topic": bundle, "apns-push-type": "background" if kind == "background" else "alert",
+            "token": to.split(" ")[0].lower(), "apns-topic": bundle,
+            "apns-expiration": self.in_seconds({"voip": 60, "background": 86400}[kind]) if kind in ("voip", "background") else ABSENT,
+            "apns-push-type": "background" if kind == "background" else "alert",
             "apns-priority": "10" if kind != "background" and priority == "high" else "5", "apns-collapse-id": signature[:43]}}

@@ -1,6 +1,7 @@
 """What the cases of a Nextcloud server speak of: users, apps that are signed in, and the proxy that their phones name."""
 
 import base64
+import contextlib
 import functools
 import json
 import re
@@ -105,10 +106,10 @@ class World:
         self.place = secrets.token_hex(8)
         self.peer = proxy.shared()
         self.proxy = f"{self.peer.url}/{self.place}"
-        self.padding = "OAEP"
 
     def close(self, name):
         self.simulator.settle(name, list(self.subscribed))
+        self.peer.settle(name, self.place)
 
     def __getattr__(self, name):
         if name in USERS:
@@ -138,6 +139,19 @@ class World:
     def make_basic(self, text):
         return "Basic " + encode(text.encode())
 
+    def make_padded(self, argument):
+        text, length = argument
+        return text.ljust(length, "x")
+
+    def make_garbled(self, key):
+        """A key in PEM whose base64 is none, as long and with the same lines."""
+        first, *lines, last = key.strip().split("\n")
+        return "\n".join([first, *("!" * len(line) for line in lines), last])
+
+    def make_activation(self, name):
+        """What a new subscription gets."""
+        return {"to": name, "payload": {"activationToken": Matcher("match", "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")}}
+
     def make_php(self, value):
         return php(value)
 
@@ -159,6 +173,10 @@ class World:
                     answer = self.register(getattr(self, name))
                 case [name, "is", "subscribed"]:
                     answer = self.subscribe(getattr(self, name))
+                case [name, "is", "subscribed", "to", apps]:
+                    answer = self.subscribe(getattr(self, name), appTypes=apps)
+                case [name, "is", "answered", "once", status]:
+                    return self.simulator.answer(getattr(self, name).address, int(status), times=1)
                 case [name, "is", "answered", status]:
                     return self.simulator.answer(getattr(self, name).address, int(status))
                 case _:
@@ -213,6 +231,7 @@ class World:
             headers.setdefault("Content-Type", "application/json")
             body = json.dumps(request["json"]).encode()
         answer = http.send(self.running.url, method, path, headers, body, self.running.ca_file)
+        self.last_tag = answer.header("ETag")
         if path.startswith("/ocs/v2.php/" + PUSH) and method == "POST" and answer.status < 300:
             self.apps[who].told = answer.body["ocs"]["data"]
         return answer
@@ -269,6 +288,11 @@ class World:
         assert entry["pushTokenHash"] == app.hash, "another token's hash"
         subject = base64.b64decode(entry["subject"], validate=True)
         assert len(subject) == 256 and verifies(app.told["publicKey"], entry["signature"], subject), "the user's key has not signed it"
-        plain = key("device").decrypt(subject, PADDINGS[self.padding])
+        # As apps do it.
+        for padding in ("OAEP", "PKCS1"):
+            with contextlib.suppress(ValueError):
+                plain = key("device").decrypt(subject, PADDINGS[padding])
+                break
         return {"to": app.name, "payload": json.loads(plain), "headers": {
-            **request["headers"], "call": request["call"], "priority": entry["priority"], "type": entry["type"], "bytes": len(plain)}}
+            **request["headers"], "call": request["call"], "priority": entry["priority"], "type": entry["type"],
+            "bytes": len(plain), "padding": padding}}

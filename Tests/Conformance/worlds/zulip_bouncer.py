@@ -23,6 +23,9 @@ PROPERTIES = (
     "messages_read_interactions::hour", "1day_actives::day", "7day_actives::day", "15day_actives::day", "minutes_active::day",
     "realm_active_humans::day")
 
+ORG_TYPES = (0, 10, 20, 30, 35, 40, 50, 60, 70, 80, 90, 100, 1000)
+EVENT_TYPES = (101, 102, 103, 104, 105, 201, 202, 229)
+
 
 class Server:
     """A chat server with its credentials and, once one asks for it, a realm."""
@@ -65,6 +68,10 @@ class Server:
     def realm_item(self):
         """Its realm as the server uploads it."""
         return realm()
+
+    @property
+    def realm_with_another_secret(self):
+        return {**self.realm_item, "uuid_owner_secret": "another"}
 
     @property
     def deactivated_realm(self):
@@ -160,6 +167,23 @@ class World:
         return str(uuid.uuid4())
 
     @functools.cached_property
+    def other_uuid(self):
+        return str(uuid.uuid4())
+
+    @functools.cached_property
+    def address_end(self):
+        """The end of an IPv6 address that nobody else has."""
+        return f"{secrets.randbelow(0xefff) + 0x1000:x}:{secrets.randbelow(0xefff) + 0x1000:x}"
+
+    @functools.cached_property
+    def realms_of_all_types(self):
+        return [realm(id=number, org_type=kind) for number, kind in enumerate(ORG_TYPES)]
+
+    @property
+    def can_push_of_all_types(self):
+        return {item["uuid"]: CAN_PUSH for item in self.realms_of_all_types}
+
+    @functools.cached_property
     def unused_hostname(self):
         return f"new-{secrets.token_hex(6)}.example.org"
 
@@ -186,6 +210,12 @@ class World:
         """The form of a registration of an FCM token, whatever it is."""
         return {"realm_uuid": self.server.realm, "bouncer_public_key": self.bouncer_key, "token_id": token_id(token),
                 "encrypted_push_registration": seal(self.bouncer_key, {"token": token, "token_kind": "fcm", "timestamp": self.now})}
+
+    def make_registration_body(self, token_id):
+        """The form of a registration of the token `c0ffee`, in which the token id stands as it is."""
+        sealed = seal(self.bouncer_key, {"token": "c0ffee", "token_kind": "fcm", "timestamp": self.now})
+        return urllib.parse.urlencode({
+            "realm_uuid": self.server.realm, "bouncer_public_key": self.bouncer_key, "encrypted_push_registration": sealed}) + f"&token_id={token_id}"
 
     def make_subscribed(self, changes):
         """The same of a subscription with changed members."""
@@ -226,6 +256,15 @@ class World:
         return json.dumps([
             {"id": number, "realm": 2, "property": name, "subgroup": None, "end_time": 1700000000, "value": 1}
             for number, name in enumerate(PROPERTIES, 1)])
+
+    def make_all_event_types(self, _):
+        return json.dumps([
+            {"id": number, "realm": 2, "event_type": kind, "event_time": 1, "backfilled": False, "extra_data": None}
+            for number, kind in enumerate(EVENT_TYPES, 1)])
+
+    def make_many_rows(self, count):
+        return json.dumps([
+            {"id": number, "property": "messages_read::hour", "subgroup": None, "end_time": 1, "value": 1} for number in range(1, count + 1)])
 
     def make_token_id(self, token):
         return token_id(token)
@@ -416,6 +455,6 @@ class World:
         return [self.shown(names[self.simulator.key(delivery["token"])], delivery) for delivery in found]
 
     def shown(self, name, delivery):
-        return {"to": name, "headers": delivery["headers"], "payload": self.phones[name].read(delivery)}
+        return {"to": name, "headers": {**delivery["headers"], "token": delivery["token"]}, "payload": self.phones[name].read(delivery)}
 
 

@@ -9,8 +9,9 @@ import time
 
 import nacl.secret
 
-from conformance import phones
+from conformance import bouncer, phones
 from conformance.cases import resolve
+from conformance.matching import Matcher
 from conformance.phones import encode
 from worlds import zulip_bouncer
 
@@ -56,6 +57,10 @@ class Phone(phones.Phone):
 
 
 class World(zulip_bouncer.World):
+    def close(self, name):
+        super().close(name)
+        bouncer.shared().settle(name, [text for phone in self.phones.values() for text in (phone.token, phone.token_id)])
+
     def __getattr__(self, name):
         if name in ("alice", "bob"):
             made = self.running.add_user(f"{name}-{secrets.token_hex(6)}")
@@ -116,6 +121,21 @@ class World(zulip_bouncer.World):
             counts = {"devices": 0, "apple_successfully_sent_count": 0, "android_successfully_sent_count": 0, "deleted_devices": 0}
             return {"status": 200, "body": {"zulip": {**counts, **answer["sent"]}}}
         return super().wanted(answer)
+
+    def make_changed_key(self, argument):
+        """A push key with another first byte or length: `!changed_key [50, 32]`."""
+        first, count = argument
+        return encode(bytes([first]) + bytes(count))
+
+    def make_filling(self, size):
+        """A content with which the plaintext of the cases has so many bytes."""
+        plain = {"type": "message", "message_id": 31, "content": "", "time": 1700000000, "realm_url": "https://chat.example.org",
+                 "realm_name": "Example", "user_id": 10}
+        return "x" * (size - len(json.dumps(plain, separators=(",", ":"))))
+
+    def make_queue(self, members):
+        return {"queue_id": Matcher("text"), "last_event_id": Matcher("integer"), "event_queue_longpoll_timeout_seconds": 90,
+                "zulip_version": "12.0", "zulip_feature_level": 483, **members}
 
     def make_state(self, changes):
         """A device as clients see it."""

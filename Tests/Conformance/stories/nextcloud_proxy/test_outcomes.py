@@ -1,5 +1,7 @@
 """What becomes of notifications when providers, phones or the proxy itself fail."""
 
+import time
+
 import pytest
 
 RULES = pytest.mark.rules
@@ -13,7 +15,11 @@ def taken(unknown=(), failed=0):
     return 200, {"unknown": list(unknown), "failed": failed}
 
 
-@RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server")
+impatient = pytest.mark.settings(proxy_deadline="500ms")
+
+
+@impatient
+@RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
 def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
     phones = [world.talk_android, world.talk_ios]
     for phone in phones:
@@ -29,7 +35,21 @@ def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
         assert (payload if arrival["to"] == "talk_ios" else payload["message"]["data"])["subject"] == getattr(world, arrival["to"]).sealed
 
 
-@RULES("nextcloud/3.4/the-provider-declares", "nextcloud/3.4/unknown-makes", "nextcloud/7/it-reads-unknown-and-failed")
+@impatient
+@RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
+def test_a_provider_that_takes_its_time_is_not_waited_for_and_not_asked_again(world):
+    phone = world.talk_android
+    assert world.register(phone).status == 200
+    world.simulator.answer(phone.token, 200, delay_ms=2000, times=1)
+    began = time.monotonic()
+    assert answered(world.notify(phone.entry())) == taken()
+    assert time.monotonic() - began < 1.8
+    # Until its answer is there a restart would send it again.
+    time.sleep(max(0, began + 2.2 - time.monotonic()))
+    assert [arrival["to"] for arrival in world.arrived(1)] == ["talk_android"]
+
+
+@RULES("nextcloud/3.4/the-provider-declares.ab", "nextcloud/3.4/unknown-makes.b")
 @pytest.mark.parametrize("name, status, reason", [("talk_android", 404, "UNREGISTERED"), ("files_ios", 410, "Unregistered")])
 def test_a_dead_token_is_unknown_at_once_and_its_row_gone(world, name, status, reason):
     phone = getattr(world, name)
@@ -46,7 +66,7 @@ def test_a_dead_token_is_unknown_at_once_and_its_row_gone(world, name, status, r
     assert [arrival["to"] for arrival in world.arrived(1)] == [name]
 
 
-@RULES("nextcloud/3.4/the-key-that-verifies", "nextcloud/3.4/unknown-makes")
+@RULES("nextcloud/3.4/the-key-that-verifies", "nextcloud/3.4/unknown-makes.c")
 def test_a_hash_of_a_token_that_the_proxy_has_yet_to_get_fails_and_is_unknown_after_an_hour(world):
     phone, other = world.talk_android, world.files_android
     for each in (phone, other):
@@ -54,17 +74,14 @@ def test_a_hash_of_a_token_that_the_proxy_has_yet_to_get_fails_and_is_unknown_af
     early = phone.entry(1, token="another_token")
     assert answered(world.notify(early)) == taken(failed=1)
     world.running.restart_later(2 * 3600)
-    try:
-        assert answered(world.notify(phone.entry(2, token="another_token"), other.entry())) == taken([phone.identifier], 1)
-        # The phone brings it after all.
-        assert world.register(phone, token="another_token").status == 200
-        assert answered(world.notify(phone.entry(3, token="another_token"))) == taken()
-    finally:
-        world.running.restart_later(0)
+    assert answered(world.notify(phone.entry(2, token="another_token"), other.entry())) == taken([phone.identifier], 1)
+    # The phone brings it after all.
+    assert world.register(phone, token="another_token").status == 200
+    assert answered(world.notify(phone.entry(3, token="another_token"))) == taken()
     assert sorted(arrival["to"] for arrival in world.arrived(2)) == ["files_android", "talk_android at its other token"]
 
 
-@RULES("nextcloud/3.2/the-same-identifier-with", "nextcloud/3.2/what-identifies")
+@RULES("nextcloud/3.2/the-same-identifier-with.bc", "nextcloud/3.2/what-identifies.a")
 def test_a_fifth_row_of_an_identifier_displaces_the_oldest_that_never_had_a_notification(world):
     phone = world.talk_android
     keys = ["user", "other", "third", "fourth", "fifth"]
@@ -91,7 +108,75 @@ def test_a_fifth_row_of_an_identifier_displaces_the_oldest_that_never_had_a_noti
     assert [world.unregister(phone, by=by).status for by in ("user", "third", "fourth", "fifth")] == [200] * 4
 
 
-@RULES("nextcloud/3.2/registers-a-device", "nextcloud/3.4/the-provider-has-taken")
+@RULES("nextcloud/3.2/the-same-identifier-with.d")
+def test_a_fifth_row_displaces_the_least_recently_used_where_all_four_have_had_one(world):
+    phone = world.talk_android
+    keys = ["user", "other", "third", "fourth", "fifth"]
+
+    def entry(number, again):
+        phone.numbered = f"{phone.another_token}{number}"
+        return phone.entry(again, by=keys[number], token="numbered")
+
+    def register(number):
+        return world.send({"request": "POST /devices", "as": "talk_android", "form": {
+            **phone.form(by=keys[number]), "pushToken": f"{phone.another_token}{number}"}}).status
+
+    world.expect_more(f"{phone.another_token}{number}" for number in range(5))
+    assert [register(number) for number in range(4)] == [200] * 4
+    # The third is the first to have had one, and then for the longest time.
+    for number in (2, 0, 1, 3):
+        assert answered(world.notify(entry(number, 1))) == taken()
+    assert register(4) == 200
+    assert answered(world.notify(*[entry(number, 2) for number in range(5)])) == taken(failed=1)
+    assert [world.unregister(phone, by=by).status for by in keys] == [200, 200, 403, 200, 200]
+    assert len(world.arrived(8)) == 8
+
+
+@RULES("nextcloud/3.4/unknown-makes.d")
+def test_for_an_hour_after_the_database_was_emptied_nobody_is_unknown(world):
+    phones = [world.talk_android, *(getattr(world, f"talk_android{number}") for number in range(2, 14))]
+    for phone in phones:
+        assert world.register(phone).status == 200
+    stranger = world.files_android
+    assert answered(world.notify(stranger.entry())) == taken([stranger.identifier], 1)
+    # How many there are is looked at when it starts, and from time to time.
+    world.running.restart()
+    world.running.lose_database()
+    assert answered(world.notify(phones[0].entry(), stranger.entry(2))) == taken(failed=2)
+    # Who comes back is sent to meanwhile.
+    assert world.register(phones[0]).status == 200
+    assert answered(world.notify(phones[0].entry(2), phones[1].entry())) == taken(failed=1)
+    assert [arrival["to"] for arrival in world.arrived(1)] == ["talk_android"]
+    world.running.restart_later(3700)
+    assert answered(world.notify(phones[1].entry(3))) == taken([phones[1].identifier], 1)
+
+
+@RULES("nextcloud/3.4/unknown-makes.b", "nextcloud/3.4/503-with-retry")
+def test_a_database_that_is_away_makes_nobody_unknown(world):
+    phone = world.talk_android
+    assert world.register(phone).status == 200
+    with world.running.without_database(), world.simulator.outage():
+        answer = world.notify(phone.entry(), world.files_android.entry())
+    # What can be told without it is; what could not be kept is not sent either.
+    assert answer.status == 503 and answer.header("Retry-After") and b"unknown" not in answer.bytes
+    assert answered(world.notify(phone.entry(2))) == taken()
+    assert len(world.arrived(1)) == 1
+
+
+@pytest.mark.slow
+@RULES("nextcloud/3.4/pace.abcd")
+@pytest.mark.option("repetition")
+def test_a_device_gets_240_at_once_and_a_hundred_more_at_that_pace(world):
+    phone = world.talk_android
+    assert world.register(phone).status == 200
+    answer = answered(world.notify(*[phone.entry(number) for number in range(400)]))
+    failed = answer[1]["failed"]
+    assert answer == taken(failed=failed) and 0 < failed <= 60
+    assert len(world.arrived(400 - failed)) == 400 - failed
+
+
+@impatient
+@RULES("nextcloud/3.2/registers-a-device.a", "nextcloud/3.4/the-provider-has-taken")
 def test_kill_9_loses_neither_registrations_nor_what_was_taken(world):
     phone, other = world.talk_android, world.files_ios
     for each in (phone, other):

@@ -46,7 +46,7 @@ def refused(world, host, answer, hostname=None):
     return answer.body["msg"]
 
 
-@pytest.mark.rules("3.4/success-zulip_org_id", "3.4/the-bouncer-calls", "3.3/the-caller-then", "3.3/success-verification_secret")
+@pytest.mark.rules("3.4/success-zulip_org_id.abc", "3.4/the-bouncer-calls", "3.3/the-caller-then", "3.3/success-verification_secret.b")
 def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_at_once(world, host, registered):
     host.answer = shown(secret(world, host.hostname))
     answer = verify(world, host.hostname)
@@ -60,7 +60,7 @@ def test_a_known_server_keeps_its_id_and_gets_a_new_key_and_the_old_one_is_dead_
 
 
 @pytest.mark.option("closed-registration")
-@pytest.mark.rules("3.4/success-zulip_org_id", "3.3/post-server-register-transfer")
+@pytest.mark.rules("3.4/success-zulip_org_id.d", "3.3/post-server-register-transfer.c")
 @pytest.mark.settings(verify_hostnames=True)
 def test_a_new_server_that_may_come_in_gets_both(world, host):
     host.answer = shown(secret(world, host.hostname))
@@ -122,7 +122,7 @@ def test_a_secret_of_another_hostname(world, host, registered):
 
 
 @pytest.mark.slow
-@pytest.mark.rules("3.4/older-than", "3.3/success-verification_secret")
+@pytest.mark.rules("3.4/older-than", "3.3/success-verification_secret.b")
 def test_a_secret_that_is_older_than_ten_seconds(world, host, registered):
     made = secret(world, host.hostname)
     time.sleep(11)

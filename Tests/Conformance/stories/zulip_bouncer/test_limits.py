@@ -17,7 +17,7 @@ def unknown(world):
     return world.send({"request": "POST /api/v1/remotes/server/register/transfer", "as": "nobody", "form": {"hostname": "nobody.example.org"}})
 
 
-@pytest.mark.rules("2.7/calls-without", "2.7/a-caller-that", "2.2/429", "11/rates-are")
+@pytest.mark.rules("2.7/calls-without", "2.7/a-caller-that.a", "2.2/429", "11/rates-are")
 @pytest.mark.option("rate-limits")
 @pytest.mark.settings(calls_per_address="5/60s")
 def test_calls_without_credentials_have_a_rate_per_address(world):
@@ -30,7 +30,7 @@ def test_calls_without_credentials_have_a_rate_per_address(world):
     assert 0 < float(exceeded.header("Retry-After")) <= 60
 
 
-@pytest.mark.rules("2.7/authenticated-calls", "2.7/push-e2ee-register", "2.7/a-caller-that", "2.2/429")
+@pytest.mark.rules("2.7/authenticated-calls", "2.7/push-e2ee-register", "2.7/a-caller-that.ab", "2.2/429")
 @pytest.mark.option("rate-limits")
 @pytest.mark.settings(calls_per_server="6/60s")
 def test_authenticated_calls_have_a_rate_per_server_but_for_what_would_be_lost(world):
@@ -49,7 +49,7 @@ def test_authenticated_calls_have_a_rate_per_server_but_for_what_would_be_lost(w
     assert world.other.call("GET", "server/analytics/status").status == 200
 
 
-@pytest.mark.rules("2.6/the-address-or", "2.6/wrong-keys")
+@pytest.mark.rules("2.6/the-address-or", "2.6/wrong-keys.abe")
 @pytest.mark.option("wrong-keys")
 @pytest.mark.settings(calls_per_address="1000000/60s")
 def test_an_address_that_shows_too_many_wrong_keys_is_held_up_but_for_a_key_that_was_right(world):
@@ -71,13 +71,16 @@ def test_an_address_that_shows_too_many_wrong_keys_is_held_up_but_for_a_key_that
     assert call(world.server.id, world.server.key).status == 200
 
 
-@pytest.mark.rules("2.2/a-body-is-compact")
+@pytest.mark.rules("2.2/405-none-method-not-allowed.b", "2.2/a-body-is-compact", "2.2/an-error-is.d")
 @pytest.mark.option("envelope-bytes")
 def test_a_body_is_compact_json_with_one_newline(world):
     answer = world.server.call("GET", "server/analytics/status")
     assert answer.bytes == json.dumps(answer.body, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
     answer = world.send({"request": "POST /api/v1/remotes/server/register/transfer", "as": "nobody", "form": {"hostname": "Zoë"}})
     assert "ë".encode() in answer.bytes and answer.bytes.endswith(b"}\n")
+    # Members of its own stand between the words and the code.
+    answer = world.server.call("POST", "push/e2ee/register", form={})
+    assert list(answer.body) == ["result", "msg", "var_name", "code"]
     answer = world.send({"request": "PUT /api/v1/remotes/server/deactivate", "as": "nobody"})
     assert not answer.bytes.endswith(b"\n")
 
@@ -92,7 +95,7 @@ def test_what_is_not_http_is_told_so(world, data):
     assert head.split(b"\r\n")[0].startswith(b"HTTP/1.1 400") and body == b""
 
 
-@pytest.mark.rules("11/bodies-of-all", "2.2/503-service_unavailable-service-temporarily")
+@pytest.mark.rules("11/bodies-of-all", "2.2/503-service_unavailable-service-temporarily.ab")
 @pytest.mark.option("body-limits")
 def test_bodies_that_are_on_their_way_have_a_limit_per_address(world):
     assert world.server.id

@@ -28,7 +28,7 @@ def phones(world):
 
 @impatient
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.1/a-200-says", "13/counts-are", "6.2/apple_successfully_sent_count", "9.2/only-by-a-provider")
+@pytest.mark.rules("9.1/a-200-says.a", "13/counts-are.a", "6.2/apple_successfully_sent_count.b", "9.2/only-by-a-provider.b")
 def test_what_providers_cannot_take_now_arrives_once_they_can(world, phones):
     with world.simulator.outage():
         told = notify(world, "apns", "fcm")
@@ -40,7 +40,7 @@ def test_what_providers_cannot_take_now_arrives_once_they_can(world, phones):
 
 @impatient
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.1/a-200-says", "13/counts-are")
+@pytest.mark.rules("9.1/a-200-says.ac", "13/counts-are.a")
 def test_what_a_provider_answers_too_late_is_not_sent_a_second_time(world, phones):
     world.simulator.answer(world.apns.address, 200, delay_ms=2500, times=1)
     started = time.monotonic()
@@ -53,7 +53,7 @@ def test_what_a_provider_answers_too_late_is_not_sent_a_second_time(world, phone
 
 
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.1/a-200-says", "9.1/what-is-in-the-outbox")
+@pytest.mark.rules("6.1/success-the-bare-envelope-the.b", "9.1/a-200-says.a", "9.1/what-is-in-the-outbox.a")
 @pytest.mark.settings(deadline="800ms")
 def test_what_was_promised_outlives_the_end_of_the_program(world, phones):
     with world.simulator.outage():
@@ -65,7 +65,7 @@ def test_what_was_promised_outlives_the_end_of_the_program(world, phones):
 
 @impatient
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.1/what-is-in-the-outbox")
+@pytest.mark.rules("6.3/post-3-device-token-the.a", "9.1/what-is-in-the-outbox.b")
 def test_an_answer_that_is_lost_repeats_the_notification_under_the_same_id(world, phones):
     with world.simulator.faults(apns={"lose_answer_every": 1}):
         notify(world, "apns")
@@ -78,7 +78,7 @@ def test_an_answer_that_is_lost_repeats_the_notification_under_the_same_id(world
 
 @pytest.mark.option("outbox")
 @pytest.mark.settings(max_age="5s", deadline="500ms")
-@pytest.mark.rules("9.1/what-is-in-the-outbox")
+@pytest.mark.rules("9.1/what-is-in-the-outbox.a")
 def test_what_is_too_old_is_given_up(world, phones):
     with world.simulator.outage():
         notify(world, "apns")
@@ -94,7 +94,7 @@ def test_what_is_too_old_is_given_up(world, phones):
     world.phones.pop("apns")
 
 
-@pytest.mark.rules("9.2/an-encrypted-registration", "6.2/delete_token_ids")
+@pytest.mark.rules("9.2/an-encrypted-registration.a", "6.2/delete_token_ids")
 def test_a_dead_registration_is_told_of_with_each_notification(world, phones):
     world.simulator.answer(world.apns.address, 410, reason="Unregistered")
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_a_dead_registration_is_told_of_with_each_notification(world, phones):
 
 
 @pytest.mark.option("expired-lives-again")
-@pytest.mark.rules("6.1/success-the", "13/an-expired-registration")
+@pytest.mark.rules("6.1/success-the.c", "13/an-expired-registration")
 def test_an_expired_registration_that_is_registered_again_lives_again(world, phones):
     world.simulator.answer(world.apns.address, 410, reason="Unregistered", times=1)
     assert notify(world, "apns")["delete_token_ids"] == [world.apns.token_id]
@@ -115,7 +115,7 @@ def test_an_expired_registration_that_is_registered_again_lives_again(world, pho
 
 
 @pytest.mark.option("guard")
-@pytest.mark.rules("9.2/only-by-a-provider", "13/deaths-and-refusals")
+@pytest.mark.rules("9.2/only-by-a-provider.a", "13/deaths-and-refusals")
 @pytest.mark.settings(max_age="1h")
 def test_refusals_that_a_wrong_credential_brings_about_end_no_registration(world):
     names = [f"apns{number}" for number in range(1, 13)]
@@ -130,7 +130,7 @@ def test_refusals_that_a_wrong_credential_brings_about_end_no_registration(world
 
 @impatient
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.2/only-by-a-provider", "9.1/a-200-says")
+@pytest.mark.rules("9.2/only-by-a-provider.b", "9.1/a-200-says.b")
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"status": 429, "retry_after": "1"}, {"drop_every": 1}, {"rst_every": 1}, {"html": True}],
                          ids=lambda fault: " ".join(f"{name} {value}" for name, value in fault.items()))
 def test_errors_of_a_provider_end_no_registration(world, phones, fault):
@@ -141,7 +141,7 @@ def test_errors_of_a_provider_end_no_registration(world, phones, fault):
 
 
 @pytest.mark.option("guard")
-@pytest.mark.rules("9.2/an-encrypted-registration")
+@pytest.mark.rules("9.2/an-encrypted-registration.b")
 @pytest.mark.parametrize("kind", ["apns", "fcm"])
 def test_a_legacy_token_that_is_dead_goes_everywhere(world, kind):
     phone, another = getattr(world, kind), {"user_id": 11, "user_uuid": world.uuid}
@@ -156,7 +156,7 @@ def test_a_legacy_token_that_is_dead_goes_everywhere(world, kind):
 
 @pytest.mark.option("outbox")
 @pytest.mark.settings(notifications_per_server="2/1s")
-@pytest.mark.rules("9.3/over-bouncer", "2.7/notifications-per-server", "13/what-is-over-a-limit")
+@pytest.mark.rules("9.3/over-bouncer.a", "2.7/notifications-per-server", "13/what-is-over-a-limit.a")
 def test_what_is_over_the_pace_is_sent_at_the_pace(world, phones):
     assert notify(world, *["fcm"] * 6)["android_successfully_sent_count"] <= 2
     assert came(world, 6) == ["fcm"] * 6
@@ -164,7 +164,7 @@ def test_what_is_over_the_pace_is_sent_at_the_pace(world, phones):
 
 @pytest.mark.option("outbox")
 @pytest.mark.settings(notifications_per_server="2/60s")
-@pytest.mark.rules("9.3/over-bouncer", "6.2/errors-of-the-whole")
+@pytest.mark.rules("9.3/over-bouncer.b", "6.2/errors-of-the-whole.c")
 def test_more_than_fifteen_windows_of_it_are_refused(world, phones):
     # One device may have a hundred of them.
     assert notify(world, *["fcm"] * 33)["android_successfully_sent_count"] == 2
@@ -175,7 +175,7 @@ def test_more_than_fifteen_windows_of_it_are_refused(world, phones):
 
 @impatient
 @pytest.mark.option("outbox")
-@pytest.mark.rules("9.3/a-device-has", "11/notifications-in")
+@pytest.mark.rules("9.3/a-device-has.ab", "11/notifications-in.a")
 def test_a_device_has_at_most_a_hundred_notifications_waiting(world, phones):
     with world.simulator.outage():
         for _ in range(2):
@@ -186,7 +186,7 @@ def test_a_device_has_at_most_a_hundred_notifications_waiting(world, phones):
 
 @impatient
 @pytest.mark.option("nothing-twice")
-@pytest.mark.rules("8.1/what-waits", "8.1/before-push-notify")
+@pytest.mark.rules("8.1/what-waits.ab", "8.1/before-push-notify.b")
 def test_what_waits_for_a_legacy_registration_is_delivered_as_the_encrypted_ones(world):
     phone = world.fcm
     assert world.server.register_in_clear(phone, world.user).status == 200
@@ -198,7 +198,7 @@ def test_what_waits_for_a_legacy_registration_is_delivered_as_the_encrypted_ones
 
 
 @impatient
-@pytest.mark.rules("7.2/success-the")
+@pytest.mark.rules("7.2/success-the.d")
 @pytest.mark.option("outbox")
 def test_what_waits_under_a_users_number_is_delivered_under_the_uuid(world):
     phone = world.fcm

@@ -1,6 +1,7 @@
 """What a chat server does with the answers of its bouncer, which the suite plays."""
 
 import json
+import time
 
 import pytest
 
@@ -40,7 +41,7 @@ def error(world, phone):
     return phone.state["push_registration_error_code"]
 
 
-@RULES("zulip/10.5/no-answer", "zulip/10.5/200", "zulip/10.2/pending_push_token_id", "zulip/10.2/push_token_last_updated_timestamp")
+@RULES("zulip/10.5/no-answer", "zulip/10.5/200.a", "zulip/10.2/pending_push_token_id", "zulip/10.2/push_token_last_updated_timestamp")
 @pytest.mark.parametrize("first", [(0, ""), (503, "x"), refused("RATE_LIMIT_HIT", 429), (200, "no sense")])
 def test_what_is_no_refusal_is_tried_again(world, peer, first):
     answers(peer, world.apns, first, success())
@@ -50,7 +51,7 @@ def test_what_is_no_refusal_is_tried_again(world, peer, first):
     assert len(peer.told("push/e2ee/register", lambda form: form["token_id"] == world.apns.token_id)) == 2
 
 
-@RULES("zulip/10.5/missing_remote_realm-the", "zulip/10.5/missing_remote_realm-again", "zulip/10.9/realms", "zulip/10.9/server-bouncer", "zulip/1.2/the-chat")
+@RULES("zulip/10.5/missing_remote_realm-the.a", "zulip/10.5/missing_remote_realm-again", "zulip/10.9/realms.a", "zulip/10.9/server-bouncer.b", "zulip/1.2/the-chat")
 def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
     before = len(peer.calls)
     answers(peer, world.apns, refused("MISSING_REMOTE_REALM", 403), success())
@@ -71,7 +72,7 @@ def test_what_an_operator_mends_is_tried_again(world, peer, code):
     active(world, world.fcm)
 
 
-@RULES("zulip/10.5/invalid_bouncer_public_key-request_expired", "zulip/10.5/any-other-4xx", "zulip/10.5/a-refused-token", "zulip/10.2/push_registration_error_code", "zulip/10.4/a-token")
+@RULES("zulip/10.5/invalid_bouncer_public_key-request_expired", "zulip/10.5/any-other-4xx", "zulip/10.5/a-refused-token.ab", "zulip/10.2/push_registration_error_code.a", "zulip/10.4/a-token.a")
 @pytest.mark.parametrize("code, shown", [
     ("INVALID_BOUNCER_PUBLIC_KEY", "INVALID_BOUNCER_PUBLIC_KEY"), ("REQUEST_EXPIRED", "REQUEST_EXPIRED"), ("ANYTHING", "BAD_REQUEST")])
 def test_a_refusal_is_shown_and_the_next_token_replaces_it(world, peer, code, shown):
@@ -85,7 +86,7 @@ def test_a_refusal_is_shown_and_the_next_token_replaces_it(world, peer, code, sh
     assert phone.state["push_registration_error_code"] is None
 
 
-@RULES("zulip/10.4/a-token", "zulip/10.5/a-refused-token")
+@RULES("zulip/10.4/success-is-the-bare-envelope.c", "zulip/10.4/a-token.a", "zulip/10.5/a-refused-token.ef")
 def test_while_a_token_is_pending_no_other_is_taken(world, peer):
     answers(peer, world.fcm, (503, ""))
     register(world, world.fcm)
@@ -98,7 +99,7 @@ def test_while_a_token_is_pending_no_other_is_taken(world, peer):
     active(world, world.fcm)
 
 
-@RULES("zulip/10.6/no-answer", "zulip/10.6/5xx", "zulip/10.6/another-4xx", "zulip/10.7/post")
+@RULES("zulip/10.6/no-answer", "zulip/10.6/5xx", "zulip/10.6/another-4xx", "zulip/10.7/post.c")
 @pytest.mark.parametrize("told, status, code", [
     ((0, ""), 502, "FAILED_TO_CONNECT_BOUNCER"), ((500, ""), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER"),
     ((429, "{}"), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER"), (refused("X", 400), 403, "ADMIN_ACTION_REQUIRED")])
@@ -110,7 +111,7 @@ def test_what_a_refusal_is_to_a_client(world, peer, told, status, code):
     assert (answer.status, answer.body["code"]) == (status, code)
 
 
-@RULES("zulip/10.6/ids", "zulip/10.3/an-event")
+@RULES("zulip/10.6/ids.a", "zulip/10.3/an-event.ab")
 def test_a_token_that_the_bouncer_calls_dead_is_no_longer_active_which_is_an_event(world, peer):
     register(world, world.fcm)
     active(world, world.fcm)
@@ -124,7 +125,7 @@ def test_a_token_that_the_bouncer_calls_dead_is_no_longer_active_which_is_an_eve
         {"type": "device", "op": "update", "device_id": world.fcm.device, "push_token_id": None, "id": 0}]
 
 
-@RULES("zulip/8.2/when-the-bouncer", "zulip/8.2/the-bouncer-is-told")
+@RULES("zulip/10.5/200-the-token-becomes-active.b", "zulip/8.2/when-the-bouncer.a", "zulip/8.2/the-bouncer-is-told.a")
 def test_the_legacy_token_of_a_device_goes_when_the_encrypted_one_is_accepted(world, peer):
     phone = world.fcm
     assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": phone.token}}).status == 200
@@ -142,3 +143,175 @@ def test_another_api_key_ends_all_devices(world, peer):
     made = world.running.change_user(world.alice, api_key="a" * 32).body
     world.alice.authorization = world.make_basic(f"{world.alice.email}:{made.get('api_key', 'a' * 32)}")
     assert world.devices() == {}
+
+
+@RULES("zulip/10.4/else.b", "zulip/10.4/a-key-alone.d", "zulip/10.2/pending_push_token_id")
+def test_while_another_token_is_pending_the_active_one_stays_in_use(world, peer):
+    phone = world.fcm
+    answers(peer, phone, success())
+    register(world, phone)
+    active(world, phone)
+    former = phone.token_id
+    del phone.__dict__["registration_sealed"]
+    phone.token += "-new"
+    answers(peer, phone, (503, ""))
+    register(world, phone)
+    assert (phone.state["push_token_id"], phone.state["pending_push_token_id"]) == (former, phone.token_id)
+    # Its key may change meanwhile.
+    phone.push_key_id += 1
+    answer = world.send({"request": "POST mobile_push/register", "form": {"device_id": phone.device, **phone.key_fields}})
+    assert answer.status == 200 and phone.state["push_key_id"] == phone.push_key_id
+    before = len(peer.calls)
+    world.send({"request": "HOST notifications", "json": {"zulip": {"type": "test"}}})
+    [asked] = [form for name, form, _ in peer.calls[before:] if name == "push/e2ee/notify"]
+    assert [item["token_id"] for item in asked["push_requests"]] == [former]
+    answers(peer, phone, success())
+    active(world, phone)
+
+
+@RULES("zulip/10.4/the-same-token.ab")
+def test_the_same_token_is_registered_again_after_thirty_days_only(world, peer):
+    phone = world.fcm
+
+    def told():
+        return len(peer.told("push/e2ee/register", lambda form: form["token_id"] == phone.token_id))
+
+    answers(peer, phone, success())
+    register(world, phone)
+    active(world, phone)
+    world.running.restart_later(29 * 86400)
+    register(world, phone)
+    active(world, phone)
+    assert told() == 1
+    world.running.restart_later(31 * 86400)
+    register(world, phone)
+    peer.told("push/e2ee/register", lambda form: form["token_id"] == phone.token_id, count=2)
+    active(world, phone)
+    assert told() == 2
+
+
+@RULES("zulip/10.5/missing_remote_realm-the.b")
+def test_a_realm_that_cannot_be_uploaded_stays_missing(world, peer):
+    answers(peer, world.apns, refused("MISSING_REMOTE_REALM", 403), refused("MISSING_REMOTE_REALM", 403), success())
+    peer.answers["server/analytics", None] = [(503, "")]
+    register(world, world.apns)
+    peer.told("push/e2ee/register", lambda form: form["token_id"] == world.apns.token_id, count=2)
+    assert world.apns.state["pending_push_token_id"] == world.apns.token_id
+    peer.answers.pop(("server/analytics", None))
+    active(world, world.apns)
+
+
+@RULES("zulip/8.2/when-the-bouncer.b")
+@pytest.mark.parametrize("spelling", [str.lower, str.upper])
+def test_the_legacy_token_of_an_iphone_goes_in_either_case(world, peer, spelling):
+    phone = world.apns
+    phone.token = spelling(phone.token)
+    legacy = phone.token.swapcase()
+    assert world.send({"request": "POST users/me/apns_device_token", "form": {"token": legacy, "appid": phone.app_id}}).status == 200
+    register(world, phone)
+    active(world, phone)
+    peer.told("push/unregister", lambda form: form.get("token", "").lower() == legacy.lower())
+    answer = world.send({"request": "POST mobile_push/test_notification", "form": {"token": legacy}})
+    assert answer.body["code"] == "INVALID_PUSH_DEVICE_TOKEN"
+
+
+@RULES("zulip/8.2/the-bouncer-is-told.b", "zulip/10.8/delete-removes.b")
+def test_the_bouncer_is_told_until_it_knows(world, peer):
+    token = world.fcm.token
+    assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
+    peer.answers["push/unregister", None] = [(503, ""), success()]
+    assert world.send({"request": "DELETE users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
+    peer.told("push/unregister", lambda form: form.get("token") == token, count=2)
+
+
+@RULES("zulip/8.2/a-notification.a", "zulip/10.6/the-host-application.b", "zulip/10.6/the-plaintext.b", "zulip/10.6/ids.b")
+def test_old_apps_come_first_and_all_new_ones_in_one_call(world, peer):
+    for phone in (world.fcm, world.apns):
+        register(world, phone)
+        active(world, phone)
+    old, gone = world.fcm2.token, world.fcm3.token
+    for token in (old, gone):
+        assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
+    told = dict(bouncer.DEFAULTS["push/notify"][1], deleted_devices={"android_devices": [gone], "apple_devices": []})
+    peer.answers["push/notify", None] = [(200, told)]
+    before = len(peer.calls)
+    part = {"zulip": {"type": "test"}, "legacy": {"gcm_payload": {"event": "message"}}}
+    assert world.send({"request": "HOST notifications", "json": part}).status == 200
+    calls = [(name, form) for name, form, _ in peer.calls[before:] if name in ("push/notify", "push/e2ee/notify")]
+    assert [name for name, _ in calls] == ["push/notify", "push/e2ee/notify"]
+    assert sorted(calls[0][1]["android_devices"]) == sorted([old, gone])
+    assert sorted(item["token_id"] for item in calls[1][1]["push_requests"]) == sorted([world.fcm.token_id, world.apns.token_id])
+    # What the bouncer has called gone is forgotten.
+    world.send({"request": "HOST notifications", "json": part})
+    assert [form for name, form, _ in peer.calls if name == "push/notify"][-1]["android_devices"] == [old]
+
+
+@RULES("zulip/10.7/post.b")
+def test_a_test_of_what_the_bouncer_does_not_know(world, peer):
+    register(world, world.fcm)
+    active(world, world.fcm)
+    peer.answers["push/e2ee/notify", None] = [(200, dict(bouncer.DEFAULTS["push/e2ee/notify"][1], delete_token_ids=[world.fcm.token_id]))]
+    answer = world.send({"request": "POST mobile_push/e2ee/test_notification"})
+    assert (answer.status, answer.body["code"]) == (400, "NO_ACTIVE_PUSH_DEVICE")
+
+
+@RULES("zulip/10.8/post-keeps.b", "zulip/10.8/post-keeps.a")
+@pytest.mark.parametrize("told, status, msg", [
+    (refused("BAD_REQUEST", 400, "The bouncer's words."), 400, "The bouncer's words."),
+    ((503, ""), 502, "Internal server error on Zulip push notification service, retry later."),
+    ((0, ""), 502, "Network error while connecting to Zulip push notification service.")])
+def test_a_legacy_token_that_the_bouncer_does_not_take_stays(world, peer, told, status, msg):
+    token = world.fcm.token
+    peer.answers["push/register", None] = [told]
+    answer = world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}})
+    assert (answer.status, answer.body["msg"]) == (status, msg)
+    peer.answers.clear()
+    # The bouncer is asked about it, as it is the user's.
+    assert world.send({"request": "POST mobile_push/test_notification", "form": {"token": token}}).status == 200
+
+
+@RULES("zulip/10.8/delete-removes.c")
+def test_a_legacy_token_that_is_not_here_is_asked_for_at_the_bouncer(world, peer):
+    def delete():
+        return world.send({"request": "DELETE users/me/android_gcm_reg_id", "form": {"token": world.fcm.token}})
+
+    assert delete().status == 200
+    peer.answers["push/unregister", None] = [refused("BAD_REQUEST", 400, "Token does not exist")]
+    answer = delete()
+    assert (answer.status, answer.body["msg"]) == (400, "Token does not exist")
+
+
+@RULES("zulip/10.8/post-mobile_push.de")
+def test_a_test_of_a_legacy_token_that_the_bouncer_does_not_know(world, peer):
+    tokens = sorted([world.fcm.token, world.fcm2.token])
+    for token in tokens:
+        assert world.send({"request": "POST users/me/android_gcm_reg_id", "form": {"token": token}}).status == 200
+    before = len(peer.calls)
+    assert world.send({"request": "POST mobile_push/test_notification"}).status == 200
+    assert sorted(form["token"] for name, form, _ in peer.calls[before:] if name == "push/test_notification") == tokens
+    peer.answers["push/test_notification", None] = [refused("INVALID_REMOTE_PUSH_DEVICE_TOKEN", 400, "The bouncer's words.")]
+    answer = world.send({"request": "POST mobile_push/test_notification", "form": {"token": tokens[0]}})
+    assert (answer.status, answer.body["code"], answer.body["msg"]) == (400, "INVALID_REMOTE_PUSH_DEVICE_TOKEN", "The bouncer's words.")
+
+
+@RULES("zulip/10.9/realms-are.abc")
+def test_a_realm_that_has_changed_is_uploaded_until_the_bouncer_has_taken_or_refused_it(world, peer):
+    assert world.alice.key
+    peer.answers["server/analytics", None] = [(503, ""), (0, ""), success(realms={})]
+
+    def uploads():
+        return sum(name == "server/analytics" for name, _, _ in peer.calls)
+
+    before = uploads()
+    world.running.rename_realm("Another name")
+    peer.told("server/analytics", lambda form: "Another name" in form["realms"], count=3)
+    assert uploads() - before == 3
+    peer.answers["server/analytics", None] = [refused("BAD_REQUEST", 400, "No.")]
+    world.running.rename_realm("A third name")
+    peer.told("server/analytics", lambda form: "A third name" in form["realms"])
+    # One that had not been answered would be tried again after a second.
+    time.sleep(2.5)
+    assert uploads() - before == 4
+    peer.answers.clear()
+    world.running.rename_realm("Conformance")
+    peer.told("server/analytics", lambda form: '"Conformance"' in form["realms"])
