@@ -151,7 +151,8 @@ let package = Package(
     // A world in which time and chance are virtual; see Documentation/SimulatedWorld.md.
     .target(name: "CVirtualTime", path: "Tests/SimulatedWorld/CVirtualTime"),
     program(
-      "simulated-world", "CVirtualTime", "Delivery", "Migrations", "NextcloudProxy", "Operations",
+      "simulated-world", "Accounts", "Backend", "CVirtualTime", "Delivery", "Migrations", "NextcloudProxy",
+      "Operations",
       "Providers",
       "Registrations", "Sealing", "Server", "SQL", "Storage", "Wire", "ZulipBouncer", "ZulipServer",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK",

@@ -68,6 +68,7 @@ extension World {
     case .databaseSlow(let seconds): weather(seconds, \.isSlow, true, false)
     case .databaseLosesAnswers(let percent, let seconds): weather(seconds, \.lostAnswers, percent, 0)
     case .nextcloud(let event): perform(event)
+    case .chat(let event): perform(event)
     case .pass(let seconds): pass(until: time + seconds)
     }
   }
@@ -117,6 +118,7 @@ extension World {
     for _ in 0..<2 {
       for phone in phones { open(phone) }
       for phone in nextcloud?.phones ?? [] { Task { await phone.open() } }
+      for phone in chat?.phones ?? [] { Task { await phone.open() } }
       pass(until: time + 30)
     }
     check()
@@ -124,17 +126,22 @@ extension World {
     check()
     checkPromises()
     checkNextcloudPromises()
+    checkChatRegistrations()
     note("-- a message for everybody")
     let label = probe()
     checkReach(label)
     checkNextcloudReach(label)
-    guard violation == nil, hasDeadOnes || hasDeadNextcloudRows else { return checkSecrets() }
+    checkChatReach(label)
+    guard violation == nil, hasDeadOnes || hasDeadNextcloudRows || hasDeadChatDevices else {
+      return checkSecrets()
+    }
     // What is held back is believed an hour later.
     pass(until: time + 3700, grain: 60)
     _ = probe()
     _ = probe()
     checkDeaths()
     checkNextcloudDeaths()
+    checkChatDeaths()
     checkSecrets()
   }
 
@@ -142,6 +149,7 @@ extension World {
   private func probe() -> String {
     let label = nextMessage()
     if let nextcloud { Task { await nextcloud.notify(label, users: nil) } }
+    if let chat { for user in 0..<Chat.users { Task { await chat.notify(label, user: user) } } }
     for server in servers {
       let users = Array(Set(phones.filter { $0.server === server }.map(\.user))).sorted()
       Task { await server.notify(label, users: users) }

@@ -1,3 +1,4 @@
+import Accounts
 import CVirtualTime
 import Crypto
 import Foundation
@@ -39,6 +40,7 @@ final class World: @unchecked Sendable {
   private(set) var servers: [ChatServer] = []
   private(set) var phones: [Phone] = []
   private(set) var nextcloud: NextcloudServer?
+  private(set) var chat: Chat?
   /// Who was ever given a token.
   var owners: [String: Phone] = [:]
   var lives = 0
@@ -85,6 +87,7 @@ final class World: @unchecked Sendable {
         world: self)
     }
     nodes = (0..<plan.nodes).map { Node("node \($0)", world: self) }
+    if !plan.chat.isEmpty { chat = Chat(plan.chat, world: self, seed: plan.seed) }
     if !plan.nextcloud.isEmpty {
       nextcloud = NextcloudServer(plan.nextcloud, world: self, seed: plan.seed)
       for node in nodes { try? FileManager.default.removeItem(at: node.storeRecord) }
@@ -175,6 +178,8 @@ final class World: @unchecked Sendable {
   /// What `prepare` has made.
   nonisolated(unsafe) private(set) static var template: [UInt8] = []
   nonisolated(unsafe) private(set) static var servers: [Identity] = []
+  /// As which the built-in chat server calls its bouncer.
+  nonisolated(unsafe) private(set) static var chatIdentity: Identity?
   nonisolated(unsafe) private(set) static var credentials = Credentials()
   nonisolated(unsafe) private(set) static var settings: Configuration?
 
@@ -217,6 +222,19 @@ final class World: @unchecked Sendable {
           uuid: added.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased()))
     }
     servers = identities
+    let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
+    let (remote, key) = try await RemoteServers(database: database, storageKey: storageKey, now: now).add(
+      hostname: try Hostname("chat.example.org"), contactEmail: "admin@example.org")
+    let realm = UUID()
+    _ = try await accounts.put(
+      realm: realm, name: "Chat", url: "https://chat.example.org", requiresE2EE: false)
+    for user in 0..<Chat.users {
+      _ = try await accounts.add(
+        .init(email: Chat.email(of: user), apiKey: Chat.apiKey(of: user)), userID: Int64(user + 1),
+        realm: realm)
+    }
+    chatIdentity = Identity(
+      uuid: remote.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased())
     template = server.image()
   }
 }

@@ -11,6 +11,7 @@ struct Command {
   private var standIn = StandIn.none
   private var isTalking = false
   private var hasNextcloud = false
+  private var hasChat = false
   private var isMinimising = true
 
   init(_ arguments: some Sequence<String>) {
@@ -32,6 +33,7 @@ struct Command {
         }
         standIn = found
       case "--nextcloud": hasNextcloud = true
+      case "--chat": hasChat = true
       case "--log": isTalking = true
       case "--as-it-is": isMinimising = false
       case let other:
@@ -60,6 +62,7 @@ struct Command {
     for seed in seed..<seed + UInt64(worlds) {
       var plan = days.map { Plan(days: $0, seed: seed) } ?? Plan(seed: seed, steps: steps)
       if hasNextcloud { plan.addNextcloud() }
+      if hasChat { plan.addChat() }
       if let only { plan.events.removeAll { !only.contains($0.number) } }
       let world = try World(plan, standIn: standIn, isTalking: isTalking)
       // Looking at thousands of phones takes longer than what happens to one of them.
@@ -100,7 +103,7 @@ struct Command {
     print(
       """
 
-      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "") --only \(only) --log\
+      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "") --only \(only) --log\
       \(standIn.name == "none" ? "" : " --stand-in \(standIn.name)")
       """)
   }

@@ -17,6 +17,7 @@ extension World {
     guard let phone = owners[push.token] else {
       return violate("readable to nobody", "a push goes to a token that nobody has")
     }
+    if phone.number >= Chat.firstPhone { return arrivedFromChat(arrival, at: phone) }
     note("\(phone.name): \(push.label)\(push.isLegacy ? " in clear" : "") (\(arrival.life.node))")
     guard phone.number < NextcloudServer.firstPhone else {
       return arrivedFromNextcloud(arrival, at: phone)

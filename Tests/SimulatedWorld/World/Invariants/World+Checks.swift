@@ -8,6 +8,7 @@ extension World {
   func check() {
     checkRegistrations()
     checkNextcloudRows()
+    checkChatDevices()
     checkLeftovers()
   }
 
@@ -129,6 +130,7 @@ extension World {
     for server in servers where image.range(of: Data(server.key.utf8)) != nil {
       violate("nothing secret in the database", "a server's key stands in the database in clear")
     }
+    checkChatSecrets(in: image)
   }
 }
 

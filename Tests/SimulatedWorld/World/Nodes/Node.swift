@@ -50,7 +50,7 @@ final class Node: @unchecked Sendable {
   static let answerPatience = Duration.seconds(60)
 
   let name: String
-  private unowned let world: World
+  unowned let world: World
   private(set) var life: Life
   private var running: Task<Void, Never>?
   private var responder: PlainPaths<RouterResponder<WireContext>>?
@@ -116,13 +116,20 @@ final class Node: @unchecked Sendable {
       : nextcloudProxy(
         database: database, storageKey: storageKey, recorder: recorder, deliverer: deliverer, now: now,
         mayExpire: mayExpire, logger: logger)
+    let chat =
+      world.chat == nil
+      ? nil
+      : chatSide(
+        database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, logger: logger)
     responder =
       Endpoints.forStrangers(trustedProxies: [], bodies: bodies) {
         bouncer.addRoutes(to: $0)
         nextcloud?.routes.addRoutes(to: $0)
+        chat?.addRoutes($0)
       }.responder
     let clock = ClockWatch(
-      time, record: ClockRecord(database: database), queues: [outbox.bringForward], logger: logger)
+      time, record: ClockRecord(database: database),
+      queues: [outbox.bringForward] + (chat.map { [$0.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
       registrations: registrations, legacy: legacy, recorder: recorder,
       removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }],
@@ -139,6 +146,7 @@ final class Node: @unchecked Sendable {
         group.addTask { await deliverer.followHeldDeaths() }
         group.addTask { await housekeeping.run() }
         group.addTask { await nextcloud?.lossDetector.run() }
+        group.addTask { await chat?.run() }
       }
       await providers.shutdown(within: .zero)
     }

@@ -20,6 +20,7 @@ struct Event: Sendable, CustomStringConvertible {
     case databaseLosesAnswers(percent: Int, seconds: Double)
     case pass(seconds: Double)
     case nextcloud(Nextcloud)
+    case chat(Chat)
   }
 
   var description: String {
@@ -51,6 +52,7 @@ extension Event.Action: CustomStringConvertible {
     case .databaseLosesAnswers(let percent, let seconds):
       "the database's answers to \(percent) % of the commits are lost for \(Int(seconds)) s"
     case .nextcloud(let event): "\(event)"
+    case .chat(let event): "\(event)"
     case .pass(let seconds): "nothing happens for \(Int(seconds)) s"
     }
   }

@@ -16,6 +16,8 @@ struct Plan: Sendable {
   var events: [Event]
   /// The phones of its Nextcloud server, if it has one.
   var nextcloud: [NextcloudPhonePlan] = []
+  /// The phones of its built-in chat server, if it has one.
+  var chat: [ChatPhonePlan] = []
 
   /// - Parameter steps: how many events; nil: as the seed has it.
   init(seed: UInt64, steps: Int? = nil) {

@@ -10,6 +10,9 @@ struct ReceivedPush: Sendable {
   /// Which notification it is, as the chat server wrote it into the part that only phones read.
   let label: String
   let isLegacy: Bool
+  /// What the phone opens, in base64, and the id of the key for it.
+  let sealed: String?
+  let keyID: Int?
 
   init(_ request: ProviderRequest, provider: Route.Provider) {
     let body = String(buffer: request.body())
@@ -22,7 +25,9 @@ struct ReceivedPush: Sendable {
       id = ""
     }
     label = body.between(World.plaintext, "\"") ?? Self.nextcloudLabel(body) ?? ""
-    isLegacy = !body.contains("encrypted_data")
+    sealed = body.between(#""encrypted_data":""#, "\"")?.replacing(#"\/"#, with: "/")
+    keyID = body.between(#""push_key_id":"#, ",").flatMap { Int($0.filter(\.isNumber)) }
+    isLegacy = sealed == nil
   }
 }
 

@@ -27,5 +27,5 @@ struct StandIn: Sendable {
 
   /// The service as it is.
   static let none = StandIn(name: "none")
-  static let all = storage + answers + replies + nextcloud
+  static let all = storage + answers + replies + nextcloud + chat
 }

@@ -1,0 +1,98 @@
+import Foundation
+import Providers
+import SQL
+import Sealing
+
+/// The promises of the built-in chat server.
+extension World {
+  /// A provider has taken a push for one of the chat's phones.
+  func arrivedFromChat(_ arrival: Arrival, at phone: Phone) {
+    guard let chatPhone = chat?.phones[phone.number - Chat.firstPhone] else { return }
+    guard let label = chatPhone.opened(arrival.push) else { return }
+    note("\(phone.name): opens \(label)")
+    let parts = label.split(separator: ".")
+    guard parts.count == 3, parts[1] == "chat", parts[2] == "u\(phone.user)" else {
+      return violate("readable to nobody else", "\(label) goes to \(phone.name)")
+    }
+    let key = "\(label) \(phone.number)"
+    for former in books.arrivals[key] ?? []
+    where !former.mayComeAgain(at: time) && books.lostCommitAt < books.messages[String(parts[0]), default: 0]
+    {
+      violate(
+        "nothing arrives twice",
+        "\(label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
+      )
+    }
+    books.arrivals[key, default: []].append(arrival)
+  }
+
+  /// Whether the chat server would send to a token.
+  func chatServerHas(_ token: String) -> Bool {
+    let id = TokenID(token: token).storage
+    return !server.rows("SELECT id FROM devices WHERE token_id = \(id)").isEmpty
+  }
+
+  /// "No living registration ends": what the server has told a phone that it has, it has.
+  func checkChatDevices() {
+    guard violation == nil, let chat else { return }
+    for phone in chat.phones where phone.phone.isWaiting && phone.phone.lies == 0 {
+      guard let token = phone.confirmed, token == phone.phone.token, isLive(token), !chatServerHas(token)
+      else { continue }
+      return violate(
+        "no living registration ends",
+        "the chat server has said yes to \(phone.phone.name), and forgot its token"
+      )
+    }
+  }
+
+  /// "A registration on its way arrives, or its phone is told why not."
+  func checkChatRegistrations() {
+    guard violation == nil, let chat else { return }
+    let rows = server.rows("SELECT pending_token_id FROM devices WHERE error_code IS NULL")
+    let pending = Set(rows.compactMap { try? $0.optionalInt64(0) })
+    for phone in chat.phones where pending.contains(phone.phone.tokenID.storage) {
+      return violate("a registration arrives", "\(phone.phone.name) still waits for the bouncer's answer")
+    }
+  }
+
+  /// "No device is stranded."
+  func checkChatReach(_ message: String) {
+    guard violation == nil, let chat else { return }
+    for phone in chat.phones where phone.phone.isWaiting {
+      let label = Chat.label(message, phone.phone.user)
+      guard books.arrivals["\(label) \(phone.phone.number)"] == nil else { continue }
+      let has = chatServerHas(phone.phone.token) ? "has its token" : "does not have its token"
+      return violate(
+        "no device is stranded", "\(phone.phone.name) waits for messages of the chat server, which \(has)")
+    }
+  }
+
+  private var deadChatPhone: Phone? {
+    guard chat != nil else { return nil }
+    let rows = server.rows("SELECT token_id FROM devices WHERE token_id IS NOT NULL")
+    let believed = Set(rows.compactMap { try? $0.int64(0) })
+    return owners.sorted { $0.key < $1.key }.first { token, phone in
+      phone.number >= Chat.firstPhone && !isLive(token)
+        && believed.contains(TokenID(token: token).storage)
+    }?.value
+  }
+
+  var hasDeadChatDevices: Bool { deadChatPhone != nil }
+
+  /// "A dead registration ends."
+  func checkChatDeaths() {
+    guard violation == nil, let phone = deadChatPhone else { return }
+    violate(
+      "a dead registration ends", "\(phone.name)'s token is dead, and the chat server was never told")
+  }
+
+  /// "What nobody may read is readable to nobody": the keys of phones.
+  func checkChatSecrets(in image: Data) {
+    guard violation == nil, let chat else { return }
+    for phone in chat.phones {
+      for key in phone.keys.values where key.withBytes({ image.range(of: Data($0.dropFirst())) }) != nil {
+        return violate("nothing secret in the database", "a key of \(phone.phone.name) stands there in clear")
+      }
+    }
+  }
+}
