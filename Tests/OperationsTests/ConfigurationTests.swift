@@ -117,6 +117,20 @@ import Wire
     #expect(error.source?.hasSuffix("/push-bouncer.yaml, line 1") == true)
   }
 
+  @Test(arguments: [
+    "http.public_url: VALUE", "log.level: VALUEä", "? http.VALUE\n: 1", "? http.VALUE\n: [[a]]",
+    "? VALUE\n: {a: 1}",
+  ])
+  func `What is long is shown in part`(_ yaml: String) throws {
+    for value in [String(repeating: "g", count: 4000), String(repeating: "ü", count: 2000)] {
+      let error = try fault(yaml: yaml.replacing("VALUE", with: value))
+      #expect(error.description.utf8.count < 1200)
+      #expect(error.description.contains("KiB left out"))
+      #expect(!error.description.unicodeScalars.contains("\u{FFFD}"))
+      #expect(error.description.contains(yaml.hasPrefix("log") ? "ä\"" : value.prefix(50)))
+    }
+  }
+
   @Test func `A wrong value in the environment names the variable`() throws {
     let error = try #require(throws: Fault.self) {
       try load(environment: ["PUSH_BOUNCER_HTTP_PORT": "x"])

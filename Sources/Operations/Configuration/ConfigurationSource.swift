@@ -97,7 +97,7 @@ struct ConfigurationSource {
   /// - Parameter key: as somebody has written it.
   private static func unknown(_ key: String, source: String) -> Fault {
     Fault(
-      source: source, key: key.isEmpty ? nil : String(key.unicodeScalars.prefix(100)), "is no setting",
+      source: source, key: key.isEmpty ? nil : key, "is no setting",
       advice: Setting.nearest(to: key).map { "did you mean \($0)?" }
         ?? "the file that push-bouncer init writes has all there are")
   }

@@ -13,12 +13,26 @@ package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
   /// What to do; nil if `problem` says that already.
   package let advice: String?
 
-  /// A fault by its parts.
+  /// A fault by its parts, of which what is too long to be read loses its middle: each may show what somebody has written.
   package init(source: String? = nil, key: String? = nil, _ problem: String, advice: String? = nil) {
-    self.source = source
-    self.key = key
-    self.problem = problem
-    self.advice = advice
+    self.source = source.map(Self.readable)
+    self.key = key.map(Self.readable)
+    self.problem = Self.readable(problem)
+    self.advice = advice.map(Self.readable)
+  }
+
+  /// The longest beginning and end of a part, in bytes. What is shown stands last in most problems.
+  private static let (beginning, end) = (500, 200)
+
+  private static func readable(_ text: String) -> String {
+    let left = text.utf8.count - beginning - end
+    // Otherwise the remark would be longer than what it stands for.
+    guard left > 100 else { return text }
+    let bytes = text.utf8
+    let first = bytes.index(bytes.startIndex, offsetBy: beginning)
+    let last = bytes.index(bytes.endIndex, offsetBy: -end)
+    let scalars = text.unicodeScalars
+    return "\(String(scalars[..<first]))... (\(Phrase.size(left)) left out) ...\(String(scalars[last...]))"
   }
 
   /// What is wrong and where.
