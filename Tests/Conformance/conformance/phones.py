@@ -36,6 +36,23 @@ def seal(bouncer_key, content):
     return encode(nacl.public.SealedBox(key).encrypt(content.encode()))
 
 
+class Subscription:
+    """To a push service: an endpoint, and the keys with which the phone opens what comes."""
+
+    def __init__(self, endpoint):
+        self.endpoint, self.key, self.auth = endpoint, ec.generate_private_key(ec.SECP256R1()), secrets.token_bytes(16)
+
+    def as_token(self, **changes):
+        """The token that it is, with changed members; None leaves one out."""
+        point = self.key.public_key().public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+        members = {"endpoint": self.endpoint, "p256dh": encode_url(point), "auth": encode_url(self.auth), **changes}
+        return "webpush:" + encode_url(json.dumps({name: value for name, value in members.items() if value is not None}).encode())
+
+    @property
+    def token(self):
+        return self.as_token()
+
+
 class Phone:
     """`apns`, `fcm`, or `web`: a phone without Google's services, whose token is a Web Push subscription."""
 
@@ -53,21 +70,18 @@ class Phone:
             self.subscribe()
 
     def subscribe(self):
-        self.key, self.auth = ec.generate_private_key(ec.SECP256R1()), secrets.token_bytes(16)
         answer = http.send(self.world.simulator.webpush, "POST", "/subscriptions",
                            body=json.dumps({"vapid": self.world.vapid}).encode(), ca_file=self.world.simulator.keys / "ca.pem")
-        self.endpoint = answer.body["endpoint"]
-        self.token = self.subscription()
+        self.subscribed = Subscription(answer.body["endpoint"])
+        self.token = self.subscribed.token
 
     def subscription(self, **changes):
-        point = self.key.public_key().public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
-        members = {"endpoint": self.endpoint, "p256dh": encode_url(point), "auth": encode_url(self.auth), **changes}
-        return "webpush:" + encode_url(json.dumps({name: value for name, value in members.items() if value is not None}).encode())
+        return self.subscribed.as_token(**changes)
 
     @property
     def address(self):
         """By what the simulator knows it."""
-        return urllib.parse.urlsplit(self.endpoint).path.split("/")[-1] if self.is_web else self.token
+        return urllib.parse.urlsplit(self.subscribed.endpoint).path.split("/")[-1] if self.is_web else self.token
 
     @property
     def token_id(self):
@@ -104,4 +118,4 @@ class Phone:
         if not self.is_web:
             return delivery["payload"]
         return json.loads(http_ece.decrypt(
-            base64.b64decode(delivery["payload"]), private_key=self.key, auth_secret=self.auth, version="aes128gcm"))
+            base64.b64decode(delivery["payload"]), private_key=self.subscribed.key, auth_secret=self.subscribed.auth, version="aes128gcm"))

@@ -13,7 +13,7 @@ import nacl.public
 
 from conformance import http
 from conformance.matching import Matcher
-from conformance.phones import Phone, encode, encode_url, seal, token_id
+from conformance.phones import Phone, Subscription, encode, encode_url, seal, token_id
 
 REMOTES = "/api/v1/remotes/"
 CAN_PUSH = {"can_push": True, "expected_end_timestamp": None}
@@ -165,6 +165,11 @@ class World:
     @functools.cached_property
     def uuid(self):
         return str(uuid.uuid4())
+
+    @property
+    def own_subscription(self):
+        """A token that is a subscription, at a push service that nobody has asked."""
+        return Subscription("https://localhost:4443/x").token
 
     @functools.cached_property
     def other_uuid(self):
