@@ -251,8 +251,8 @@ for target in package.targets where target.type != .system {
   ]
 }
 
-// Scripts/fuzz sets it. Only our own code is instrumented: fuzzing looks for ways through it alone, and is several times
-// as fast. It is optimized, with the checks that a release build leaves out.
+// Scripts/fuzz sets it, and builds as for a release, but with the checks that a release leaves out. Only our own code is
+// instrumented: fuzzing looks for ways through it alone, and is several times as fast.
 if Context.environment["PUSH_BOUNCER_FUZZ"] != nil {
   // libFuzzer has the entry point of this program, which nothing but Scripts/fuzz can therefore link.
   let fuzz = program("fuzz", "Fuzzing", path: "Tests/Fuzzing/Fuzzer")
@@ -261,6 +261,6 @@ if Context.environment["PUSH_BOUNCER_FUZZ"] != nil {
   package.targets.append(fuzz)
   for target in package.targets where target.type != .system {
     target.swiftSettings?.append(
-      .unsafeFlags(["-sanitize=fuzzer", "-O", "-assert-config", "Debug", "-enable-testing"]))
+      .unsafeFlags(["-sanitize=fuzzer", "-enable-testing"]))
   }
 }

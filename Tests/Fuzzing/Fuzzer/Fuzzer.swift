@@ -28,6 +28,10 @@ public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
     stop(
       "SLOW INPUT: \(size) bytes take \(Int(time / 1e6)) ms, which should be \(Int(limit / 1e6)) ms at most")
   }
+  if let excess = Growth.excess(of: bytes, taking: time, run: { run(target, $0) }) {
+    let times = excess.map { "\($0.bytes) bytes take \(Int($0.time / 1e3)) µs" }.joined(separator: ", ")
+    stop("TIME GROWS FASTER THAN THE INPUT: \(times)")
+  }
   return 0
 }
 
