@@ -256,7 +256,8 @@ extension Deliverer {
     let (route, registration) = (routeSender.route, delivery.registration)
     history?.tried(outcome, of: registration, on: route, since: delivery.promisedAt ?? began)
     let verdict = routeSender.judge(
-      outcome, of: registration.kind.tokens, registeredAt: registration.registeredAt
+      outcome, of: registration.kind.tokens, registeredAt: registration.registeredAt,
+      believedSince: registrations.believedSince
     ) { doubt in
       let metadata: Logger.Metadata = ["route": "\(route)", "kind": "\(registration.kind)"]
       if let doubt {

@@ -114,13 +114,20 @@ package struct LeasedQueue: Sendable {
       Statement("DELETE FROM \(table) WHERE \(key) IN ($list)", list: leases.map { .integer($0.id) }))
   }
 
+  /// Nothing is taken for longer.
+  package static let longestLease = Duration.seconds(120)
+
   /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
-  package func bringForward() async throws {
+  ///
+  /// - Parameter isTimeSetBack: whether this clock was ahead until so long ago that its leases are over: then all goes
+  ///   that is due later than a lease ends, for nobody knows by which clock it was put off.
+  package func bringForward(isTimeSetBack: Bool = false) async throws {
     let now = now()
+    let longest = isTimeSetBack ? Self.longestLease / .seconds(1) : longestPause
     _ = try await database.execute(
       Statement(
         "UPDATE \(table) SET due_at = $1 WHERE \(all) AND due_at > $2", .integer(now.milliseconds),
-        .integer((now + longestPause).milliseconds)))
+        .integer((now + longest).milliseconds)))
   }
 
   /// How many rows there are.

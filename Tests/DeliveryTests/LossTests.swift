@@ -42,6 +42,22 @@ import Testing
     }
   }
 
+  @Test func `A notification that a dead token loses is told of although its registration was made again`()
+    async throws
+  {
+    try await DeliveryBench.test(isSending: false) { bench in
+      let device = try await bench.devices(.fcm)[0]
+      bench.simulator.setToken(device.token, TokenRule(status: 404))
+      let push = bench.push("n", to: device)
+      bench.advance(1)
+      try await bench.register(PushToken(device.token, kind: .fcm))
+      #expect(try await bench.deliverer.deliver([push]) == [.refused(.fcmUnregistered)])
+      let lines = bench.log.lines.filter { $0.metadata["token"] != nil }
+      #expect(lines.map(\.message) == ["notification refused"])
+      #expect(lines.first?.metadata["token"] == "\(PushToken.fingerprint(of: device.token))")
+    }
+  }
+
   @Test func `A notification that has waited for too long is told of`() async throws {
     try await DeliveryBench.test(isSending: false) { bench in
       let device = try await bench.devices(.fcm)[0]

@@ -53,6 +53,26 @@ import Testing
     }
   }
 
+  @Test func `A token that its provider still calls dead an hour after it was registered ends, by a clock that is trusted`()
+    async throws
+  {
+    try await DeliveryBench.test { bench in
+      let device = try await bench.devices(.apns)[0]
+      let registered = Int((device.registration.registeredAt.timeIntervalSince1970 * 1000).rounded())
+      // It died while it was brought here.
+      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .at(registered - 5000)))
+      bench.advance(3599)
+      #expect(try await bench.deliver("n", to: device) == .refused(.unregistered))
+      bench.advance(2)
+      bench.clock.isTrusted = false
+      #expect(try await bench.deliver("n", to: device) == .refused(.unregistered))
+      #expect(try await bench.lives(device))
+      bench.clock.isTrusted = true
+      #expect(try await bench.deliver("n", to: device) == .ended(.unregistered))
+      #expect(try await !bench.lives(device))
+    }
+  }
+
   @Test func `A token that was registered again while its notification was under way stays`()
     async throws
   {

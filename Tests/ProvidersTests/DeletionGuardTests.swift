@@ -20,6 +20,21 @@ import Testing
     #expect(deletionGuard.judge(dead(999), registeredAt: registered, now: now) == .keep)
   }
 
+  @Test func `A time before the registration counts for as long as a provider may need to notice it`() {
+    var deletionGuard = DeletionGuard()
+    let dead = Outcome.dead(.unregistered, since: registered - 1)
+    for (believedSince, verdict) in [
+      (registered - 0.001, DeletionGuard.Verdict.keep), (registered, .end), (registered + 3600, .end),
+    ] {
+      #expect(
+        deletionGuard.judge(dead, registeredAt: registered, believedSince: believedSince, now: now) == verdict
+      )
+    }
+    // Many at once are held back like others.
+    for _ in 0..<20 { _ = deletionGuard.judge(dead, registeredAt: registered, now: now) }
+    #expect(deletionGuard.judge(dead, registeredAt: registered, believedSince: now, now: now) == .hold)
+  }
+
   @Test func `A refused token counts for nothing on a route that has never delivered`() {
     var deletionGuard = DeletionGuard()
     for _ in 0..<100 {
@@ -93,5 +108,12 @@ import Testing
       let verdict = deletionGuard.judge(isDead ? dead : delivered, registeredAt: registered, now: now)
       #expect(verdict == (isDead ? .end : .keep))
     }
+  }
+}
+
+extension DeletionGuard {
+  /// With a registration that is new.
+  fileprivate mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
+    judge(outcome, registeredAt: registeredAt, believedSince: .distantPast, now: now)
   }
 }

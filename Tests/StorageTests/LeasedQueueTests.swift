@@ -110,6 +110,18 @@ import Testing
     #expect(stage.numbers(of: try await queue.take(limit: 9, for: 60)) == [1])
   }
 
+  @Test func `Where the time was set back, all is brought forward that is due later than any lease`() async throws {
+    let stage = try await Stage()
+    let queue = stage.queue()
+    let leases = try await queue.take(limit: 9, for: 60).map(\.lease).sorted { $0.id < $1.id }
+    let now = stage.store.clock.now
+    let longest = LeasedQueue.longestLease / .seconds(1)
+    try await queue.postpone([leases[0]], until: now + longest + 1)
+    try await queue.postpone([leases[1]], until: now + longest)
+    try await queue.bringForward(isTimeSetBack: true)
+    #expect(stage.numbers(of: try await queue.take(limit: 9, for: 60)) == [1])
+  }
+
   @Test func `Of many who take at once each gets others`() async throws {
     let stage = try await Stage()
     let queue = stage.queue()

@@ -42,7 +42,11 @@ extension Outbox {
   private func isOver(_ end: Date) -> Bool { end <= now() && mayExpire() }
 
   /// Makes due what is due further ahead than anything is ever put off: a clock that was wrong has done that.
-  package func bringForward() async throws { try await queue.bringForward() }
+  ///
+  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
+  package func bringForward(isTimeSetBack: Bool = false) async throws {
+    try await queue.bringForward(isTimeSetBack: isTimeSetBack)
+  }
 
   /// Takes due entries of a route, the longest due first. Those that do not open stay, for
   /// a node that can open them, until they have expired.

@@ -109,7 +109,11 @@ package struct NextcloudPushes: Sendable {
   }
 
   /// Makes due what a wrong clock has put off.
-  package func bringForward() async throws { try await queue.bringForward() }
+  ///
+  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
+  package func bringForward(isTimeSetBack: Bool = false) async throws {
+    try await queue.bringForward(isTimeSetBack: isTimeSetBack)
+  }
 
   /// What ends then or before is over.
   private var over: Date { mayExpire() ? now() : .distantPast }

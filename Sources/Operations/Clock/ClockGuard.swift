@@ -35,6 +35,8 @@ struct ClockGuard: Sendable {
   /// The newest time in the database, as it was read last.
   private var heard: Date?
   private var hasHeard = false
+  /// When the service's time was last set back, while nobody has dealt with that.
+  private var setBackAt: Duration?
 
   init(_ reading: Reading) {
     reference = reading
@@ -64,8 +66,10 @@ struct ClockGuard: Sendable {
     let expected = reference.wall + (reading.monotonic - reference.monotonic) / .seconds(1)
     let jump = reading.wall.timeIntervalSince(expected)
     if abs(jump) > Self.tolerance {
+      let before = now(Reading(wall: expected, monotonic: reading.monotonic))
       reference = reading
       begin(.jumped(by: jump), from: expected, reading)
+      noteFall(from: before, reading)
     } else if doubt != nil, reading.monotonic - steadySince >= Self.probation {
       end(reading)
     } else if reading.monotonic - reference.monotonic > Self.probation {
@@ -98,6 +102,17 @@ struct ClockGuard: Sendable {
     }
   }
 
+  /// Whether the service's time was set back, for at least that long: what it had put off until then may be due far too
+  /// late.
+  func isSetBack(for duration: Duration, _ reading: Reading) -> Bool {
+    setBackAt.map { reading.monotonic - $0 >= duration } ?? false
+  }
+
+  /// That has been dealt with.
+  mutating func forgetSetBack() {
+    setBackAt = nil
+  }
+
   /// This node has written the newest time itself.
   mutating func wrote(_ newest: Date) {
     heard = newest
@@ -120,7 +135,14 @@ struct ClockGuard: Sendable {
   }
 
   private mutating func end(_ reading: Reading) {
+    let before = now(reading)
     (doubt, floor, reference) = (nil, nil, reading)
+    noteFall(from: before, reading)
+  }
+
+  /// - Parameter time: what the service's time would be by now.
+  private mutating func noteFall(from time: Date, _ reading: Reading) {
+    if time.timeIntervalSince(now(reading)) > Self.tolerance { setBackAt = reading.monotonic }
   }
 }
 

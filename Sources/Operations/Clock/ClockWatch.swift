@@ -1,6 +1,7 @@
 internal import Foundation
 package import Logging
 internal import SQL
+internal import Storage
 internal import Timing
 
 /// Watches the clock: compares it with the newest time in the database, writes the time there, warns the operator of a
@@ -14,12 +15,14 @@ package struct ClockWatch: Sendable {
 
   private let time: ServiceTime
   private let record: ClockRecord
-  private let queues: [@Sendable () async throws -> Void]
+  private let queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void]
   private let logger: Logger
 
-  /// - Parameter queues: each makes due, in its own queue, what is further ahead than the longest pause.
+  /// - Parameter queues: each makes due, in its own queue, what is further ahead than the longest pause; or, where the
+  ///   time was set back, than a lease.
   package init(
-    _ time: ServiceTime, record: ClockRecord, queues: [@Sendable () async throws -> Void], logger: Logger
+    _ time: ServiceTime, record: ClockRecord,
+    queues: [@Sendable (_ isTimeSetBack: Bool) async throws -> Void], logger: Logger
   ) {
     self.time = time
     self.record = record
@@ -35,7 +38,12 @@ package struct ClockWatch: Sendable {
       do {
         if round.isMultiple(of: Self.hearing) { try await hear() }
         tell(&told)
-        if round.isMultiple(of: Self.mending) || told != before { for queue in queues { try await queue() } }
+        // When whatever was leased by the former time has been settled.
+        let isSetBack = time.isSetBack(for: LeasedQueue.longestLease)
+        if isSetBack || round.isMultiple(of: Self.mending) || told != before {
+          for queue in queues { try await queue(isSetBack) }
+        }
+        if isSetBack { time.forgetSetBack() }
       } catch {
         tell(&told)
         logger.debug(

@@ -47,6 +47,16 @@ package final class ServiceTime: Sendable {
     }
   }
 
+  /// Whether the time was set back, that long ago or longer: what was put off before may be due far too late.
+  func isSetBack(for duration: Duration) -> Bool {
+    state.withLock { $0.isSetBack(for: duration, reading()) }
+  }
+
+  /// That has been dealt with.
+  func forgetSetBack() {
+    state.withLock { $0.forgetSetBack() }
+  }
+
   /// Takes the newest time in the database.
   func hear(_ newest: Date?) {
     state.withLock { $0.hear(newest, reading()) }

@@ -48,8 +48,14 @@ package struct DeletionGuard: Sendable {
 
   /// Takes an answer into account and judges it.
   ///
-  /// - Parameter registeredAt: when the registration was last made.
-  mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
+  /// - Parameters:
+  ///   - registeredAt: when the registration was last made.
+  ///   - believedSince: of one that was made by then a death is believed whatever time it names. A provider may take a
+  ///     while to notice that a token lives again; but a time before the registration may also come from a call that
+  ///     took long or from a clock that was ahead, and then it stays what it is for good.
+  mutating func judge(
+    _ outcome: Outcome, registeredAt: Date, believedSince: Date, now: Date
+  ) -> Verdict {
     switch outcome {
     case .delivered:
       hasDelivered = true
@@ -58,7 +64,7 @@ package struct DeletionGuard: Sendable {
       return .keep
     case .dead(_, let since):
       record(.dead, now)
-      guard since.map({ registeredAt < $0 }) ?? true else { return .keep }
+      if let since, registeredAt >= since, registeredAt > believedSince { return .keep }
       return isBurst(now: now) ? .hold : .end
     case .suspect(let reason):
       record(.suspect, now)

@@ -74,14 +74,14 @@ final class RouteHealth: Sendable {
   }
 
   /// Whether an outcome ends a registration that was last made then, and the doubt before and after it.
-  func judge(_ outcome: Outcome, of group: TokenGroup, registeredAt: Date, now: Date) -> (
-    verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?
-  ) {
+  func judge(
+    _ outcome: Outcome, of group: TokenGroup, registeredAt: Date, believedSince: Date, now: Date
+  ) -> (verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?) {
     mutex.withLock { state in
       let before = state.guards[group]?.doubt
       // In its place: a copy would copy all that it looks back on.
       let verdict = state.guards[group, default: DeletionGuard()].judge(
-        outcome, registeredAt: registeredAt, now: now)
+        outcome, registeredAt: registeredAt, believedSince: believedSince, now: now)
       return (verdict, before, state.guards[group]?.doubt)
     }
   }

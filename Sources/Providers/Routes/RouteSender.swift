@@ -97,12 +97,14 @@ package final class RouteSender: Sendable {
   ///
   /// - Parameters:
   ///   - registeredAt: when it was last made.
+  ///   - believedSince: of one that was made by then a death is believed whatever time it names.
   ///   - doubtChanged: is told when refusals of that group begin to be doubted, and (nil) when they no longer are.
   package func judge(
-    _ outcome: Outcome, of group: TokenGroup, registeredAt: Date,
+    _ outcome: Outcome, of group: TokenGroup, registeredAt: Date, believedSince: Date,
     doubtChanged: (DeletionGuard.Doubt?) -> Void
   ) -> DeletionGuard.Verdict {
-    let (verdict, before, after) = health.judge(outcome, of: group, registeredAt: registeredAt, now: now())
+    let (verdict, before, after) = health.judge(
+      outcome, of: group, registeredAt: registeredAt, believedSince: believedSince, now: now())
     metrics.judged(route.provider, outcome, verdict)
     if (before == nil) != (after == nil) { doubtChanged(after) }
     return verdict

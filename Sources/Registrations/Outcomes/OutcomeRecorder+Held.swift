@@ -5,7 +5,7 @@ internal import Storage
 /// Deaths that are held back, because a provider has called too many dead at once to be believed: kept for as long
 /// as it takes to see whether it says the same again, or the operator does.
 extension OutcomeRecorder {
-  /// A provider that says the same so many seconds later is believed.
+  /// A provider is believed so many seconds after the registration, or after it first said the same.
   static let heldInterval: TimeInterval = 3600
   /// So many seconds later what it said counts for nothing any more.
   static let heldRetention: TimeInterval = 7 * 86_400

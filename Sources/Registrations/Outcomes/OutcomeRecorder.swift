@@ -38,8 +38,9 @@ package struct OutcomeRecorder: Sendable {
     self.mayExpire = mayExpire
   }
 
-  /// What was held back by then is believed when the provider says it again.
-  var believedSince: Date { mayExpire() ? now() - Self.heldInterval : .distantPast }
+  /// What a provider says of a registration is believed if it was made, or held back, by then: an hour ago, and never
+  /// while the clock is doubted.
+  package var believedSince: Date { mayExpire() ? now() - Self.heldInterval : .distantPast }
 
   /// Ends registrations that a provider has declared dead. One that has been registered again
   /// meanwhile stays, and so does one whose death is held back: until the provider has said so long enough.

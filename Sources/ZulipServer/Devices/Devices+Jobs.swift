@@ -47,7 +47,11 @@ extension Devices {
   }
 
   /// Makes due what a wrong clock has put off.
-  package func bringForward() async throws { try await jobs.bringForward() }
+  ///
+  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
+  package func bringForward(isTimeSetBack: Bool = false) async throws {
+    try await jobs.bringForward(isTimeSetBack: isTimeSetBack)
+  }
 
   /// How many registrations wait for the bouncer.
   package func jobCount() async throws -> Int64 { try await jobs.count() }

@@ -52,7 +52,11 @@ extension LegacyTokens {
   }
 
   /// Makes due what a wrong clock has put off.
-  package func bringForward() async throws { try await jobs.bringForward() }
+  ///
+  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
+  package func bringForward(isTimeSetBack: Bool = false) async throws {
+    try await jobs.bringForward(isTimeSetBack: isTimeSetBack)
+  }
 
   /// How much the bouncer has yet to be told.
   package func jobCount() async throws -> Int64 { try await jobs.count() }

@@ -178,4 +178,35 @@ private struct Clocks {
     clocks.clock.hear(written, clocks.reading)
     #expect(clocks.isTrusted)
   }
+
+  @Test func `A time that was set back is told until it is dealt with`() {
+    // Ahead while it is doubted: the service's time goes back with it.
+    var doubted = Clocks(newest: 0)
+    doubted.jump(2 * Self.hour)
+    doubted.pass(30)
+    doubted.jump(-2 * Self.hour)
+    // Trusted until it is put back: the service's time goes on, until it is trusted again.
+    var trusted = Clocks(newest: 0)
+    trusted.jump(-2 * Self.hour)
+    trusted.pass(599)
+    #expect(!trusted.clock.isSetBack(for: .zero, trusted.reading))
+    trusted.pass(1)
+    #expect(trusted.isTrusted)
+    for var clocks in [doubted, trusted] {
+      #expect(clocks.clock.isSetBack(for: .zero, clocks.reading))
+      #expect(!clocks.clock.isSetBack(for: .seconds(2), clocks.reading))
+      clocks.pass(2)
+      #expect(clocks.clock.isSetBack(for: .seconds(2), clocks.reading))
+      clocks.clock.forgetSetBack()
+      #expect(!clocks.clock.isSetBack(for: .zero, clocks.reading))
+    }
+  }
+
+  @Test func `A clock that was put ahead has not set the time back`() {
+    var clocks = Clocks(newest: 0)
+    clocks.jump(2 * Self.hour)
+    clocks.pass(600)
+    #expect(clocks.isTrusted)
+    #expect(!clocks.clock.isSetBack(for: .zero, clocks.reading))
+  }
 }

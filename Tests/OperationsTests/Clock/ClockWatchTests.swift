@@ -30,7 +30,7 @@ import Testing
     let time: ServiceTime
     let watch: ClockWatch
 
-    init(_ database: any Database, at wall: Date, queues: [@Sendable () async throws -> Void] = [])
+    init(_ database: any Database, at wall: Date, queues: [@Sendable (Bool) async throws -> Void] = [])
       async throws
     {
       let clocks = Clocks(wall)
@@ -131,21 +131,22 @@ import Testing
     }
   }
 
-  @Test func `What waits is looked through at the start and when the clock is doubted`() async throws {
+  @Test func `What waits is looked through at the start, when the clock is doubted, and when the time was set back`()
+    async throws
+  {
     try await test { database, _ in
-      let rounds = Mutex(0)
-      let node = try await Node(database, at: start, queues: [{ rounds.withLock { $0 += 1 } }])
+      let rounds = Mutex<[Bool]>([])
+      let node = try await Node(database, at: start, queues: [{ isBack in rounds.withLock { $0 += [isBack] } }])
       let running = Task { await node.watch.run() }
-      func wait(for count: Int) async throws {
-        let end = ContinuousClock.now + .seconds(60)
-        while rounds.withLock({ $0 }) < count, ContinuousClock.now < end {
-          try await Task.sleep(for: .milliseconds(20))
-        }
-        #expect(rounds.withLock { $0 } >= count)
-      }
-      try await wait(for: 1)
+      try await eventually { rounds.withLock { $0 } == [false] }
       node.clocks.jump(-6 * 3600)
-      try await wait(for: 2)
+      try await eventually { rounds.withLock { $0 } == [false, false] }
+      // It is trusted again, and later that is dealt with, once.
+      node.clocks.pass(601)
+      try await eventually { rounds.withLock { $0 } == [false, false, false] }
+      node.clocks.pass(120)
+      try await eventually { rounds.withLock { $0 } == [false, false, false, true] }
+      try await eventually { !node.time.isSetBack(for: .zero) }
       running.cancel()
       await running.value
     }

@@ -53,6 +53,10 @@ final class World: @unchecked Sendable {
   private let isTalking: Bool
   var books = Books()
   private var messages = 0
+  /// The latest time that a node's clock has shown, in seconds since the world began.
+  var latestTime = 0.0
+  /// Until when a node that was killed, while its clock was ahead or soon after, may have put something off.
+  var putOffUntil = 0.0
   /// Nothing more happens; what is under way ends.
   private(set) var isOver = false
   /// Seconds that it has lasted.

@@ -18,14 +18,18 @@ extension ChatServer {
   /// Its owner has logged out, or it has an encrypted app: one try, whatever comes of it.
   func unregisterLegacy(_ phone: Phone) async {
     guard let token = legacy.removeValue(forKey: phone.number) else { return }
+    // What waits for a registration that is taken back goes with it.
+    phone.forgottenAt = world.time
     let (_, answer) = await call(
       "push/unregister", type: Self.form, form(identity(of: phone.user) + tokenFields(of: phone, token)))
     world.note(
       "\(name): unregisters \(phone.name), an old app: \(answer.map { "\($0.status)" } ?? "no answer")")
   }
 
-  /// The registration of a phone has succeeded: its legacy one goes (feature level 483).
-  func phoneIsEncrypted(_ phone: Phone) async { await unregisterLegacy(phone) }
+  /// The registration of a phone has succeeded: its legacy one goes.
+  func phoneIsEncrypted(_ phone: Phone) async {
+    if !isOld { await unregisterLegacy(phone) }
+  }
 
   /// Tells a user's old apps of a message: all that the bouncer has of the user, if the server has one.
   func notifyLegacy(_ label: String, _ user: Int) async {

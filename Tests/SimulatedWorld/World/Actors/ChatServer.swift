@@ -26,6 +26,8 @@ final class ChatServer: @unchecked Sendable {
   private(set) var devices: [Int: Device] = [:]
   /// Phones whose registration was given up although some node had taken the call and not refused the connection.
   private(set) var stuck: Set<Int> = []
+  /// Whether it is of before feature level 483: the legacy registration of an app that is encrypted by now stays.
+  let isOld: Bool
   /// Legacy tokens of its users, by phone.
   var legacy: [Int: String] = [:]
 
@@ -34,6 +36,8 @@ final class ChatServer: @unchecked Sendable {
     let identity = World.servers[number]
     (uuid, key, realm) = (identity.uuid, identity.key, identity.realm)
     random = WorldRandom(seed: seed, "server \(number)")
+    var age = WorldRandom(seed: seed, "age of server \(number)")
+    isOld = age.chance(0.4)
   }
 
   var name: String { "server \(number)" }
@@ -141,6 +145,7 @@ final class ChatServer: @unchecked Sendable {
     for (phone, token) in tokens {
       if gone.contains(TokenID(token: token).base64) {
         world.note("\(name): forgets \(phone.name), which the bouncer calls gone")
+        if world.isLive(token) { world.wasBelieved(token, of: phone.kind) }
         if devices[phone.number] == .registered(token: token) { devices[phone.number] = nil }
       } else {
         world.promised(label, to: token, at: world.time)

@@ -46,7 +46,6 @@ final class NextcloudPhone: @unchecked Sendable {
         .post, "devices", agent: agent, [("pushToken", told.token)] + signed)
       cloud.world.note(
         "\(phone.name): registers with the proxy: \(answer.map { "\($0.status)" } ?? "no answer")")
-      cloud.brought(told)
       if answer == nil, node.isAlive { doubtUntil = cloud.world.time + 120 }
       let isSure = answer?.status == 200 && cloud.world.time > doubtUntil
       confirmed = isSure && told.identifier == identifier ? told : nil

@@ -14,8 +14,6 @@ final class NextcloudServer: @unchecked Sendable {
     let phone: NextcloudPhone
     let identifier: [UInt8]
     let token: String
-    /// When its phone had brought this token to the proxy, or given up.
-    var isBroughtAt = Double.infinity
   }
 
   /// A request that was answered 200.
@@ -71,11 +69,6 @@ final class NextcloudServer: @unchecked Sendable {
     rows[Base64.encode(phone.identifier)] = Row(
       phone: phone, identifier: phone.identifier, token: phone.phone.token)
     return signed(phone)
-  }
-
-  /// A phone's call to the proxy has ended.
-  func brought(_ registration: NextcloudPhone.Registration) {
-    rows[Base64.encode(registration.identifier)]?.isBroughtAt = world.time
   }
 
   /// A phone logs out.

@@ -7,6 +7,7 @@ struct Command {
   private var worlds = 1
   private var steps: Int?
   private var days: Int?
+  private var story: String?
   private var only: [Int]?
   private var standIn = StandIn.none
   private var isTalking = false
@@ -23,10 +24,17 @@ struct Command {
       case "--worlds": worlds = Int(value()) ?? 1
       case "--steps": steps = Int(value())
       case "--days": days = Int(value())
+      case "--story":
+        let name = value()
+        guard Plan.stories.contains(name) else {
+          print("no story is called \(name); there are: \(Plan.stories.joined(separator: ", "))")
+          exit(2)
+        }
+        story = name
       case "--only": only = value().split(separator: ",").compactMap { Int($0) }
       case "--stand-in":
         let name = value()
-        guard let found = StandIn.all.first(where: { $0.name == name }) else {
+        guard let found = ([StandIn.none] + StandIn.all).first(where: { $0.name == name }) else {
           print(
             "no stand-in is called \(name); there are: \(StandIn.all.map(\.name).joined(separator: ", "))")
           exit(2)
@@ -48,6 +56,10 @@ struct Command {
     VirtualExecutor.install()
     do {
       try Self.wait { try await World.prepare() }
+      // What the process makes once, with random numbers, is made by now: a world is the same whatever came before it.
+      var plan = Plan(seed: 0, steps: 0)
+      if hasNextcloud { plan.addNextcloud() }
+      try World(plan).run()
       return try live()
     } catch {
       print("the worlds could not be made: \(error)")
@@ -60,7 +72,9 @@ struct Command {
     var figures = World.Figures()
     var virtual = 0.0
     for seed in seed..<seed + UInt64(worlds) {
-      var plan = days.map { Plan(days: $0, seed: seed) } ?? Plan(seed: seed, steps: steps)
+      var plan =
+        story.flatMap { Plan(story: $0, seed: seed) } ?? days.map { Plan(days: $0, seed: seed) }
+        ?? Plan(seed: seed, steps: steps)
       if hasNextcloud { plan.addNextcloud() }
       if hasChat { plan.addChat() }
       if let only { plan.events.removeAll { !only.contains($0.number) } }
@@ -103,7 +117,7 @@ struct Command {
     print(
       """
 
-      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "") --only \(only) --log\
+      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "") --only \(only) --log\
       \(standIn.name == "none" ? "" : " --stand-in \(standIn.name)")
       """)
   }

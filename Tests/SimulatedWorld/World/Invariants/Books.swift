@@ -17,6 +17,10 @@ struct Books {
   var arrivals: [String: [Arrival]] = [:]
   /// Notifications that the log has told the loss of, by the token's fingerprint.
   var losses: [String: Int] = [:]
+  /// When the log last told that a registration had ended, by the token's fingerprint: what waited for it goes with it.
+  var ended: [String: Double] = [:]
+  /// When a provider was believed that called a living token dead.
+  var believed: [String: Double] = [:]
   /// Lines of a minute of a node.
   var lines: [String: Int] = [:]
   /// Notifications refused because too many wait.

@@ -28,7 +28,7 @@ extension World {
     else { return violate("readable to nobody else", "\(push.label) goes to \(phone.name)") }
     let key = "\(parts[0]) \(phone.number)"
     for former in books.arrivals[key] ?? [] {
-      if !former.mayComeAgain(at: time), books.lostCommitAt < books.messages[String(parts[0]), default: 0] {
+      if !former.mayComeAgain(at: time), !arrival.isTakenOver(from: former), books.lostCommitAt < books.messages[String(parts[0]), default: 0] {
         violate(
           "nothing arrives twice",
           "\(push.label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
@@ -42,9 +42,9 @@ extension World {
 
   /// A node has logged something.
   func heard(_ message: String, _ metadata: Logger.Metadata, level: Logger.Level, from life: Life) {
-    if level >= .warning {
+    if level >= .info, message != "request" {
       note(
-        "\(life.node) (run \(life.number)): \(message) \(metadata.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: " "))"
+        "\(life.node) (run \(life.number)): \(message) \(metadata.filter { $0.key != "request_id" }.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: " "))"
       )
     }
     let text = "\(message) \(metadata)"
@@ -53,7 +53,10 @@ extension World {
     }
     switch message {
     case "notification refused", "notification given up", "registration ended":
-      if case .string(let token)? = metadata["token"] { books.losses[token, default: 0] += 1 }
+      if case .string(let token)? = metadata["token"] {
+        books.losses[token, default: 0] += 1
+        if message == "registration ended" { books.ended[token] = time }
+      }
       books.lines["\(life.number) \(Int((time + life.skew) / 60))", default: 0] += 1
     case _ where message.hasPrefix("notifications are refused"): books.backlogged += 1
     default: break
@@ -80,6 +83,12 @@ extension World {
 }
 
 extension Arrival {
+  /// Whether its sender may have thought that the lease of another try was over: by its time, not by that of whoever had
+  /// the lease. An answer counts when it is written down, and a push arrives a while after it was taken.
+  func isTakenOver(from former: Arrival) -> Bool {
+    ahead - former.ahead > 10 && time - (former.answeredAt ?? time) < 20
+  }
+
   /// Whether its sender may send it again: it was not told, or could not write down what it was told.
   func mayComeAgain(at now: Double) -> Bool {
     guard let answeredAt else {
@@ -90,6 +99,12 @@ extension Arrival {
 }
 
 extension Books {
+  /// Whether the log has told that what was promised to a token until then is over: its registration has ended, with all
+  /// that waited for it. An answer may be as old as a server's patience when it comes.
+  func isOver(_ token: String, promisedAt time: Double) -> Bool {
+    time - 15 <= ended[PushToken.fingerprint(of: token), default: -.infinity]
+  }
+
   /// Whether so many lines were logged in a minute that some may have been left out.
   var isLoud: Bool { lines.values.contains { $0 >= 60 } }
 }

@@ -43,21 +43,30 @@ extension World {
       guard let realm = try? row.text(0), let id = try? row.int64(1) else { continue }
       rows["\(realm) \(id)"] = (try? row.optionalInt64(2)) == .some(nil)
     }
-    var liedTo: [Route.Provider: Int] = [:]
     for phone in phones where isLive(phone.token) {
       guard phone.server.devices[phone.number] == .registered(token: phone.token) else { continue }
       guard rows["\(phone.server.realm) \(phone.tokenID.storage)"] != true else { continue }
       guard phone.lies > 0 else {
         return violate("no living registration ends", "\(phone.name) lives, and its registration does not")
       }
-      liedTo[phone.kind, default: 0] += 1
+      wasBelieved(phone.token, of: phone.kind)
     }
-    for (provider, count) in liedTo where count > Self.mostBelieved * lives {
+  }
+
+  /// A provider has called a living token dead, and was believed: its registration has ended, or its server was told.
+  func wasBelieved(_ token: String, of provider: Route.Provider) {
+    guard books.believed[token].map({ time - $0 > Self.badHour }) ?? true else { return }
+    books.believed[token] = time
+    let count = books.believed.count { owners[$0]?.kind == provider && time - $1 < Self.badHour }
+    if count > Self.mostBelieved * lives {
       violate(
         "no living registration ends",
         "\(provider) was believed \(count) times in a bad hour, of \(phones.count) phones")
     }
   }
+
+  /// How long the guard looks back, in seconds.
+  private static let badHour = 600.0
 
   /// As many as a node may believe that have died at once.
   private static let mostBelieved = 25
@@ -68,13 +77,15 @@ extension World {
     var missing: [String: [Books.Promise]] = [:]
     for promise in books.promises {
       guard let phone = owners[promise.token], isLive(promise.token),
-        promise.time > phone.forgottenAt, books.arrivals["\(promise.label) \(phone.number)"] == nil
+        promise.time > phone.forgottenAt, !books.isOver(promise.token, promisedAt: promise.time),
+        books.arrivals["\(promise.label) \(phone.number)"] == nil
       else { continue }
       missing[promise.token, default: []].append(promise)
     }
     for (token, promises) in missing.sorted(by: { $0.key < $1.key }) {
       let told = books.losses[PushToken.fingerprint(of: token), default: 0] + books.backlogged
       if promises.count > told, let promise = promises.first, let phone = owners[token] {
+        noteOutbox()
         return violate(
           "what is promised arrives",
           """
@@ -82,6 +93,18 @@ extension World {
           nobody was told
           """)
       }
+    }
+  }
+
+  /// Writes down what waits, for whoever reads of a loss.
+  func noteOutbox() {
+    let rows = server.rows("SELECT due_at, attempts, created_at FROM outbox ORDER BY id LIMIT 20")
+    func seconds(_ milliseconds: Int64) -> Int { Int(Double(milliseconds) / 1000 - Self.epoch) }
+    for row in rows {
+      guard let due = try? row.int64(0), let tries = try? row.int64(1), let since = try? row.int64(2) else {
+        continue
+      }
+      note("waits since \(seconds(since)) s, until \(seconds(due)) s, after \(tries) tries")
     }
   }
 
@@ -150,17 +173,5 @@ extension ChatServer {
     if case .registered(let token)? = devices[phone.number], !isLive(token) { return token }
     if let token = legacy[phone.number], !isLive(token) { return token }
     return nil
-  }
-}
-
-extension World {
-  /// Ends a registration behind the service's back, for a stand-in.
-  func endRegistration(of phone: Phone) {
-    try? server.transaction(.write) { connection in
-      try connection.run(
-        Statement(
-          "UPDATE e2ee_registrations SET expired_at = 1 WHERE token_id = $1", .integer(phone.tokenID.storage))
-      )
-    }
   }
 }

@@ -15,7 +15,7 @@ extension World {
     }
     let written = books.messages[String(label.prefix { $0 != "." }), default: 0]
     for former in books.arrivals[label] ?? []
-    where !former.mayComeAgain(at: time) && books.lostCommitAt < written {
+    where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) && books.lostCommitAt < written {
       violate(
         "nothing arrives twice",
         "\(label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
@@ -50,11 +50,13 @@ extension World {
     for request in nextcloud.told {
       let missing = request.entries.filter { label, row in
         books.arrivals[label] == nil && isLive(row.token) && request.time > row.phone.phone.forgottenAt
+          && !books.isOver(row.token, promisedAt: request.time)
       }
       let losses = Set(missing.map(\.row.token)).reduce(books.backlogged) {
         $0 + books.losses[PushToken.fingerprint(of: $1), default: 0]
       }
       if missing.count > request.failed + losses {
+        noteOutbox()
         return violate(
           "what is promised arrives",
           "\(missing.map(\.label)): \(request.failed) were called failed, and nobody was told of the others")
@@ -77,15 +79,11 @@ extension World {
     }
   }
 
-  /// A row of the server's whose phone is no more. Nothing is said of two kinds: a key that the proxy has never seen
-  /// proves nothing to it; and a token that Apple called dead before it was registered counts as registered again.
+  /// A row of the server's whose phone is no more. Nothing is said of keys that the proxy has never seen: they prove
+  /// nothing to it.
   private var deadNextcloudRow: NextcloudServer.Row? {
     nextcloud?.rows.sorted { $0.key < $1.key }.map(\.value).first { row in
-      guard nextcloud?.generations[row.phone.phone.user] == nil, !isLive(row.token) else { return false }
-      guard row.phone.phone.kind == .apns, case .dead(let since)? = providers[.apns]?.tokens[row.token] else {
-        return true
-      }
-      return since > row.isBroughtAt
+      nextcloud?.generations[row.phone.phone.user] == nil && !isLive(row.token)
     }
   }
 

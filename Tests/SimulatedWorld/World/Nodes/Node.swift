@@ -27,6 +27,8 @@ final class Life: @unchecked Sendable {
   var isCut = false
   /// By how much its clock is wrong, in seconds.
   var skew: TimeInterval = 0
+  /// By how much its service's time is wrong, in seconds: while it doubts its clock that is something else.
+  var ahead: () -> TimeInterval = { 0 }
   /// When something kept it from writing down what it knew.
   var disturbances: [Double] = []
   var calls: [Int: (Answer?) -> Void] = [:]
@@ -77,6 +79,7 @@ final class Node: @unchecked Sendable {
     logger = Logger(label: name) { [world] _ in NodeLog(world: world, life: life) }
     let time = ServiceTime(wall: { Date() + life.skew })
     let (now, mayExpire): (@Sendable () -> Date, @Sendable () -> Bool) = (time.now, time.mayExpire)
+    life.ahead = { now().timeIntervalSince(Date()) }
     let plain = NodeDatabase(world.server, world: world, life: life)
     let database = PatientDatabase(plain)
     let storageKey = StorageKey(bytes: Self.storageKey)
@@ -155,8 +158,10 @@ final class Node: @unchecked Sendable {
   /// Ends it as `kill -9` does.
   func kill() {
     guard life.isAlive else { return }
+    world.putOffUntil = max(world.putOffUntil, world.latestTime, world.time + life.ahead())
     life.isAlive = false
     life.disturbances.append(world.time)
+    world.standIn.killed(world)
     running?.cancel()
     (running, responder, deliverer) = (nil, nil, nil)
     let calls = life.calls

@@ -45,7 +45,10 @@ final class NodeDatabase: Database, @unchecked Sendable {
   private func perform(_ kind: TransactionKind, _ work: (any Connection) throws -> Void) async throws {
     await world.database.wayThere()
     try check()
-    if kind == .write, world.database.isFull { throw DatabaseError(.full, "no room left") }
+    if kind == .write, world.database.isFull {
+      life.disturbances.append(world.time)
+      throw DatabaseError(.full, "no room left")
+    }
     try server.transaction(kind) { connection in try work(world.standIn.connection(connection, world)) }
     if kind == .write, world.database.losesAnswer() {
       world.books.lostCommitAt = world.time

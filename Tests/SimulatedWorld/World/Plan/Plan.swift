@@ -94,7 +94,7 @@ struct Plan: Sendable {
     case 3: .slow
     case 4: .late
     case 5, 6: .losingAnswers
-    case 7, 8: .failing(random.pick([500, 502, 503, 403]))
+    case 7, 8: .failing(random.pick([500, 502, 503, 403, 404]))
     case 9: .overloaded(seconds: random.int(in: 1...120))
     case 10: random.chance(0.5) ? .lyingDead : .lyingSuspect
     default: .refusing("PayloadEmpty")

@@ -6,7 +6,7 @@ import Providers
 /// A push as a provider reads it.
 struct ReceivedPush: Sendable {
   let token: String
-  let id: String
+  var id: String
   /// Which notification it is, as the chat server wrote it into the part that only phones read.
   let label: String
   let isLegacy: Bool
@@ -39,6 +39,8 @@ final class Arrival: @unchecked Sendable {
   let time: Double
   /// Who had sent it.
   let life: Life
+  /// By how much its sender's time was wrong, in seconds.
+  let ahead: Double
   /// When the sender heard; nil: it has not.
   var answeredAt: Double?
   /// The answer does not come, or too late.
@@ -46,6 +48,7 @@ final class Arrival: @unchecked Sendable {
 
   init(_ push: ReceivedPush, at time: Double, from life: Life, isAnswerLost: Bool) {
     (self.push, self.time, self.life, self.isAnswerLost) = (push, time, life, isAnswerLost)
+    ahead = life.ahead()
   }
 }
 

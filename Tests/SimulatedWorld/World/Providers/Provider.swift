@@ -54,7 +54,7 @@ final class Provider: @unchecked Sendable {
     case .late: latency = random.seconds(50...80)
     default: break
     }
-    let push = ReceivedPush(request, provider: kind)
+    let push = world.standIn.push(ReceivedPush(request, provider: kind))
     let isLost = trouble == .losingAnswers && random.chance(0.5)
     let isTaken = !isLost || random.chance(0.7)
     let response = isTaken ? answer(push, trouble) : nil
@@ -75,10 +75,10 @@ final class Provider: @unchecked Sendable {
     switch trouble {
     case .failing(let status): return refusal(status)
     case .overloaded(let seconds):
+      let pause = ["retry-after": seconds.isMultiple(of: 2) ? "\(seconds)" : date(in: seconds)]
       return kind == .apns
-        ? response(429, ["retry-after": "\(seconds)"], #"{"reason":"TooManyRequests"}"#)
-        : response(
-          429, ["retry-after": "\(seconds)"], Self.google(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"))
+        ? response(429, pause, #"{"reason":"TooManyRequests"}"#)
+        : response(429, pause, Self.google(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"))
     case .lyingDead:
       if let phone = livingPhone(push.token) { phone.lies += 1 }
       return dead(since: world.time)
@@ -118,10 +118,23 @@ final class Provider: @unchecked Sendable {
     return response(410, [:], #"{"reason":"Unregistered","timestamp":\#(milliseconds)}"#)
   }
 
+  /// The other form that a pause may have.
+  private func date(in seconds: Int) -> String {
+    var time = time_t(World.epoch + world.time) + seconds
+    var parts = tm()
+    gmtime_r(&time, &parts)
+    return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { text in
+      let count = strftime(text.baseAddress!, 64, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+      return String(decoding: text.prefix(count).map(UInt8.init), as: UTF8.self)
+    }
+  }
+
   private func refusal(_ status: Int) -> ProviderResponse {
     switch (kind, status) {
     case (_, 502): response(502, [:], "<html><body>Bad Gateway</body></html>")
     case (.apns, 403): response(403, [:], #"{"reason":"ExpiredProviderToken"}"#)
+    case (.apns, 404): response(404, [:], #"{"reason":"BadPath"}"#)
+    case (_, 404): response(404, [:], #"{"error":{"code":404,"message":"m","status":"NOT_FOUND"}}"#)
     case (.apns, 500): response(500, [:], #"{"reason":"InternalServerError"}"#)
     case (.apns, _): response(503, [:], #"{"reason":"ServiceUnavailable"}"#)
     case (_, 403): response(401, [:], Self.google(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"))

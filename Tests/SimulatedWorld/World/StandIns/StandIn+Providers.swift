@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import NIOHPACK
 import Providers
@@ -32,6 +33,20 @@ extension StandIn {
       // Neither success nor failure: dropped, and nobody is told.
       return .success(made(200, ""))
     },
+    reading("date-is-no-pause") { answer in
+      guard case .success(let response) = answer,
+        response.headers.first(name: "retry-after")?.contains(":") == true
+      else { return answer }
+      return .success(made(200, ""))
+    },
+    reading("not-found-is-death") { answer in
+      guard case .success(let response) = answer, response.status == 404 else { return answer }
+      return dead(response)
+    },
+    reading("lost-answer-is-death") { answer in
+      guard case .failure = answer else { return answer }
+      return .success(made(410, #"{"reason":"Unregistered"}"#))
+    },
     reading("nothing-is-death") { answer in
       guard case .success(let response) = answer, [404, 410].contains(response.status) else { return answer }
       return .success(made(503, ""))
@@ -40,7 +55,7 @@ extension StandIn {
       guard case .success(let response) = answer, response.status == 200 else { return answer }
       return .failure(.connectionLost)
     },
-    .guardBelievesAll,
+    .guardBelievesAll, .newIDs, .hasNoDeadline,
   ]
 
   private static func reading(
@@ -69,15 +84,31 @@ extension StandIn {
         )) : .success(made(410, #"{"reason":"Unregistered"}"#))
   }
 
-  /// A guard that believes whatever it is told of a token.
+  /// A guard that believes whatever it is told of a token, however many are called dead at once.
   private static let guardBelievesAll: StandIn = {
-    var standIn = StandIn(name: "believes-everything")
-    standIn.answer = { answer, world in
-      if case .success(let response) = answer, [400, 403, 404, 410].contains(response.status) {
-        for phone in world.phones where phone.lies > 0 { world.endRegistration(of: phone) }
-      }
-      return answer
+    var standIn = reading("believes-everything") { answer in
+      guard case .success(let response) = answer else { return answer }
+      let body = String(buffer: response.body)
+      return ["BadDeviceToken", "SENDER_ID_MISMATCH"].contains(where: body.contains) ? dead(response) : answer
     }
+    standIn.connection = StandIn.neverHolds.connection
+    return standIn
+  }()
+
+  /// Each try has an `apns-id` of its own: a phone shows what comes twice twice.
+  private static let newIDs: StandIn = {
+    var standIn = StandIn(name: "new-ids")
+    standIn.push = { push in
+      var push = push
+      if !push.id.isEmpty { push.id = UUID().uuidString }
+      return push
+    }
+    return standIn
+  }()
+
+  private static let hasNoDeadline: StandIn = {
+    var standIn = StandIn(name: "no-deadline")
+    standIn.hasNoDeadline = true
     return standIn
   }()
 }

@@ -14,8 +14,8 @@ extension StandIn {
       return Answer(
         status: answer.status, text: answer.text.replacing("delete_token_ids", with: "nothing"))
     },
-    replying("impatient") { endpoint, answer in
-      guard endpoint.hasSuffix("notify"), answer == nil else { return answer }
+    replying("promises-too-much") { endpoint, answer in
+      guard endpoint.hasSuffix("notify"), answer?.status == 503 else { return answer }
       return Answer(status: 200, text: #"{"result":"success","msg":""}"#)
     },
   ]

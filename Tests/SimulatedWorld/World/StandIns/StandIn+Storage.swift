@@ -3,7 +3,7 @@ import SQL
 /// Parts that keep the wrong things.
 extension StandIn {
   static let storage: [StandIn] = [
-    .forgetfulOutbox, .endlessLease, .shortLease, .expiresTheRenewed, .neverRevives, .forgetsRemovals,
+    .forgetfulOutbox, .outboxInMemory, .endlessLease, .shortLease, .expiresTheRenewed, .neverRevives, .forgetsRemovals,
     .legacyStays, .keepsInClear, .neverHolds,
   ]
 
@@ -23,6 +23,15 @@ extension StandIn {
             try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64(0))))
           }
         })
+    }
+    return standIn
+  }()
+
+  /// What waits, waits in the process.
+  private static let outboxInMemory: StandIn = {
+    var standIn = StandIn(name: "outbox-in-memory")
+    standIn.killed = { world in
+      try? world.server.transaction(.write) { try $0.run(Statement("DELETE FROM outbox")) }
     }
     return standIn
   }()
@@ -95,8 +104,8 @@ extension StandIn {
     return standIn
   }()
 
-  /// Ends a registration at the first word, whatever the guard says.
-  private static let neverHolds: StandIn = {
+  /// Ends a registration at the first word, however many are called dead at once.
+  static let neverHolds: StandIn = {
     var standIn = StandIn(name: "never-holds")
     standIn.connection = { connection, _ in
       AlteredConnection(

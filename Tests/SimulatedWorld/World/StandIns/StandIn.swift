@@ -14,6 +14,12 @@ struct StandIn: Sendable {
     @Sendable (_ answer: Result<ProviderResponse, TransportFailure>, _ world: World) -> Result<
       ProviderResponse, TransportFailure
     > = { answer, _ in answer }
+  /// What the pushes go through on their way to a provider.
+  var push: @Sendable (_ push: ReceivedPush) -> ReceivedPush = { $0 }
+  /// What else is lost when a node is killed.
+  var killed: @Sendable (_ world: World) -> Void = { _ in }
+  /// Whether it waits for a provider however long that takes.
+  var hasNoDeadline = false
   /// What the answers to chat servers go through.
   var reply: @Sendable (_ endpoint: String, _ answer: Answer?) -> Answer? = { $1 }
 

@@ -1,0 +1,28 @@
+import Providers
+
+/// Worlds in which it is written down what happens, where chance brings it about too rarely.
+extension Plan {
+  static let stories = ["bad-hour"]
+
+  /// One of ``stories``; nil: there is none of that name.
+  init?(story: String, seed: UInt64) {
+    guard story == "bad-hour" else { return nil }
+    self.init(badHour: seed)
+  }
+
+  /// Apple calls every token of many dead, while Google refuses every one.
+  private init(badHour seed: UInt64) {
+    self.seed = seed
+    (nodes, servers) = (1, 1)
+    phones = (0..<80).map {
+      PhonePlan(kind: $0.isMultiple(of: 2) ? .apns : .fcm, server: 0, user: $0, isLegacy: false)
+    }
+    let everybody = Event.Action.message(server: 0, users: Array(phones.indices))
+    var actions: [(Double, Event.Action)] = phones.indices.map { (Double($0) / 20, .open($0)) }
+    actions += [
+      (10, everybody), (20, .trouble(.apns, .lyingDead, seconds: 120)),
+      (20, .trouble(.fcm, .lyingSuspect, seconds: 120)), (25, everybody), (60, everybody),
+    ]
+    events = actions.enumerated().map { Event(number: $0, time: $1.0, action: $1.1) }
+  }
+}
