@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func `A token that its provider still calls dead an hour after it was registered ends, by a clock that is trusted`()
+  @Test func `A token that is still called dead an hour after it was registered ends, by a trusted clock`()
     async throws
   {
     try await DeliveryBench.test { bench in

@@ -92,7 +92,9 @@ struct PushProvidersTests {
     #expect(new.state == .unknown)
 
     func judge(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
-      sender.judge(outcome, of: TokenGroup(group), registeredAt: .distantPast, believedSince: .distantPast) { _ in }
+      sender.judge(outcome, of: TokenGroup(group), registeredAt: .distantPast, believedSince: .distantPast) {
+        _ in
+      }
     }
     #expect(judge(.delivered, old) == .keep)
     #expect(judge(.suspect(.badDeviceToken), old) == .end)
@@ -117,7 +119,9 @@ struct PushProvidersTests {
       .suspect(.badDeviceToken), .suspect(.deviceTokenNotForTopic), .delivered, .delivered,
     ]
     for outcome in outcomes {
-      _ = sender.judge(outcome, of: TokenGroup(1), registeredAt: .distantPast, believedSince: .distantPast) { told.append($0?.reason) }
+      _ = sender.judge(outcome, of: TokenGroup(1), registeredAt: .distantPast, believedSince: .distantPast) {
+        told.append($0?.reason)
+      }
     }
     #expect(told == [.badDeviceToken, nil])
   }

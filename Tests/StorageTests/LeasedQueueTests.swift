@@ -110,7 +110,7 @@ import Testing
     #expect(stage.numbers(of: try await queue.take(limit: 9, for: 60)) == [1])
   }
 
-  @Test func `Where the time was set back, all is brought forward that is due later than any lease`() async throws {
+  @Test func `Where the time was set back, all goes that is due later than any lease`() async throws {
     let stage = try await Stage()
     let queue = stage.queue()
     let leases = try await queue.take(limit: 9, for: 60).map(\.lease).sorted { $0.id < $1.id }

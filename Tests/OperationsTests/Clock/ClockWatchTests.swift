@@ -131,12 +131,13 @@ import Testing
     }
   }
 
-  @Test func `What waits is looked through at the start, when the clock is doubted, and when the time was set back`()
+  @Test func `What waits is looked through at the start, in doubt, and when the time was set back`()
     async throws
   {
     try await test { database, _ in
       let rounds = Mutex<[Bool]>([])
-      let node = try await Node(database, at: start, queues: [{ isBack in rounds.withLock { $0 += [isBack] } }])
+      let node = try await Node(
+        database, at: start, queues: [{ isBack in rounds.withLock { $0 += [isBack] } }])
       let running = Task { await node.watch.run() }
       try await eventually { rounds.withLock { $0 } == [false] }
       node.clocks.jump(-6 * 3600)

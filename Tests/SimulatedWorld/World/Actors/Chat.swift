@@ -11,7 +11,7 @@ final class Chat: @unchecked Sendable {
   /// As many users as there may be.
   static let users = 3
   /// Its phones are counted from here on.
-  static let firstPhone = 2000
+  static let firstPhone = 20_000
   static let backendToken = "backend-token-of-the-host-application"
 
   unowned let world: World

@@ -50,7 +50,7 @@ final class NextcloudServer: @unchecked Sendable {
   }
 
   /// Its phones are counted from here on.
-  static let firstPhone = 1000
+  static let firstPhone = 10_000
 
   func nextLogin() -> Int {
     logins += 1

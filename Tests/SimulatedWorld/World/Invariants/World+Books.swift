@@ -28,7 +28,9 @@ extension World {
     else { return violate("readable to nobody else", "\(push.label) goes to \(phone.name)") }
     let key = "\(parts[0]) \(phone.number)"
     for former in books.arrivals[key] ?? [] {
-      if !former.mayComeAgain(at: time), !arrival.isTakenOver(from: former), books.lostCommitAt < books.messages[String(parts[0]), default: 0] {
+      if !former.mayComeAgain(at: time), !arrival.isTakenOver(from: former),
+        books.lostCommitAt < books.messages[String(parts[0]), default: 0]
+      {
         violate(
           "nothing arrives twice",
           "\(push.label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"

@@ -15,7 +15,8 @@ extension World {
     }
     let written = books.messages[String(label.prefix { $0 != "." }), default: 0]
     for former in books.arrivals[label] ?? []
-    where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) && books.lostCommitAt < written {
+    where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) && books.lostCommitAt < written
+    {
       violate(
         "nothing arrives twice",
         "\(label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"

@@ -13,7 +13,7 @@ extension Node {
   /// The built-in chat server, with the part that the chat calls.
   struct ChatSide: Sendable {
     let addRoutes: @Sendable (Router<WireContext>) -> Void
-    let bringForward: @Sendable () async throws -> Void
+    let bringForward: @Sendable (_ isTimeSetBack: Bool) async throws -> Void
     let run: @Sendable () async -> Void
   }
 

@@ -76,7 +76,7 @@ extension StandIn {
 
   /// The word for a dead token, by Apple or by Google.
   private static func dead(_ response: ProviderResponse) -> Result<ProviderResponse, TransportFailure> {
-    String(buffer: response.body).contains("google")
+    String(buffer: response.body).contains(#""error""#)
       ? .success(
         made(
           404,

@@ -3,7 +3,8 @@ import SQL
 /// Parts that keep the wrong things.
 extension StandIn {
   static let storage: [StandIn] = [
-    .forgetfulOutbox, .outboxInMemory, .endlessLease, .shortLease, .expiresTheRenewed, .neverRevives, .forgetsRemovals,
+    .forgetfulOutbox, .outboxInMemory, .endlessLease, .shortLease, .expiresTheRenewed, .neverRevives,
+    .forgetsRemovals,
     .legacyStays, .keepsInClear, .neverHolds,
   ]
 
@@ -86,7 +87,7 @@ extension StandIn {
   private static let legacyStays = StandIn(
     "legacy-stays", replacing: "ON e.token_hash = l.token_hash",
     by: "ON FALSE AND e.token_hash = l.token_hash",
-    where: { $0.contains("LEFT JOIN e2ee_registrations e") })
+    where: { $0.contains("JOIN e2ee_registrations e") })
 
   /// Writes tokens as they are.
   private static let keepsInClear: StandIn = {
