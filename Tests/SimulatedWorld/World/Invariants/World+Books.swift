@@ -94,7 +94,8 @@ extension Arrival {
   /// Whether its sender may send it again: it was not told, or could not write down what it was told.
   func mayComeAgain(at now: Double) -> Bool {
     guard let answeredAt else {
-      return isAnswerLost || !life.isAlive || now - time > 5 + Node.answerPatience / .seconds(1)
+      // The outbox waits for three seconds, and then as long as for any late answer.
+      return isAnswerLost || !life.isAlive || now - time > 3 + Node.answerPatience / .seconds(1)
     }
     return !life.isAlive || life.disturbances.contains { $0 >= answeredAt - 0.001 }
   }
