@@ -27,19 +27,25 @@ extension World {
       parts[2] == "p\(phone.number)" || parts[2] == "u\(phone.user)"
     else { return violate("readable to nobody else", "\(push.label) goes to \(phone.name)") }
     let key = "\(parts[0]) \(phone.number)"
-    for former in books.arrivals[key] ?? [] {
-      if !former.mayComeAgain(at: time), !arrival.isTakenOver(from: former),
-        books.lostCommitAt < books.messages[String(parts[0]), default: 0]
-      {
-        violate(
-          "nothing arrives twice",
-          "\(push.label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
-        )
-      } else if former.push.id != push.id, former.push.isLegacy == push.isLegacy {
-        violate("one apns-id", "\(push.label) arrives again under another apns-id")
-      }
+    let formers = books.arrivals[key] ?? []
+    checkOnce(arrival, push.label, after: formers)
+    if formers.contains(where: { $0.push.id != push.id && $0.push.isLegacy == push.isLegacy }) {
+      violate("one apns-id", "\(push.label) arrives again under another apns-id")
     }
     books.arrivals[key, default: []].append(arrival)
+  }
+
+  /// "Nothing arrives twice, but after a crash or a lost answer."
+  func checkOnce(_ arrival: Arrival, _ label: String, after formers: [Arrival]) {
+    guard books.lostCommitAt < books.messages[String(label.prefix { $0 != "." }), default: 0] else { return }
+    for former in formers where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) {
+      // From then on only the answer to the one that took it over ends it.
+      if formers.contains(where: { $0.isTakenOver(from: former) && $0.mayComeAgain(at: time) }) { continue }
+      return violate(
+        "nothing arrives twice",
+        "\(label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
+      )
+    }
   }
 
   /// A node has logged something.

@@ -15,14 +15,7 @@ extension World {
       return violate("readable to nobody else", "\(label) goes to \(phone.name)")
     }
     let key = "\(label) \(phone.number)"
-    for former in books.arrivals[key] ?? []
-    where !former.mayComeAgain(at: time) && books.lostCommitAt < books.messages[String(parts[0]), default: 0]
-    {
-      violate(
-        "nothing arrives twice",
-        "\(label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
-      )
-    }
+    checkOnce(arrival, label, after: books.arrivals[key] ?? [])
     books.arrivals[key, default: []].append(arrival)
   }
 

@@ -13,15 +13,7 @@ extension World {
     guard label.split(separator: ".").dropFirst().first == "n\(phone.number)" else {
       return violate("readable to nobody else", "\(label) goes to \(phone.name)")
     }
-    let written = books.messages[String(label.prefix { $0 != "." }), default: 0]
-    for former in books.arrivals[label] ?? []
-    where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) && books.lostCommitAt < written
-    {
-      violate(
-        "nothing arrives twice",
-        "\(label) arrives again: its first arrival, \(String(format: "%.1f", time - former.time)) s ago, was answered"
-      )
-    }
+    checkOnce(arrival, label, after: books.arrivals[label] ?? [])
     books.arrivals[label, default: []].append(arrival)
   }
 

@@ -56,7 +56,13 @@ final class NodeDatabase: Database, @unchecked Sendable {
       throw DatabaseError(.connectionLost, "the connection broke after the commit")
     }
     await world.database.wayThere()
-    try check()
+    do {
+      try check()
+    } catch {
+      // It has committed, and nobody knows.
+      if kind == .write { world.books.lostCommitAt = world.time }
+      throw error
+    }
   }
 
   private func check() throws {
