@@ -82,6 +82,7 @@ final class Chat: @unchecked Sendable {
     let label = Self.label(message, user)
     let body = #"{"zulip":{"type":"message","content":"\#(World.plaintext)\#(label)"}}"#
     let realm = World.chatIdentity?.realm ?? ""
+    let began = world.time
     let (node, answer) = await call(
       "/backend/v1/realms/\(realm)/users/\(user + 1)/notifications", headers, Array(body.utf8))
     world.note(
@@ -89,7 +90,7 @@ final class Chat: @unchecked Sendable {
     )
     guard answer?.status == 200 else { return }
     for (phone, token) in meant where phone.confirmed == token && world.chatServerHas(token) {
-      world.promised(label, to: token, at: world.time)
+      world.promised(label, to: token, at: began)
     }
   }
 

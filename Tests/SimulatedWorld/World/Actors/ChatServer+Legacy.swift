@@ -48,6 +48,7 @@ extension ChatServer {
       "android_devices":[\(tokens(.fcm))],"apple_devices":[\(tokens(.apns))]}
       """
     let asked = phones.map { (phone: $0, token: legacy[$0.number] ?? "") }
+    let began = world.time
     let (node, answer) = await call("push/notify", type: "application/json", body)
     world.note(
       "\(name): \(label) to old apps of user \(user): \(answer.map { "\($0.status)" } ?? "no answer") (\(node.name))"
@@ -61,7 +62,7 @@ extension ChatServer {
         world.note("\(name): forgets \(phone.name), an old app, which the bouncer calls gone")
         if legacy[phone.number] == token { legacy[phone.number] = nil }
       } else if phone.isLegacy {
-        world.promised(label, to: token, at: world.time)
+        world.promised(label, to: token, at: began)
       }
     }
   }

@@ -136,6 +136,7 @@ final class ChatServer: @unchecked Sendable {
       items.append(#"{"token_id":"\#(TokenID(token: token).base64)","# + way)
     }
     let body = #"{"realm_uuid":"\#(realm)","push_requests":["# + items.joined(separator: ",") + "]}"
+    let began = world.time
     let (node, answer) = await call("push/e2ee/notify", type: "application/json", body)
     world.note(
       "\(name): \(label) to \(tokens.map(\.phone.name).joined(separator: ", ")): \(answer.map { "\($0.status)" } ?? "no answer") (\(node.name))"
@@ -148,7 +149,7 @@ final class ChatServer: @unchecked Sendable {
         if world.isLive(token) { world.wasBelieved(token, of: phone.kind) }
         if devices[phone.number] == .registered(token: token) { devices[phone.number] = nil }
       } else {
-        world.promised(label, to: token, at: world.time)
+        world.promised(label, to: token, at: began)
       }
     }
   }

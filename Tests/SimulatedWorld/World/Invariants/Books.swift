@@ -21,8 +21,8 @@ struct Books {
   var ended: [String: Double] = [:]
   /// When a provider was believed that called a living token dead.
   var believed: [String: Double] = [:]
-  /// Lines of a minute of a node.
-  var lines: [String: Int] = [:]
+  /// Lines of a node that are limited, by its run and by the minute.
+  var lines: [Int: [Int: Int]] = [:]
   /// Notifications refused because too many wait.
   var backlogged = 0
   /// When the database was last not as it should be.

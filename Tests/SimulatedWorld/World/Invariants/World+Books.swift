@@ -4,7 +4,8 @@ import Registrations
 import Sealing
 
 extension World {
-  /// A chat server was answered 200 for a notification of a phone.
+  /// A chat server was answered 200 for a notification of a phone. Its time is that of the call: who was forgotten since may
+  /// get it or not.
   func promised(_ label: String, to token: String, at time: Double) {
     figures.promises += 1
     books.promises.append(.init(label: label, token: token, time: time))
@@ -65,7 +66,7 @@ extension World {
         books.losses[token, default: 0] += 1
         if message == "registration ended" { books.ended[token] = time }
       }
-      books.lines["\(life.number) \(Int((time + life.skew) / 60))", default: 0] += 1
+      books.lines[life.number, default: [:]][Int(time / 60), default: 0] += 1
     case _ where message.hasPrefix("notifications are refused"): books.backlogged += 1
     default: break
     }
@@ -115,5 +116,8 @@ extension Books {
   }
 
   /// Whether so many lines were logged in a minute that some may have been left out.
-  var isLoud: Bool { lines.values.contains { $0 >= 60 } }
+  var isLoud: Bool {
+    // The service's minute begins at any moment.
+    lines.values.contains { minutes in minutes.contains { $1 + minutes[$0 + 1, default: 0] >= 60 } }
+  }
 }
