@@ -147,13 +147,14 @@ CREATE INDEX legacy_registrations_by_token ON legacy_registrations (token_hash);
 -- Delivery: notifications that were promised and that no provider has taken yet
 -- -----------------------------------------------------------------------------
 
--- Routes as numbers: a credential with a topic or project.
+-- Routes as numbers: a credential with a topic or project, for each owner with something waiting there.
 CREATE TABLE outbox_routes (
   id $id,
   provider $text NOT NULL,
   credential $text NOT NULL,
   target $text NOT NULL,
-  UNIQUE (provider, credential, target)
+  owner $int NOT NULL DEFAULT 0,              -- who answers for what waits: a chat server, an address; 0 nobody
+  UNIQUE (provider, credential, target, owner)
 ) $strict;
 
 CREATE TABLE outbox (
@@ -348,6 +349,7 @@ CREATE TABLE nextcloud_devices (
   kind $int NOT NULL,                         -- 1 APNs, 2 FCM, 3 PushKit alone
   app $text NOT NULL,                         -- name of the entry that the app was recognized by
   target $text,                               -- APNs topic, or FCM project (NULL: the default one)
+  owner $int NOT NULL DEFAULT 0,              -- 62 bits of a keyed hash of the address that registered it last
   registered_at $int NOT NULL,
   is_used $int NOT NULL DEFAULT 0,           -- whether a notification signed by the key has ever come
   seen_at $int NOT NULL,                      -- the last registration or such notification, to the day

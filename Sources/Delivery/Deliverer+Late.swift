@@ -35,7 +35,7 @@ extension Deliverer {
   /// - Parameter late: is told of each that was under way, when its entry is settled, what is left.
   func attempt(
     _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
-    late: @escaping @Sendable (Leftover?) -> Void
+    late: @escaping @Sendable (Outbox.Entry, Leftover?) -> Void
   ) async -> [OutboxTry] {
     let began = now()
     let endings = await send(entries.map(\.delivery), since: began, within: timeout, backoff: nil)
@@ -51,8 +51,8 @@ extension Deliverer {
         if let answer {
           settle(
             LateTry(delivery: entry.delivery, routeSender: routeSender, began: began, answer: answer),
-            under: entry.lease,
-            then: late)
+            under: entry.lease
+          ) { late(entry, $0) }
         }
         return .underWay
       }
@@ -66,6 +66,17 @@ extension Deliverer {
   func dueAt(_ leftover: Leftover, after attempts: Int) -> Date {
     leftover.backoff.next(
       after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
+  }
+
+  /// What becomes of an entry that is left after so many tries. What its token waits for, others of it wait for, too.
+  func fate(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Fate {
+    let date = dueAt(leftover, after: attempts)
+    return leftover.scope == .token ? .pause(delivery.registration.row, until: date) : .retry(at: date)
+  }
+
+  /// Why the provider refuses the token of a delivery of late; nil: it does not.
+  func trouble(of delivery: RegisteredPush) -> Reason? {
+    providers.routeSender(for: delivery.push)?.trouble(of: delivery.push)
   }
 
   /// Does what the answer asks for when it has come, however long that takes; nobody can cancel it.
@@ -87,14 +98,14 @@ extension Deliverer {
         fate = .remove
       case .leftover(let leftover):
         left = leftover
-        fate = .retry(at: dueAt(leftover, after: lease?.attempts ?? 1))
+        fate = self.fate(of: leftover, late.delivery, after: lease?.attempts ?? 1)
       case .underWay:
         // Nobody knows: the lease outlives whatever may become of it.
         break
       }
       if let lease, let fate {
         // What cannot be written now is kept in mind by the outbox.
-        try? await outbox.settle([(lease, fate)], on: late.routeSender.route)
+        try? await outbox.settle([(lease, fate)])
       }
       ended?(left)
       lateAnswers.end()

@@ -233,7 +233,8 @@ extension Deliverer {
       }
       tries += 1
       let ending: Ending
-      switch await routeSender.attempt(delivery.push, deadline: deadline, isPatient: backoff == nil) {
+      switch await routeSender.attempt(
+        delivery.push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil) {
       case .ended(let outcome): ending = judge(outcome, of: delivery, over: routeSender, since: began)
       case .underWay(let answer): return .underWay(routeSender, answer: answer)
       }
@@ -256,7 +257,7 @@ extension Deliverer {
     let (route, registration) = (routeSender.route, delivery.registration)
     history?.tried(outcome, of: registration, on: route, since: delivery.promisedAt ?? began)
     let verdict = routeSender.judge(
-      outcome, of: registration.kind.tokens, registeredAt: registration.registeredAt,
+      outcome, of: registration.kind.tokens, delivery.owner, registeredAt: registration.registeredAt,
       believedSince: registrations.believedSince
     ) { doubt in
       let metadata: Logger.Metadata = ["route": "\(route)", "kind": "\(registration.kind)"]

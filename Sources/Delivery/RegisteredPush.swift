@@ -9,15 +9,18 @@ package struct RegisteredPush: Sendable {
   /// The registration that it is for, as it was read along with the token: one that was made again
   /// meanwhile does not end.
   package var registration: RegistrationReference
+  /// Who answers for it.
+  package var owner: Owner
   /// If this is yet to come, it goes from the outbox then.
   package var notBefore: Date?
   /// When it was put into the outbox, if it comes from there.
   var promisedAt: Date?
 
   /// A delivery by its parts.
-  package init(push: Push, registration: RegistrationReference) {
+  package init(push: Push, registration: RegistrationReference, owner: Owner) {
     self.push = push
     self.registration = registration
+    self.owner = owner
   }
 }
 

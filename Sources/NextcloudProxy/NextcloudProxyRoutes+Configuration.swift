@@ -14,7 +14,7 @@ extension NextcloudProxyRoutes {
     /// `nextcloud.new_devices_per_address`
     package var newDevicesPerAddress: RateLimit?
     /// Notifications of a device that are sent at once, the rest at that pace. What FCM takes for one in a minute.
-    var notificationsPerDevice: RateLimit?
+    var notificationsPerDevice: [RateLimit]
     /// `nextcloud.deadline`
     package var deadline: Duration
     /// `http.max_body_bytes`
@@ -29,7 +29,9 @@ extension NextcloudProxyRoutes {
       apps = NextcloudApps()
       rateLimitPerAddress = RateLimit(calls: 6000, seconds: 60)
       newDevicesPerAddress = RateLimit(calls: 1000, seconds: 3600)
-      notificationsPerDevice = RateLimit(calls: 240, seconds: 60)
+      notificationsPerDevice = [
+        RateLimit(calls: 240, seconds: 60), RateLimit(calls: 5000, seconds: 3600),
+      ]
       deadline = .seconds(3)
       maximumBodyBytes = 1 << 20
       maximumNotificationsBytes = 16 << 20

@@ -11,7 +11,8 @@ package struct NextcloudProxyRoutes: Sendable {
   let unknownApps: UnknownApps
   let sent: SentNotifications
   let newDevices: RateLimiter<ClientAddress>
-  let pace: CellRate<Int64>
+  /// Of each device: all of them are kept to.
+  let paces: [CellRate<Int64>]
   private let devicesPerAddress: RateLimiter<ClientAddress>
   private let notificationsPerAddress: RateLimiter<ClientAddress>
 
@@ -23,7 +24,7 @@ package struct NextcloudProxyRoutes: Sendable {
     unknownApps = UnknownApps(now: now)
     sent = SentNotifications(now: now)
     newDevices = RateLimiter(configuration.newDevicesPerAddress, now: now)
-    pace = CellRate(configuration.notificationsPerDevice, windows: 1, now: now)
+    paces = configuration.notificationsPerDevice.map { CellRate($0, windows: 1, now: now) }
     devicesPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
     notificationsPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
   }

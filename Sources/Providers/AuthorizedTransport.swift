@@ -7,10 +7,11 @@ struct AuthorizedTransport: Sendable {
   let tokens: TokenSource
 
   /// - Parameters:
+  ///   - owner: who answers for the request.
   ///   - request: makes the request with such an `authorization` header.
   ///   - meaning: what an answer means.
   func send(
-    deadline: NIODeadline, request: (_ authorization: String) -> Result<ProviderRequest, Unsendable>,
+    of owner: Owner, deadline: NIODeadline, request: (_ authorization: String) -> Result<ProviderRequest, Unsendable>,
     meaning: @escaping @Sendable (ProviderResponse) -> (outcome: Outcome, remedy: Remedy)
   ) async -> Attempt<RouteAnswer> {
     var isSecondTry = false
@@ -20,11 +21,12 @@ struct AuthorizedTransport: Sendable {
       case .success(let token): authorization = token.authorization
       case .failure(let failure): return .ended(.missing(Outcome(failure)))
       }
-      let made: ProviderRequest
+      var made: ProviderRequest
       switch request(authorization) {
       case .success(let request): made = request
       case .failure(let unsendable): return .ended(.notAsked(unsendable.outcome))
       }
+      made.owner = owner
       switch await transport.send(made, deadline: deadline) {
       case .ended(let ending):
         let (answer, isWorthAnother) = judge(ending, authorization, meaning)

@@ -124,7 +124,7 @@ package final class PushProviders: Sendable {
 
   /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
   package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
-    switch await routeSender(for: push)?.attempt(push, deadline: deadline) {
+    switch await routeSender(for: push)?.attempt(push, of: .nobody, deadline: deadline) {
     case nil: return .misconfigured(.unconfigured)
     case .ended(let outcome): return outcome
     case .underWay(let answer):

@@ -40,23 +40,36 @@ package struct LeasedQueue: Sendable {
   ///   - key: the integer that tells its rows apart.
   ///   - columns: what is wanted of a row that is taken.
   ///   - condition: what else decides which rows are taken; SQL, with arguments from `$4` on.
+  ///   - turns: columns; rows that are equal in them are taken in turn with those that are not.
   ///   - change: what else becomes of one, `column = value`; SQL in the same way.
   ///   - order: in which they are taken.
   ///   - longestPause: none is due further ahead than this, in seconds.
   ///   - all: what holds for every row, where that leads to an index of due times.
   package init(
     _ table: String, key: String = "id", columns: String, where condition: String = "TRUE",
-    changing change: String? = nil, order: String = "due_at", longestPause: TimeInterval = 3600,
+    inTurnsOf turns: String? = nil, changing change: String? = nil, order: String = "due_at", longestPause: TimeInterval = 3600,
     all: String = "TRUE", database: any Database, now: @escaping @Sendable () -> Date
   ) {
     self.table = table
     self.key = key
     self.longestPause = longestPause
     self.all = all
+    let due = "FROM \(table) WHERE \(condition) AND due_at <= $1 ORDER BY \(order)"
+    let chosen =
+      if let turns {
+        // Out of a few times as many, so that it costs the same however many wait.
+        """
+        SELECT \(key) FROM (
+          SELECT \(key), due_at, ROW_NUMBER() OVER (PARTITION BY \(turns) ORDER BY \(order)) AS turn
+          FROM (SELECT \(key), due_at, \(turns) \(due) LIMIT 4 * $3 $skip_locked) AS due) AS turns
+        ORDER BY turn, due_at LIMIT $3
+        """
+      } else {
+        "SELECT \(key) \(due) LIMIT $3 $skip_locked"
+      }
     taking = """
       UPDATE \(table) SET due_at = $2, attempts = attempts + 1\(change.map { ", \($0)" } ?? "")
-      WHERE \(key) IN (
-        SELECT \(key) FROM \(table) WHERE \(condition) AND due_at <= $1 ORDER BY \(order) LIMIT $3 $skip_locked)
+      WHERE \(key) IN (\(chosen))
       RETURNING \(key), attempts, \(columns)
       """
     self.database = database

@@ -81,9 +81,9 @@ final class HeldDeaths: Sendable {
   func hold(_ deaths: [(death: OutcomeRecorder.Failure, reason: Reason, route: Route)], now: Date)
     async throws -> Set<RegistrationReference>
   {
-    let routes = try await outbox.routes.make(Set(deaths.map(\.route)))
+    let routes = try await outbox.routes.make(Set(deaths.map { OutboxQueue(route: $0.route) }))
     let kept = deaths.compactMap { death, _, route in
-      count(of: death.registration.kind) < Self.limit ? routes[route].map { (death: death, route: $0) } : nil
+      count(of: death.registration.kind) < Self.limit ? routes[OutboxQueue(route: route)].map { (death: death, route: $0) } : nil
     }
     let (held, ended) = try await registrations.hold(kept)
     update { state in

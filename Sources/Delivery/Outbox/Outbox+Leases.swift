@@ -10,8 +10,8 @@ extension Outbox {
   /// The right to say what becomes of an entry.
   struct Lease: Sendable {
     let row: LeasedQueue.Lease
-    /// Whose registration it is for; nil if this program does not know.
-    let kind: RegistrationReference.Kind?
+    /// Where it counts; nil if this program does not know the kind of its registration.
+    let share: OutboxDepth.Share?
 
     var id: Int64 { row.id }
     /// This try included.
@@ -31,6 +31,8 @@ extension Outbox {
     case remove
     /// It is tried again.
     case retry(at: Date)
+    /// It is tried again, and so is whatever else is due for its registration.
+    case pause(RegistrationReference.Row, until: Date)
   }
 
   /// Seconds until an entry that does not open is looked at again.
@@ -48,21 +50,21 @@ extension Outbox {
     try await queue.bringForward(isTimeSetBack: isTimeSetBack)
   }
 
-  /// Takes due entries of a route, the longest due first. Those that do not open stay, for
+  /// Takes due entries of a queue, of one registration after the other the longest due. Those that do not open stay, for
   /// a node that can open them, until they have expired.
-  func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
+  func lease(_ queue: OutboxQueue, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
     try await settle()
-    guard let routeID = try await routes.find(route) else { return [] }
+    guard let routeID = try await routes.find(queue) else { return [] }
     let now = now()
     // One that a wrong clock has kept lives no longer than it would have by the right one.
     let latestEnd = mayExpire() ? now + maxAge : .distantFuture
-    let taken = try await queue.take(
+    let taken = try await self.queue.take(
       limit: limit, for: seconds, .integer(routeID), .integer(latestEnd.milliseconds))
     var entries: [Entry] = []
     var unreadable: [(Lease, Fate)] = []
     for (held, row) in taken {
       let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
-      let lease = Lease(row: held, kind: kind)
+      let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
       let expiresAt = Date(milliseconds: try row.int64(3))
       let registration = try kind.map { kind in
         RegistrationReference(
@@ -74,11 +76,11 @@ extension Outbox {
         unreadable.append((lease, isOver(expiresAt) ? .remove : .retry(at: now + Self.unreadablePause)))
         continue
       }
-      var delivery = RegisteredPush(push: push, registration: registration)
+      var delivery = RegisteredPush(push: push, registration: registration, owner: queue.owner)
       delivery.promisedAt = try row.date(5)
       entries.append(Entry(lease: lease, delivery: delivery, expiresAt: expiresAt))
     }
-    try await settle(unreadable, on: route)
+    try await settle(unreadable)
     return entries
   }
 
@@ -86,28 +88,35 @@ extension Outbox {
   ///
   /// What cannot be written now is written before anything else is leased: the answer was heard, and a database
   /// that is away for a while is no reason to send again.
-  func settle(_ fates: [(lease: Lease, fate: Fate)] = [], on route: Route? = nil) async throws {
+  func settle(_ fates: [(lease: Lease, fate: Fate)] = []) async throws {
     let waiting = unsettled.withLock { unsettled in
-      if let route { unsettled += fates.map { ($0, $1, route) } }
+      unsettled += fates
       defer { unsettled = [] }
       return unsettled
     }
     guard !waiting.isEmpty else { return }
     do {
+      let now = Value.integer(now().milliseconds)
       let removed = try await database.write { [queue] connection in
-        try waiting.filter { lease, fate, _ in
+        try waiting.filter { lease, fate in
           switch fate {
           case .remove: return try connection.run(queue.removal(of: lease.row)) > 0
           case .retry(let date):
             try connection.run(queue.postponement(of: lease.row, until: date))
-            return false
+          case .pause(let registration, let date):
+            try connection.run(queue.postponement(of: lease.row, until: date))
+            try connection.run(
+              Statement(
+                """
+                UPDATE outbox SET due_at = $3
+                WHERE registration_id = $1 AND registration_kind = $2 AND due_at <= $4
+                """, .integer(registration.id), .integer(registration.kind.rawValue),
+                .integer(date.milliseconds), now))
           }
+          return false
         }
       }
-      depth.release(
-        removed.compactMap { removed in
-          removed.lease.kind.map { OutboxDepth.Share(route: removed.route, kind: $0) }
-        })
+      depth.release(removed.compactMap(\.lease.share))
     } catch {
       unsettled.withLock { $0 = waiting + $0 }
       throw error

@@ -36,17 +36,16 @@ extension Outbox {
         let found = try connection.query(
           Statement(
             """
-            SELECT r.provider, r.credential, r.target, o.registration_kind
+            SELECT r.provider, r.credential, r.target, r.owner, o.registration_kind
             FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(sql)
             """, arguments: arguments))
         guard !found.isEmpty else { continue }
         try connection.run(Statement("DELETE FROM outbox WHERE \(sql)", arguments: arguments))
         for row in found {
-          guard let provider = Route.Provider(rawValue: try row.text(0)),
-            let kind = RegistrationReference.Kind(rawValue: try row.int64(3))
+          guard let queue = try OutboxQueue(row, from: 0),
+            let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
           else { continue }
-          let route = Route(provider: provider, credential: try row.text(1), target: try row.text(2))
-          gone.append(OutboxDepth.Share(route: route, kind: kind))
+          gone.append(OutboxDepth.Share(queue: queue, kind: kind))
         }
       }
       return gone

@@ -12,12 +12,13 @@ import Synchronization
 /// whoever finds it due again may take it over. The lease outlives the longest wait for an answer. The entry is
 /// removed after the answer; a crash in between sends it a second time, with the same `apns-id`.
 package final class Outbox: Sendable {
-  /// How much is kept. Each kind of registrations has its own share: what comes of one takes no room from another.
+  /// How much is kept. Each kind of registrations has its own share: what comes of one takes no room from another. In
+  /// each, an owner has at most three times as much as is free (``FairShare``).
   package struct Limits: Sendable {
     /// Entries of one route of APNs or FCM, of each kind.
-    var perRoute = 1_000_000
+    var perRoute = 1_500_000
     /// Entries of each kind.
-    var perKind = 1_500_000
+    var perKind = 2_000_000
     /// Entries of one push service, of each kind. There may be thousands of them, named by strangers.
     var perHost = 10_000
     /// Entries of all push services, of each kind, besides those of APNs and FCM.
@@ -42,7 +43,7 @@ package final class Outbox: Sendable {
   let depth: OutboxDepth
   private let backlog = Mutex<Date?>(nil)
   let routes: OutboxRoutes
-  let unsettled = Mutex<[(lease: Lease, fate: Fate, route: Route)]>([])
+  let unsettled = Mutex<[(lease: Lease, fate: Fate)]>([])
 
   /// How long a provider may ask us to wait, and a try may take then, in seconds; rounded up.
   package static let longestPause: TimeInterval = 2 * 3600
@@ -64,7 +65,7 @@ package final class Outbox: Sendable {
     routes = OutboxRoutes(database: database)
     queue = LeasedQueue(
       "outbox", columns: "registration_id, registered_at, push, expires_at, registration_kind, created_at",
-      where: "route_id = $4", changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
+      where: "route_id = $4", inTurnsOf: "registration_id, registration_kind", changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
       longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
       now: now)
     self.now = now
@@ -82,21 +83,21 @@ package final class Outbox: Sendable {
     depth.beginCount()
     let statement = Statement(
       """
-      SELECT r.id, r.provider, r.credential, r.target, COUNT(CASE o.registration_kind WHEN 1 THEN 1 END),
+      SELECT r.id, r.provider, r.credential, r.target, r.owner, COUNT(CASE o.registration_kind WHEN 1 THEN 1 END),
         COUNT(CASE o.registration_kind WHEN 2 THEN 1 END), COUNT(CASE o.registration_kind WHEN 3 THEN 1 END),
         COUNT(CASE o.registration_kind WHEN 4 THEN 1 END)
       FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id
       """)
     let rows = try await database.query(statement)
     var counted: [OutboxDepth.Share: Int] = [:]
-    var known: [Route: Int64] = [:]
+    var known: [OutboxQueue: Int64] = [:]
     for row in rows {
-      guard let route = try Route(row, from: 1) else { continue }
-      known[route] = try row.int64(0)
+      guard let queue = try OutboxQueue(row, from: 1) else { continue }
+      known[queue] = try row.int64(0)
       for (index, kind) in [RegistrationReference.Kind.e2ee, .legacy, .nextcloud, .nextcloudWebPush]
         .enumerated()
       {
-        counted[OutboxDepth.Share(route: route, kind: kind)] = Int(try row.int64(4 + index))
+        counted[OutboxDepth.Share(queue: queue, kind: kind)] = Int(try row.int64(5 + index))
       }
     }
     routes.know(known)
@@ -106,10 +107,13 @@ package final class Outbox: Sendable {
   /// The routes that have entries.
   func routesWithEntries() -> Set<Route> { depth.routes }
 
-  /// Those of them that have something due.
-  func dueRoutes() async throws -> [Route] { depth.total > 0 ? try await routes.due(at: now()) : [] }
+  /// The queues that have something due.
+  func dueQueues() async throws -> [OutboxQueue] {
+    depth.total > 0 ? try await routes.due(at: now()) : []
+  }
 
-  /// Keeps deliveries, all or none but for those of registrations and of push services that have as many as they may;
+  /// Keeps deliveries, all or none but for those of registrations, of push services and of whoever registers with the
+  /// push proxy that have as many as they may;
   /// they are durable when this returns. One that is at its provider is due when its lease ends.
   ///
   /// - Returns: for each, what settles it if it is under lease; nil for one that is not kept.
@@ -117,7 +121,10 @@ package final class Outbox: Sendable {
   @discardableResult
   func keep(_ entries: [(delivery: RegisteredPush, route: Route, dueAt: Date)]) async throws -> [Lease?] {
     let now = now()
-    let shares = entries.map { OutboxDepth.Share(route: $0.route, kind: $0.delivery.registration.kind) }
+    let shares = entries.map {
+      OutboxDepth.Share(
+        queue: OutboxQueue(route: $0.route, owner: $0.delivery.owner), kind: $0.delivery.registration.kind)
+    }
     let granted = try depth.reserve(shares)
     let taken = entries.indices.filter { granted[$0] }
     let reserved = taken.map { shares[$0] }
@@ -130,8 +137,7 @@ package final class Outbox: Sendable {
       for (index, kept) in zip(taken, kept) {
         leases[index] = kept.map {
           Lease(
-            row: .init(id: $0.id, attempts: $0.attempts, end: entries[index].dueAt),
-            kind: entries[index].delivery.registration.kind)
+            row: .init(id: $0.id, attempts: $0.attempts, end: entries[index].dueAt), share: shares[index])
         }
       }
       // A push service is of those who chose it: one that is gone is nobody else's matter.
@@ -148,9 +154,10 @@ package final class Outbox: Sendable {
   private func insert(
     _ entries: [(delivery: RegisteredPush, route: Route, dueAt: Date)], now: Date, triesLeft: Int = 3
   ) async throws -> [(id: Int64, attempts: Int)?] {
-    let ids = try await routes.ids(of: Set(entries.map(\.route)))
+    let queues = entries.map { OutboxQueue(route: $0.route, owner: $0.delivery.owner) }
+    let ids = try await routes.ids(of: Set(queues))
     do {
-      let insertions = try entries.map { try insertion(of: $0, ids[$0.route] ?? 0, now) }
+      let insertions = try zip(entries, queues).map { try insertion(of: $0, in: $1, ids[$1] ?? 0, now) }
       return try await database.write { [limits] in
         try $0.insert(insertions, perRegistration: limits.perRegistration)
       }
@@ -161,7 +168,8 @@ package final class Outbox: Sendable {
   }
 
   private func insertion(
-    of entry: (delivery: RegisteredPush, route: Route, dueAt: Date), _ routeID: Int64, _ now: Date
+    of entry: (delivery: RegisteredPush, route: Route, dueAt: Date), in queue: OutboxQueue, _ routeID: Int64,
+    _ now: Date
   ) throws -> Insertion {
     let (push, registration) = (entry.delivery.push, entry.delivery.registration)
     let expiry = min(now + maxAge, push.expiration(from: now) ?? .distantFuture)
@@ -173,11 +181,11 @@ package final class Outbox: Sendable {
       .integer(now.milliseconds), .integer(entry.dueAt.milliseconds), .integer(expiry.milliseconds),
     ]
     return Insertion(
-      statement: Statement(Self.insertion, arguments: values + entry.route.columns),
+      statement: Statement(Self.insertion, arguments: values + queue.columns),
       registration: registration.row)
   }
 
-  /// Takes rows of push services away that nothing refers to any more, a bounded number.
+  /// Takes rows of routes away that nothing refers to any more, a bounded number.
   ///
   /// - Returns: how many.
   package func removeUnusedRoutes(limit: Int) async throws -> Int {
@@ -190,7 +198,7 @@ package final class Outbox: Sendable {
       (route_id, registration_kind, registration_id, registered_at, push, collapse_hash, created_at, due_at,
       expires_at, attempts)
     SELECT id, $2, $3, $4, $5, CAST($6 AS BIGINT), $7, $8, $9, 1 FROM outbox_routes
-    WHERE id = $1 AND provider = $10 AND credential = $11 AND target = $12
+    WHERE id = $1 AND provider = $10 AND credential = $11 AND target = $12 AND owner = $13
     ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
       route_id = excluded.route_id, registration_kind = excluded.registration_kind,
       registration_id = excluded.registration_id, registered_at = excluded.registered_at,

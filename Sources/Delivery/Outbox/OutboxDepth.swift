@@ -6,11 +6,17 @@ import Synchronization
 final class OutboxDepth: Sendable {
   /// Where an entry counts.
   struct Share: Hashable {
-    let route: Route
+    let queue: OutboxQueue
     let kind: RegistrationReference.Kind
 
+    var route: Route { queue.route }
     /// A push service, which a stranger has named: it has less room than APNs and FCM, and takes none from them.
     var isOfHost: Bool { route.provider == .webPush }
+  }
+
+  private struct RouteShare: Hashable {
+    let route: Route
+    let kind: RegistrationReference.Kind
   }
 
   /// What a limit for all routes is for.
@@ -21,7 +27,9 @@ final class OutboxDepth: Sendable {
 
   private struct Counts {
     private(set) var shares: [Share: Int] = [:]
+    private var routes: [RouteShare: Int] = [:]
     private var groups: [Group: Int] = [:]
+    private var owners: [Group: [Owner: Int]] = [:]
     private(set) var total = 0
     /// Reserved by insertions under way.
     var arriving: [Share: Int] = [:]
@@ -37,16 +45,32 @@ final class OutboxDepth: Sendable {
       let before = shares[share, default: 0]
       let after = max(0, before + count)
       shares[share] = after == 0 ? nil : after
-      groups[Group(kind: share.kind, isOfHosts: share.isOfHost), default: 0] += after - before
+      let group = Group(kind: share.kind, isOfHosts: share.isOfHost)
+      Self.change(&routes, RouteShare(route: share.route, kind: share.kind), by: after - before)
+      Self.change(&groups, group, by: after - before)
+      Self.change(&owners[group, default: [:]], share.queue.owner, by: after - before)
       total += after - before
     }
 
-    /// Whether there is room for one more.
+    private static func change<Key>(_ counts: inout [Key: Int], _ key: Key, by change: Int) {
+      let count = counts[key, default: 0] + change
+      counts[key] = count == 0 ? nil : count
+    }
+
+    func count(of route: Route, _ kind: RegistrationReference.Kind) -> Int {
+      routes[RouteShare(route: route, kind: kind)] ?? 0
+    }
+
+    /// Whether there is room for one more, for this owner.
     func fits(_ share: Share, _ limits: Outbox.Limits) -> Bool {
       let isOfHost = share.isOfHost
-      return shares[share, default: 0] < (isOfHost ? limits.perHost : limits.perRoute)
-        && groups[Group(kind: share.kind, isOfHosts: isOfHost), default: 0]
-          < (isOfHost ? limits.perKindOfHosts : limits.perKind)
+      let group = Group(kind: share.kind, isOfHosts: isOfHost)
+      return FairShare.allows(
+        own: shares[share] ?? 0, total: count(of: share.route, share.kind),
+        limit: isOfHost ? limits.perHost : limits.perRoute)
+        && FairShare.allows(
+          own: owners[group]?[share.queue.owner] ?? 0, total: groups[group] ?? 0,
+          limit: isOfHost ? limits.perKindOfHosts : limits.perKind)
     }
   }
 
@@ -73,9 +97,7 @@ final class OutboxDepth: Sendable {
   /// How many entries a route has.
   func count(of route: Route) -> Int {
     counts.withLock { counts in
-      RegistrationReference.Kind.allCases.reduce(0) {
-        $0 + counts.shares[Share(route: route, kind: $1), default: 0]
-      }
+      RegistrationReference.Kind.allCases.reduce(0) { $0 + counts.count(of: route, $1) }
     }
   }
 
@@ -101,8 +123,9 @@ final class OutboxDepth: Sendable {
     }
   }
 
-  /// Makes room for what is to be inserted: for all of it, but for what is over the share of a push service. The failure
-  /// of a host that a stranger has named is no reason to refuse what goes elsewhere.
+  /// Makes room for what is to be inserted: for all of it, but for what is over the share of a push service or of an
+  /// address that registers with the push proxy. The failure of a host that a stranger has named is no reason to refuse
+  /// what goes elsewhere, nor what others have waiting one to refuse the rest of a request.
   ///
   /// - Returns: for each, whether it has room.
   func reserve(_ shares: [Share]) throws(Outbox.Full) -> [Bool] {
@@ -110,7 +133,7 @@ final class OutboxDepth: Sendable {
       var granted: [Bool] = []
       for share in shares {
         let fits = counts.fits(share, limits)
-        guard fits || share.isOfHost else {
+        guard fits || share.isOfHost || share.kind == .nextcloud else {
           for (share, isGranted) in zip(shares, granted) where isGranted { counts.add(-1, to: share) }
           return nil
         }

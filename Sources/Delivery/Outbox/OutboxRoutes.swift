@@ -4,10 +4,16 @@ import SQL
 import Storage
 import Synchronization
 
-/// The rows of `outbox_routes`, which entries and held deaths refer to. Those of push services go when nothing refers to
+/// What waits for a route, of one owner.
+struct OutboxQueue: Sendable, Hashable {
+  let route: Route
+  var owner = Owner.nobody
+}
+
+/// The rows of `outbox_routes`, a queue each, which entries and held deaths refer to. They go when nothing refers to
 /// them any more, on one node while another still knows their ids: whoever uses an id looks whether it still holds.
 final class OutboxRoutes: Sendable {
-  /// An id that was known is no longer that of its route.
+  /// An id that was known is no longer that of its queue.
   struct Stale: Error {}
 
   /// Whether this error comes from such an id.
@@ -16,37 +22,39 @@ final class OutboxRoutes: Sendable {
   }
 
   private let database: any Database
-  private let ids = Mutex<[Route: Int64]>([:])
+  private let ids = Mutex<[OutboxQueue: Int64]>([:])
 
   init(database: any Database) { self.database = database }
 
-  /// The rows of routes, as they were known last; made where there are none.
-  func ids(of routes: Set<Route>) async throws -> [Route: Int64] {
-    var found: [Route: Int64] = [:]
+  /// The rows of queues, as they were known last; made where there are none.
+  func ids(of queues: Set<OutboxQueue>) async throws -> [OutboxQueue: Int64] {
+    var found: [OutboxQueue: Int64] = [:]
     ids.withLock { ids in
-      for route in routes { found[route] = ids[route] }
+      for queue in queues { found[queue] = ids[queue] }
     }
-    let missing = routes.filter { found[$0] == nil }
+    let missing = queues.filter { found[$0] == nil }
     if !missing.isEmpty { found.merge(try await make(missing)) { $1 } }
     return found
   }
 
-  /// The rows of routes, as they are; made where there are none.
-  func make(_ routes: Set<Route>) async throws -> [Route: Int64] {
+  /// The rows of queues, as they are; made where there are none.
+  func make(_ queues: Set<OutboxQueue>) async throws -> [OutboxQueue: Int64] {
     // In one order on all nodes: none waits for a row of another that waits for one of its own.
-    let sorted = routes.sorted { $0.description < $1.description }
+    let sorted = queues.sorted {
+      ($0.route.description, $0.owner.id) < ($1.route.description, $1.owner.id)
+    }
     let made = try await database.write { connection in
-      try sorted.map { route in
+      try sorted.map { queue in
         // The update changes nothing: it is there so that a row which exists comes back.
         let statement = Statement(
           """
-          INSERT INTO outbox_routes (provider, credential, target) VALUES ($1, $2, $3)
-          ON CONFLICT (provider, credential, target) DO UPDATE SET target = excluded.target RETURNING id
-          """, arguments: route.columns)
+          INSERT INTO outbox_routes (provider, credential, target, owner) VALUES ($1, $2, $3, $4)
+          ON CONFLICT (provider, credential, target, owner) DO UPDATE SET target = excluded.target RETURNING id
+          """, arguments: queue.columns)
         guard let row = try connection.query(statement).first else {
           throw DatabaseError(.other, "an insertion returned no row")
         }
-        return (route, try row.int64(0))
+        return (queue, try row.int64(0))
       }
     }
     let found = Dictionary(made) { $1 }
@@ -54,44 +62,44 @@ final class OutboxRoutes: Sendable {
     return found
   }
 
-  /// The row of a route; nil if it has none.
-  func find(_ route: Route) async throws -> Int64? {
-    if let id = ids.withLock({ $0[route] }) { return id }
+  /// The row of a queue; nil if it has none.
+  func find(_ queue: OutboxQueue) async throws -> Int64? {
+    if let id = ids.withLock({ $0[queue] }) { return id }
     let row = try await database.query(
       Statement(
-        "SELECT id FROM outbox_routes WHERE provider = $1 AND credential = $2 AND target = $3",
-        arguments: route.columns)
+        "SELECT id FROM outbox_routes WHERE provider = $1 AND credential = $2 AND target = $3 AND owner = $4",
+        arguments: queue.columns)
     ).first
     guard let id = try row?.int64(0) else { return nil }
-    ids.withLock { $0[route] = id }
+    ids.withLock { $0[queue] = id }
     return id
   }
 
   /// Knows these no more.
-  func forget(_ routes: some Collection<Route>) {
+  func forget(_ queues: some Collection<OutboxQueue>) {
     ids.withLock { ids in
-      for route in routes { ids[route] = nil }
+      for queue in queues { ids[queue] = nil }
     }
   }
 
   /// These are all that there are.
-  func know(_ routes: [Route: Int64]) { ids.withLock { $0 = routes } }
+  func know(_ queues: [OutboxQueue: Int64]) { ids.withLock { $0 = queues } }
 
   /// Those that have something due, in no order. Looks at one entry of each.
-  func due(at now: Date) async throws -> [Route] {
+  func due(at now: Date) async throws -> [OutboxQueue] {
     let statement = Statement(
       """
-      SELECT r.id, r.provider, r.credential, r.target FROM outbox_routes r
+      SELECT r.id, r.provider, r.credential, r.target, r.owner FROM outbox_routes r
       WHERE (SELECT MIN(o.due_at) FROM outbox o WHERE o.route_id = r.id) <= $1
       """, .integer(now.milliseconds))
     let rows = try await database.query(statement).compactMap { row in
-      try Route(row, from: 1).map { ($0, try row.int64(0)) }
+      try OutboxQueue(row, from: 1).map { ($0, try row.int64(0)) }
     }
     ids.withLock { $0.merge(rows) { $1 } }
     return rows.map(\.0).shuffled()
   }
 
-  /// Removes rows of push services that nothing refers to, a bounded number.
+  /// Removes rows that nothing refers to, a bounded number.
   ///
   /// - Returns: how many.
   func removeUnused(limit: Int) async throws -> Int {
@@ -100,12 +108,12 @@ final class OutboxRoutes: Sendable {
         Statement(
           """
           DELETE FROM outbox_routes WHERE id IN (
-            SELECT r.id FROM outbox_routes r WHERE r.provider = $1
-              AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.route_id = r.id)
-              AND NOT EXISTS (SELECT 1 FROM held_deaths h WHERE h.route_id = r.id) LIMIT $2)
-          RETURNING provider, credential, target
-          """, .text(Route.Provider.webPush.rawValue), .integer(Int64(limit))))
-      forget(try removed.compactMap { try Route($0, from: 0) })
+            SELECT r.id FROM outbox_routes r
+            WHERE NOT EXISTS (SELECT 1 FROM outbox o WHERE o.route_id = r.id)
+              AND NOT EXISTS (SELECT 1 FROM held_deaths h WHERE h.route_id = r.id) LIMIT $1)
+          RETURNING provider, credential, target, owner
+          """, .integer(Int64(limit))))
+      forget(try removed.compactMap { try OutboxQueue($0, from: 0) })
       return removed.count
     } catch let error as DatabaseError where error.code == .foreignKeyViolation {
       // Another node has kept something just now: the next time.
@@ -114,10 +122,20 @@ final class OutboxRoutes: Sendable {
   }
 }
 
-extension Route {
+extension OutboxQueue {
   /// As `outbox_routes` keeps it.
-  var columns: [Value] { [.text(provider.rawValue), .text(credential), .text(target)] }
+  var columns: [Value] {
+    [.text(route.provider.rawValue), .text(route.credential), .text(route.target), .integer(owner.id)]
+  }
 
+  /// From four columns of a row; nil if this program does not know the provider.
+  init?(_ row: Row, from column: Int) throws {
+    guard let route = try Route(row, from: column) else { return nil }
+    self.init(route: route, owner: Owner(id: try row.int64(column + 3)))
+  }
+}
+
+extension Route {
   /// From three columns of a row; nil if this program does not know the provider.
   init?(_ row: Row, from column: Int) throws {
     guard let provider = Provider(rawValue: try row.text(column)) else { return nil }

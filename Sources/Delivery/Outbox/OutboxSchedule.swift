@@ -1,11 +1,11 @@
 import Foundation
 import Providers
 
-/// Which routes are worked on now, and how many of their entries go at a time.
+/// Which routes are worked on now, how many of their entries go at a time, and whose.
 ///
 /// Each route of APNs and FCM is worked on whenever its window allows it. Push services are named by strangers, and there
 /// may be thousands of them: only so many are at work at a time, and of those that are not known to work fewer. So there
-/// is always room for those that do.
+/// is always room for those that do, and for those of every owner.
 struct OutboxSchedule: Sendable {
   struct Limits: Sendable {
     /// Push services at work.
@@ -18,86 +18,143 @@ struct OutboxSchedule: Sendable {
     var late = 500
   }
 
+  /// Entries of an owner that go in a round.
+  struct Turn: Hashable, Sendable {
+    let owner: Owner
+    let limit: Int
+  }
+
   private struct State {
     var window = SendWindow()
-    /// Entries whose answers are still to come.
-    var late = 0
-    /// Rounds since it was admitted; nil: it is not at work. Of push services only.
-    var rounds: Int?
-    var isProven = false
+    /// Entries whose answers are still to come, of each owner.
+    var late: [Owner: Int] = [:]
+    /// The owners with something due, whose turn is next first.
+    var due: [Owner] = []
+    /// At work, of push services only.
+    var work: Work?
+
+    var lateInAll: Int { late.values.reduce(0, +) }
+  }
+
+  /// A push service at work.
+  private struct Work {
+    let isProven: Bool
+    /// For whom it was admitted.
+    let owner: Owner
+    var rounds = 0
+  }
+
+  private struct Working {
+    var count = 0
+    var owners: [Owner: Int] = [:]
   }
 
   private let limits: Limits
   private var routes: [Route: State] = [:]
-  /// Push services at work that are known to do so, and that are not.
-  private var working = (proven: 0, unproven: 0)
+  /// Push services at work that are known to do so (true), and that are not.
+  private var working = [true: Working(), false: Working()]
 
   init(limits: Limits = Limits()) { self.limits = limits }
 
-  /// Those of the routes with something due that are to be worked on now.
+  /// The routes, of those with something due, that are to be worked on now.
   ///
   /// - Parameter proven: the push services that have taken what they were sent last.
-  mutating func admit(_ due: [Route], proven: () -> Set<Route>, now: Date) -> [Route] {
+  mutating func admit(_ due: [OutboxQueue], proven: () -> Set<Route>, now: Date) -> [Route] {
     var admitted: [Route] = []
-    var hosts: [Route] = []
-    for route in due {
-      let state = routes[route] ?? State()
+    var hosts: [(route: Route, owners: [Owner])] = []
+    for (route, queues) in Dictionary(grouping: due, by: \.route).shuffled() {
+      var state = routes[route] ?? State()
+      let known = Set(state.due)
+      state.due += queues.lazy.map(\.owner).filter { !known.contains($0) }
       routes[route] = state
       guard !state.window.isPaused(at: now) else { continue }
       if route.provider != .webPush {
         admitted.append(route)
-      } else if state.rounds == nil {
-        hosts.append(route)
+      } else if state.work == nil {
+        hosts.append((route, queues.map(\.owner)))
       }
     }
     guard !hosts.isEmpty else { return admitted }
     let proven = proven()
     for isProven in [true, false] {
-      for host in hosts where proven.contains(host) == isProven {
-        guard working.proven + working.unproven < limits.hosts,
-          isProven || working.unproven < limits.unprovenHosts
-        else { break }
-        routes[host]?.rounds = 0
-        routes[host]?.isProven = isProven
-        if isProven { working.proven += 1 } else { working.unproven += 1 }
+      for (host, owners) in hosts where proven.contains(host) == isProven {
+        guard start(host, for: owners, isProven: isProven) else { continue }
         admitted.append(host)
       }
     }
     return admitted
   }
 
-  /// How many entries of a route may go now.
-  func limit(of route: Route) -> Int {
-    let state = routes[route] ?? State()
-    return min(state.window.window, limits.late - state.late)
+  /// Puts a push service to work for one of these owners, if there is a place for it: no owner has more than a quarter.
+  private mutating func start(_ host: Route, for owners: [Owner], isProven: Bool) -> Bool {
+    let total = working.values.reduce(0) { $0 + $1.count }
+    let limit = isProven ? limits.hosts : limits.unprovenHosts
+    guard var group = working[isProven], total < limits.hosts, isProven || group.count < limit,
+      let owner = owners.min(by: { group.owners[$0, default: 0] < group.owners[$1, default: 0] }),
+      group.owners[owner, default: 0] < max(1, limit / 4)
+    else { return false }
+    group.count += 1
+    group.owners[owner, default: 0] += 1
+    working[isProven] = group
+    routes[host]?.work = Work(isProven: isProven, owner: owner)
+    return true
+  }
+
+  /// Whose entries of a route go now, and how many: its owners in turn. Those are no longer due for then.
+  mutating func turns(of route: Route) -> [Turn] {
+    guard var state = routes[route] else { return [] }
+    let late = state.lateInAll
+    let limit = min(state.window.window, limits.late - late)
+    let chosen = state.due.filter {
+      FairShare.allows(own: state.late[$0, default: 0], total: late, limit: limits.late)
+    }.prefix(max(0, limit))
+    guard !chosen.isEmpty else { return [] }
+    let leaving = Set(chosen)
+    state.due.removeAll { leaving.contains($0) }
+    routes[route] = state
+    return chosen.enumerated().map { index, owner in
+      let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
+      let room = 3 * (limits.late - late) - state.late[owner, default: 0]
+      return Turn(owner: owner, limit: min(share, room))
+    }
+  }
+
+  /// What a round of a route has come to.
+  struct Round: Sendable {
+    /// Entries of which it is known what becomes of them.
+    var ended = 0
+    /// Of these, those that failed for a reason that others meet, too.
+    var failures = 0
+    /// When the provider wants to hear of those again.
+    var notBefore: Date?
+    /// Entries whose answers are still to come, of each owner.
+    var late: [Owner: Int] = [:]
+    /// Owners that may have more due.
+    var more: [Owner] = []
   }
 
   /// A round of a route has ended.
   ///
-  /// - Parameters:
-  ///   - ended: entries of which it is known what becomes of them.
-  ///   - late: entries whose answers are still to come.
   /// - Returns: whether to go on at once.
-  mutating func roundEnded(
-    of route: Route, ended: Int, failures: Int, late: Int, notBefore: Date?, now: Date
-  ) -> Bool {
+  mutating func ended(_ round: Round, of route: Route, now: Date) -> Bool {
     guard var state = routes[route] else { return false }
     defer { routes[route] = state }
-    state.late += late
-    if ended > 0 || late == 0 {
-      state.window.ended(tries: ended, failures: failures, notBefore: notBefore, now: now)
+    state.late.merge(round.late, uniquingKeysWith: +)
+    state.due += round.more.filter { !state.due.contains($0) }
+    if round.ended > 0 || round.late.isEmpty {
+      state.window.ended(
+        tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
     }
-    if let rounds = state.rounds {
-      state.rounds = rounds + 1
-      guard rounds + 1 < limits.rounds else { return false }
-    }
-    return !state.window.isPaused(at: now)
+    state.work?.rounds += 1
+    if let work = state.work, work.rounds >= limits.rounds { return false }
+    return !state.due.isEmpty && !state.window.isPaused(at: now)
   }
 
   /// An entry whose answer was still to come has ended.
-  mutating func answeredLate(of route: Route, failures: Int, notBefore: Date?, now: Date) {
-    routes[route]?.late -= 1
-    routes[route]?.window.ended(tries: 1, failures: failures, notBefore: notBefore, now: now)
+  mutating func answeredLate(of queue: OutboxQueue, failures: Int, notBefore: Date?, now: Date) {
+    guard let late = routes[queue.route]?.late[queue.owner] else { return }
+    routes[queue.route]?.late[queue.owner] = late > 1 ? late - 1 : nil
+    routes[queue.route]?.window.ended(tries: 1, failures: failures, notBefore: notBefore, now: now)
   }
 
   /// Whether a route is at work that failed in its last round.
@@ -105,13 +162,15 @@ struct OutboxSchedule: Sendable {
 
   /// A push service is no longer at work.
   mutating func leave(_ route: Route) {
-    guard let state = routes[route], state.rounds != nil else { return }
-    if state.isProven { working.proven -= 1 } else { working.unproven -= 1 }
-    routes[route]?.rounds = nil
+    guard let work = routes[route]?.work else { return }
+    routes[route]?.work = nil
+    working[work.isProven]?.count -= 1
+    let rest = working[work.isProven]?.owners[work.owner] ?? 0
+    working[work.isProven]?.owners[work.owner] = rest > 1 ? rest - 1 : nil
   }
 
   /// Forgets what is known of all but these.
   mutating func forget(except kept: Set<Route>) {
-    routes = routes.filter { kept.contains($0.key) || $0.value.late > 0 || $0.value.rounds != nil }
+    routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || $0.value.work != nil }
   }
 }

@@ -7,7 +7,8 @@ import SQL
 import Synchronization
 import Timing
 
-/// Sends what is in the outbox: each route by itself, in the order of due times, at its own pace.
+/// Sends what is in the outbox: each route by itself, at its own pace, its owners in turn, of each of them one
+/// registration after the other, and of a registration what has been due for longest.
 package final class OutboxSender: Sendable {
   /// How often it looks for routes with something due.
   private static let interval = Duration.milliseconds(200)
@@ -57,7 +58,7 @@ package final class OutboxSender: Sendable {
       }
       do {
         let start = ContinuousClock.now
-        let due = try await outbox.dueRoutes()
+        let due = try await outbox.dueQueues()
         rest = min((.now - start) * Self.spacing - Self.interval, Self.longestRest)
         return schedule.withLock { $0.admit(due, proven: provenHosts, now: now()) }
       } catch {
@@ -72,9 +73,7 @@ package final class OutboxSender: Sendable {
         goesOn = try await Task { try await round(on: route) }.value
       } catch {
         report(error)
-        _ = schedule.withLock {
-          $0.roundEnded(of: route, ended: 1, failures: 1, late: 0, notBefore: nil, now: now())
-        }
+        _ = schedule.withLock { $0.ended(.init(ended: 1, failures: 1), of: route, now: now()) }
       }
       if !goesOn, route.provider == .webPush {
         if schedule.withLock({ $0.isFailing(route, now: now()) }) {
@@ -93,55 +92,67 @@ package final class OutboxSender: Sendable {
 
   /// Sends as many as the pace allows; whether to go on at once.
   private func round(on route: Route) async throws -> Bool {
-    let limit = schedule.withLock { $0.limit(of: route) }
-    guard limit > 0 else { return false }
-    let entries = try await outbox.lease(route, limit: limit, for: deliverer.lease)
-    guard !entries.isEmpty else { return false }
+    let turns = schedule.withLock { $0.turns(of: route) }
+    guard !turns.isEmpty else { return false }
+    var round = OutboxSchedule.Round()
+    let entries = try await lease(turns, of: route, &round)
     let now = now()
     let current: [Outbox.Entry]
     do {
-      let living = try await deliverer.living(entries.map(\.delivery))
+      let living = entries.isEmpty ? [] : try await deliverer.living(entries.map(\.delivery))
       current = entries.filter { !outbox.isOver($0) && living.contains($0.delivery.registration.row) }
     } catch {
       // Nothing has been sent: they need not wait for the end of their lease.
-      try? await outbox.settle(entries.map { ($0.lease, .retry(at: now)) }, on: route)
+      try? await outbox.settle(entries.map { ($0.lease, .retry(at: now)) })
       throw error
     }
-    let tries = await deliverer.attempt(current, on: route, within: Self.timeout) { [self] leftover in
-      answeredLate(leftover, on: route)
+    let tries = await deliverer.attempt(current, on: route, within: Self.timeout) { [self] entry, leftover in
+      answeredLate(entry, leftover, on: route)
     }
     var fates: [(lease: Outbox.Lease, fate: Outbox.Fate)] = []
-    var notBefore: Date?
-    var (ended, failures) = (0, 0)
     for (entry, result) in zip(current, tries) {
       switch result {
       case .done:
-        ended += 1
+        round.ended += 1
         fates.append((entry.lease, .remove))
       case .underWay:
-        break
+        round.late[entry.delivery.owner, default: 0] += 1
       case .leftover(let leftover):
-        ended += 1
-        fates.append((entry.lease, .retry(at: deliverer.dueAt(leftover, after: entry.lease.attempts))))
+        round.ended += 1
+        fates.append((entry.lease, deliverer.fate(of: leftover, entry.delivery, after: entry.lease.attempts)))
         guard leftover.scope != .token else { continue }
-        failures += 1
-        // Where it may be the device alone, the next one tells whether it is the route.
-        if current.count > 1 || leftover.scope != .tokenOrRoute {
-          notBefore = leftover.notBefore ?? notBefore
-        }
+        round.failures += 1
+        round.notBefore = leftover.notBefore ?? round.notBefore
       }
     }
     let kept = Set(current.map(\.lease.id))
     let dropped = entries.filter { !kept.contains($0.lease.id) }
     for entry in dropped { fates.append((entry.lease, .remove)) }
     await giveUp(dropped.filter(outbox.isOver), on: route)
-    let goesOn = schedule.withLock {
-      $0.roundEnded(
-        of: route, ended: ended, failures: failures, late: current.count - ended, notBefore: notBefore,
-        now: self.now())
+    // Nothing was sent: that says nothing about the route.
+    let goesOn =
+      current.isEmpty && entries.isEmpty && round.more.isEmpty
+      ? false : schedule.withLock { [round] in $0.ended(round, of: route, now: self.now()) }
+    try await outbox.settle(fates)
+    return goesOn
+  }
+
+  /// Takes what is due of several owners; notes who may have more.
+  private func lease(
+    _ turns: [OutboxSchedule.Turn], of route: Route, _ round: inout OutboxSchedule.Round
+  ) async throws -> [Outbox.Entry] {
+    // Together, as writes that come together share a commit.
+    let taken = try await withThrowingTaskGroup(of: (OutboxSchedule.Turn, [Outbox.Entry]).self) { group in
+      for turn in turns {
+        group.addTask { [outbox, lease = deliverer.lease] in
+          let queue = OutboxQueue(route: route, owner: turn.owner)
+          return (turn, try await outbox.lease(queue, limit: turn.limit, for: lease))
+        }
+      }
+      return try await group.reduce(into: []) { $0.append($1) }
     }
-    try await outbox.settle(fates, on: route)
-    return goesOn && entries.count == limit
+    round.more = taken.filter { $0.1.count == $0.0.limit }.map(\.0.owner)
+    return taken.flatMap(\.1)
   }
 
   /// Tells of entries whose time is over.
@@ -154,7 +165,7 @@ package final class OutboxSender: Sendable {
     for (entry, loss) in zip(entries, losses) {
       let waited = now.timeIntervalSince(entry.delivery.promisedAt ?? now)
       deliverer.lossLog.tell(
-        "notification given up", loss, reason: "expired",
+        "notification given up", loss, reason: deliverer.trouble(of: entry.delivery)?.description ?? "expired",
         more: [
           "tries": .stringConvertible(entry.lease.attempts - 1),
           "seconds": .stringConvertible(Int(max(0, waited).rounded())),
@@ -163,10 +174,12 @@ package final class OutboxSender: Sendable {
   }
 
   /// An entry that was under way for longer than a round is settled.
-  private func answeredLate(_ leftover: Deliverer.Leftover?, on route: Route) {
-    let failures = leftover.map { $0.scope != .token } == true ? 1 : 0
+  private func answeredLate(_ entry: Outbox.Entry, _ leftover: Deliverer.Leftover?, on route: Route) {
+    let isFailure = leftover.map { $0.scope != .token } ?? false
     schedule.withLock {
-      $0.answeredLate(of: route, failures: failures, notBefore: leftover?.notBefore, now: now())
+      $0.answeredLate(
+        of: OutboxQueue(route: route, owner: entry.delivery.owner), failures: isFailure ? 1 : 0,
+        notBefore: isFailure ? leftover?.notBefore : nil, now: now())
     }
   }
 

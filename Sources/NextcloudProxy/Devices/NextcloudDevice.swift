@@ -1,4 +1,5 @@
 package import Foundation
+package import Providers
 package import Registrations
 
 /// A device that Nextcloud's push proxy sends to: one account in one app on one phone, known by an identifier
@@ -76,6 +77,8 @@ package struct NextcloudDevice: Sendable {
   package let seenAt: Date
   /// Since when its server names another token than the one that is kept; nil if it does not.
   package let tokenDiffersSince: Date?
+  /// The address that has registered it last.
+  package let owner: Owner
 
   /// What a delivery for it refers to.
   package var reference: RegistrationReference { .init(.nextcloud, id: id, registeredAt: registeredAt) }

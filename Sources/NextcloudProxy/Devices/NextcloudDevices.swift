@@ -1,4 +1,5 @@
 package import Foundation
+internal import Providers
 internal import Registrations
 package import SQL
 package import Sealing
@@ -24,9 +25,12 @@ package final class NextcloudDevices: Sendable {
   /// Registers a device, or renews its registration; everything about it is then as told now. Others with
   /// the same identifier stay beside it, as `DevicePlacement` has it.
   ///
-  /// - Parameter admit: stands before a row that was not there; what it throws keeps that out.
+  /// - Parameters:
+  ///   - address: who registers it; an IPv6 /64 is one.
+  ///   - admit: stands before a row that was not there; what it throws keeps that out.
   package func register(
-    _ registration: NextcloudDevice.Registration, admit: @escaping @Sendable () throws -> Void = {}
+    _ registration: NextcloudDevice.Registration, from address: String = "",
+    admit: @escaping @Sendable () throws -> Void = {}
   ) async throws {
     let place = SealedColumn.nextcloudToken.place(
       .bytes(registration.identifier), .bytes(registration.userKey))
@@ -35,6 +39,7 @@ package final class NextcloudDevices: Sendable {
       .bytes(storageKey.seal(registration.token, at: place)),
       .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
       .text(registration.destination.target), .integer(now().milliseconds),
+      .integer(owner(at: address).id),
     ]
     // Nearly always it is a phone that comes back with what it had, which concerns no other row.
     guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
@@ -74,7 +79,7 @@ package final class NextcloudDevices: Sendable {
       let statement = Statement(
         """
         SELECT id, device_identifier, user_key, token, token_hash, kind, app, target, registered_at, is_used,
-          seen_at, token_differs_since
+          seen_at, token_differs_since, owner
         FROM nextcloud_devices WHERE device_identifier IN ($list)
         """,
         list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
@@ -94,8 +99,17 @@ package final class NextcloudDevices: Sendable {
       token: storageKey.openText(try row.bytes(3), at: place), tokenHash: try row.bytes(4),
       destination: .init(kind, app: try row.text(6), target: try row.optionalText(7)),
       registeredAt: try row.date(8), isUsed: try row.flag(9), seenAt: try row.date(10),
-      tokenDiffersSince: try row.optionalDate(11))
+      tokenDiffersSince: try row.optionalDate(11), owner: Owner(id: try row.int64(12)))
   }
+
+  /// Who answers for what is registered from an address, which is kept nowhere.
+  private func owner(at address: String) -> Owner {
+    guard !address.isEmpty else { return .nobody }
+    let hash = storageKey.hash(address, for: Self.ownerPurpose).prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+    return .address(Int64(truncatingIfNeeded: hash))
+  }
+
+  private static let ownerPurpose = StorageKey.Purpose("nextcloud.owner")
 }
 
 extension DevicePlacement.Row {
@@ -113,7 +127,7 @@ private let sameIdentifier = """
 
 private let renewal = """
   UPDATE nextcloud_devices SET
-    token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8,
+    token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9,
     token_differs_since = NULL, failure = NULL, failed_at = NULL
   WHERE device_identifier = $1 AND user_key = $2 AND token_hash = $3
   RETURNING id
@@ -124,13 +138,13 @@ private let replacement = """
   UPDATE nextcloud_devices SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
     device_identifier = $1, user_key = $2, token_hash = $3, token = $4, kind = $5, app = $6, target = $7,
-    registered_at = $8, seen_at = $8, token_differs_since = NULL, failure = NULL, failed_at = NULL,
+    registered_at = $8, seen_at = $8, owner = $9, token_differs_since = NULL, failure = NULL, failed_at = NULL,
     delivered_at = CASE WHEN token_hash = $3 THEN delivered_at END
-  WHERE id = $9
+  WHERE id = $10
   """
 
 private let insertion = """
   INSERT INTO nextcloud_devices
-    (device_identifier, user_key, token_hash, token, kind, app, target, registered_at, seen_at)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+    (device_identifier, user_key, token_hash, token, kind, app, target, registered_at, seen_at, owner)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)
   """

@@ -31,7 +31,8 @@ extension NextcloudProxyRoutes {
     try await dependencies.devices.register(
       .init(
         identifier: signed.identifier, userKey: signed.userKey.der, token: token,
-        tokenHash: Array(SHA512.hash(data: Array(token.utf8))), destination: destination)
+        tokenHash: Array(SHA512.hash(data: Array(token.utf8))), destination: destination),
+      from: context.clientAddress.source.description
     ) {
       guard let seconds = newDevices.count(context.clientAddress.source).retryAfter else { return }
       throw ProxyError(

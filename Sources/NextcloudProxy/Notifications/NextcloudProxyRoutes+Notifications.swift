@@ -112,7 +112,9 @@ extension NextcloudProxyRoutes {
     let now = dependencies.now()
     let deliveries = paced(
       fresh.map { notification, _ in
-        RegisteredPush(push: Push(notification, at: now), registration: notification.device.reference)
+        RegisteredPush(
+          push: Push(notification, at: now), registration: notification.device.reference,
+          owner: notification.device.owner)
       })
     let results = try await dependencies.deliverer.deliver(
       deliveries, within: max(.zero, deadline - .now))
@@ -132,11 +134,12 @@ extension NextcloudProxyRoutes {
     return (ended, accepted.count - fresh.count + done.count)
   }
 
-  /// Gives what is beyond a device's pace its time. Anybody may register a device, and sends it pushes under the
+  /// Gives what is beyond a device's paces its time. Anybody may register a device, and sends it pushes under the
   /// operator's credential then; where as much waits as a device may have in the outbox, the rest is refused there.
   private func paced(_ deliveries: [RegisteredPush]) -> [RegisteredPush] {
     deliveries.map { delivery in
-      guard let time = pace.book(1, of: delivery.registration.id).time(of: 0) else { return delivery }
+      let times = paces.compactMap { $0.book(1, of: delivery.registration.id).time(of: 0) }
+      guard let time = times.max() else { return delivery }
       var delivery = delivery
       delivery.notBefore = time
       return delivery

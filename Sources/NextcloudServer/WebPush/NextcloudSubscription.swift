@@ -36,6 +36,9 @@ package struct NextcloudSubscription: Sendable, Hashable {
   var reference: RegistrationReference {
     RegistrationReference(.nextcloudWebPush, id: id, registeredAt: registeredAt)
   }
+
+  /// Who answers for it: the user, who has chosen the push service.
+  var owner: Owner { .user(holder.user) }
 }
 
 /// The apps whose notifications a subscription is for, as it was told: names with commas between them.

@@ -135,7 +135,7 @@ final class HTTP2Pool: Transport {
   private func admit(_ pending: PendingRequest, _ deadline: NIODeadline) {
     decide { state, now in
       state.watch(pending, until: deadline)
-      return state.decisions.add(pending, now: now)
+      return state.decisions.add(pending, of: pending.request.owner, now: now)
     }
     // Cancelled while it was let in: the handler found nothing to give up then.
     if pending.isOver { forget(pending) }
@@ -227,7 +227,8 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
     decide { state, now in
       state.forget(pending)
       if answered { state.connectionFailure = nil }
-      return state.decisions.finished(on: id, answered: answered, now: now)
+      return state.decisions.finished(
+        on: id, of: pending.request.owner, answered: answered, now: now)
     }
     pending.end(ending)
   }
@@ -235,8 +236,9 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
   func unprocessed(_ pending: PendingRequest, on id: ConnectionID) {
     let again = pending.refused(limit: Self.refusals)
     decide { state, now in
-      let commands = state.decisions.finished(on: id, answered: false, now: now)
-      return commands + (again ? state.decisions.add(pending, again: true, now: now) : [])
+      let owner = pending.request.owner
+      let commands = state.decisions.finished(on: id, of: owner, answered: false, now: now)
+      return commands + (again ? state.decisions.add(pending, of: owner, again: true, now: now) : [])
     }
     if !again { giveUp(pending, .refused) }
   }

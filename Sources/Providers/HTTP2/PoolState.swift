@@ -8,6 +8,8 @@ import Timing
 ///   a time and never more than ``Limits/streams``: beyond some 250 the cost of each grows.
 /// - Another one is opened only when all are full, and none is opening or yet to prove itself
 ///   with a first answer: APNs allows one stream until it has seen a good token, then 1000.
+/// - Places on connections, and among those who wait for one, are dealt out between owners (``FairShare``), whose turns
+///   come one after the other: requests that hang leave room for those of others.
 /// - One that was silent for long must answer a PING first: what a firewall has forgotten in
 ///   silence would swallow the request and leave us guessing whether it arrived.
 struct PoolState<Request, Connection> {
@@ -63,7 +65,9 @@ struct PoolState<Request, Connection> {
 
   private let limits: Limits
   private var entries: [Entry] = []
-  private var waiting = CircularBuffer<Request>()
+  private var waiting = Turns<Request>()
+  /// Requests under way of each owner.
+  private var underWay: [Owner: Int] = [:]
   private var lastNumber = 0
   private var failures = 0
   private var noConnectBefore = NIODeadline.uptimeNanoseconds(0)
@@ -79,22 +83,31 @@ struct PoolState<Request, Connection> {
   // MARK: Requests
 
   /// A request comes in. One that comes `again`, certainly not processed, goes before all others.
-  mutating func add(_ request: Request, again: Bool = false, now: NIODeadline) -> [Command] {
+  mutating func add(_ request: Request, of owner: Owner = .nobody, again: Bool = false, now: NIODeadline)
+    -> [Command]
+  {
     guard !isShutDown else { return [.fail(request, .shuttingDown)] }
-    guard again || waiting.count < limits.waiting else { return [.fail(request, .overloaded)] }
+    guard
+      again
+        || FairShare.allows(own: waiting.count(of: owner), total: waiting.count, limit: limits.waiting)
+    else { return [.fail(request, .overloaded)] }
     // Every connection so far took it only to end: enough of that.
     guard !again || failures < limits.attempts || hasLive else { return [.fail(request, .refused)] }
     if again {
-      waiting.prepend(request)
+      waiting.prepend(request, of: owner)
     } else {
-      waiting.append(request)
+      waiting.append(request, of: owner)
     }
     return dispatch(now: now)
   }
 
   /// A request on the connection is over; `answered` says whether the peer was heard.
-  mutating func finished(on id: ConnectionID, answered: Bool, now: NIODeadline) -> [Command] {
+  mutating func finished(
+    on id: ConnectionID, of owner: Owner = .nobody, answered: Bool, now: NIODeadline
+  ) -> [Command] {
     guard let index = index(of: id) else { return [] }
+    underWay[owner, default: 0] -= 1
+    if underWay[owner] == 0 { underWay[owner] = nil }
     entries[index].underWay -= 1
     if answered {
       entries[index].heard = now
@@ -140,8 +153,7 @@ struct PoolState<Request, Connection> {
     countFailure(index, now: now)
     let isUseless = !entries.remove(at: index).proven
     guard isUseless, !isShutDown, failures >= limits.attempts, !hasLive else { return dispatch(now: now) }
-    defer { waiting.removeAll() }
-    return waiting.map { .fail($0, failure) }
+    return waiting.removeAll().map { .fail($0, failure) }
   }
 
   /// The connection is to take no more requests: GOAWAY, or it has proven useless.
@@ -183,8 +195,7 @@ struct PoolState<Request, Connection> {
   /// Nothing new is taken; what waits is told so, what is under way may end.
   mutating func shutDown() -> [Command] {
     isShutDown = true
-    var commands: [Command] = waiting.map { .fail($0, .shuttingDown) }
-    waiting.removeAll()
+    var commands: [Command] = waiting.removeAll().map { .fail($0, .shuttingDown) }
     for index in entries.indices.reversed() {
       entries[index].phase = .draining
       commands += closeIfDrained(index)
@@ -201,18 +212,31 @@ struct PoolState<Request, Connection> {
   // MARK: Decisions
 
   private mutating func dispatch(now: NIODeadline) -> [Command] {
+    guard !waiting.isEmpty else { return [] }
     var commands: [Command] = []
-    var underWay = entries.reduce(0) { $0 + $1.underWay }
-    while !waiting.isEmpty, underWay < limits.underWay {
-      guard let index = freest(now: now), let connection = entries[index].connection else { break }
+    var total = entries.reduce(0) { $0 + $1.underWay }
+    let places = places
+    while !waiting.isEmpty, total < limits.underWay {
+      guard let index = freest(now: now), let connection = entries[index].connection else {
+        return isShutDown ? commands : commands + find(now: now)
+      }
+      guard
+        let (request, owner) = waiting.next(where: { [underWay] in
+          FairShare.allows(own: underWay[$0] ?? 0, total: total, limit: places)
+        })
+      else { break }
       entries[index].underWay += 1
-      underWay += 1
-      commands.append(.start(waiting.removeFirst(), connection))
-    }
-    if !waiting.isEmpty, !isShutDown, underWay < limits.underWay {
-      commands += find(now: now)
+      underWay[owner, default: 0] += 1
+      total += 1
+      commands.append(.start(request, connection))
     }
     return commands
+  }
+
+  /// As many requests may be under way at a time, once all connections are open.
+  private var places: Int {
+    let streams = entries.lazy.filter { $0.phase != .draining }.map(\.announced).max() ?? 0
+    return min(limits.underWay, limits.connections * min(streams, limits.streams))
   }
 
   /// The ready connection with the fewest requests, if it has room and was heard of lately.

@@ -7,6 +7,8 @@ package struct ProviderRequest: Sendable {
   package let headers: HPACKHeaders
   /// Makes the body, when the request goes out: a host that is not there is not worth encrypting for.
   package let body: @Sendable () -> ByteBuffer
+  /// Who answers for it: connections are dealt out between owners.
+  var owner = Owner.nobody
 
   init(headers: HPACKHeaders, body: @escaping @autoclosure @Sendable () -> ByteBuffer) {
     self.headers = headers

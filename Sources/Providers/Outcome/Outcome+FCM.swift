@@ -124,6 +124,9 @@ extension Outcome {
       self = answer.status == 404 && error.fcmCode != nil ? .dead(reason, since: nil) : .suspect(reason)
     case 403 where reason == .fcmSenderIDMismatch:
       self = .suspect(reason)
+    case 401 where error.fcmCode != nil, 403 where error.fcmCode != nil:
+      // Apple's key in the Firebase project, which the app of this token may need alone.
+      self = .retry(reason, notBefore: notBefore, scope: .tokenOrRoute)
     case 401, 403, 404:
       self = .misconfigured(reason)
     default:

@@ -25,17 +25,19 @@ extension Outcome {
         .dead(.fcmUnregistered, since: nil), .suspect(.fcmSenderIDMismatch),
         .suspect(.invalidRegistrationToken), .rejected(.fcmInvalidArgument),
         .misconfigured(.fcmPermissionDenied), .misconfigured(.fcmUnauthenticated),
-        .misconfigured(.invalidGrant), .misconfigured(.fcmThirdPartyAuthError),
+        .misconfigured(.invalidGrant),
+        .retry(.fcmThirdPartyAuthError, notBefore: nil, scope: .token),
         .retry(.tokenUnavailable, notBefore: nil, scope: .route),
-        .retry(.fcmQuotaExceeded, notBefore: nil, scope: .tokenOrRoute),
+        .retry(.fcmQuotaExceeded, notBefore: nil, scope: .token),
         .retry(.fcmInternal, notBefore: nil, scope: .provider),
         .retry(.fcmUnavailable, notBefore: nil, scope: .provider),
       ]
     case .webPush:
       [
         .dead(.subscriptionGone, since: nil), .dead(.subscriptionUnknown, since: nil),
-        .rejected(.payloadTooLarge), .rejected(.requestRefused), .misconfigured(.vapidRefused),
-        .retry(.tooManyRequests, notBefore: nil, scope: .route),
+        .rejected(.payloadTooLarge), .rejected(.requestRefused),
+        .retry(.vapidRefused, notBefore: nil, scope: .token),
+        .retry(.tooManyRequests, notBefore: nil, scope: .token),
         .retry(.serverError, notBefore: nil, scope: .provider),
         .retry(.unreadableAnswer, notBefore: nil, scope: .route),
         .retry(.forbiddenAddress, notBefore: nil, scope: .route),

@@ -14,11 +14,12 @@ extension Outcome {
     case 404: self = .dead(.subscriptionUnknown, since: nil)
     case 410: self = .dead(.subscriptionGone, since: nil)
     case 413: self = .rejected(.payloadTooLarge)
-    case 401, 403: self = .misconfigured(.vapidRefused)
+    // The subscription may have been made with another key.
+    case 401, 403: self = .retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
     case 429:
       let now = now()
       let notBefore = RetryAfter.date(answer.headers.first(name: "retry-after"), now: now)
-      self = .retry(.tooManyRequests, notBefore: notBefore ?? now + Self.busyPause, scope: .route)
+      self = .retry(.tooManyRequests, notBefore: notBefore ?? now + Self.busyPause, scope: .tokenOrRoute)
     case 408:
       self = .retry(.timeout, notBefore: nil, scope: .route)
     case 400...499: self = .rejected(.requestRefused)

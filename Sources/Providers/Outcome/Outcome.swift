@@ -22,7 +22,8 @@ package enum Outcome: Sendable, Hashable {
   package enum Scope: Sendable, Hashable {
     /// Its device alone. The route works.
     case token
-    /// Its device or its route: the provider does not say which.
+    /// Its device or its route: the provider does not say which. Its route's health makes ``token`` of it, and keeps in
+    /// mind whether others are answered so.
     case tokenOrRoute
     /// The connection that it went over, with all that was on it. Another one may be fine.
     case connection

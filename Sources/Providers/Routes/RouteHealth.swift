@@ -7,7 +7,8 @@ import Timing
 final class RouteHealth: Sendable {
   fileprivate struct State {
     var breaker: Breaker
-    let isOfStrangers: Bool
+    var blame: Blame
+    var tokens = TokenPauses()
     var slowness = Slowness()
     var slowSince: Date?
     /// It has answered.
@@ -22,18 +23,30 @@ final class RouteHealth: Sendable {
 
   /// The health of a route that nothing is known of.
   ///
-  /// - Parameter isOfStrangers: whether it is a push service that strangers have named: that it refuses one message is no
-  ///   proof that it refuses the next, which may be for a subscription that was made otherwise.
+  /// - Parameter isOfStrangers: whether it is a push service that strangers have named, which is left alone sooner and
+  ///   for longer.
   init(isOfStrangers: Bool = false) {
-    let breaker =
+    let strangers = Backoff(first: 1, longest: 60, shares: 0.5...1)
+    mutex = Mutex(
       isOfStrangers
-      ? Breaker(threshold: 10, backoff: Backoff(first: 1, longest: 60, shares: 0.5...1)) : Breaker()
-    mutex = Mutex(State(breaker: breaker, isOfStrangers: isOfStrangers))
+        ? State(breaker: Breaker(threshold: 10, backoff: strangers), blame: Blame(backoff: strangers))
+        : State(breaker: Breaker(), blame: Blame()))
+  }
+
+  /// Whether a request may go.
+  enum Admission: Sendable, Hashable {
+    /// It goes.
+    case send
+    /// It goes, and others wait for what becomes of it.
+    case probe
+    /// It does not go: this is its outcome.
+    case wait(Outcome)
   }
 
   var state: PushProviders.RouteState {
     mutex.withLock { state in
       let failures = state.failures
+      if let since = state.blame.since, !failures.isProof { return .open(state.blame.reason, since: since) }
       switch (failures.since, state.slowSince) {
       case (let since?, _) where failures.isProof:
         return state.breaker.isOpen
@@ -54,11 +67,31 @@ final class RouteHealth: Sendable {
   /// Whether a request may go.
   ///
   /// - Parameter isPatient: whether it may take as long as the provider wants, as nobody waits for it.
-  func admit(isPatient: Bool, now: Date) -> Breaker.Admission {
+  func admit(_ recipient: Recipient, isPatient: Bool, now: Date) -> Admission {
     mutex.withLock { state in
-      state.slowSince != nil && !isPatient ? .wait(until: now) : state.breaker.admit(now: now)
+      if state.slowSince != nil, !isPatient {
+        return .wait(.retry(.breakerOpen, notBefore: now, scope: .route))
+      }
+      // What concerns the token or its owner alone is nothing that others wait for.
+      if let (until, reason) = state.tokens.wait(recipient.token, now: now) {
+        return .wait(.retry(reason, notBefore: until, scope: .token))
+      }
+      let witness = state.blame.admit(recipient.owner, now: now)
+      if case .wait(let until) = witness {
+        return .wait(.retry(state.blame.reason, notBefore: until, scope: .token))
+      }
+      switch state.breaker.admit(now: now) {
+      case .send: return witness == .probe ? .probe : .send
+      case .probe: return .probe
+      case .wait(let until):
+        state.blame.abandoned(now: now)
+        return .wait(.retry(.breakerOpen, notBefore: until, scope: .route))
+      }
     }
   }
+
+  /// Why the provider refuses this token of late; nil: it does not.
+  func trouble(of token: Int) -> Reason? { mutex.withLock { $0.tokens.reason(of: token) } }
 
   /// Somebody has waited since `start` and goes on without an answer, which may come yet.
   func waitedInVain(from start: NIODeadline, now: Date) {
@@ -75,55 +108,97 @@ final class RouteHealth: Sendable {
 
   /// Whether an outcome ends a registration that was last made then, and the doubt before and after it.
   func judge(
-    _ outcome: Outcome, of group: TokenGroup, registeredAt: Date, believedSince: Date, now: Date
+    _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date, now: Date
   ) -> (verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?) {
     mutex.withLock { state in
       let before = state.guards[group]?.doubt
       // In its place: a copy would copy all that it looks back on.
       let verdict = state.guards[group, default: DeletionGuard()].judge(
-        outcome, registeredAt: registeredAt, believedSince: believedSince, now: now)
+        outcome, of: owner, registeredAt: registeredAt, believedSince: believedSince, now: now)
       return (verdict, before, state.guards[group]?.doubt)
     }
   }
 
   /// Takes into account how a try has ended after so long.
-  func record(_ answer: RouteAnswer, after time: TimeAmount, isProbe: Bool, now: Date) {
+  ///
+  /// - Returns: its outcome, in the light of others.
+  func record(
+    _ answer: RouteAnswer, for recipient: Recipient, after time: TimeAmount, isProbe: Bool, now: Date
+  ) -> Outcome {
     mutex.withLock { state in
       switch answer {
       case .given(let outcome):
         state.slowness.answered(after: time)
         if !state.slowness.isSlow { state.slowSince = nil }
-        state.record(outcome, isProbe, now)
-      case .missing(let outcome): state.record(outcome, isProbe, now)
-      case .notAsked: if isProbe { state.breaker.probeAbandoned(now: now) }
+        return state.record(outcome, recipient, isProbe, now)
+      case .missing(let outcome): return state.record(outcome, recipient, isProbe, now)
+      case .notAsked(let outcome):
+        if isProbe { state.abandonProbe(now) }
+        return outcome
       }
     }
   }
 }
 
 extension RouteHealth.State {
-  fileprivate mutating func record(_ outcome: Outcome, _ isProbe: Bool, _ now: Date) {
+  fileprivate mutating func record(
+    _ outcome: Outcome, _ recipient: Recipient, _ isProbe: Bool, _ now: Date
+  ) -> Outcome {
     switch outcome {
-    case .delivered, .dead, .suspect, .rejected, .retry(_, _, .token):
-      (isProven, triedAt) = (true, now)
+    case .delivered, .dead, .suspect, .rejected:
+      works(now)
+      tokens.ended(recipient.token)
+      if outcome == .delivered {
+        blame.delivered(to: recipient.owner, now: now)
+      } else {
+        blame.answered(recipient.owner, now: now)
+      }
+    case .retry(let reason, let notBefore, .token):
+      works(now)
+      blame.answered(recipient.owner, now: now)
+      return pause(recipient.token, reason, notBefore, now)
+    case .retry(let reason, let notBefore, .tokenOrRoute):
+      // It answers; whether it is to blame is seen from what it answers to others.
+      triedAt = now
       failures.ended()
       breaker.succeeded()
+      blame.refused(
+        recipient.owner, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
+      return pause(recipient.token, reason, notBefore, now)
     case .retry(_, _, .caller), .retry(_, _, .process):
-      if isProbe { breaker.probeAbandoned(now: now) }
+      if isProbe { abandonProbe(now) }
     case .retry(let reason, let notBefore, let scope):
       triedAt = now
       failures.failed(reason, isLasting: false, now: now)
+      if isProbe { blame.abandoned(now: now) }
       // Connections that end one after the other open it, the end of a single one does not.
-      guard scope != .connection || isProbe || failures.isProof else { return }
-      // What may be for one device only is not asked of the others. A push service that gets too many is left alone.
-      failed(
-        isLasting: isOfStrangers && reason == .tooManyRequests,
-        notBefore: scope == .tokenOrRoute ? nil : notBefore, now)
+      guard scope != .connection || isProbe || failures.isProof else { return outcome }
+      failed(isLasting: false, notBefore: notBefore, now)
     case .misconfigured(let reason):
       triedAt = now
-      failures.failed(reason, isLasting: !isOfStrangers, now: now)
-      failed(isLasting: !isOfStrangers, notBefore: nil, now)
+      failures.failed(reason, isLasting: true, now: now)
+      if isProbe { blame.abandoned(now: now) }
+      failed(isLasting: true, notBefore: nil, now)
     }
+    return outcome
+  }
+
+  private mutating func works(_ now: Date) {
+    (isProven, triedAt) = (true, now)
+    failures.ended()
+    breaker.succeeded()
+  }
+
+  /// The outcome of a push whose token waits, or has been refused for too long.
+  private mutating func pause(_ token: Int, _ reason: Reason, _ notBefore: Date?, _ now: Date) -> Outcome {
+    let until = tokens.refused(
+      token, reason, notBefore: notBefore, now: now, random: .random(in: 0...1))
+    return until.map { .retry(reason, notBefore: $0, scope: .token) } ?? .rejected(reason)
+  }
+
+  fileprivate mutating func abandonProbe(_ now: Date) {
+    breaker.probeAbandoned(now: now)
+    blame.abandoned(now: now)
   }
 
   private mutating func failed(isLasting: Bool, notBefore: Date?, _ now: Date) {

@@ -50,22 +50,24 @@ package final class RouteSender: Sendable {
   /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
   /// While the breaker is open that is `retry(breakerOpen)`, at once.
   ///
-  /// - Parameter isPatient: goes also where answers come later than the deadlines of most.
+  /// - Parameters:
+  ///   - owner: who answers for it.
+  ///   - isPatient: goes also where answers come later than the deadlines of most.
   package func attempt(
-    _ push: Push, deadline: ContinuousClock.Instant, isPatient: Bool = false
+    _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false
   ) async -> Attempt<Outcome> {
     let started = NIODeadline.now()
     let end = started + TimeAmount(deadline - .now)
     // Says nothing about the route.
     guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
+    let recipient = Recipient(owner: owner, token: push.tokenHash)
     let isProbe: Bool
-    switch health.admit(isPatient: isPatient, now: now()) {
+    switch health.admit(recipient, isPatient: isPatient, now: now()) {
     case .send: isProbe = false
     case .probe: isProbe = true
-    case .wait(let until):
-      return .ended(ended(.retry(.breakerOpen, notBefore: until, scope: .route), since: started))
+    case .wait(let outcome): return .ended(ended(outcome, since: started))
     }
-    let attempt = await sender.authorized.send(deadline: end) { authorization in
+    let attempt = await sender.authorized.send(of: owner, deadline: end) { authorization in
       sender.request(push, to: route.target, authorization: authorization)
     } meaning: { [sender] answer in
       sender.meaning(of: answer)
@@ -73,20 +75,24 @@ package final class RouteSender: Sendable {
     switch attempt {
     case .ended(let answer):
       if case .missing = answer, .now() >= end { health.waitedInVain(from: started, now: now()) }
-      return .ended(learned(answer, of: push, since: started, isProbe: isProbe))
+      return .ended(learned(answer, recipient, since: started, isProbe: isProbe))
     case .underWay(let answer):
       health.waitedInVain(from: started, now: now())
-      return .underWay { [self] in learned(await answer(), of: push, since: started, isProbe: isProbe) }
+      return .underWay { [self] in learned(await answer(), recipient, since: started, isProbe: isProbe) }
     }
   }
 
   private func learned(
-    _ answer: RouteAnswer, of push: Push, since started: NIODeadline, isProbe: Bool
+    _ answer: RouteAnswer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool
   ) -> Outcome {
-    let answer = host?.judge(answer, of: push, now: now()) ?? answer
-    health.record(answer, after: .now() - started, isProbe: isProbe, now: now())
-    return ended(answer.outcome, since: started)
+    host?.note(answer)
+    let outcome = health.record(
+      answer, for: recipient, after: .now() - started, isProbe: isProbe, now: now())
+    return ended(outcome, since: started)
   }
+
+  /// Why the provider refuses the token of this push of late; nil: it does not.
+  package func trouble(of push: Push) -> Reason? { health.trouble(of: push.tokenHash) }
 
   private func ended(_ outcome: Outcome, since started: NIODeadline) -> Outcome {
     metrics.ended(route.provider, outcome, after: .now() - started)
@@ -96,15 +102,16 @@ package final class RouteSender: Sendable {
   /// Whether an outcome that came over this route ends a registration of that group.
   ///
   /// - Parameters:
+  ///   - owner: who answers for the registration.
   ///   - registeredAt: when it was last made.
   ///   - believedSince: of one that was made by then a death is believed whatever time it names.
   ///   - doubtChanged: is told when refusals of that group begin to be doubted, and (nil) when they no longer are.
   package func judge(
-    _ outcome: Outcome, of group: TokenGroup, registeredAt: Date, believedSince: Date,
+    _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
     doubtChanged: (DeletionGuard.Doubt?) -> Void
   ) -> DeletionGuard.Verdict {
     let (verdict, before, after) = health.judge(
-      outcome, of: group, registeredAt: registeredAt, believedSince: believedSince, now: now())
+      outcome, of: group, owner, registeredAt: registeredAt, believedSince: believedSince, now: now())
     metrics.judged(route.provider, outcome, verdict)
     if (before == nil) != (after == nil) { doubtChanged(after) }
     return verdict
@@ -112,6 +119,16 @@ package final class RouteSender: Sendable {
 
   /// Why refusals of that group's tokens are not believed at present; nil where they are.
   package func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? { health.doubt(of: group) }
+}
+
+extension Push {
+  fileprivate var tokenHash: Int {
+    switch self {
+    case .apns(let notification): notification.token.hashValue
+    case .fcm(let message): message.token.hashValue
+    case .webPush(let message): message.subscription.endpoint.url.hashValue
+    }
+  }
 }
 
 extension RouteSender.Sender {

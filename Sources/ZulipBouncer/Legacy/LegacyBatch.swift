@@ -11,10 +11,12 @@ import Wire
 struct LegacyBatch {
   private(set) var deliveries: [RegisteredPush] = []
 
+  /// - Parameter owner: the chat server.
   /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for and
   ///   none beside it that can be sent to.
   init(
-    _ notification: LegacyNotification, to registrations: [LegacyRegistration], now: Date, logger: Logger
+    _ notification: LegacyNotification, to registrations: [LegacyRegistration], of owner: Owner, now: Date,
+    logger: Logger
   ) throws(APIError) {
     // What all of them get is made once.
     let apple = registrations.filter { $0.token.kind == .apns }
@@ -25,7 +27,7 @@ struct LegacyBatch {
           logger.error("registration without app id", metadata: ["legacy_registration": "\(registration.id)"])
           continue
         }
-        deliveries.append(RegisteredPush(push: push, registration: registration.reference))
+        deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
       }
     }
     let android = registrations.filter { $0.token.kind == .fcm }
@@ -38,7 +40,7 @@ struct LegacyBatch {
       for registration in android {
         do throws(ItemFault) {
           let push = try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
-          deliveries.append(RegisteredPush(push: push, registration: registration.reference))
+          deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
         } catch {
           faults.add(error)
         }

@@ -3,6 +3,7 @@ package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 package import Logging
+internal import Providers
 package import Registrations
 internal import SQL
 package import Sealing
@@ -54,7 +55,8 @@ extension ZulipBouncerRoutes {
     let reach = try await dependencies.legacy.reach(user, server: server.id, realm: realm)
     report(reach, realm, logger)
     let batch = try LegacyBatch(
-      notification, to: reach.registrations, now: dependencies.now(), logger: logger)
+      notification, to: reach.registrations, of: .chatServer(server.id), now: dependencies.now(),
+      logger: logger)
     _ = try await deliver(batch.deliveries, of: server, since: received)
     var missing: [PushToken.Kind: [String]] = [:]
     for (kind, tokens) in tokens {
@@ -105,7 +107,8 @@ extension ZulipBouncerRoutes {
       throw APIError.unknownLegacyDevice
     }
     let now = dependencies.now()
-    let batch = try LegacyBatch(.test(payload, now: now), to: [registration], now: now, logger: logger)
+    let batch = try LegacyBatch(
+      .test(payload, now: now), to: [registration], of: .chatServer(server.id), now: now, logger: logger)
     _ = try await deliver(batch.deliveries, of: server, since: received)
   }
 

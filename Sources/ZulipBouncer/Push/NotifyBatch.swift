@@ -33,11 +33,13 @@ struct NotifyBatch {
   /// Ids that no live registration of that kind has, each once.
   private var unknown: [TokenID] = []
 
-  /// - Parameter unreadable: ids of registrations of which nobody can tell what they are. They are not sent to,
-  ///   and are none that the server should forget.
+  /// - Parameters:
+  ///   - unreadable: ids of registrations of which nobody can tell what they are. They are not sent to, and are none
+  ///     that the server should forget.
+  ///   - owner: the chat server.
   init(
     _ notification: NotifyRequest, registrations: [E2EERegistration], unreadable: Set<TokenID> = [],
-    logger: Logger
+    of owner: Owner, logger: Logger
   ) {
     let byID = Dictionary(registrations.map { ($0.tokenID, $0) }, uniquingKeysWith: { first, _ in first })
     var seen: Set<TokenID> = []
@@ -57,7 +59,7 @@ struct NotifyBatch {
           logger.error("registration without app id", metadata: ["registration": "\(registration.id)"])
           continue
         }
-        deliveries.append(RegisteredPush(push: push, registration: registration.reference))
+        deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
         targets.append((item.tokenID, item.kind))
       } catch {
         faults.add(error)

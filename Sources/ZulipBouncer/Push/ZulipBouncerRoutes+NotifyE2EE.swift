@@ -3,6 +3,7 @@ package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 package import Logging
+internal import Providers
 package import Registrations
 internal import Wire
 
@@ -32,7 +33,7 @@ extension ZulipBouncerRoutes {
     let (found, unreadable) = try await dependencies.registrations.lookup(
       realm: realm.id, tokenIDs: notification.items.map(\.tokenID))
     let batch = NotifyBatch(
-      notification, registrations: found, unreadable: unreadable, logger: logger)
+      notification, registrations: found, unreadable: unreadable, of: .chatServer(server.id), logger: logger)
     return batch.receipt(try await deliver(batch.deliveries, of: server, since: received))
   }
 

@@ -22,7 +22,7 @@ extension NextcloudWebPush {
       RegisteredPush(
         push: .webPush(
           WebPushMessage(subscription: subscription.target, body: ByteBuffer(bytes: body), urgency: .normal)),
-        registration: subscription.reference)
+        registration: subscription.reference, owner: subscription.owner)
     ])
   }
 

@@ -68,6 +68,6 @@ struct SubscriptionPush: Sendable {
         WebPushMessage(
           subscription: subscription.target, body: ByteBuffer(bytes: plaintext), urgency: urgency,
           collapseID: collapseID)),
-      registration: subscription.reference)
+      registration: subscription.reference, owner: subscription.owner)
   }
 }

@@ -1,0 +1,73 @@
+import Foundation
+import Timing
+
+/// The tokens of a route that its provider refuses for reasons of their own, as for a quota of the device: each waits by
+/// itself, for as long as the provider asks or for pauses that grow.
+struct TokenPauses: Sendable {
+  /// As many tokens are remembered.
+  static let most = 10_000
+  static let backoff = Backoff(first: 4, longest: 900, shares: 0.5...1)
+  /// A provider that asks for more is not believed, in seconds.
+  static let longest: TimeInterval = 3600
+  /// A token that is refused for so long is given up, in seconds.
+  static let patience: TimeInterval = 86_400
+  /// While one push shows whether the token is taken again, others wait for so long, in seconds.
+  static let trial: TimeInterval = 10
+
+  private struct Pause {
+    let since: Date
+    var reason: Reason
+    var until: Date
+    var refusals = 0
+    /// One push has gone to see whether the token is taken again.
+    var isTrial = true
+  }
+
+  private var pauses: [Int: Pause] = [:]
+  private var swept = Date.distantPast
+
+  /// Why the token is refused, if it is.
+  func reason(of token: Int) -> Reason? { pauses[token]?.reason }
+
+  /// Until when the token's pushes wait, and why; nil: one may go.
+  mutating func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
+    guard var pause = pauses[token] else { return nil }
+    // Further ahead than any pause: the clock was put back.
+    if now < pause.until, pause.until <= now + Self.longest { return (pause.until, pause.reason) }
+    (pause.until, pause.isTrial) = (now + Self.trial, true)
+    pauses[token] = pause
+    return nil
+  }
+
+  /// The token was refused.
+  ///
+  /// - Parameters:
+  ///   - notBefore: what the provider asked for.
+  ///   - random: from 0 to 1.
+  /// - Returns: until when its pushes wait; nil if it has been refused for so long that they are given up.
+  mutating func refused(_ token: Int, _ reason: Reason, notBefore: Date?, now: Date, random: Double) -> Date? {
+    var pause = pauses[token] ?? Pause(since: now, reason: reason, until: now)
+    // Those that were under way together are one refusal.
+    if pause.isTrial { pause.refusals += 1 }
+    (pause.isTrial, pause.reason) = (false, reason)
+    let least = now + Self.backoff.pause(after: pause.refusals, random: random)
+    pause.until = max(pause.until, least, min(notBefore ?? least, now + Self.longest))
+    if pauses[token] != nil || hasRoom(now: now) { pauses[token] = pause }
+    return now.timeIntervalSince(pause.since) >= Self.patience ? nil : pause.until
+  }
+
+  /// The provider said something else of the token.
+  mutating func ended(_ token: Int) {
+    guard !pauses.isEmpty else { return }
+    pauses[token] = nil
+  }
+
+  /// Forgets pauses that are long over, where there are too many.
+  private mutating func hasRoom(now: Date) -> Bool {
+    guard pauses.count >= Self.most else { return true }
+    guard abs(now.timeIntervalSince(swept)) >= 60 else { return false }
+    swept = now
+    pauses = pauses.filter { now < $0.value.until }
+    return pauses.count < Self.most
+  }
+}
