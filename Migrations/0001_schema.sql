@@ -346,6 +346,7 @@ CREATE TABLE nextcloud_devices (
   user_key $bytes NOT NULL,                   -- SubjectPublicKeyInfo that its notifications are signed with
   token $bytes NOT NULL,                      -- sealed, exactly as it was sent
   token_hash $bytes NOT NULL,                 -- SHA-512 of the same, as servers know it
+  push_hash $int NOT NULL DEFAULT 0,          -- as token_hash in e2ee_registrations: the same for the same token
   kind $int NOT NULL,                         -- 1 APNs, 2 FCM, 3 PushKit alone
   app $text NOT NULL,                         -- name of the entry that the app was recognized by
   target $text,                               -- APNs topic, or FCM project (NULL: the default one)
@@ -360,6 +361,7 @@ CREATE TABLE nextcloud_devices (
 ) $strict;
 
 CREATE INDEX nextcloud_devices_by_use ON nextcloud_devices (seen_at);
+CREATE INDEX nextcloud_devices_by_token ON nextcloud_devices (push_hash);
 
 -- How many devices have gone because they were told to, a provider said so or nobody used them: whatever else is
 -- missing was lost. One row, from the first of them on.

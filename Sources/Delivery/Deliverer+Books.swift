@@ -11,8 +11,7 @@ extension Deliverer {
   /// registration that was made again meanwhile stays, and so does every one while the database cannot be written:
   /// the provider will say the same next time.
   func keepBooks(
-    of deliveries: [RegisteredPush], _ endings: [Ending], sentAfter began: Date,
-    _ results: inout [DeliveryResult]
+    of deliveries: [RegisteredPush], _ endings: [Ending], _ results: inout [DeliveryResult]
   ) async {
     var ending: [OutcomeRecorder.Failure] = []
     var refused: [OutcomeRecorder.Failure] = []
@@ -21,17 +20,14 @@ extension Deliverer {
     let mayHold = heldDeaths.mayHold
     for (index, delivery) in deliveries.enumerated() {
       switch endings[index] {
-      case .held(let reason, let route):
-        held.append((index, delivery.failure(reason, sentAfter: began), reason, route))
+      case .ended(let reason, let time): ending.append(delivery.failure(reason, holdsBefore: time))
+      case .held(let reason, let time, let route):
+        held.append((index, delivery.failure(reason, holdsBefore: time), reason, route))
       case .delivered(let route):
         if mayHold { living.append((delivery.registration, route)) }
       case .result, .leftover, .underWay: break
       }
-      switch results[index] {
-      case .ended(let reason): ending.append(delivery.failure(reason, sentAfter: began))
-      case .refused(let reason): refused.append(delivery.failure(reason))
-      case .delivered, .queued, .unconfigured: break
-      }
+      if case .refused(let reason) = results[index] { refused.append(delivery.failure(reason)) }
     }
     // Of push services, which strangers choose, the counts tell.
     let backlogged = zip(results, deliveries).count {
@@ -92,13 +88,7 @@ extension Deliverer {
 }
 
 extension RegisteredPush {
-  /// - Parameter began: FCM's and a push service's answer is about the time when it was asked, APNs' about a time that it names.
-  fileprivate func failure(_ reason: Reason, sentAfter began: Date? = nil) -> OutcomeRecorder.Failure {
-    var failure = OutcomeRecorder.Failure(registration, reason: reason.description)
-    switch push {
-    case .apns: break
-    case .fcm, .webPush: failure.holdsBefore = began
-    }
-    return failure
+  fileprivate func failure(_ reason: Reason, holdsBefore time: Date? = nil) -> OutcomeRecorder.Failure {
+    OutcomeRecorder.Failure(registration, reason: reason.description, holdsBefore: time)
   }
 }

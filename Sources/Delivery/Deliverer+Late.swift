@@ -43,7 +43,7 @@ extension Deliverer {
       switch ending {
       case .result(.unconfigured):
         return .leftover(Leftover(route: route, notBefore: nil, scope: .route))
-      case .delivered, .result, .held:
+      case .delivered, .result, .ended, .held:
         return .done
       case .leftover(let leftover):
         return .leftover(leftover)
@@ -58,7 +58,7 @@ extension Deliverer {
       }
     }
     var results = endings.map(\.result)
-    await keepBooks(of: entries.map(\.delivery), endings, sentAfter: began, &results)
+    await keepBooks(of: entries.map(\.delivery), endings, &results)
     return tries
   }
 
@@ -92,9 +92,9 @@ extension Deliverer {
       var fate: Outbox.Fate?
       let ending = judge(outcome, of: late.delivery, over: late.routeSender, since: late.began)
       switch ending {
-      case .delivered, .result, .held:
+      case .delivered, .result, .ended, .held:
         var results = [ending.result]
-        await keepBooks(of: [late.delivery], [ending], sentAfter: late.began, &results)
+        await keepBooks(of: [late.delivery], [ending], &results)
         fate = .remove
       case .leftover(let leftover):
         left = leftover

@@ -65,7 +65,7 @@ package final class Deliverer: Sendable {
     for (delivery, ending) in zip(deliveries, endings) {
       results.append(ending.result)
       switch ending {
-      case .delivered, .result, .held: break
+      case .delivered, .result, .ended, .held: break
       case .leftover(let leftover):
         leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
       case .underWay(let routeSender, let answer):
@@ -90,7 +90,7 @@ package final class Deliverer: Sendable {
       for (_, late) in late { settle(late, under: nil) }
       throw error
     }
-    await keepBooks(of: deliveries, endings, sentAfter: began, &results)
+    await keepBooks(of: deliveries, endings, &results)
     return results
   }
 
@@ -171,8 +171,10 @@ extension Deliverer {
   enum Ending: Sendable {
     case delivered(on: Route)
     case result(DeliveryResult)
+    /// The provider says that the token is dead, of whatever was registered with it by then.
+    case ended(Reason, by: Date)
     /// The provider calls the token dead, and is not believed yet.
-    case held(Reason, on: Route)
+    case held(Reason, by: Date, on: Route)
     case leftover(Leftover)
     /// It is at its provider. Nil: nobody will hear the answer.
     case underWay(RouteSender, answer: (@Sendable () async -> Outcome)?)
@@ -182,7 +184,7 @@ extension Deliverer {
       switch self {
       case .leftover(let leftover): leftover.route
       case .underWay(let routeSender, _): routeSender.route
-      case .delivered, .result, .held: nil
+      case .delivered, .result, .ended, .held: nil
       }
     }
 
@@ -191,7 +193,8 @@ extension Deliverer {
       switch self {
       case .delivered: .delivered
       case .result(let result): result
-      case .held(let reason, _): .refused(reason)
+      case .ended(let reason, _): .ended(reason)
+      case .held(let reason, _, _): .refused(reason)
       case .leftover, .underWay: .queued
       }
     }
@@ -234,7 +237,8 @@ extension Deliverer {
       tries += 1
       let ending: Ending
       switch await routeSender.attempt(
-        delivery.push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil) {
+        delivery.push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
+      {
       case .ended(let outcome): ending = judge(outcome, of: delivery, over: routeSender, since: began)
       case .underWay(let answer): return .underWay(routeSender, answer: answer)
       }
@@ -273,9 +277,16 @@ extension Deliverer {
     case .delivered:
       metrics.accepted(route.provider, after: now().timeIntervalSince(delivery.promisedAt ?? began))
       return .delivered(on: route)
-    case .dead(let reason, _), .suspect(let reason):
-      if verdict == .hold { return .held(reason, on: route) }
-      return .result(verdict == .end ? .ended(reason) : .refused(reason))
+    case .dead(let reason, let since):
+      // FCM and push services speak of when they were asked, APNs of a time that it names.
+      let time = since.map { min(began, max($0, registrations.believedSince)) } ?? began
+      switch verdict {
+      case .hold: return .held(reason, by: time, on: route)
+      case .end: return .ended(reason, by: time)
+      case .keep, .doubtRoute: return .result(.refused(reason))
+      }
+    case .suspect(let reason):
+      return verdict == .end ? .ended(reason, by: began) : .result(.refused(reason))
     case .rejected(let reason):
       return .result(.refused(reason))
     case .retry(_, _, .process):

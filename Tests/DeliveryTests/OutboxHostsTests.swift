@@ -67,7 +67,7 @@ import Testing
     try await reopened.recount()
     #expect(try await reopened.keep([entry("11", b)]).map { $0 != nil } == [false])
     let taken = try await reopened.lease(a, limit: 9, for: 30)
-    try await reopened.settle(taken.map { ($0.lease, .remove) }, on: a)
+    try await reopened.settle(taken.map { ($0.lease, .remove) })
     #expect(try await reopened.keep([entry("12", b), entry("13", b)]).map { $0 != nil } == [true, false])
   }
 
@@ -83,11 +83,11 @@ import Testing
     try await other.recount()
     for route in [a, OutboxStore.route] {
       let taken = try await store.outbox.lease(route, limit: 9, for: 30)
-      try await store.outbox.settle(taken.map { ($0.lease, .remove) }, on: route)
+      try await store.outbox.settle(taken.map { ($0.lease, .remove) })
     }
-    #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 1)
+    #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 2)
     #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 0)
-    #expect(try await number(store, "SELECT COUNT(*) FROM outbox_routes") == 2)
+    #expect(try await number(store, "SELECT COUNT(*) FROM outbox_routes") == 1)
     // On SQLite the next route gets the id that the other process takes for that of the first.
     let c = Self.host("c.example")
     try await store.keep(.sample("4"), on: c)
@@ -99,7 +99,8 @@ import Testing
     }
     // What is held keeps its route.
     let held = Self.host("held.example")
-    let id = try #require(try await store.outbox.routes.make([held])[held])
+    let id = try #require(
+      try await store.outbox.routes.make([OutboxQueue(route: held)])[OutboxQueue(route: held)])
     _ = try await store.database.write {
       try $0.run(
         Statement(
@@ -116,28 +117,32 @@ import Testing
     let now = Date(timeIntervalSince1970: 1_790_000_000)
     let dead = (0..<1000).map { Self.host("dead\($0).example") }
     let living = (0..<3).map { Self.host("living\($0).example") }
-    let due = dead + living + [OutboxStore.route]
+    // Each of an owner of its own.
+    func queues(_ routes: [Route]) -> [OutboxQueue] {
+      routes.map { OutboxQueue(route: $0, owner: .user(Int64($0.credential.hashValue))) }
+    }
+    let due = queues(dead + living + [OutboxStore.route])
     let first = schedule.admit(due, proven: { [] }, now: now)
     #expect(Set(first) == [dead[0], dead[1], OutboxStore.route])
     let second = schedule.admit(due, proven: { Set(living) }, now: now)
     #expect(Set(second) == [living[0], living[1], OutboxStore.route])
     // One that works goes on for some rounds, and then it is another's turn.
     func round(_ route: Route, failures: Int = 0) -> Bool {
-      schedule.roundEnded(
-        of: route, ended: 1, failures: failures, late: 0, notBefore: nil, now: now)
+      let owners = schedule.turns(of: route).map(\.owner)
+      return schedule.ended(.init(ended: 1, failures: failures, more: owners), of: route, now: now)
     }
     #expect(round(living[0]))
     #expect(!round(living[0]))
     schedule.leave(living[0])
-    #expect(schedule.limit(of: living[0]) == 4)
-    #expect(schedule.admit([living[2]] + due, proven: { Set(living) }, now: now).contains(living[2]))
+    #expect(schedule.turns(of: living[0]).map(\.limit) == [4])
+    #expect(schedule.admit(queues([living[2]]) + due, proven: { Set(living) }, now: now).contains(living[2]))
     // One that fails has a pause, and its place goes to the next.
     #expect(!round(dead[0], failures: 1))
     #expect(schedule.isFailing(dead[0], now: now))
     schedule.leave(dead[0])
-    let next = schedule.admit(dead, proven: { Set(living) }, now: now)
+    let next = schedule.admit(queues(dead), proven: { Set(living) }, now: now)
     #expect(next == [dead[2]])
     schedule.forget(except: [])
-    #expect(schedule.limit(of: living[0]) == 1)
+    #expect(schedule.turns(of: living[0]) == [])
   }
 }

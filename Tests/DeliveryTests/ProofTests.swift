@@ -13,7 +13,8 @@ import Testing
   private static func stranger(_ number: Int64, _ token: String) -> Outgoing {
     Outgoing(
       push: .fcm(FCMMessage(token: token, data: ["name": "stranger"])),
-      registration: .init(.nextcloud, id: number, registeredAt: Date(timeIntervalSince1970: 1_789_000_000)))
+      registration: .init(.nextcloud, id: number, registeredAt: Date(timeIntervalSince1970: 1_789_000_000)),
+      owner: .address(1))
   }
 
   @Test func `Bad tokens of strangers keep no dead registration of others alive`() async throws {

@@ -27,7 +27,8 @@ import Testing
       let message = WebPushMessage(
         subscription: try WebPushSubscription(token: token.text), body: ByteBuffer(string: "{}"),
         urgency: .high)
-      return RegisteredPush(push: .webPush(message), registration: registration.reference)
+      return RegisteredPush(
+        push: .webPush(message), registration: registration.reference, owner: .chatServer(1))
     }
   }
 

@@ -54,7 +54,7 @@ import Wire
     try await Operator.test { service in
       let delivery = RegisteredPush(
         push: .fcm(FCMMessage(token: "token", data: ["name": "n"])),
-        registration: .init(.nextcloud, id: 1, registeredAt: service.clock.now))
+        registration: .init(.nextcloud, id: 1, registeredAt: service.clock.now), owner: .address(1))
       let route = Route(provider: .fcm, credential: "main", target: "demo")
       let dueAt = service.clock.now + 60
       try await service.outbox.keep((0..<101).map { _ in (delivery, route, dueAt) })

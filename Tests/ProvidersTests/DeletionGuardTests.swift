@@ -109,11 +109,44 @@ import Testing
       #expect(verdict == (isDead ? .end : .keep))
     }
   }
+
+  @Test func `One owner's bad tokens make nobody else's doubtful`() {
+    var deletionGuard = DeletionGuard()
+    func judge(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
+      deletionGuard.judge(
+        outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now)
+    }
+    let dead = Outcome.dead(.fcmUnregistered, since: nil)
+    for _ in 0..<10 { _ = judge(delivered, 2) }
+    for count in 1...400 { #expect(judge(dead, 1) == (count <= 20 ? .end : .hold)) }
+    #expect(judge(dead, 2) == .end)
+    for _ in 0..<400 { _ = judge(suspect, 1) }
+    #expect(judge(suspect, 2) == .end)
+    #expect(judge(suspect, 3) == .end)
+  }
+
+  @Test func `Three owners whose tokens are mostly refused or dead make everybody's doubtful`() {
+    for outcome in [suspect, .dead(.fcmUnregistered, since: nil)] {
+      var deletionGuard = DeletionGuard()
+      func judge(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
+        deletionGuard.judge(
+          outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now)
+      }
+      _ = judge(delivered, 9)
+      for _ in 0..<8 {
+        for owner in 1...3 { _ = judge(outcome, Int64(owner)) }
+      }
+      #expect(judge(outcome, 4) == (outcome == suspect ? .doubtRoute : .hold))
+    }
+  }
 }
 
 extension DeletionGuard {
-  /// With a registration that is new.
-  fileprivate mutating func judge(_ outcome: Outcome, registeredAt: Date, now: Date) -> Verdict {
-    judge(outcome, registeredAt: registeredAt, believedSince: .distantPast, now: now)
+  /// With a registration that is new, of the one owner that there is.
+  fileprivate mutating func judge(
+    _ outcome: Outcome, registeredAt: Date, believedSince: Date = .distantPast, now: Date
+  ) -> Verdict {
+    judge(
+      outcome, of: .chatServer(1), registeredAt: registeredAt, believedSince: believedSince, now: now)
   }
 }

@@ -60,9 +60,12 @@ struct FCMOutcomeTests {
     ),
     (
       401, error(401, "UNAUTHENTICATED", fcm: "THIRD_PARTY_AUTH_ERROR"),
-      .misconfigured(.fcmThirdPartyAuthError)
+      .retry(.fcmThirdPartyAuthError, notBefore: nil, scope: .tokenOrRoute)
     ),
-    (401, error(401, "UNAUTHENTICATED", fcm: "APNS_AUTH_ERROR"), .misconfigured(.fcmThirdPartyAuthError)),
+    (
+      401, error(401, "UNAUTHENTICATED", fcm: "APNS_AUTH_ERROR"),
+      .retry(.fcmThirdPartyAuthError, notBefore: nil, scope: .tokenOrRoute)
+    ),
     (401, error(401, "UNAUTHENTICATED"), .misconfigured(.fcmUnauthenticated)),
     (403, error(403, "PERMISSION_DENIED", fcm: "SENDER_ID_MISMATCH"), .suspect(.fcmSenderIDMismatch)),
     (403, error(403, "PERMISSION_DENIED"), .misconfigured(.fcmPermissionDenied)),

@@ -263,7 +263,7 @@ struct FCMTests {
     let providers = try Self.providers(server)
     let push = Push.fcm(Self.message)
     let routeSender = try #require(providers.routeSender(for: push))
-    let task = Task { await routeSender.attempt(push, deadline: .now + .seconds(60)) }
+    let task = Task { await routeSender.attempt(push, of: .nobody, deadline: .now + .seconds(60)) }
     await eventually { server.requests.count == 2 }
     task.cancel()
     guard case .underWay(let answer) = await task.value else {

@@ -76,7 +76,7 @@ struct PushProvidersTests {
     let providers = try APNsTests.providers(server)
     let push = APNsTests.push()
     let old = try #require(providers.routeSender(for: push))
-    async let late = old.attempt(push, deadline: .now + .seconds(30))
+    async let late = old.attempt(push, of: .nobody, deadline: .now + .seconds(30))
     await eventually { server.requests.count == 1 }
     let credentials = Credentials(apns: [TestKeys.apnsCredential(keyID: "NEWKEY1234")])
     providers.use(credentials)
@@ -92,7 +92,7 @@ struct PushProvidersTests {
     #expect(new.state == .unknown)
 
     func judge(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
-      sender.judge(outcome, of: TokenGroup(group), registeredAt: .distantPast, believedSince: .distantPast) {
+      sender.judge(outcome, of: TokenGroup(group), .nobody, registeredAt: .distantPast, believedSince: .distantPast) {
         _ in
       }
     }
@@ -119,7 +119,9 @@ struct PushProvidersTests {
       .suspect(.badDeviceToken), .suspect(.deviceTokenNotForTopic), .delivered, .delivered,
     ]
     for outcome in outcomes {
-      _ = sender.judge(outcome, of: TokenGroup(1), registeredAt: .distantPast, believedSince: .distantPast) {
+      _ = sender.judge(
+        outcome, of: TokenGroup(1), .nobody, registeredAt: .distantPast, believedSince: .distantPast
+      ) {
         told.append($0?.reason)
       }
     }

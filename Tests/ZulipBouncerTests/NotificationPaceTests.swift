@@ -21,7 +21,7 @@ struct PaceTests {
     (0..<count).map { id in
       RegisteredPush(
         push: .fcm(FCMMessage(token: "a", data: [:])),
-        registration: .init(.e2ee, id: Int64(id), registeredAt: Self.start))
+        registration: .init(.e2ee, id: Int64(id), registeredAt: Self.start), owner: .chatServer(1))
     }
   }
 

@@ -17,7 +17,8 @@ struct NotifyDeliveryTests {
   private func batch(_ items: [JSON], _ registrations: [E2EERegistration]) throws -> NotifyBatch {
     let body: JSON = ["realm_uuid": "x", "push_requests": .array(items)]
     let request = try NotifyRequest(Field(body, path: "request"))
-    return NotifyBatch(request, registrations: registrations, logger: Logger(label: "test"))
+    return NotifyBatch(
+      request, registrations: registrations, of: .chatServer(1), logger: Logger(label: "test"))
   }
 
   private func registration(_ token: String, _ kind: PushToken.Kind, app: String? = nil) throws

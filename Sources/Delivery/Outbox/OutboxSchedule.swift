@@ -62,16 +62,18 @@ struct OutboxSchedule: Sendable {
   mutating func admit(_ due: [OutboxQueue], proven: () -> Set<Route>, now: Date) -> [Route] {
     var admitted: [Route] = []
     var hosts: [(route: Route, owners: [Owner])] = []
-    for (route, queues) in Dictionary(grouping: due, by: \.route).shuffled() {
+    let owners = Dictionary(grouping: due, by: \.route).mapValues { $0.map(\.owner) }
+    var seen: Set<Route> = []
+    for route in due.lazy.map(\.route) where seen.insert(route).inserted {
       var state = routes[route] ?? State()
-      let known = Set(state.due)
-      state.due += queues.lazy.map(\.owner).filter { !known.contains($0) }
+      let (known, queues) = (Set(state.due), owners[route] ?? [])
+      state.due += queues.filter { !known.contains($0) }
       routes[route] = state
       guard !state.window.isPaused(at: now) else { continue }
       if route.provider != .webPush {
         admitted.append(route)
       } else if state.work == nil {
-        hosts.append((route, queues.map(\.owner)))
+        hosts.append((route, queues))
       }
     }
     guard !hosts.isEmpty else { return admitted }

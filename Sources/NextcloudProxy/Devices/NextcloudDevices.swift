@@ -39,7 +39,7 @@ package final class NextcloudDevices: Sendable {
       .bytes(storageKey.seal(registration.token, at: place)),
       .integer(registration.destination.kind.rawValue), .text(registration.destination.app),
       .text(registration.destination.target), .integer(now().milliseconds),
-      .integer(owner(at: address).id),
+      .integer(owner(at: address).id), .integer(pushHash(of: registration)),
     ]
     // Nearly always it is a phone that comes back with what it had, which concerns no other row.
     guard try await database.execute(Statement(renewal, arguments: told)).isEmpty else { return }
@@ -105,8 +105,16 @@ package final class NextcloudDevices: Sendable {
   /// Who answers for what is registered from an address, which is kept nowhere.
   private func owner(at address: String) -> Owner {
     guard !address.isEmpty else { return .nobody }
-    let hash = storageKey.hash(address, for: Self.ownerPurpose).prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+    let hash = storageKey.hash(address, for: Self.ownerPurpose).prefix(8).reduce(UInt64(0)) {
+      $0 << 8 | UInt64($1)
+    }
     return .address(Int64(truncatingIfNeeded: hash))
+  }
+
+  /// What a token is found by among those of other registrations.
+  private func pushHash(of registration: NextcloudDevice.Registration) -> Int64 {
+    let kind: PushToken.Kind = registration.destination.kind == .fcm ? .fcm : .apns
+    return (try? PushToken(registration.token, kind: kind)).map(storageKey.tokenHash) ?? 0
   }
 
   private static let ownerPurpose = StorageKey.Purpose("nextcloud.owner")
@@ -128,7 +136,7 @@ private let sameIdentifier = """
 private let renewal = """
   UPDATE nextcloud_devices SET
     token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9,
-    token_differs_since = NULL, failure = NULL, failed_at = NULL
+    push_hash = $10, token_differs_since = NULL, failure = NULL, failed_at = NULL
   WHERE device_identifier = $1 AND user_key = $2 AND token_hash = $3
   RETURNING id
   """
@@ -138,13 +146,13 @@ private let replacement = """
   UPDATE nextcloud_devices SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
     device_identifier = $1, user_key = $2, token_hash = $3, token = $4, kind = $5, app = $6, target = $7,
-    registered_at = $8, seen_at = $8, owner = $9, token_differs_since = NULL, failure = NULL, failed_at = NULL,
-    delivered_at = CASE WHEN token_hash = $3 THEN delivered_at END
-  WHERE id = $10
+    registered_at = $8, seen_at = $8, owner = $9, push_hash = $10, token_differs_since = NULL, failure = NULL,
+    failed_at = NULL, delivered_at = CASE WHEN token_hash = $3 THEN delivered_at END
+  WHERE id = $11
   """
 
 private let insertion = """
   INSERT INTO nextcloud_devices
-    (device_identifier, user_key, token_hash, token, kind, app, target, registered_at, seen_at, owner)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)
+    (device_identifier, user_key, token_hash, token, kind, app, target, registered_at, seen_at, owner, push_hash)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)
   """

@@ -56,6 +56,8 @@ struct PoolState<Request, Connection> {
     var phase: Phase
     var announced = 0
     var underWay = 0
+    /// Of these, each owner's.
+    var owners: [Owner: Int] = [:]
     /// Whether a request has been answered on it.
     var proven = false
     /// Whether it has been counted as a failed attempt.
@@ -66,8 +68,6 @@ struct PoolState<Request, Connection> {
   private let limits: Limits
   private var entries: [Entry] = []
   private var waiting = Turns<Request>()
-  /// Requests under way of each owner.
-  private var underWay: [Owner: Int] = [:]
   private var lastNumber = 0
   private var failures = 0
   private var noConnectBefore = NIODeadline.uptimeNanoseconds(0)
@@ -106,8 +106,8 @@ struct PoolState<Request, Connection> {
     on id: ConnectionID, of owner: Owner = .nobody, answered: Bool, now: NIODeadline
   ) -> [Command] {
     guard let index = index(of: id) else { return [] }
-    underWay[owner, default: 0] -= 1
-    if underWay[owner] == 0 { underWay[owner] = nil }
+    let rest = entries[index].owners[owner, default: 0] - 1
+    entries[index].owners[owner] = rest > 0 ? rest : nil
     entries[index].underWay -= 1
     if answered {
       entries[index].heard = now
@@ -221,12 +221,13 @@ struct PoolState<Request, Connection> {
         return isShutDown ? commands : commands + find(now: now)
       }
       guard
-        let (request, owner) = waiting.next(where: { [underWay] in
-          FairShare.allows(own: underWay[$0] ?? 0, total: total, limit: places)
+        let (request, owner) = waiting.next(where: { [entries] owner in
+          let own = entries.reduce(0) { $0 + ($1.owners[owner] ?? 0) }
+          return FairShare.allows(own: own, total: total, limit: places)
         })
       else { break }
       entries[index].underWay += 1
-      underWay[owner, default: 0] += 1
+      entries[index].owners[owner, default: 0] += 1
       total += 1
       commands.append(.start(request, connection))
     }

@@ -45,9 +45,9 @@ package struct OutcomeRecorder: Sendable {
   /// Ends registrations that a provider has declared dead. One that has been registered again
   /// meanwhile stays, and so does one whose death is held back: until the provider has said so long enough.
   ///
-  /// An end-to-end encrypted one stays as expired, so that its server can be told; others are forgotten
-  /// at once, a legacy one together with those of the same token and app that were registered no later, or before
-  /// the provider was asked, whichever server or user they are of.
+  /// With it end all with the same token and target that were registered no later, or before the provider was asked,
+  /// whatever kind, realm or server they are of. An end-to-end encrypted one stays as expired, so that its server can be
+  /// told; others are forgotten at once.
   ///
   /// - Returns: those that are at an end now, by this call or by another one before it.
   package func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
@@ -129,21 +129,63 @@ extension Connection {
     for failure in dead {
       let registration = failure.registration
       let key: [Value] = [.integer(registration.id), .integer(registration.registeredAt.milliseconds)]
+      let token = try registration.kind.token.flatMap { try query(Statement($0, key[0])).first }
       let statement =
         switch registration.kind {
         case .e2ee:
           Statement(expireE2EE, arguments: key + [.integer(now.milliseconds), .text(failure.reason)])
-        case .legacy:
-          Statement(forgetLegacy, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
+        case .legacy: Statement(forgetLegacy, arguments: key)
         case .nextcloud: Statement(forgetNextcloud, arguments: key)
         case .nextcloudWebPush:
           Statement(
             forgetNextcloudWebPush, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
         }
-      if try run(statement) > 0 { ended.insert(registration) }
+      guard try run(statement) > 0 else { continue }
+      ended.insert(registration)
+      if let token { try endOthers(with: token.values, failure, now: now) }
     }
     try noteRemovedNextcloudDevices(ended.count { $0.kind == .nextcloud })
     return ended
+  }
+
+  /// Ends whatever else was registered with the token of one that has ended: its provider has said of them the same.
+  ///
+  /// - Parameter token: its hash, kind and target.
+  private func endOthers(with token: [Value], _ failure: OutcomeRecorder.Failure, now: Date) throws {
+    let latest = max(failure.registration.registeredAt, failure.holdsBefore ?? .distantPast)
+    let these = token + [.integer(latest.milliseconds)]
+    try run(
+      Statement(
+        """
+        UPDATE e2ee_registrations SET expired_at = $5, failure = $6, failed_at = $5
+        WHERE token_hash = $1 AND kind = $2 AND ios_app_id IS NOT DISTINCT FROM $3 AND registered_at <= $4
+          AND expired_at IS NULL
+        """, arguments: these + [.integer(now.milliseconds), .text(failure.reason)]))
+    try run(
+      Statement(
+        """
+        DELETE FROM legacy_registrations
+        WHERE token_hash = $1 AND kind = $2 AND ios_app_id IS NOT DISTINCT FROM $3 AND registered_at <= $4
+        """, arguments: these))
+    try noteRemovedNextcloudDevices(
+      try run(
+        Statement(
+          """
+          DELETE FROM nextcloud_devices
+          WHERE push_hash = $1 AND push_hash <> 0 AND kind = $2 AND target IS NOT DISTINCT FROM $3
+            AND registered_at <= $4
+          """, arguments: these)))
+  }
+}
+
+extension RegistrationReference.Kind {
+  /// The hash, kind and target of a row's token; nil where no other kind has such tokens.
+  fileprivate var token: String? {
+    switch self {
+    case .e2ee, .legacy: "SELECT token_hash, kind, ios_app_id FROM \(table) WHERE id = $1"
+    case .nextcloud: "SELECT push_hash, kind, target FROM \(table) WHERE id = $1"
+    case .nextcloudWebPush: nil
+    }
   }
 }
 
@@ -152,14 +194,7 @@ private let expireE2EE = """
   WHERE id = $1 AND registered_at = $2
   """
 
-private let forgetLegacy = """
-  DELETE FROM legacy_registrations WHERE id IN (
-    SELECT other.id FROM legacy_registrations dead JOIN legacy_registrations other
-      ON other.token_hash = dead.token_hash AND other.kind = dead.kind
-      AND other.ios_app_id IS NOT DISTINCT FROM dead.ios_app_id 
-      AND (other.registered_at <= dead.registered_at OR other.registered_at < $3)
-    WHERE dead.id = $1 AND dead.registered_at = $2)
-  """
+private let forgetLegacy = "DELETE FROM legacy_registrations WHERE id = $1 AND registered_at = $2"
 
 private let forgetNextcloud = "DELETE FROM nextcloud_devices WHERE id = $1 AND registered_at = $2"
 

@@ -165,7 +165,10 @@ final class DeliveryBench: Sendable {
   }
 
   /// A notification to be told by its name.
-  func push(_ name: String, to device: Device, expiration: Date? = nil, topic: String = topic) -> Outgoing {
+  func push(
+    _ name: String, to device: Device, of owner: Owner = .chatServer(1), expiration: Date? = nil,
+    topic: String = topic
+  ) -> Outgoing {
     let push: Push =
       switch device.kind {
       case .apns:
@@ -176,7 +179,7 @@ final class DeliveryBench: Sendable {
             expiration: expiration))
       case .fcm: .fcm(FCMMessage(token: device.token, data: ["name": name]))
       }
-    return Outgoing(push: push, registration: device.registration)
+    return Outgoing(push: push, registration: device.registration, owner: owner)
   }
 
   /// Delivers one notification.

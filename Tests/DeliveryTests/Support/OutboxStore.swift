@@ -15,6 +15,8 @@ final class OutboxStore: Sendable {
   static let route = Route(provider: .apns, credential: "main", target: "org.example.chat")
   static let otherRoute = Route(provider: .fcm, credential: "default", target: "demo")
 
+  static let owner = Owner.chatServer(1)
+
   let clock = TestClock()
   private let test: TestDatabase
   let database: any Database
@@ -56,12 +58,22 @@ final class OutboxStore: Sendable {
   }
 }
 
+extension Outbox {
+  /// Takes what is due of ``OutboxStore/owner``.
+  func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
+    try await lease(OutboxQueue(route: route, owner: OutboxStore.owner), limit: limit, for: seconds)
+  }
+
+  /// The routes with something due.
+  func dueRoutes() async throws -> [Route] { try await dueQueues().map(\.route) }
+}
+
 extension RegisteredPush {
   /// A delivery to be told by its text.
   static func sample(
     _ text: String, kind: RegistrationReference.Kind = .e2ee, registration: Int64 = 1,
     token: String = String(repeating: "ab", count: 32),
-    expiration: Date? = nil, collapseID: String? = nil
+    expiration: Date? = nil, collapseID: String? = nil, owner: Owner = OutboxStore.owner
   ) -> RegisteredPush {
     RegisteredPush(
       push: .apns(
@@ -69,7 +81,7 @@ extension RegisteredPush {
           token: token, topic: "org.example.chat", payload: ByteBuffer(string: text), pushType: .alert,
           priority: 10, expiration: expiration, collapseID: collapseID)),
       registration: .init(
-        kind, id: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25)))
+        kind, id: registration, registeredAt: Date(timeIntervalSince1970: 1_789_000_000.25)), owner: owner)
   }
 
   /// What it says.

@@ -360,7 +360,7 @@ struct ProxyDevicesTests {
     async throws
   {
     try await ProxyBench.test({
-      $0.configuration.notificationsPerDevice = RateLimit(calls: 5, seconds: 3600)
+      $0.configuration.notificationsPerDevice = [RateLimit(calls: 5, seconds: 3600)]
       $0.isSending = false
     }) { bench in
       let (loud, quiet) = (ProxyPhone(), ProxyPhone())

@@ -19,11 +19,12 @@ struct WebPushOutcomeTests {
     (302, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
     (307, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
     (308, .retry(.unreadableAnswer, notBefore: nil, scope: .route)),
-    (400, .rejected(.requestRefused)), (401, .misconfigured(.vapidRefused)),
-    (403, .misconfigured(.vapidRefused)), (404, .dead(.subscriptionUnknown, since: nil)),
+    (400, .rejected(.requestRefused)), (401, .retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)),
+    (403, .retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)),
+    (404, .dead(.subscriptionUnknown, since: nil)),
     (405, .rejected(.requestRefused)), (408, .retry(.timeout, notBefore: nil, scope: .route)),
     (410, .dead(.subscriptionGone, since: nil)), (413, .rejected(.payloadTooLarge)),
-    (429, .retry(.tooManyRequests, notBefore: now + 15, scope: .route)),
+    (429, .retry(.tooManyRequests, notBefore: now + 15, scope: .tokenOrRoute)),
     (500, .retry(.serverError, notBefore: nil, scope: .provider)),
     (502, .retry(.serverError, notBefore: nil, scope: .provider)),
     (503, .retry(.serverError, notBefore: nil, scope: .provider)),
@@ -43,69 +44,12 @@ struct WebPushOutcomeTests {
   @Test func `Retry-After is kept to, in both of its forms`() {
     #expect(
       Self.outcome(429, retryAfter: "120")
-        == .retry(.tooManyRequests, notBefore: Self.now + 120, scope: .route))
+        == .retry(.tooManyRequests, notBefore: Self.now + 120, scope: .tokenOrRoute))
     #expect(
       Self.outcome(429, retryAfter: "Fri, 15 Jan 2027 08:01:00 GMT")
-        == .retry(.tooManyRequests, notBefore: Self.now + 60, scope: .route))
+        == .retry(.tooManyRequests, notBefore: Self.now + 60, scope: .tokenOrRoute))
     #expect(
       Self.outcome(503, retryAfter: "7") == .retry(.serverError, notBefore: Self.now + 7, scope: .provider))
-  }
-
-  private static let busy = Outcome.retry(.tooManyRequests, notBefore: now + 900, scope: .route)
-
-  @Test func `The first 429 keeps away from the host, for ten minutes at most`() {
-    var pauses = WebPushPauses()
-    #expect(
-      pauses.judge(Self.busy, for: 1, now: Self.now)
-        == .retry(.tooManyRequests, notBefore: Self.now + WebPushPauses.longest, scope: .route))
-    // Nobody has got anything since: it is the host still.
-    #expect(
-      pauses.judge(Self.busy, for: 1, now: Self.now + 600)
-        == .retry(.tooManyRequests, notBefore: Self.now + 900, scope: .route))
-    #expect(pauses.judge(.delivered, for: 2, now: Self.now) == .delivered)
-  }
-
-  @Test func `A subscription that is refused again while others are not holds up nobody else`() {
-    var pauses = WebPushPauses()
-    _ = pauses.judge(Self.busy, for: 1, now: Self.now)
-    _ = pauses.judge(.delivered, for: 2, now: Self.now + 1)
-    #expect(
-      pauses.judge(Self.busy, for: 1, now: Self.now + 2)
-        == .retry(.tooManyRequests, notBefore: Self.now + 900, scope: .token))
-    // Another one may mean the host.
-    #expect(
-      pauses.judge(Self.busy, for: 3, now: Self.now + 3)
-        == .retry(.tooManyRequests, notBefore: Self.now + WebPushPauses.longest + 3, scope: .route).capped)
-    // And so may the same one after it has got something.
-    _ = pauses.judge(.delivered, for: 1, now: Self.now + 4)
-    #expect(pauses.judge(Self.busy, for: 1, now: Self.now + 5).isOfHost)
-    // What was long ago is forgotten.
-    _ = pauses.judge(.delivered, for: 2, now: Self.now + 6)
-    #expect(pauses.judge(Self.busy, for: 1, now: Self.now + 5 + WebPushPauses.memory).isOfHost)
-  }
-
-  @Test func `However many are refused, a hundred are remembered`() {
-    var pauses = WebPushPauses()
-    for subscription in 0..<WebPushPauses.most * 3 {
-      _ = pauses.judge(Self.busy, for: subscription, now: Self.now)
-    }
-    _ = pauses.judge(.delivered, for: -1, now: Self.now + 1)
-    let remembered = (0..<WebPushPauses.most * 3).filter {
-      !pauses.judge(Self.busy, for: $0, now: Self.now + 2).isOfHost
-    }
-    #expect(remembered.count <= WebPushPauses.most)
-  }
-}
-
-extension Outcome {
-  fileprivate var isOfHost: Bool {
-    if case .retry(_, _, .route) = self { true } else { false }
-  }
-
-  /// No later than what the provider asked for.
-  fileprivate var capped: Outcome {
-    guard case .retry(let reason, let notBefore?, let scope) = self else { return self }
-    return .retry(reason, notBefore: min(notBefore, Date(timeIntervalSince1970: 1_800_000_900)), scope: scope)
   }
 }
 

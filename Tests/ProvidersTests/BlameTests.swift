@@ -1,0 +1,177 @@
+import Foundation
+import NIOCore
+import Testing
+
+@testable import Providers
+
+/// What a provider answers about single tokens, and whom it holds up.
+@Suite struct BlameTests {
+  private static let now = Date(timeIntervalSince1970: 1_800_000_000)
+  private static let quota = Outcome.retry(.fcmQuotaExceeded, notBefore: nil, scope: .tokenOrRoute)
+
+  private static func recipient(_ owner: Int64, token: Int = 0) -> Recipient {
+    Recipient(owner: .chatServer(owner), token: Int(owner) * 1000 + token)
+  }
+
+  /// A route, and who has been answered what after how many seconds.
+  private struct Played {
+    let health = RouteHealth()
+
+    @discardableResult
+    func answer(_ outcome: Outcome, to recipient: Recipient, at seconds: TimeInterval = 0) -> Outcome {
+      health.record(
+        .given(outcome), for: recipient, after: .milliseconds(5), isProbe: false,
+        now: BlameTests.now + seconds)
+    }
+
+    func mayGo(_ recipient: Recipient, at seconds: TimeInterval) -> Bool {
+      switch health.admit(recipient, isPatient: true, now: BlameTests.now + seconds) {
+      case .send, .probe: true
+      case .wait: false
+      }
+    }
+
+    func isToBlame(at seconds: TimeInterval) -> Bool {
+      if case .open = health.state { true } else { false }
+    }
+  }
+
+  @Test
+  func `One owner's tokens, however many and however often, hold up nobody else while others get theirs`() {
+    let route = Played()
+    for second in 0..<600 {
+      for token in 0..<30 {
+        guard route.mayGo(Self.recipient(1, token: token), at: Double(second)) else { continue }
+        route.answer(Self.quota, to: Self.recipient(1, token: token), at: Double(second))
+      }
+      #expect(route.mayGo(Self.recipient(2), at: Double(second)))
+      route.answer(.delivered, to: Self.recipient(2), at: Double(second))
+      #expect(route.health.state == .ok)
+    }
+  }
+
+  @Test func `A refused token waits by itself, for pauses that grow, and no longer than its provider asks`() {
+    let route = Played()
+    let (busy, other) = (Self.recipient(1, token: 1), Self.recipient(1, token: 2))
+    guard case .retry(.fcmQuotaExceeded, let first?, .token) = route.answer(Self.quota, to: busy) else {
+      Issue.record("not its own trouble")
+      return
+    }
+    #expect((2...4).contains(first.timeIntervalSince(Self.now)))
+    #expect(!route.mayGo(busy, at: 1.9) && route.mayGo(other, at: 1.9))
+    route.answer(.delivered, to: other, at: 1.9)
+    // One shows whether it is taken again, and the others wait for that.
+    #expect(route.mayGo(busy, at: 4) && !route.mayGo(busy, at: 4))
+    var pause = 0.0
+    var time = 4.0
+    for _ in 0..<12 {
+      guard case .retry(_, let until?, .token) = route.answer(Self.quota, to: busy, at: time) else { return }
+      pause = until.timeIntervalSince(Self.now) - time
+      time += pause
+      #expect(route.mayGo(busy, at: time))
+    }
+    #expect(pause >= 450 && pause <= 900)
+    let asked = Outcome.retry(.tooManyRequests, notBefore: Self.now + time + 86_400, scope: .token)
+    guard case .retry(_, let until?, .token) = route.answer(asked, to: busy, at: time) else { return }
+    #expect(until == Self.now + time + TokenPauses.longest)
+    route.answer(.delivered, to: busy, at: time)
+    #expect(route.mayGo(busy, at: time) && route.mayGo(busy, at: time))
+  }
+
+  @Test func `Answers to what was under way together are one refusal`() {
+    let route = Played()
+    for _ in 0..<100 { route.answer(Self.quota, to: Self.recipient(1)) }
+    #expect(route.mayGo(Self.recipient(1), at: 4))
+  }
+
+  @Test func `A token that is refused for a day is given up, with the reason`() {
+    let route = Played()
+    for hour in 0..<24 {
+      let outcome = route.answer(Self.quota, to: Self.recipient(1), at: Double(hour) * 3600)
+      #expect(outcome.label == "retry")
+    }
+    #expect(
+      route.answer(Self.quota, to: Self.recipient(1), at: 86_400) == .rejected(.fcmQuotaExceeded))
+  }
+
+  @Test func `Three owners that are answered so while nobody gets anything show that it is the route`() {
+    let route = Played()
+    route.answer(.delivered, to: Self.recipient(9))
+    for owner in 1...3 { route.answer(Self.quota, to: Self.recipient(Int64(owner)), at: 59) }
+    #expect(route.health.state == .ok)
+    route.answer(Self.quota, to: Self.recipient(1, token: 5), at: 60)
+    #expect(route.health.state == .open(.fcmQuotaExceeded, since: Self.now + 59))
+    // Those that were refused wait, whatever token it is for; who was not is a witness.
+    #expect(!route.mayGo(Self.recipient(1, token: 7), at: 60.4))
+    #expect(route.mayGo(Self.recipient(4), at: 60.4))
+    route.answer(Self.quota, to: Self.recipient(4), at: 60.4)
+    #expect(!route.mayGo(Self.recipient(4, token: 7), at: 60.45))
+    // One at a time tries again, and one success is enough.
+    #expect(
+      route.mayGo(Self.recipient(1, token: 8), at: 70) && !route.mayGo(Self.recipient(4, token: 8), at: 70))
+    route.answer(.delivered, to: Self.recipient(1, token: 8), at: 70)
+    #expect(route.mayGo(Self.recipient(4, token: 9), at: 70))
+    #expect(route.health.state == .ok)
+  }
+
+  @Test func `Where fewer owners send, all of it over ten seconds shows the same`() {
+    let route = Played()
+    route.answer(Self.quota, to: Self.recipient(1, token: 1))
+    route.answer(Self.quota, to: Self.recipient(2, token: 1), at: 9.9)
+    #expect(!route.isToBlame(at: 9.9))
+    route.answer(Self.quota, to: Self.recipient(1, token: 2), at: 10)
+    #expect(route.isToBlame(at: 10))
+    // Where a third one sends, it takes three.
+    let other = Played()
+    other.answer(Self.quota, to: Self.recipient(1, token: 1))
+    other.answer(.rejected(.payloadTooLarge), to: Self.recipient(2), at: 1)
+    other.answer(.rejected(.payloadTooLarge), to: Self.recipient(3), at: 1)
+    for second in 2..<100 {
+      other.answer(Self.quota, to: Self.recipient(1, token: second), at: Double(second))
+    }
+    #expect(!other.isToBlame(at: 100))
+  }
+
+  @Test func `However many tokens are refused, so many are remembered`() {
+    var pauses = TokenPauses()
+    for token in 0..<(TokenPauses.most * 2) {
+      _ = pauses.refused(token, .fcmQuotaExceeded, notBefore: nil, now: Self.now, random: 1)
+    }
+    let remembered = (0..<(TokenPauses.most * 2)).count { pauses.reason(of: $0) != nil }
+    #expect(remembered == TokenPauses.most)
+    // There is room again once their pauses are over.
+    _ = pauses.refused(-1, .fcmQuotaExceeded, notBefore: nil, now: Self.now + 61, random: 1)
+    #expect(pauses.reason(of: -1) != nil)
+  }
+}
+
+@Suite struct FairShareTests {
+  @Test func `Who is alone gets three quarters, and whoever comes next finds room`() {
+    var counts = [0, 0, 0, 0]
+    for owner in counts.indices {
+      while FairShare.allows(own: counts[owner], total: counts.reduce(0, +), limit: 1000) {
+        counts[owner] += 1
+      }
+    }
+    #expect(counts == [750, 188, 47, 12])
+    // Who has most is refused until it has less.
+    #expect(!FairShare.allows(own: 700, total: 800, limit: 1000))
+    #expect(FairShare.allows(own: 100, total: 800, limit: 1000))
+  }
+
+  @Test func `Owners have their turns, each in its order`() {
+    var turns = Turns<String>()
+    for text in ["a1", "a2", "a3", "b1", "c1"] {
+      turns.append(text, of: .chatServer(Int64(text.utf8.first ?? 0)))
+    }
+    turns.prepend("c0", of: .chatServer(Int64(UInt8(ascii: "c"))))
+    #expect(turns.count == 6)
+    turns.removeAll { $0 == "a2" }
+    var order: [String] = []
+    while let (text, _) = turns.next(where: { $0 != .chatServer(Int64(UInt8(ascii: "b"))) }) {
+      order.append(text)
+    }
+    #expect(order == ["c0", "a1", "c1", "a3"])
+    #expect(turns.count == 1 && turns.removeAll() == ["b1"] && turns.isEmpty)
+  }
+}
