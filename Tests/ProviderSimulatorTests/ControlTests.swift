@@ -109,16 +109,18 @@ import Testing
       let bearer = "bearer \(try client.providerToken())"
       let set = try await client.control(
         .PUT, "/tokens/\(Client.token)",
-        #"{"status":410,"reason":"ExpiredToken","timestamp":99,"delay_ms":1}"#)
+        #"{"status":410,"reason":"ExpiredToken","timestamp":99,"retry_after":"5","delay_ms":1}"#)
       #expect(set.status == 200)
       let gone = try await client.push(headers: ["authorization": bearer])
       #expect(gone.json["timestamp"] as? Int == 99)
       #expect(gone.reason == "ExpiredToken")
+      #expect(gone.headers["retry-after"] == ["5"])
       #expect(try await client.control(.DELETE, "/tokens/\(Client.token)").status == 200)
       #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
-      _ = try await client.control(.PUT, "/tokens/phone%3A1", #"{"status":404}"#)
+      _ = try await client.control(.PUT, "/tokens/phone%3A1", #"{"status":404,"retry_after":7}"#)
       let fcm = try await client.message(#"{"message":{"token":"phone:1"}}"#, bearer: client.accessToken())
       #expect(fcm.status == 404)
+      #expect(fcm.headers["retry-after"] == ["7"])
     }
   }
 

@@ -116,16 +116,18 @@ import Testing
       for (rule, status, reason) in [
         (#"{"status":410}"#, 410, "Gone"), (#"{"status":404}"#, 404, "NotFound"),
         (#"{"status":403,"reason":"VapidPkHashMismatch"}"#, 403, "VapidPkHashMismatch"),
+        (#"{"status":429,"retry_after":3600}"#, 429, "TooManyRequests"),
         (#"{"status":202}"#, 202, nil),
         (#"{"status":200,"delay_ms":1}"#, 201, nil),
       ] {
         #expect(try await client.control(.PUT, path, rule).status == 200)
         let answer = try await client.send(to: endpoint, from: server)
         #expect(answer.status == status && answer.reason == reason)
+        #expect(answer.headers["retry-after"] == (status == 429 ? ["3600"] : []))
         #expect(try await client.send(to: other, from: server).status == 201)
       }
-      #expect(client.simulator.counts.webPush == 7)
-      #expect(client.simulator.counts.refused == 3)
+      #expect(client.simulator.counts.webPush == 8)
+      #expect(client.simulator.counts.refused == 4)
     }
   }
 

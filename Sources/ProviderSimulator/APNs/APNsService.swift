@@ -115,6 +115,7 @@ extension APNsService {
     init(_ rule: TokenRule, id: String, now: Date) {
       let reason = rule.reason ?? APNsReason.usual(for: rule.status).rawValue
       self.init(status: rule.status, reason: rule.status == 200 ? nil : reason, id: id)
+      headers = rule.headers
       switch rule.timestamp {
       case .at(let milliseconds): timestamp = milliseconds
       case .now where rule.status == 410: timestamp = Int(now.timeIntervalSince1970 * 1000)

@@ -28,7 +28,8 @@ private struct RuleBody: Decodable {
   let rule: TokenRule
 
   init(from decoder: any Decoder) throws {
-    let fields = try Fields(decoder, at: "", allowed: ["status", "reason", "timestamp", "delay_ms", "times"])
+    let fields = try Fields(
+      decoder, at: "", allowed: ["status", "reason", "timestamp", "retry_after", "delay_ms", "times"])
     var rule = TokenRule(status: try fields.number("status", 200...599) ?? 200)
     rule.reason = try fields.text("reason")
     if fields.isNull("timestamp") {
@@ -36,6 +37,7 @@ private struct RuleBody: Decodable {
     } else if let timestamp = try fields.number("timestamp", 0...Int.max) {
       rule.timestamp = .at(timestamp)
     }
+    rule.retryAfter = try fields.numberOrText("retry_after")
     rule.delayMilliseconds = try fields.number("delay_ms", 0...600_000) ?? 0
     rule.times = try fields.number("times", 1...Int.max)
     self.rule = rule

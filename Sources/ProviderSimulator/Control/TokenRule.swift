@@ -16,6 +16,8 @@ package struct TokenRule: Sendable, Equatable {
   package var reason: String?
   /// The `timestamp` of an APNs answer of 410.
   package var timestamp: Timestamp
+  /// `Retry-After` of the answer, as it stands in the header: seconds or an HTTP-date.
+  package var retryAfter: String?
   /// Milliseconds before the answer.
   package var delayMilliseconds: Int
   /// How many pushes it applies to before it is forgotten; nil is all.
@@ -23,13 +25,17 @@ package struct TokenRule: Sendable, Equatable {
 
   /// A rule; only the status is needed.
   package init(
-    status: Int, reason: String? = nil, timestamp: Timestamp = .now, delayMilliseconds: Int = 0,
-    times: Int? = nil
+    status: Int, reason: String? = nil, timestamp: Timestamp = .now, retryAfter: String? = nil,
+    delayMilliseconds: Int = 0, times: Int? = nil
   ) {
     self.status = status
     self.reason = reason
     self.timestamp = timestamp
+    self.retryAfter = retryAfter
     self.delayMilliseconds = delayMilliseconds
     self.times = times
   }
+
+  /// Header fields of the answer.
+  var headers: [(name: String, value: String)] { retryAfter.map { [("retry-after", $0)] } ?? [] }
 }

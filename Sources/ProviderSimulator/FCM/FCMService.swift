@@ -77,6 +77,7 @@ final class FCMService: Responder {
     var id = ""
     var validateOnly = false
     var failure: FCMStatus?
+    var extra: [(name: String, value: String)] = []
     do throws(FCMStatus) {
       guard accessTokens.accepts(request.headers.first(name: "authorization"), now: now) else {
         throw .unauthenticated
@@ -88,12 +89,12 @@ final class FCMService: Responder {
       id = "projects/\(project)/messages/\(validateOnly ? "fake_message_id" : Self.messageID(now))"
       if let rule = simulation.takeRule(for: token) {
         delay += rule.delayMilliseconds
+        extra = rule.headers
         if rule.status != 200 { throw FCMStatus(code: rule.status, reason: rule.reason) }
       }
     } catch {
       failure = error
     }
-    var extra: [(name: String, value: String)] = []
     if let status = fate.status {
       failure = FCMStatus(code: status, reason: fate.faults.reason)
       extra = fate.faults.headers

@@ -126,10 +126,12 @@ final class WebPushService: Responder {
     var status = 201
     var message: WebPushRequest?
     var failure: WebPushFailure?
+    var extra: [(name: String, value: String)] = []
     do throws(WebPushFailure) {
       message = try check(request, to: id, at: origin, now: now)
       if let rule = simulation.takeRule(for: id) {
         delay += rule.delayMilliseconds
+        extra = rule.headers
         guard (200..<300).contains(rule.status) else {
           throw WebPushFailure(status: rule.status, reason: rule.reason)
         }
@@ -139,7 +141,10 @@ final class WebPushService: Responder {
     } catch {
       failure = error
     }
-    if let status = fate.status { failure = WebPushFailure(status: status, reason: fate.faults.reason) }
+    if let status = fate.status {
+      failure = WebPushFailure(status: status, reason: fate.faults.reason)
+      extra = fate.faults.headers
+    }
     let messageID = failure == nil ? UUID().uuidString.lowercased() : ""
     simulation.record(
       Delivery(
@@ -153,7 +158,7 @@ final class WebPushService: Responder {
     var reply: Reply
     if let failure {
       reply = fate.faults.html ? .html(failure.status) : failure.reply
-      if fate.status != nil { reply.headers += fate.faults.headers }
+      reply.headers += extra
     } else {
       reply = Reply(
         status: status,

@@ -93,7 +93,7 @@ class Simulator:
     # What goes wrong.
 
     def answer(self, token, status, **more):
-        """What is answered for one token: `reason`, `timestamp`, `delay_ms`, `times`."""
+        """What is answered for one token: `reason`, `timestamp`, `retry_after`, `delay_ms`, `times`."""
         self.call("PUT", "/tokens/" + urllib.parse.quote(token, safe=""), {"status": status, **more})
 
     def forget(self, token):
