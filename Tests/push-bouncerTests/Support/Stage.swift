@@ -120,6 +120,30 @@ struct Stage {
     return phones
   }
 
+  /// Brings in another chat server.
+  func anotherServer(_ hostname: String, at running: Running) async throws -> ChatServer {
+    let added = try await place.run("server", "add", "--hostname", hostname, "--json").json
+    let server = ChatServer(
+      bouncer: running.url("public"), id: added["org_id"]?.string ?? "", key: added["org_key"]?.string ?? "",
+      realm: UUID().uuidString.lowercased(), client: HTTPClient.shared)
+    _ = try await server.uploadRealm(hostname: hostname)
+    return server
+  }
+
+  /// Brings in so many phones without Google.
+  func subscribers(_ count: Int, at server: ChatServer, of running: Running) async throws -> [VirtualPhone] {
+    let answer = try await running.call(path: "/api/v1/zulip-services/webpush/vapid")
+    let key = try #require(answer.json["vapid"]?.string)
+    var phones: [VirtualPhone] = []
+    for _ in 0..<count {
+      let id = try #require(simulator.subscribe(vapid: key))
+      let phone = VirtualPhone(PushSubscription(endpoint: "\(simulator.webPushEndpoint)/push/\(id)"))
+      try await register(phone, at: server)
+      phones.append(phone)
+    }
+    return phones
+  }
+
   static func phone(_ kind: PushToken.Kind) -> VirtualPhone { VirtualPhone(kind, appID: "org.example.chat") }
 
   /// What has reached the providers and was taken, by ``ChatServer/mark(_:)``'s marks: how often.
