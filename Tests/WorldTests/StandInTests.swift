@@ -18,7 +18,7 @@ struct StandInCase: CustomTestStringConvertible {
 
   var testDescription: String { standIn }
 
-  /// All but those of the push proxy and of the built-in chat server.
+  /// All but those of the push proxy, of the built-in chat server, and of worlds with strangers.
   static let all: [StandInCase] = [
     .init("forgetful-outbox", "what is promised arrives", seed: 6),
     .init("outbox-in-memory", "what is promised arrives", seed: 6),
@@ -69,7 +69,11 @@ struct StandInTests {
     let known = Set(
       named.trimmingCharacters(in: .newlines).split(separator: ": ")[1].split(separator: ", ").map(
         String.init))
-    #expect(known == Set((StandInCase.all + NextcloudWorldTests.wrong + ChatWorldTests.wrong).map(\.standIn)))
+    #expect(
+      known
+        == Set(
+          (StandInCase.all + NextcloudWorldTests.wrong + ChatWorldTests.wrong + HostileWorldTests.wrong).map(
+            \.standIn)))
   }
 
   @Test

@@ -69,6 +69,7 @@ extension World {
     case .databaseLosesAnswers(let percent, let seconds): weather(seconds, \.lostAnswers, percent, 0)
     case .nextcloud(let event): perform(event)
     case .chat(let event): perform(event)
+    case .hostile(let event): perform(event)
     case .pass(let seconds): pass(until: time + seconds)
     }
   }
@@ -127,6 +128,7 @@ extension World {
     check()
     pass(until: max(time, putOffUntil) + 1500, grain: 5)
     check()
+    checkDelays()
     checkPromises()
     checkNextcloudPromises()
     checkChatRegistrations()

@@ -41,6 +41,7 @@ final class World: @unchecked Sendable {
   private(set) var phones: [Phone] = []
   private(set) var nextcloud: NextcloudServer?
   private(set) var chat: Chat?
+  private(set) var strangers: [Stranger] = []
   /// Who was ever given a token.
   var owners: [String: Phone] = [:]
   var lives = 0
@@ -90,6 +91,7 @@ final class World: @unchecked Sendable {
         number, phone.kind, server: servers[phone.server], user: phone.user, isLegacy: phone.isLegacy,
         world: self)
     }
+    strangers = plan.strangers.enumerated().map { Stranger($0, $1, world: self, seed: plan.seed) }
     nodes = (0..<plan.nodes).map { Node("node \($0)", world: self) }
     if !plan.chat.isEmpty { chat = Chat(plan.chat, world: self, seed: plan.seed) }
     if !plan.nextcloud.isEmpty {
@@ -182,6 +184,8 @@ final class World: @unchecked Sendable {
   /// What `prepare` has made.
   nonisolated(unsafe) private(set) static var template: [UInt8] = []
   nonisolated(unsafe) private(set) static var servers: [Identity] = []
+  /// The chat servers of strangers.
+  nonisolated(unsafe) private(set) static var strangers: [Identity] = []
   /// As which the built-in chat server calls its bouncer.
   nonisolated(unsafe) private(set) static var chatIdentity: Identity?
   nonisolated(unsafe) private(set) static var credentials = Credentials()
@@ -208,24 +212,22 @@ final class World: @unchecked Sendable {
     let now: @Sendable () -> Date = { Date(timeIntervalSince1970: epoch) }
     let storageKey = StorageKey(bytes: Node.storageKey)
     let database = DatabaseServer.Direct(server: server)
-    var identities: [Identity] = []
-    for number in 0..<2 {
+    func addServer(_ number: Int, of domain: String) async throws -> Identity {
       let remote = RemoteServers(database: database, storageKey: storageKey, now: now)
       let (added, key) = try await remote.add(
-        hostname: try Hostname("chat\(number).example.org"), contactEmail: "admin@example.org")
+        hostname: try Hostname("chat\(number).\(domain)"), contactEmail: "admin@\(domain)")
       let realm = UUID()
       let description = RealmDescription(
-        realmID: 2, uuid: realm, ownerSecret: "zuliprealm_secret\(number)", host: "chat\(number).example.org",
+        realmID: 2, uuid: realm, ownerSecret: "zuliprealm_secret\(number)", host: "chat\(number).\(domain)",
         name: "Example", orgType: 10, dateCreated: Date(timeIntervalSince1970: 1_600_000_000),
         isDeactivated: false, isSystemBotRealm: false, authenticationMethods: "{}")
       let sync = RealmSync(storageKey: storageKey, now: now)
       let id = added.id
       _ = try await database.write { try sync.apply([description], server: id, on: $0) }
-      identities.append(
-        Identity(
-          uuid: added.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased()))
+      return Identity(
+        uuid: added.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased())
     }
-    servers = identities
+    for number in 0..<2 { servers.append(try await addServer(number, of: "example.org")) }
     let accounts = AccountStore(database: database, storageKey: storageKey, now: now)
     let (remote, key) = try await RemoteServers(database: database, storageKey: storageKey, now: now).add(
       hostname: try Hostname("chat.example.org"), contactEmail: "admin@example.org")
@@ -239,6 +241,9 @@ final class World: @unchecked Sendable {
     }
     chatIdentity = Identity(
       uuid: remote.uuid.uuidString.lowercased(), key: key, realm: realm.uuidString.lowercased())
+    for number in 0..<Stranger.chatServers {
+      strangers.append(try await addServer(number, of: "example.net"))
+    }
     template = server.image()
   }
 }

@@ -43,7 +43,7 @@ final class NextcloudPhone: @unchecked Sendable {
       told = Registration(identifier: identifier, token: phone.token)
       let signed = cloud.register(self)
       let (node, answer) = await cloud.call(
-        .post, "devices", agent: agent, [("pushToken", told.token)] + signed)
+        .post, "devices", agent: agent, from: address, [("pushToken", told.token)] + signed)
       cloud.world.note(
         "\(phone.name): registers with the proxy: \(answer.map { "\($0.status)" } ?? "no answer")")
       if answer == nil, node.isAlive { doubtUntil = cloud.world.time + 120 }
@@ -58,7 +58,8 @@ final class NextcloudPhone: @unchecked Sendable {
     let signed = cloud.forget(self)
     forgetLogin()
     phone.isLoggedIn = false
-    let (_, answer) = await cloud.call(.delete, "devices", agent: agent, signed)
+    let (_, answer) = await cloud.call(
+      .delete, "devices", agent: agent, from: address, signed)
     cloud.world.note(
       "\(phone.name): leaves the proxy: \(answer.map { "\($0.status)" } ?? "no answer")")
   }
@@ -69,6 +70,9 @@ final class NextcloudPhone: @unchecked Sendable {
     confirmed = nil
     login = cloud.nextLogin()
   }
+
+  /// Where it is: at home.
+  private var address: String { "192.0.2.\(1 + phone.number % 250)" }
 
   private var agent: String {
     phone.kind == .apns ? "Mozilla/5.0 (iOS) Nextcloud-Talk v20" : "Mozilla/5.0 (Android) Nextcloud-Talk v20"

@@ -88,12 +88,13 @@ final class NextcloudServer: @unchecked Sendable {
 
   func call(
     _ method: HTTPRequest.Method, _ path: String, agent: String = "Nextcloud Server",
-    _ fields: [(String, String)]
+    from address: String = "198.51.100.1", _ fields: [(String, String)]
   ) async -> (node: Node, answer: Answer?) {
     let alive = world.nodes.filter(\.isAlive)
     let node = random.pick(alive.isEmpty ? world.nodes : alive)
     var headers: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
     headers[.userAgent] = agent
+    headers[.forwardedFor] = address
     let began = world.time
     let answer = world.standIn.answer(
       to: path,

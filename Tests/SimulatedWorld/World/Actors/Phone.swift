@@ -74,9 +74,11 @@ final class Phone: @unchecked Sendable {
   }
 
   /// What it seals for the bouncer.
-  func sealedRegistration() -> String {
+  func sealedRegistration() -> String { Self.sealedRegistration(token, kind, at: world.time) }
+
+  static func sealedRegistration(_ token: String, _ kind: Route.Provider, at time: Double) -> String {
     var json = #"{"token":"\#(token)","token_kind":"\#(kind == .apns ? "apns" : "fcm")","timestamp":"#
-    json += "\(Int64(World.epoch + world.time))"
+    json += "\(Int64(World.epoch + time))"
     json += kind == .apns ? #","ios_app_id":"\#(World.topic)"}"# : "}"
     return SealedBox.seal(Array(json.utf8), to: Node.keyPair.publicKey).map { Data($0).base64EncodedString() }
       ?? ""

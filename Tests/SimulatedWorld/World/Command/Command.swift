@@ -13,6 +13,7 @@ struct Command {
   private var isTalking = false
   private var hasNextcloud = false
   private var hasChat = false
+  private var isHostile = false
   private var isMinimising = true
 
   init(_ arguments: some Sequence<String>) {
@@ -42,6 +43,7 @@ struct Command {
         standIn = found
       case "--nextcloud": hasNextcloud = true
       case "--chat": hasChat = true
+      case "--hostile": isHostile = true
       case "--log": isTalking = true
       case "--as-it-is": isMinimising = false
       case let other:
@@ -59,6 +61,7 @@ struct Command {
       // What the process makes once, with random numbers, is made by now: a world is the same whatever came before it.
       var plan = Plan(seed: 0, steps: 0)
       if hasNextcloud { plan.addNextcloud() }
+      if isHostile { plan.addHostile() }
       try World(plan).run()
       return try live()
     } catch {
@@ -77,6 +80,7 @@ struct Command {
         ?? Plan(seed: seed, steps: steps)
       if hasNextcloud { plan.addNextcloud() }
       if hasChat { plan.addChat() }
+      if isHostile { plan.addHostile() }
       if let only { plan.events.removeAll { !only.contains($0.number) } }
       let world = try World(plan, standIn: standIn, isTalking: isTalking)
       // Looking at thousands of phones takes longer than what happens to one of them.
@@ -117,7 +121,7 @@ struct Command {
     print(
       """
 
-      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "") --only \(only) --log\
+      Again: Scripts/worlds --seed \(plan.seed)\(steps.map { " --steps \($0)" } ?? "")\(story.map { " --story \($0)" } ?? "")\(hasNextcloud ? " --nextcloud" : "")\(hasChat ? " --chat" : "")\(isHostile ? " --hostile" : "") --only \(only) --log\
       \(standIn.name == "none" ? "" : " --stand-in \(standIn.name)")
       """)
   }

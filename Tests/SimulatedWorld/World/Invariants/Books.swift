@@ -5,7 +5,9 @@ struct Books {
   struct Promise {
     let label: String
     let token: String
+    /// When it was asked for, and when the answer came.
     let time: Double
+    let answeredAt: Double
   }
 
   var promises: [Promise] = []

@@ -8,7 +8,7 @@ extension World {
   /// get it or not.
   func promised(_ label: String, to token: String, at time: Double) {
     figures.promises += 1
-    books.promises.append(.init(label: label, token: token, time: time))
+    books.promises.append(.init(label: label, token: token, time: time, answeredAt: self.time))
   }
 
   /// A provider has taken a push.

@@ -125,7 +125,9 @@ final class Node: @unchecked Sendable {
       : chatSide(
         database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, logger: logger)
     responder =
-      Endpoints.forStrangers(trustedProxies: [], bodies: bodies) {
+      Endpoints.forStrangers(
+        trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self), bodies: bodies
+      ) {
         bouncer.addRoutes(to: $0)
         nextcloud?.routes.addRoutes(to: $0)
         chat?.addRoutes($0)

@@ -21,6 +21,7 @@ struct Event: Sendable, CustomStringConvertible {
     case pass(seconds: Double)
     case nextcloud(Nextcloud)
     case chat(Chat)
+    case hostile(Hostile)
   }
 
   var description: String {
@@ -53,6 +54,7 @@ extension Event.Action: CustomStringConvertible {
       "the database's answers to \(percent) % of the commits are lost for \(Int(seconds)) s"
     case .nextcloud(let event): "\(event)"
     case .chat(let event): "\(event)"
+    case .hostile(let event): "\(event)"
     case .pass(let seconds): "nothing happens for \(Int(seconds)) s"
     }
   }

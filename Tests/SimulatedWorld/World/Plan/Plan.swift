@@ -18,6 +18,10 @@ struct Plan: Sendable {
   var nextcloud: [NextcloudPhonePlan] = []
   /// The phones of its built-in chat server, if it has one.
   var chat: [ChatPhonePlan] = []
+  /// Who sends to devices that their provider refuses.
+  var strangers: [StrangerPlan] = []
+  /// Nothing goes wrong but what strangers bring about.
+  var isCalm = false
 
   /// - Parameter steps: how many events; nil: as the seed has it.
   init(seed: UInt64, steps: Int? = nil) {

@@ -10,6 +10,8 @@ final class Provider: @unchecked Sendable {
   let kind: Route.Provider
   private unowned let world: World
   private var random: WorldRandom
+  /// For what strangers send: others' chance stays what it was.
+  private var strangersRandom: WorldRandom
   /// What is wrong with it now, the latest last.
   var troubles: [Trouble] = []
   /// Tokens that devices have, and since when those that no longer count are dead.
@@ -20,11 +22,14 @@ final class Provider: @unchecked Sendable {
     /// It lives again, but what the provider says of it is still of before.
     case revived(Phone, since: Double)
     case dead(since: Double)
+    /// Nobody's: what is sent to it is refused.
+    case refused(Refusal)
   }
 
   init(_ kind: Route.Provider, world: World, seed: UInt64) {
     (self.kind, self.world) = (kind, world)
     random = WorldRandom(seed: seed, "\(kind)")
+    strangersRandom = WorldRandom(seed: seed, "\(kind) to strangers")
   }
 
   var isUnreachable: Bool { troubles.contains(.unreachable) }
@@ -43,6 +48,8 @@ final class Provider: @unchecked Sendable {
 
   /// Takes a request in.
   func take(_ request: ProviderRequest, from life: Life) async -> Way {
+    let push = world.standIn.push(ReceivedPush(request, provider: kind))
+    if case .refused(let refusal)? = tokens[push.token], !isUnreachable { return refuse(refusal) }
     let trouble = troubles.last
     var latency = random.seconds(0.01...0.2)
     switch trouble {
@@ -54,7 +61,6 @@ final class Provider: @unchecked Sendable {
     case .late: latency = random.seconds(50...80)
     default: break
     }
-    let push = world.standIn.push(ReceivedPush(request, provider: kind))
     let isLost = trouble == .losingAnswers && random.chance(0.5)
     let isTaken = !isLost || random.chance(0.7)
     let response = isTaken ? answer(push, trouble) : nil
@@ -71,14 +77,33 @@ final class Provider: @unchecked Sendable {
     }
   }
 
+  private func refuse(_ refusal: Refusal) -> Way {
+    let answer: ProviderResponse
+    switch refusal {
+    case .silent: return Way(latency: 3600, isSent: true) { _ in .failure(.silent) }
+    case .thirdPartyAuth:
+      answer = response(401, [:], Self.google(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"))
+    case .senderMismatch:
+      answer = response(403, [:], Self.google(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"))
+    case .tooMany(let seconds):
+      answer = tooMany(seconds.map { ["retry-after": "\($0)"] } ?? [:])
+    }
+    return Way(latency: strangersRandom.seconds(0.01...0.2), isSent: true) { life in
+      life.isAlive ? .success(answer) : .failure(.connectionLost)
+    }
+  }
+
+  private func tooMany(_ headers: [String: String]) -> ProviderResponse {
+    kind == .apns
+      ? response(429, headers, #"{"reason":"TooManyRequests"}"#)
+      : response(429, headers, Self.google(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"))
+  }
+
   private func answer(_ push: ReceivedPush, _ trouble: Trouble?) -> ProviderResponse {
     switch trouble {
     case .failing(let status): return refusal(status)
     case .overloaded(let seconds):
-      let pause = ["retry-after": seconds.isMultiple(of: 2) ? "\(seconds)" : date(in: seconds)]
-      return kind == .apns
-        ? response(429, pause, #"{"reason":"TooManyRequests"}"#)
-        : response(429, pause, Self.google(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"))
+      return tooMany(["retry-after": seconds.isMultiple(of: 2) ? "\(seconds)" : date(in: seconds)])
     case .lyingDead:
       if let phone = livingPhone(push.token) { phone.lies += 1 }
       return dead(since: world.time)
@@ -98,7 +123,7 @@ final class Provider: @unchecked Sendable {
       return response(200, ["apns-id": push.id], kind == .apns ? "" : #"{"name":"projects/p/messages/1"}"#)
     case .revived(_, let since): return dead(since: since)
     case .dead(let since): return dead(since: since)
-    case nil:
+    case .refused, nil:
       return kind == .apns
         ? response(400, [:], #"{"reason":"BadDeviceToken"}"#)
         : response(400, [:], Self.google(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"))

@@ -55,6 +55,15 @@ extension StandIn {
       guard case .success(let response) = answer, response.status == 200 else { return answer }
       return .failure(.connectionLost)
     },
+    // What is said of one device is taken for the provider's: it is out of order for ten minutes.
+    reading("blames-the-provider") { answer in
+      guard case .success(let response) = answer, [401, 429].contains(response.status) else { return answer }
+      let isApple = String(buffer: response.body).contains(#""reason""#)
+      let body =
+        isApple ? #"{"reason":"ServiceUnavailable"}"# : #"{"error":{"code":503,"status":"UNAVAILABLE"}}"#
+      return .success(
+        ProviderResponse(status: 503, headers: ["retry-after": "600"], body: ByteBuffer(string: body)))
+    },
     .guardBelievesAll, .newIDs, .hasNoDeadline,
   ]
 

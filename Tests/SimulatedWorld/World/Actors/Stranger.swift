@@ -1,0 +1,160 @@
+import Crypto
+import Foundation
+import HTTPTypes
+import Providers
+import Sealing
+import Wire
+
+/// Somebody with devices that their provider refuses, each time and in one way, who sends to them in bursts: a chat
+/// server, or what is registered with the push proxy from one address. Nothing that is sent so arrives anywhere; what
+/// others send has to arrive all the same.
+///
+/// Unchecked: the world has one thread.
+final class Stranger: @unchecked Sendable {
+  /// How many chat servers of strangers a world may have.
+  static let chatServers = 2
+  /// Made once for all worlds: RSA keys take long.
+  static let key = RSAPrivateKey.generate()
+  private static let address = "203.0.113.7"
+
+  let number: Int
+  private let plan: Plan.StrangerPlan
+  private let tokens: [String]
+  private unowned let world: World
+  private var random: WorldRandom
+
+  init(_ number: Int, _ plan: Plan.StrangerPlan, world: World, seed: UInt64) {
+    (self.number, self.plan, self.world) = (number, plan, world)
+    random = WorldRandom(seed: seed, "stranger \(number)")
+    tokens = (0..<plan.devices).map { device in
+      let digits = String(format: "%04x%04x", 0xFFF0 + number, device)
+      return plan.kind == .apns
+        ? World.secret + String(repeating: digits, count: 6) + "0000"
+        : "\(World.secret)-fcm:\(digits)" + String(repeating: "-", count: 100)
+    }
+    for token in tokens { world.providers[plan.kind]?.tokens[token] = .refused(plan.refusal) }
+  }
+
+  /// Has its devices registered.
+  func come() async {
+    for device in tokens.indices {
+      for attempt in 1...4 where !world.isOver {
+        if await register(device) == 200 { break }
+        try? await Task.sleep(for: .milliseconds(300 * attempt))
+      }
+    }
+    world.note("stranger \(number): has registered \(tokens.count) devices")
+  }
+
+  /// Sends each of its devices so many notifications, one request after the other.
+  func send(each count: Int) async {
+    var statuses: [Int: Int] = [:]
+    for _ in 0..<count where !world.isOver { statuses[await notify() ?? 0, default: 0] += 1 }
+    world.note("stranger \(number): requests were answered \(statuses.sorted { $0.key < $1.key })")
+  }
+
+  private func register(_ device: Int) async -> Int? {
+    guard let identity = plan.chatServer else {
+      return await call("/devices", type: Self.form, Form.encode(fields(of: device)))
+    }
+    return await call(
+      "/api/v1/remotes/push/e2ee/register", type: Self.form,
+      Form.encode([
+        (name: "realm_uuid", value: World.strangers[identity].realm),
+        (name: "token_id", value: TokenID(token: tokens[device]).base64),
+        (
+          name: "encrypted_push_registration",
+          value: Phone.sealedRegistration(tokens[device], plan.kind, at: world.time)
+        ),
+        (name: "bouncer_public_key", value: Node.keyPair.publicKeyBase64),
+      ]))
+  }
+
+  private func notify() async -> Int? {
+    guard let identity = plan.chatServer else { return await notifyProxy() }
+    let payload = #""payload":{"push_key_id":1,"encrypted_data":"\#(World.plaintext)x.x.x"}"#
+    let rest =
+      plan.kind == .apns
+      ? #","http_headers":{"apns_priority":10,"apns_push_type":"alert"}}"# : #","fcm_priority":"high"}"#
+    let items = tokens.map { #"{"token_id":"\#(TokenID(token: $0).base64)",\#(payload)\#(rest)"# }
+    let body =
+      #"{"realm_uuid":"\#(World.strangers[identity].realm)","push_requests":[\#(items.joined(separator: ","))]}"#
+    return await call("/api/v1/remotes/push/e2ee/notify", type: "application/json", Array(body.utf8))
+  }
+
+  private func notifyProxy() async -> Int? {
+    let subject = (0..<256).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+    let (text, signature) = (Base64.encode(subject), Base64.encode(Self.key.sign(subject)))
+    let entries = tokens.indices.map { device in
+      let hash = SHA512.hash(data: Data(tokens[device].utf8)).map { String(format: "%02x", $0) }.joined()
+      let entry = """
+        {"deviceIdentifier":"\(identifier(of: device))","pushTokenHash":"\(hash)","subject":"\(text)",\
+        "signature":"\(signature)","priority":"high","type":"alert"}
+        """
+      return (name: "notifications[]", value: entry)
+    }
+    return await call("/notifications", type: Self.form, Form.encode(entries))
+  }
+
+  private func call(_ path: String, type: String, _ body: [UInt8]) async -> Int? {
+    let alive = world.nodes.filter(\.isAlive)
+    let node = random.pick(alive.isEmpty ? world.nodes : alive)
+    var headers: HTTPFields = [.contentType: type]
+    headers[.forwardedFor] = Self.address
+    headers[.userAgent] =
+      plan.kind == .apns ? "Mozilla/5.0 (iOS) Nextcloud-Talk v20" : "Mozilla/5.0 (Android) Nextcloud-Talk v20"
+    if let identity = plan.chatServer.map({ World.strangers[$0] }) {
+      headers[.authorization] = "Basic " + Base64.encode(Array("\(identity.uuid):\(identity.key)".utf8))
+    }
+    return await node.call(path, headers: headers, body: body)?.status
+  }
+
+  private func preimage(of device: Int) -> [UInt8] {
+    Array(#"["user\#(device)@cloud.example.net",1]"#.utf8)
+  }
+
+  private func identifier(of device: Int) -> String {
+    Base64.encode(Array(SHA512.hash(data: preimage(of: device))))
+  }
+
+  private func fields(of device: Int) -> [(name: String, value: String)] {
+    [
+      (name: "pushToken", value: tokens[device]),
+      (name: "deviceIdentifier", value: identifier(of: device)),
+      (name: "deviceIdentifierSignature", value: Base64.encode(Self.key.sign(preimage(of: device)))),
+      (name: "userPublicKey", value: Self.key.publicKey.pem),
+    ]
+  }
+
+  private static let form = "application/x-www-form-urlencoded"
+}
+
+extension HTTPField.Name {
+  static let forwardedFor = HTTPField.Name("X-Forwarded-For")!
+}
+
+extension Event {
+  /// What strangers do.
+  enum Hostile: Sendable {
+    case come(Int)
+    case burst(Int, each: Int)
+  }
+}
+
+extension Event.Hostile: CustomStringConvertible {
+  var description: String {
+    switch self {
+    case .come(let stranger): "stranger \(stranger) has devices registered"
+    case .burst(let stranger, let each): "stranger \(stranger) sends \(each) notifications to each device"
+    }
+  }
+}
+
+extension World {
+  func perform(_ event: Event.Hostile) {
+    switch event {
+    case .come(let number): Task { [strangers] in await strangers[number].come() }
+    case .burst(let number, let each): Task { [strangers] in await strangers[number].send(each: each) }
+    }
+  }
+}

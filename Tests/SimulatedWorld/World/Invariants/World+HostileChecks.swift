@@ -1,0 +1,35 @@
+import Foundation
+
+extension World {
+  /// How late a notification may be where nothing is wrong but that there are strangers, in seconds.
+  private static let longestDelay = 60.0
+
+  /// "Strangers delay nobody": where nothing else is wrong, what was promised has arrived within a minute. No line of the
+  /// log excuses a loss: nothing has happened for which there would be one.
+  func checkDelays() {
+    guard violation == nil, plan.isCalm else { return }
+    for promise in books.promises {
+      guard let phone = owners[promise.token], isLive(promise.token), promise.time > phone.forgottenAt else {
+        continue
+      }
+      checkDelay("\(promise.label) \(phone.number)", promise.label, to: phone, since: promise.answeredAt)
+    }
+    for request in nextcloud?.told ?? [] {
+      for (label, row) in request.entries
+      where isLive(row.token) && request.time > row.phone.phone.forgottenAt && request.failed == 0 {
+        checkDelay(label, label, to: row.phone.phone, since: request.time)
+      }
+    }
+  }
+
+  private func checkDelay(_ key: String, _ label: String, to phone: Phone, since promise: Double) {
+    let delay = books.arrivals[key]?.first.map { $0.time - promise }
+    if let delay, delay <= Self.longestDelay { return }
+    violate(
+      "strangers delay nobody",
+      """
+      \(label) was promised to \(phone.name) at \(Int(promise)) s, and \
+      \(delay.map { "arrived \(Int($0)) s later" } ?? "has not arrived")
+      """)
+  }
+}
