@@ -152,8 +152,9 @@ extension Connection {
   ///
   /// - Parameter token: its hash, kind and target.
   private func endOthers(with token: [Value], _ failure: OutcomeRecorder.Failure, now: Date) throws {
-    let latest = max(failure.registration.registeredAt, failure.holdsBefore ?? .distantPast)
-    let these = token + [.integer(latest.milliseconds)]
+    let latest = max(
+      failure.registration.registeredAt.milliseconds, (failure.holdsBefore?.milliseconds ?? 0) - 1)
+    let these = token + [.integer(latest)]
     try run(
       Statement(
         """
