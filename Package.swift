@@ -81,7 +81,7 @@ let package = Package(
         "0001_schema.sql", "0002_nodes.sql", "0003_history.sql", "0004_vapid.sql",
         "0005_nextcloud_webpush.sql",
       ]),
-    module("Outgoing", "Timing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix"),
+    module("Outgoing", "Timing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
       "Providers", "Outgoing", "Timing", "AsyncHTTPClient", "Crypto", "JWTKit", "Logging", "Metrics",
       "NIOCore",
@@ -161,7 +161,8 @@ let package = Package(
     // Tests, what they share, and benchmarks.
     module(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
-      "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509", path: "Tests/Support/TestSupport"),
+      "NIOCore",
+      "NIOPosix", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509", path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
     module(
       "TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
@@ -172,11 +173,14 @@ let package = Package(
       "ServiceLifecycle", path: "Tests/Support/TestService"),
     tests("WorldTests"),
     tests("TimingTests", "Timing"),
-    tests("OutgoingTests", "TestSupport", "Outgoing", "AsyncHTTPClient"),
+    tests(
+      "OutgoingTests", "TestSupport", "Outgoing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix",
+      "NIOSSL"),
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
-      "ProvidersTests", "TestSupport", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras", "JWTKit",
+      "ProvidersTests", "TestSupport", "Outgoing", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras",
+      "JWTKit",
       "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix",
       "NIOSSL"),
     tests(
@@ -227,8 +231,8 @@ let package = Package(
     tests(
       "push-bouncerTests", "Demo", "Operations", "Outgoing", "ProviderSimulator", "push-bouncer", "Sealing",
       "Server",
-      "SQL", "TestDatabase", "TestSupport", "Wire", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore",
-      "NIOHTTP1", "NIOPosix", "NIOSSL"),
+      "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto", "Logging",
+      "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     program(
       "nextcloud-bench", "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing",

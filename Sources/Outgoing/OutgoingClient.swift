@@ -78,7 +78,7 @@ package final class OutgoingClient: Sendable {
   ) {
     var configuration = configuration
     configuration.redirectConfiguration = .disallow
-    configuration.httpVersion = .http1Only
+    configuration.guardConnections()
     configuration.connectionPool.retryConnectionEstablishment = false
     self.configuration = configuration
     self.isAllowed = isAllowed

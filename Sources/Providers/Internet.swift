@@ -46,7 +46,7 @@ struct Internet: ProviderNetwork {
   private static func client(caFile: String?, proxy: Proxy?) throws -> HTTPClient {
     var configuration = HTTPClient.Configuration()
     configuration.redirectConfiguration = .disallow
-    configuration.httpVersion = .http1Only
+    configuration.guardConnections()
     configuration.timeout.connect = .seconds(5)
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
     configuration.tlsConfiguration = .outgoing(caFile: caFile)

@@ -2,6 +2,7 @@ package import AsyncHTTPClient
 import Foundation
 package import NIOSSL
 package import Operations
+import Outgoing
 import Providers
 
 extension HTTPClient.Configuration {
@@ -15,6 +16,7 @@ extension HTTPClient.Configuration {
     var tls = TLSConfiguration.outgoing(caFile: providers.caFile)
     if !roots.isEmpty { tls.additionalTrustRoots.append(.certificates(roots)) }
     settings.tlsConfiguration = tls
+    settings.guardConnections()
     if let proxy = providers.proxy, let host = proxy.host() {
       let user = proxy.user().map {
         HTTPClient.Authorization.basic(username: $0, password: proxy.password() ?? "")

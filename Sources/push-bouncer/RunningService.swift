@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import Operations
+import Outgoing
 import Wire
 
 /// The service that runs with a configuration, if one does.
@@ -10,6 +11,7 @@ enum RunningService {
   static func answers(_ configuration: Configuration) async -> Bool {
     let (host, port) = (configuration.admin.host, configuration.admin.port)
     var settings = HTTPClient.Configuration()
+    settings.guardConnections()
     settings.connectionPool.retryConnectionEstablishment = false
     let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
     let url = "http://\(host.contains(":") ? "[\(host)]" : host):\(port)/healthz"

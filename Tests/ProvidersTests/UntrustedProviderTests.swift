@@ -9,13 +9,14 @@ import Testing
 @Suite("Providers that cannot show who they are", .timeLimit(.minutes(10)))
 struct UntrustedProviderTests {
   enum Fault: String, CaseIterable, Sendable {
-    case untrusted, expired, wrongName, noForwardSecrecy
+    case untrusted, expired, wrongName, addressOnly, noForwardSecrecy
 
     func certificate() throws -> TestCertificate {
       switch self {
       case .untrusted: try TestCertificate()
       case .expired: try TestCertificate(end: Date() - 60)
       case .wrongName: try TestCertificate(host: "elsewhere.example.org")
+      case .addressOnly: try TestCertificate(address: [127, 0, 0, 1])
       case .noForwardSecrecy: try TestCertificate(ciphers: "RSA+AESGCM")
       }
     }
@@ -57,6 +58,19 @@ struct UntrustedProviderTests {
     #expect(server.requests.count == (fault == nil ? 1 : 0))
     await providers.shutdown()
     try await server.stop()
+    try await oauth.stop()
+  }
+
+  @Test(arguments: [nil, Fault.wrongName, .addressOnly])
+  func `Google's sign-in is told nothing, and is tried again later`(_ fault: Fault?) async throws {
+    let certificate = try fault?.certificate() ?? TestCertificate(host: "localhost")
+    let oauth = try await TestPushService.start(certificate: certificate) { _ in .status(503) }
+    let providers = try PushProviders(configuration: .init(caFile: certificate.caFile))
+    let url = try #require(URL(string: "https://localhost:\(oauth.port)/token"))
+    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenURI: url)]))
+    #expect(await FCMTests.send(providers) == .retry(.tokenUnavailable, notBefore: nil, scope: .route))
+    #expect(oauth.requests.isEmpty == (fault != nil))
+    await providers.shutdown()
     try await oauth.stop()
   }
 

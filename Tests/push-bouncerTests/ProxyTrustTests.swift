@@ -7,6 +7,7 @@ import Outgoing
 import TestSupport
 import Testing
 import Wire
+import ZulipServer
 
 @testable import Server
 
@@ -45,17 +46,31 @@ import Wire
     }
   }
 
-  @Test(arguments: ["untrusted", "expired", "of another"])
+  @Test(arguments: ["untrusted", "expired", "of another", "of its address"])
   func `One that cannot show who it is is told nothing`(certificate: String) async throws {
     let name = certificate == "of another" ? "elsewhere.example.org" : nil
     let end = certificate == "expired" ? Date() - 60 : Date() + 3600
-    try await OthersHost.run(certified: name, until: end) { host in
+    let address: [UInt8]? = certificate == "of its address" ? [127, 0, 0, 1] : nil
+    try await OthersHost.run(certified: name, at: address, until: end) { host in
       try await OthersHost.run { other in
         let trusted = certificate == "untrusted" ? other : host
         let isAnswered = try await isAnswered(host, trusting: trusted.caFile)
         #expect(!isAnswered)
         #expect(host.seen.isEmpty)
       }
+    }
+  }
+
+  @Test(arguments: [nil, [127, 0, 0, 1]] as [[UInt8]?])
+  func `Another's bouncer has to show its name, too`(address: [UInt8]?) async throws {
+    try await OthersHost.run(at: address) { host in
+      let client = HTTPClient(
+        eventLoopGroupProvider: .singleton, configuration: .outgoing(try providers(host.caFile)))
+      let bouncer = BouncerClient.remote(
+        url: try #require(URL(string: host.url)), id: "id", key: "secret", client: client)
+      _ = try? await bouncer.upload([])
+      #expect(host.seen.isEmpty == (address != nil))
+      try await client.shutdown()
     }
   }
 }

@@ -1,6 +1,7 @@
 import NIOCore
 import NIOHPACK
 import NIOHTTP1
+import Outgoing
 
 /// A connection to a peer that speaks HTTP/1.1 only: one request at a time. To its pool it is one with a single stream.
 final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
@@ -93,13 +94,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       }
     }
     owner.closed(id, wasUp: true, failure: failure)
-    close()
-  }
-
-  private func close() {
-    // TLS takes its leave, and would read on for as long as the peer takes to do the same.
-    try? context?.channel.syncOptions?.setOption(.autoRead, value: false)
-    context?.close(promise: nil)
+    context?.closeAtOnce()
   }
 
   private func answer(_ exchange: Exchange, _ head: HTTPResponseHead) {
@@ -121,7 +116,7 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     answer(taken, head)
     guard isReusable else {
       owner.closed(id, wasUp: true, failure: .connectionLost)
-      close()
+      context?.closeAtOnce()
       return
     }
     rest()
@@ -149,10 +144,11 @@ final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !hasEnded else { return }
     switch unwrapInboundIn(data) {
     case .head(let head):
-      // Nobody has asked.
-      guard exchange != nil else { return end(.connectionLost) }
+      // Nobody has asked; or the peer leaves HTTP (101), and the decoder would keep all that follows.
+      guard exchange != nil, head.status.code >= 200 else { return end(.connectionLost) }
       exchange?.head = head
     case .body(var part):
       let room = ProviderResponse.maximumBody - (exchange?.body.readableBytes ?? 0)

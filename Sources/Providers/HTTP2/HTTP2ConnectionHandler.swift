@@ -1,6 +1,7 @@
 import NIOCore
 import NIOHPACK
 import NIOTLS
+import Outgoing
 
 /// What a connection reports to its pool. Called on the connection's event loop.
 protocol HTTP2ConnectionOwner: Sendable {
@@ -205,7 +206,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       owner.finished(open.pending, on: id, .failure(failure))
     }
     owner.closed(id, wasUp: hasSettings, failure: hasSettings ? failure : self.failure)
-    context?.close(promise: nil)
+    context?.closeAtOnce()
   }
 
   private func act(on verdict: ConnectionHealth.Verdict) {
@@ -266,6 +267,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !hasEnded else { return }
     input.append(unwrapInboundIn(data))
     do {
       while !hasEnded, let frame = try input.next() { try read(frame) }

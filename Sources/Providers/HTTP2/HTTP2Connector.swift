@@ -1,6 +1,7 @@
 import NIOCore
 import NIOPosix
 import NIOSSL
+import Outgoing
 
 /// Opens connections to one origin: TCP, the proxy's CONNECT where there is one, TLS, HTTP/2.
 ///
@@ -50,10 +51,8 @@ struct HTTP2Connector: Connector {
 
   private func addHTTP2(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel) throws
   {
-    // An address is not a server name (RFC 6066 section 3): the certificate is then checked against the address.
-    let isAddress = (try? SocketAddress(ipAddress: host, port: port)) != nil
     try channel.pipeline.syncOperations.addHandlers([
-      NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host),
+      NIOSSLClientHandler.proving(host, context: tls),
       HTTP2ConnectionHandler(id: id, owner: owner, limits: limits),
     ])
   }

@@ -1,11 +1,21 @@
 import NIOCore
 import NIOHTTP1
 import NIOTLS
+import Outgoing
 
 /// Waits above TLS for what the peer speaks (ALPN, RFC 7301), and leaves its place to the handler of that: HTTP/2, or
 /// HTTP/1.1 where nothing was agreed on.
 final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
+
+  /// Of the head of an answer over HTTP/1.1, and of what follows its body.
+  private static var headLimits: NIOHTTPDecoderLimitConfiguration {
+    var limits = NIOHTTPDecoderLimitConfiguration()
+    limits.maxHeaderFieldSize = 8192
+    limits.maxHeaderListSize = HTTP2Input.longestHeaders
+    limits.maxHeaderFieldCount = 100
+    return limits
+  }
 
   private let id: ConnectionID
   private let owner: any HTTP2ConnectionOwner
@@ -32,7 +42,7 @@ final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
       negotiated == "h2"
       ? [HTTP2ConnectionHandler(id: id, owner: owner, limits: limits)]
       : [
-        HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder()),
+        HTTPRequestEncoder(), ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: Self.headLimits)),
         HTTP1ConnectionHandler(id: id, owner: owner, limits: limits),
       ]
     let pipeline = context.pipeline.syncOperations
@@ -40,7 +50,7 @@ final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
       try pipeline.addHandlers(handlers, position: .after(self))
     } catch {
       owner.closed(id, wasUp: false, failure: .connectFailed)
-      context.close(promise: nil)
+      context.closeAtOnce()
     }
     pipeline.removeHandler(context: context, promise: nil)
   }
@@ -58,6 +68,6 @@ final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
     guard !isDone else { return }
     isDone = true
     owner.closed(id, wasUp: false, failure: failure)
-    context.close(promise: nil)
+    context.closeAtOnce()
   }
 }

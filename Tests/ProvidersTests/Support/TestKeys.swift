@@ -22,9 +22,17 @@ enum TestKeys {
   static func fcmCredential(_ name: String = "default", project: String = "demo", tokenPort: Int) throws
     -> FCMCredential
   {
+    try fcmCredential(
+      name, project: project,
+      tokenURI: URL(string: "http://127.0.0.1:\(tokenPort)/token") ?? URL(filePath: "/"))
+  }
+
+  static func fcmCredential(
+    _ name: String = "default", project: String = "demo", tokenURI: URL
+  ) throws -> FCMCredential {
     FCMCredential(
       name: name, projectID: project, clientEmail: "sender@demo.iam.gserviceaccount.com", privateKeyID: "k1",
       privateKey: try google.get(),
-      tokenURI: URL(string: "http://127.0.0.1:\(tokenPort)/token") ?? URL(filePath: "/"))
+      tokenURI: tokenURI)
   }
 }

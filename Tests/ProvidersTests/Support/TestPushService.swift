@@ -44,7 +44,7 @@ final class TestPushService: Sendable {
   private let log: Log
 
   static func start(
-    certificate: TestCertificate? = nil,
+    certificate: TestCertificate? = nil, address: String = "127.0.0.1",
     answer: @escaping @Sendable (Request) -> Answer = { _ in .status(201) }
   ) async throws -> TestPushService {
     let log = Log()
@@ -67,7 +67,7 @@ final class TestPushService: Sendable {
           try pipeline.addHandler(Handler(connection: connection, log: log, answer: answer))
         }
       }
-      .bind(host: "127.0.0.1", port: 0).get()
+      .bind(host: address, port: 0).get()
     return TestPushService(channel, log)
   }
 

@@ -63,13 +63,14 @@ package final class OthersHost: Sendable {
   ///
   /// - Parameters:
   ///   - ciphers: those that it knows, of TLS 1.2; nil for any.
-  ///   - name: whom its certificate is of.
+  ///   - name: whom its certificate is of,
+  ///   - address: or of which address alone.
   ///   - end: until when.
   package static func run(
-    ciphers: String? = nil, certified name: String? = nil, until end: Date = Date() + 3600,
-    _ test: @escaping @Sendable (OthersHost) async throws -> Void
+    ciphers: String? = nil, certified name: String? = nil, at address: [UInt8]? = nil,
+    until end: Date = Date() + 3600, _ test: @escaping @Sendable (OthersHost) async throws -> Void
   ) async throws {
-    let certificate = try TestCertificate(host: name, end: end, ciphers: ciphers)
+    let certificate = try TestCertificate(host: name, address: address, end: end, ciphers: ciphers)
     defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
     try await run(certificate, over: try .tls(tlsConfiguration: certificate.configuration), test)
   }

@@ -15,10 +15,15 @@ package struct TestCertificate: Sendable {
   /// One for all tests: making it is not what they are about.
   package static let shared = Result { try TestCertificate() }
 
-  /// - Parameter ciphers: those of TLS 1.2 that its server offers, and nothing else; nil for all that there are.
-  package init(host: String? = nil, end: Date = Date() + 86_400, ciphers: String? = nil) throws {
+  /// - Parameters:
+  ///   - host: whose it is, by its name and nothing else.
+  ///   - address: whose it is, by its IPv4 address and nothing else.
+  ///   - ciphers: those of TLS 1.2 that its server offers, and nothing else; nil for all that there are.
+  package init(
+    host: String? = nil, address: [UInt8]? = nil, end: Date = Date() + 86_400, ciphers: String? = nil
+  ) throws {
     // Only an RSA key serves the old ones.
-    let (pem, key) = try Self.makePEM(isRSA: ciphers != nil, host: host, end: end)
+    let (pem, key) = try Self.makePEM(isRSA: ciphers != nil, host: host, address: address, end: end)
     let file = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-\(UUID()).pem")
     try pem.write(to: file, atomically: true, encoding: .utf8)
     caFile = file.path
@@ -36,20 +41,25 @@ package struct TestCertificate: Sendable {
   ///
   /// - Parameter isRSA: whether the key could decrypt as well as sign, as TLS without forward secrecy wants it.
   package static func makePEM(
-    isRSA: Bool = false, host: String? = nil, end: Date = Date() + 86_400
+    isRSA: Bool = false, host: String? = nil, address: [UInt8]? = nil, end: Date = Date() + 86_400
   ) throws -> (certificate: String, key: String) {
     let key: Certificate.PrivateKey =
       isRSA ? .init(try _RSA.Signing.PrivateKey(keySize: .bits2048)) : .init(P256.Signing.PrivateKey())
     let name = try DistinguishedName { CommonName("push-bouncer test") }
+    let names: [GeneralName] =
+      if let address {
+        [.ipAddress(ASN1OctetString(contentBytes: address[...]))]
+      } else if let host {
+        [.dnsName(host)]
+      } else {
+        [.dnsName("localhost"), .ipAddress(ASN1OctetString(contentBytes: [127, 0, 0, 1]))]
+      }
     let certificate = try Certificate(
       version: .v3, serialNumber: .init(), publicKey: key.publicKey,
       notValidBefore: Date() - 3600, notValidAfter: end, issuer: name, subject: name,
       extensions: try Certificate.Extensions {
         Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
-        SubjectAlternativeNames(
-          host.map { [.dnsName($0)] } ?? [
-            .dnsName("localhost"), .ipAddress(ASN1OctetString(contentBytes: [127, 0, 0, 1])),
-          ])
+        SubjectAlternativeNames(names)
       },
       issuerPrivateKey: key)
     return (try certificate.serializeAsPEM().pemString, try key.serializeAsPEM().pemString)
