@@ -18,6 +18,16 @@ package struct IPAddress: Sendable, Hashable {
     }
   }
 
+  private init(bytes: [UInt8]) { self.bytes = bytes }
+
+  /// What its owner has at least: of IPv6 the network of 64 bits, as its first address; an IPv4 address that is wrapped
+  /// into an IPv6 one, by itself.
+  package var network: IPAddress {
+    guard isIPv6 else { return self }
+    if Self.isMapped(bytes) { return IPAddress(bytes: Array(bytes[12...])) }
+    return IPAddress(bytes: bytes.prefix(8) + [UInt8](repeating: 0, count: 8))
+  }
+
   /// As `inet_ntop` writes it: one text for one address.
   package var text: String {
     var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
@@ -50,11 +60,13 @@ package struct IPAddress: Sendable, Hashable {
     }
   }
 
+  /// Whether an IPv6 address is `::ffff:a.b.c.d`.
+  private static func isMapped(_ bytes: [UInt8]) -> Bool {
+    bytes.starts(with: [UInt8](repeating: 0, count: 10) + [0xff, 0xff])
+  }
+
   private static func isPublicIPv6(_ bytes: [UInt8]) -> Bool {
-    let isZeroUpTo = { (count: Int) in bytes.prefix(count).allSatisfy { $0 == 0 } }
-    if isZeroUpTo(10), bytes[10] == 0xff, bytes[11] == 0xff {  // ::ffff:a.b.c.d
-      return isPublicIPv4(Array(bytes[12...]))
-    }
+    if isMapped(bytes) { return isPublicIPv4(Array(bytes[12...])) }
     if bytes.starts(with: [0x00, 0x64, 0xff, 0x9b] + [UInt8](repeating: 0, count: 8)) {  // NAT64
       return isPublicIPv4(Array(bytes[12...]))
     }

@@ -24,4 +24,11 @@ struct IPAddressTests {
   func `is nothing but an address`(text: String) {
     #expect(IPAddress(text) == nil)
   }
+
+  @Test(arguments: [
+    ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+  ])
+  func `is what its owner has at least`(text: String, network: String) {
+    #expect(IPAddress(text)?.network == IPAddress(network))
+  }
 }

@@ -17,13 +17,23 @@ struct WebPushConnector: Connector {
   let limits: HTTP2ConnectionHandler.Limits
 
   func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
-    guard shares.take(standing) else { return owner.closed(id, wasUp: false, failure: .overloaded) }
+    guard shares.hasRoom(for: standing) else {
+      return owner.closed(id, wasUp: false, failure: .overloaded)
+    }
     Task {
       var failure = TransportFailure.connectFailed
       do {
+        // No connection is taken while the name is looked up: slow name servers keep none from others.
         for address in try await addresses.addresses(of: host) {
-          guard let channel = try? await open(id, owner, at: address, on: eventLoop) else { continue }
-          channel.closeFuture.whenComplete { _ in shares.giveBack(standing) }
+          guard let place = shares.take(standing, for: holders(at: address)) else {
+            failure = .overloaded
+            continue
+          }
+          guard let channel = try? await open(id, owner, at: address, on: eventLoop) else {
+            shares.giveBack(place)
+            continue
+          }
+          channel.closeFuture.whenComplete { _ in shares.giveBack(place) }
           return
         }
       } catch WebPushAddresses.Refusal.forbidden {
@@ -31,9 +41,12 @@ struct WebPushConnector: Connector {
       } catch is LookupsExhausted {
         failure = .overloaded
       } catch {}
-      shares.giveBack(standing)
       owner.closed(id, wasUp: false, failure: failure)
     }
+  }
+
+  private func holders(at address: String) -> [WebPushShares.Holder] {
+    IPAddress(address).map { [.network($0.network)] } ?? []
   }
 
   /// A channel that is connected; what becomes of it then is told to the owner.
@@ -66,10 +79,8 @@ struct WebPushConnector: Connector {
   }
 
   private func addTLS(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel) throws {
-    // An address is not a server name (RFC 6066 section 3): the certificate is then checked against the address.
-    let name = IPAddress(host) == nil ? host : nil
     try channel.pipeline.syncOperations.addHandlers([
-      NIOSSLClientHandler(context: tls, serverHostname: name),
+      NIOSSLClientHandler.proving(host, context: tls),
       NegotiationHandler(id: id, owner: owner, limits: limits),
     ])
   }

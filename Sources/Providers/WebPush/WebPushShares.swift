@@ -1,8 +1,10 @@
 import NIOCore
+import Outgoing
 import Synchronization
 
 /// Who may have how many of the connections to push services. Hosts that have not answered, or no longer do, share a part
-/// of them: however many there are, they leave the rest to those that work.
+/// of them: however many there are, they leave the rest to those that work. Nobody has more than a quarter of all, or of
+/// that part: whoever names many ports of one machine gets refusals, and not the others.
 final class WebPushShares: Sendable {
   struct Limits: Sendable {
     /// Connections in all.
@@ -13,6 +15,17 @@ final class WebPushShares: Sendable {
     var idle = TimeAmount.seconds(60)
     /// and where more than half of all are in use.
     var idleInNeed = TimeAmount.seconds(5)
+
+    /// What one holder may have of them.
+    fileprivate var perHolder: Counts {
+      Counts(connections: max(1, connections / 4), unproven: max(1, unproven / 4))
+    }
+  }
+
+  /// Whom connections are counted for, besides the host. Each connection has one of each kind at most.
+  enum Holder: Sendable, Hashable {
+    /// Where it leads: an IPv4 address, or an IPv6 network of 64 bits.
+    case network(IPAddress)
   }
 
   /// What is known of a host.
@@ -20,6 +33,7 @@ final class WebPushShares: Sendable {
     fileprivate struct State {
       var isProven = false
       var connections = 0
+      var byHolder: [Holder: Int] = [:]
     }
 
     /// Guarded by the lock of the shares that it belongs to, and taken after that.
@@ -28,13 +42,38 @@ final class WebPushShares: Sendable {
     fileprivate init() {}
   }
 
-  private struct Counts {
+  /// A connection that was taken, to be given back once.
+  struct Place: Sendable {
+    fileprivate let host: Standing
+    fileprivate let holders: [Holder]
+  }
+
+  fileprivate struct Counts {
     var connections = 0
     var unproven = 0
+
+    func hasRoom(_ limits: Counts, isProven: Bool) -> Bool {
+      connections < limits.connections && (isProven || unproven < limits.unproven)
+    }
+
+    mutating func add(_ connections: Int, unproven: Int) {
+      self.connections += connections
+      self.unproven += unproven
+    }
+  }
+
+  private struct State {
+    var all = Counts()
+    var byHolder: [Holder: Counts] = [:]
+
+    mutating func add(_ connections: Int, unproven: Int, to holder: Holder) {
+      byHolder[holder, default: Counts()].add(connections, unproven: unproven)
+      if byHolder[holder]?.connections == 0 { byHolder[holder] = nil }
+    }
   }
 
   private let limits: Limits
-  private let counts = Mutex(Counts())
+  private let state = Mutex(State())
 
   init(limits: Limits) { self.limits = limits }
 
@@ -42,46 +81,71 @@ final class WebPushShares: Sendable {
   func standing() -> Standing { Standing() }
 
   /// How many connections there are.
-  var connections: Int { counts.withLock { $0.connections } }
+  var connections: Int { state.withLock { $0.all.connections } }
 
   /// How long a connection may be idle now.
   var idle: TimeAmount {
-    counts.withLock { $0.connections * 2 > limits.connections ? limits.idleInNeed : limits.idle }
+    state.withLock { $0.all.connections * 2 > limits.connections ? limits.idleInNeed : limits.idle }
   }
 
-  /// Takes a connection; false if there is none to be had.
-  func take(_ host: Standing) -> Bool {
-    counts.withLock { counts in
+  /// Takes a connection; nil if there is none to be had.
+  func take(_ host: Standing, for holders: [Holder]) -> Place? {
+    state.withLock { state in
       host.state.withLock { host in
-        guard counts.connections < limits.connections, host.isProven || counts.unproven < limits.unproven
+        guard state.all.hasRoom(limits.all, isProven: host.isProven),
+          holders.allSatisfy({
+            state.byHolder[$0, default: Counts()].hasRoom(limits.perHolder, isProven: host.isProven)
+          })
         else { return false }
-        counts.connections += 1
+        let unproven = host.isProven ? 0 : 1
+        state.all.add(1, unproven: unproven)
         host.connections += 1
-        if !host.isProven { counts.unproven += 1 }
+        for holder in holders {
+          state.add(1, unproven: unproven, to: holder)
+          host.byHolder[holder, default: 0] += 1
+        }
         return true
       }
+    } ? Place(host: host, holders: holders) : nil
+  }
+
+  /// Whether there may be a connection to be had, as far as can be told before it is known where it leads.
+  func hasRoom(for host: Standing) -> Bool {
+    state.withLock { state in
+      host.state.withLock { state.all.hasRoom(limits.all, isProven: $0.isProven) }
     }
   }
 
   /// Gives it back.
-  func giveBack(_ host: Standing) {
-    counts.withLock { counts in
-      host.state.withLock { host in
-        counts.connections -= 1
+  func giveBack(_ place: Place) {
+    state.withLock { state in
+      place.host.state.withLock { host in
+        let unproven = host.isProven ? 0 : -1
+        state.all.add(-1, unproven: unproven)
         host.connections -= 1
-        if !host.isProven { counts.unproven -= 1 }
+        for holder in place.holders {
+          state.add(-1, unproven: unproven, to: holder)
+          let left = host.byHolder[holder, default: 1] - 1
+          host.byHolder[holder] = left > 0 ? left : nil
+        }
       }
     }
   }
 
   /// The host has answered its last request, or has not.
   func note(_ host: Standing, isProven: Bool) {
-    counts.withLock { counts in
+    state.withLock { state in
       host.state.withLock { host in
         guard host.isProven != isProven else { return }
         host.isProven = isProven
-        counts.unproven += isProven ? -host.connections : host.connections
+        let sign = isProven ? -1 : 1
+        state.all.add(0, unproven: sign * host.connections)
+        for (holder, count) in host.byHolder { state.add(0, unproven: sign * count, to: holder) }
       }
     }
   }
+}
+
+extension WebPushShares.Limits {
+  fileprivate var all: WebPushShares.Counts { .init(connections: connections, unproven: unproven) }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import Outgoing
 import Testing
 
 @testable import Providers
@@ -62,39 +63,76 @@ struct WebPushSharesTests {
   @Test func `Hosts that have not answered leave the rest to those that have`() {
     let shares = Self.shares()
     let dead = (0..<100).map { _ in shares.standing() }
-    #expect(dead.count { shares.take($0) } == 4)
+    let places = dead.compactMap { shares.take($0, for: []) }
+    #expect(places.count == 4)
     let living = shares.standing()
-    #expect(!shares.take(living))
+    #expect(shares.take(living, for: []) == nil && !shares.hasRoom(for: living))
     shares.note(living, isProven: true)
-    #expect((0..<10).count { _ in shares.take(living) } == 6)
+    #expect((0..<10).count { _ in shares.take(living, for: []) != nil } == 6)
     #expect(shares.connections == 10)
-    for host in dead.prefix(4) { shares.giveBack(host) }
+    for place in places { shares.giveBack(place) }
     #expect(shares.connections == 6)
-    #expect(shares.take(dead[50]))
+    #expect(shares.take(dead[50], for: []) != nil)
   }
 
   @Test func `Connections count by what their host has done last`() {
     let shares = Self.shares()
     let host = shares.standing()
-    for _ in 0..<4 { #expect(shares.take(host)) }
-    #expect(!shares.take(shares.standing()))
+    let places = (0..<4).compactMap { _ in shares.take(host, for: []) }
+    #expect(places.count == 4)
+    #expect(shares.take(shares.standing(), for: []) == nil)
     shares.note(host, isProven: true)
-    #expect(shares.take(shares.standing()))
+    #expect(shares.take(shares.standing(), for: []) != nil)
     // It no longer answers: its four and the other one are more than the share.
     shares.note(host, isProven: false)
     shares.note(host, isProven: false)
-    #expect(!shares.take(shares.standing()))
-    for _ in 0..<4 { shares.giveBack(host) }
-    #expect(shares.take(shares.standing()))
+    #expect(shares.take(shares.standing(), for: []) == nil)
+    for place in places { shares.giveBack(place) }
+    #expect(shares.take(shares.standing(), for: []) != nil)
     #expect(shares.connections == 2)
+  }
+
+  /// Hosts of one network, each with a connection while there is one to be had.
+  private static func crowd(_ shares: WebPushShares, proven: Bool, _ address: String) throws
+    -> [(host: WebPushShares.Standing, place: WebPushShares.Place)]
+  {
+    let holder = WebPushShares.Holder.network(try #require(IPAddress(address)).network)
+    return (0..<100).compactMap { _ in
+      let host = shares.standing()
+      shares.note(host, isProven: proven)
+      return shares.take(host, for: [holder]).map { (host, $0) }
+    }
+  }
+
+  @Test func `The ports of one machine have a quarter of all, and of those of the unproven`() throws {
+    let shares = Self.shares(80, unproven: 16)
+    let unproven = try Self.crowd(shares, proven: false, "192.0.2.1")
+    #expect(unproven.count == 4)
+    #expect(try Self.crowd(shares, proven: true, "192.0.2.1").count == 16)
+    // Of IPv6 the network counts, and an IPv4 address is itself however it is spelled.
+    #expect(try Self.crowd(shares, proven: true, "::ffff:192.0.2.1").isEmpty)
+    #expect(try Self.crowd(shares, proven: true, "2001:db8::1").count == 20)
+    #expect(try Self.crowd(shares, proven: true, "2001:db8::2:0:0:1").isEmpty)
+    #expect(try Self.crowd(shares, proven: true, "2001:db8:0:1::1").count == 20)
+    // What one of them has done last moves its connections.
+    for (host, _) in unproven { shares.note(host, isProven: true) }
+    #expect(try Self.crowd(shares, proven: false, "192.0.2.1").isEmpty)
+    for (_, place) in unproven { shares.giveBack(place) }
+    #expect(try Self.crowd(shares, proven: false, "192.0.2.1").count == 4)
+    #expect(try Self.crowd(shares, proven: true, "192.0.2.2").count == 20)
+    #expect(shares.connections == 80)
+  }
+
+  @Test func `Where there are few, one is left to everybody`() throws {
+    #expect(try Self.crowd(Self.shares(4, unproven: 1), proven: false, "192.0.2.1").count == 1)
   }
 
   @Test func `Idle connections go sooner where there are few left`() {
     let shares = Self.shares(unproven: 10)
     let host = shares.standing()
-    for _ in 0..<5 { _ = shares.take(host) }
+    for _ in 0..<5 { _ = shares.take(host, for: []) }
     #expect(shares.idle == .seconds(60))
-    _ = shares.take(host)
+    _ = shares.take(host, for: [])
     #expect(shares.idle == .seconds(5))
   }
 }

@@ -14,7 +14,7 @@ import Testing
 @Suite("Sending Web Push", .timeLimit(.minutes(10)))
 struct WebPushTests {
   /// What names mean, which a test may change.
-  private final class Names: Sendable {
+  final class Names: Sendable {
     let names: Mutex<[String: [String]]>
 
     init(_ names: [String: [String]]) { self.names = Mutex(names) }
@@ -22,21 +22,24 @@ struct WebPushTests {
     func resolve(_ name: String) -> [String] { names.withLock { $0[name] ?? [] } }
   }
 
-  private static let home: Set<String> = ["localhost", "127.0.0.1"]
+  static let home: Set<String> = ["localhost", "127.0.0.1"]
 
-  private static func providers(
+  static func providers(
     private hosts: Set<String> = home,
     names: Names = Names(["localhost": ["127.0.0.1"], "127.0.0.1": ["127.0.0.1"]]),
-    caFile: String? = nil, proxy: URL? = nil, most: Int = 100, clock: TestClock = TestClock(Date())
+    caFile: String? = nil, proxy: URL? = nil, most: Int = 100, connections: Int = 1000,
+    clock: TestClock = TestClock(Date())
   ) throws -> PushProviders {
     let configuration = PushProviders.Configuration(
       caFile: try caFile ?? TestCertificate.shared.get().caFile, proxy: proxy,
-      webPush: .init(key: VAPIDKey(), contact: "mailto:operator@example.org", privateHosts: hosts))
+      webPush: .init(
+        key: VAPIDKey(), contact: "mailto:operator@example.org", privateHosts: hosts, connections: connections
+      ))
     return try PushProviders(
       configuration: configuration, mostHosts: most, resolve: { names.resolve($0) }, now: { clock.now })
   }
 
-  private static func push(
+  static func push(
     _ phone: TestPhone = TestPhone(), to endpoint: String, body: String = "hello",
     urgency: WebPushMessage.Urgency = .high, timeToLive: Int? = nil, collapseID: String? = nil
   ) throws -> Push {
@@ -46,7 +49,7 @@ struct WebPushTests {
         timeToLive: timeToLive, collapseID: collapseID))
   }
 
-  private static func send(_ push: Push, _ providers: PushProviders, within seconds: Double = 30) async
+  static func send(_ push: Push, _ providers: PushProviders, within seconds: Double = 30) async
     -> Outcome
   {
     await providers.send(push, deadline: .now + .seconds(seconds))
@@ -232,6 +235,70 @@ struct WebPushTests {
     #expect(service.requests.isEmpty)
     await providers.shutdown()
     try await service.stop()
+  }
+
+  @Test func `A name is not proven by a certificate of its address, and an address by no name`() async throws
+  {
+    for (certificate, host, isProven) in [
+      (try TestCertificate(address: [127, 0, 0, 1]), "push.example.net", false),
+      (try TestCertificate(address: [127, 0, 0, 1]), "127.0.0.1", true),
+      (try TestCertificate(host: "push.example.net"), "push.example.net", true),
+      (try TestCertificate(host: "*.example.net"), "push.example.net", true),
+      (try TestCertificate(host: "p*.example.net"), "push.example.net", false),
+      (try TestCertificate(host: "127.0.0.1"), "127.0.0.1", false),
+    ] {
+      let service = try await TestPushService.start(certificate: certificate)
+      let providers = try Self.providers(
+        private: [host], names: Names([host: ["127.0.0.1"]]), caFile: certificate.caFile)
+      let outcome = try await Self.send(Self.push(to: "https://\(host):\(service.port)/1"), providers)
+      #expect(outcome == (isProven ? .delivered : .retry(.tlsFailed, notBefore: nil, scope: .route)))
+      #expect(service.requests.count == (isProven ? 1 : 0))
+      await providers.shutdown()
+      try await service.stop()
+      try? FileManager.default.removeItem(atPath: certificate.caFile)
+    }
+  }
+
+  @Test func `The ports of one machine leave connections to others, whether they answer or not`() async throws
+  {
+    let certificate = try TestCertificate(host: "*.example.net")
+    defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
+    let (living, silent) = ("living.example.net", "silent.example.net")
+    let names = [living: ["127.0.0.1"], silent: ["127.0.0.2"], "other.example.net": ["127.0.0.3"]]
+    let providers = try Self.providers(
+      private: Set(names.keys), names: Names(names), caFile: certificate.caFile, connections: 16)
+    func services(_ count: Int, at name: String) async throws -> [TestPushService] {
+      var services: [TestPushService] = []
+      for _ in 0..<count {
+        services.append(
+          try await TestPushService.start(certificate: certificate, address: names[name]?.first ?? "") { _ in
+            name == silent ? .nothing : .status(201)
+          })
+      }
+      return services
+    }
+    let dead = try await services(8, at: silent)
+    let lost = try dead.map { service in
+      let push = try Self.push(to: "https://\(silent):\(service.port)/1")
+      return Task { await Self.send(push, providers, within: 5) }
+    }
+    await eventually("the silent one's connection") { dead.contains { !$0.requests.isEmpty } }
+    // They keep their connections for when more comes.
+    let crowd = try await services(20, at: living)
+    var delivered = 0
+    for service in crowd {
+      let outcome = try await Self.send(Self.push(to: "https://\(living):\(service.port)/1"), providers)
+      if outcome == .delivered { delivered += 1 }
+    }
+    #expect(delivered == 4)
+    let other = try await services(1, at: "other.example.net")
+    #expect(
+      try await Self.send(Self.push(to: "https://other.example.net:\(other[0].port)/1"), providers)
+        == .delivered)
+    for task in lost { #expect(await task.value != .delivered) }
+    #expect(dead.count { !$0.requests.isEmpty } == 1)
+    await providers.shutdown()
+    for service in dead + crowd + other { try await service.stop() }
   }
 
   @Test func `A message that is too long is not sent`() async throws {
