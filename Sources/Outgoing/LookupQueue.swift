@@ -129,9 +129,31 @@ struct LookupQueue<Question: Hashable & Sendable>: Sendable {
     good.insert(name)
   }
 
-  /// What a name's owner is known by: its last two labels.
+  /// What a name's owner is known by: its last two labels, or three where the last two are what many register under.
+  ///
+  /// Of the public suffix list this is what a rule can say: a second label of two letters (`co.uk`, `ne.jp`, `uk.com`), or
+  /// one of the usual names under a country (`com.au`). Whoever has a domain of such a shape gets a share for each name
+  /// below it, which three domains of another shape would give as well.
   private static func domain(of name: String) -> Substring {
     let dots = name.utf8.indices.filter { name.utf8[$0] == UInt8(ascii: ".") }
-    return dots.count < 2 ? name[...] : name[name.utf8.index(after: dots[dots.count - 2])...]
+    guard dots.count >= 2 else { return name[...] }
+    let (last, second) = (dots[dots.count - 1], dots[dots.count - 2])
+    let domain = name[name.utf8.index(after: second)...]
+    let label = name[name.utf8.index(after: second)..<last]
+    let isOfCountry = name.utf8.distance(from: last, to: name.utf8.endIndex) == 3
+    guard label.utf8.count == 2 || (isOfCountry && SharedSuffixes.labels.contains(Array(label.utf8))) else {
+      return domain
+    }
+    return dots.count == 2 ? name[...] : name[name.utf8.index(after: dots[dots.count - 3])...]
   }
+}
+
+private enum SharedSuffixes {
+  /// Second labels that countries give out names under.
+  static let labels = Set(
+    [
+      "asso", "biz", "com", "edu", "firm", "gen", "gob", "gov", "gouv", "govt", "idf", "ind", "info", "ltd",
+      "med", "mil",
+      "muni", "name", "net", "nhs", "nom", "org", "plc", "pro", "res", "sch", "school", "store", "web",
+    ].map { Array($0.utf8) })
 }

@@ -46,6 +46,25 @@ struct LookupTests {
     names.map { name in Task { try await pool.answer(to: name) } }
   }
 
+  @Test(arguments: ["co.uk", "com.au", "ne.jp", "uk.com", "ltd.uk"])
+  func `are held up by no other domain that is registered under the same suffix`(_ suffix: String)
+    async throws
+  {
+    try await with(threads: 8, domainShare: 2, newShare: 8) { pool, resolver async throws in
+      let stalled = begin((1...3).map { "stall\($0).\(suffix)" }, pool)
+      await eventually { resolver.asked.count == 3 }
+      // One domain has its share there as well.
+      let more = begin((1...5).map { "stall\($0).example.\(suffix)" }, pool)
+      await eventually { resolver.asked.count == 5 }
+      for name in ["example.net", "chat.other.\(suffix)"] {
+        #expect(await pool.answer(to: name, within: .seconds(20)) == ["192.0.2.1"])
+      }
+      #expect(resolver.asked.count == 7)
+      resolver.letGo()
+      for task in stalled + more { #expect(try await task.value == ["192.0.2.1"]) }
+    }
+  }
+
   @Test
   func `are answered though eight names of one domain stall`() async throws {
     try await with(domainShare: 2) { pool, resolver async throws in
