@@ -227,7 +227,7 @@ let package = Package(
     tests(
       "ServerTests", "Operations", "Registrations", "Sealing", "Server", "SQL", "TestService", "TestSupport",
       "Wire", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded",
-      "NIOHTTPTypes", "NIOPosix", "ServiceLifecycle", "Yams"),
+      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams"),
     tests(
       "push-bouncerTests", "Demo", "Operations", "Outgoing", "ProviderSimulator", "push-bouncer", "Sealing",
       "Server",

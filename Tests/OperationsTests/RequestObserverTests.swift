@@ -71,6 +71,28 @@ import Wire
     #expect(!"\(requests) \(metrics)".contains("secret"))
   }
 
+  @Test func `Strangers fill no log`() async throws {
+    let (clock, log) = (TestClock(), LogRecorder())
+    let router = Router(context: WireContext.self)
+    router.add(middleware: RequestObserver(factory: PrometheusRegistry(), now: { clock.now }))
+    router.add(middleware: EnvelopeMiddleware())
+    router.endpoint("/server", .get) { _, context in
+      context.notes.note(server: "chat.example.org")
+      throw APIError("no")
+    }
+    try await Application(router: router, logger: log.logger).test(.router) { client in
+      for _ in 0..<1000 {
+        try await client.execute(uri: "/nothing", method: .get) { #expect($0.status == .notFound) }
+        try await client.execute(uri: "/server", method: .get) { #expect($0.status == .badRequest) }
+      }
+      func count(_ text: String) -> Int { log.texts.filter { $0.contains(text) }.count }
+      #expect(count("unmatched") == 300 && count("chat.example.org") == 1000)
+      clock.advance(60)
+      try await client.execute(uri: "/nothing", method: .get) { #expect($0.status == .notFound) }
+      #expect(count("unmatched") == 301 && count("left out") == 1 && count("700") == 1)
+    }
+  }
+
   @Test func `Unknown methods are one method`() async throws {
     let (requests, metrics) = try await observe { client in
       for name in ["SECRET1", "SECRET2"] {

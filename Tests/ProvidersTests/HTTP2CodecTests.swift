@@ -234,6 +234,40 @@ struct HTTP2CodecTests {
     #expect(input.credit() == nil)
   }
 
+  /// A megabyte of such took 77 ms.
+  @Test(
+    arguments: [
+      (1, 4, [UInt8](repeating: 0x84, count: 400)), (1, 5, [0x88]), (9, 0, []),
+      (6, 0, .init(repeating: 0, count: 8)),
+      (4, 0, []), (4, 1, []), (8, 0, [0, 0, 0, 1]), (0, 0, []), (2, 0, [0, 0, 0, 0, 1]), (200, 0, []),
+      (200, 0, .init(repeating: 0, count: 16_000)),
+    ] as [(UInt8, UInt8, [UInt8])])
+  func `Frames that bring nothing are not read for ever`(
+    _ kind: UInt8, _ flags: UInt8, _ payload: [UInt8]
+  ) throws {
+    var input = HTTP2Input()
+    input.append(ByteBuffer(bytes: Self.settings + (kind == 9 ? Self.frame(1, 0, on: 1, []) : [])))
+    let stream: UInt32 = [4, 6].contains(kind) ? 0 : 1
+    let frame = ByteBuffer(bytes: Self.frame(kind, flags, on: stream, payload))
+    #expect(throws: HTTP2Input.Violation.self) {
+      for _ in 0..<6000 {
+        input.append(frame)
+        while try input.next() != nil {}
+      }
+    }
+  }
+
+  @Test func `Frames that bring something are read for ever`() throws {
+    var input = HTTP2Input()
+    input.append(ByteBuffer(bytes: Self.settings))
+    let frame = ByteBuffer(bytes: Self.frame(1, 5, on: 1, .init(repeating: 0x88, count: 40)))
+    for _ in 0..<1000 {
+      input.allowance.earn(FrameAllowance.perRequest)
+      input.append(frame)
+      while try input.next() != nil {}
+    }
+  }
+
   @Test func `A peer that asks and asks and takes no answer is left`() throws {
     let connector = HTTP2Connector(host: "127.0.0.1", port: 1, tls: try HTTP2Connector.tls(caFile: nil))
     let pool = HTTP2Pool(

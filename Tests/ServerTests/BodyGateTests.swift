@@ -146,4 +146,41 @@ import Testing
     try connection.channel.writeInbound(Self.head([.contentLength: "16384"]))
     #expect(connection.reads { connection.channel.read() } == 1)
   }
+
+  private static let get = HTTPRequestPart.head(
+    HTTPRequest(method: .get, scheme: "http", authority: "a", path: "/"))
+
+  @Test func `Who asks much without waiting is not read further`() throws {
+    let connection = try Connection()
+    let channel = connection.channel
+    for _ in 0..<8 {
+      #expect(connection.reads { channel.read() } == 1)
+      try channel.writeInbound(Self.get)
+      try channel.writeInbound(HTTPRequestPart.end(nil))
+    }
+    #expect(connection.reads { channel.read() } == 0)
+    try channel.writeOutbound(answer)
+    #expect(try connection.reads { try channel.writeOutbound(HTTPResponsePart.end(nil)) } == 1)
+  }
+
+  @Test func `Who asks too much in one go gets some of it`() throws {
+    let channel = try Connection().channel
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    for _ in 0..<1000 {
+      try channel.writeInbound(Self.get)
+      try channel.writeInbound(HTTPRequestPart.end(nil))
+    }
+    var asked = 0
+    while try channel.readInbound(as: HTTPRequestPart.self) != nil { asked += 1 }
+    #expect(asked == 2 * BodyGate.most)
+    var answers: [HTTPResponse] = []
+    for _ in 0..<BodyGate.most {
+      try channel.writeOutbound(answer)
+      try channel.writeOutbound(HTTPResponsePart.end(nil))
+      if case .head(let head)? = try channel.readOutbound(as: HTTPResponsePart.self) { answers.append(head) }
+      _ = try channel.readOutbound(as: HTTPResponsePart.self)
+    }
+    #expect(answers.map { $0.headerFields[.connection] == "close" }.filter { $0 }.count == 1)
+    #expect(answers.last?.headerFields[.connection] == "close")
+  }
 }

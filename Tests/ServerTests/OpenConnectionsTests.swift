@@ -23,7 +23,7 @@ import Wire
     /// A connection from there, in place and waiting for its request if it was taken.
     @discardableResult
     func connect(_ address: String) throws -> Peer {
-      let peer = Peer(EmbeddedChannel(handler: OpenConnections.Door(connections)))
+      let peer = Peer(EmbeddedChannel(handler: Door(connections)))
       peer.channel.remoteAddress = try SocketAddress(ipAddress: address, port: 1000)
       try peer.channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
       peer.channel.remoteAddress = try SocketAddress(ipAddress: address, port: 1000)
@@ -109,6 +109,17 @@ import Wire
     listener.answer(peers[3], false)
     #expect(try listener.connect("10.0.0.3").isOpen)
     #expect(!peers[3].isOpen)
+  }
+
+  @Test func `Who does not take an answer makes room first`() throws {
+    let listener = try Listener(total: 20)
+    let modest = try listener.connect("10.0.0.2")
+    let many = try (0..<19).map { _ in try listener.connect("10.0.0.1") }
+    for peer in many + [modest] { listener.answer(peer) }
+    #expect(!(try listener.connect("10.0.0.3").isOpen))
+    listener.connections.connection(of: modest.channel)?.isStalled = true
+    #expect(try listener.connect("10.0.0.3").isOpen)
+    #expect(!modest.isOpen && many.allSatisfy { $0.isOpen })
   }
 
   /// What has come before the event that tells a connection to make room.

@@ -19,6 +19,12 @@ import Testing
     #expect(Form.parse(Array(String(repeating: "a=1&", count: 1001).utf8)) == nil)
   }
 
+  @Test func `What stands between the fields of a form counts for nothing`() {
+    #expect(Form.parse(Array("&&&a&&=&&".utf8))?.map(\.name) == ["a", ""])
+    #expect(Form.parse(Array(repeating: UInt8(ascii: "&"), count: 100_000))?.isEmpty == true)
+    #expect(Form.parse([])?.isEmpty == true)
+  }
+
   @Test(
     arguments: [
       ("abc", "n is not valid JSON"), ("", "n is not valid JSON"), ("\"1\"", "n is not an integer"),

@@ -49,6 +49,20 @@ extension Chaos {
       }
     }
 
+    /// Forms and documents of many small parts, from nobody in particular.
+    @Test(arguments: ["a=&", "a&", "&", "{\"notifications\":[", "[", "{\"\":0,\"a\":"])
+    func `What strangers send takes not much more than its length`(_ part: String) async throws {
+      try await Workplace.test { place in
+        try await place.serve("--nextcloud.enabled", "true", "--log.level", "notice") { running in
+          let part = Array(part.utf8)
+          let body = Array(repeatElement(part, count: Self.length / part.count).joined())
+          let answer = try await running.call(path: "/notifications", method: "POST", body: body)
+          #expect((400..<500).contains(answer.status))
+          #expect(try peakMemory(running) < Self.limit)
+        }
+      }
+    }
+
     /// Documents of many small parts, and one as servers send it, whose last count is of nothing known.
     @Test(arguments: ["0", "{}", "[0]", #"{"":0}"#, count("messages_read::hour")])
     func `A report takes not much more than its length`(_ element: String) async throws {

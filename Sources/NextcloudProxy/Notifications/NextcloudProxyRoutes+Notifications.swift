@@ -19,10 +19,11 @@ extension NextcloudProxyRoutes {
   func notify(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await request.wholeBody(upTo: configuration.maximumNotificationsBytes)
     let deadline = ContinuousClock.now + configuration.deadline
-    let receipt = try await notify(
-      try NotificationsBody.entries(
-        body, type: request.headers[.contentType] ?? "", maximum: configuration.maximumNotifications),
-      by: deadline)
+    let (type, maximum) = (request.headers[.contentType] ?? "", configuration.maximumNotifications)
+    let entries = try await LongRead.of(body.readableBytes) {
+      try NotificationsBody.entries(body, type: type, maximum: maximum)
+    }
+    let receipt = try await notify(entries, by: deadline)
     return Envelope.response(
       .ok,
       [

@@ -1,3 +1,5 @@
+internal import Delivery
+package import Foundation
 internal import HTTPTypes
 package import Hummingbird
 package import Logging
@@ -7,16 +9,24 @@ package import Wire
 
 /// Counts and logs requests by the route that served them and by who called: never a path's own words, a query, a
 /// header or a body.
+///
+/// Of requests whose callers have not proved who they are it logs so many a minute, and how many more there were.
 package struct RequestObserver: RouterMiddleware {
   /// The context it reads.
   package typealias Context = WireContext
 
   private let metrics: RequestMetrics
   private let level: Logger.Level
+  private let now: @Sendable () -> Date
+  private let lines = StrangersLines()
 
   /// Reports to the metrics and to the request's logger, to that with a line of this level.
-  package init(level: Logger.Level = .info, factory: any MetricsFactory = MetricsSystem.factory) {
+  package init(
+    level: Logger.Level = .info, factory: any MetricsFactory = MetricsSystem.factory,
+    now: @escaping @Sendable () -> Date = { Date() }
+  ) {
     self.level = level
+    self.now = now
     metrics = RequestMetrics(factory: factory)
   }
 
@@ -30,6 +40,7 @@ package struct RequestObserver: RouterMiddleware {
     // A path that nothing serves has Hummingbird's own name, which is no path.
     let route = path.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "unmatched"
     metrics.record(request.method, route, response.status, duration)
+    guard context.notes.isFromServer || mayLog(response.status, to: context.logger) else { return response }
     context.logger.log(
       level: level, "request",
       metadata: context.notes.metadata.merging([
@@ -38,6 +49,32 @@ package struct RequestObserver: RouterMiddleware {
         "status": .stringConvertible(response.status.code), "ms": .stringConvertible(duration.milliseconds),
       ]) { $1 })
     return response
+  }
+}
+
+extension RequestObserver {
+  /// Whether a line may tell of this answer to a stranger. Tells first how many were left out before.
+  private func mayLog(_ status: HTTPResponse.Status, to logger: Logger) -> Bool {
+    let (mayLog, leftOut) = lines.spend(isRefused: status.code >= 400, now: now())
+    if leftOut > 0 {
+      logger.log(
+        level: level, "more lines were left out: requests of strangers",
+        metadata: ["left_out": .stringConvertible(leftOut)])
+    }
+    return mayLog
+  }
+}
+
+/// How many lines may be written of strangers' requests, so that nobody fills the disk: of those that are refused fewer.
+private final class StrangersLines: Sendable {
+  private let budgets = Mutex((refused: LineBudget(perMinute: 300), others: LineBudget(perMinute: 6000)))
+
+  func spend(isRefused: Bool, now: Date) -> (mayLog: Bool, leftOut: Int) {
+    budgets.withLock { budgets in
+      let leftOut = budgets.refused.takeLeftOut(now: now) + budgets.others.takeLeftOut(now: now)
+      let count = isRefused ? budgets.refused.spend(1, now: now) : budgets.others.spend(1, now: now)
+      return (count > 0, leftOut)
+    }
   }
 }
 

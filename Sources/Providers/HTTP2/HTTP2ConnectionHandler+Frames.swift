@@ -27,6 +27,7 @@ extension HTTP2ConnectionHandler {
     if stream.status == nil, let status = headers.first(name: ":status").flatMap({ Int($0) }), status >= 200 {
       stream.status = status
       stream.headers = headers
+      input.allowance.earn(headers.count)
     }
     if endsStream { answer(id, isOpen: false) }
   }
@@ -37,6 +38,7 @@ extension HTTP2ConnectionHandler {
       answer(id, isOpen: true)
       return
     }
+    if data.readableBytes > 0 { input.allowance.earn(1) }
     if stream.body.readableBytes == 0 { stream.body = data } else { stream.body.writeImmutableBuffer(data) }
     if endsStream { answer(id, isOpen: false) }
   }

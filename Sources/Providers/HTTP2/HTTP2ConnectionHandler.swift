@@ -100,6 +100,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
       nextStream += 2
       streams[stream] = Stream(pending, started: now)
       output.send(pending.request, on: stream)
+      input.allowance.earn(FrameAllowance.perRequest)
     }
     flush()
     rest()

@@ -33,6 +33,9 @@ struct HTTP2Input {
   /// What is announced as the most of a header list.
   static let longestHeaders = 16_384
 
+  /// What may still be read that brings nothing.
+  var allowance = FrameAllowance()
+
   private var bytes = ByteBuffer()
   private var decoder = HPACKDecoder(
     allocator: ByteBufferAllocator(), maxDynamicTableSize: HPACKDecoder.maxDynamicTableSize,
@@ -56,6 +59,7 @@ struct HTTP2Input {
   /// The next frame, if it is there and means something.
   mutating func next() throws -> Frame? {
     while let (kind, flags, stream, payload) = try readFrame() {
+      try allowance.spend(kind == .data ? 1 : 1 + payload.readableBytes / 256)
       if let frame = try frame(kind, flags, stream, payload) { return frame }
     }
     return nil
@@ -146,7 +150,9 @@ struct HTTP2Input {
       return nil
     }
     var block = block
-    return .headers(try decoder.decodeHeaders(from: &block), on: stream, endsStream: endsStream)
+    let headers = try decoder.decodeHeaders(from: &block)
+    try allowance.spend(headers.count)
+    return .headers(headers, on: stream, endsStream: endsStream)
   }
 
   private static func joined(_ block: ByteBuffer, _ more: ByteBuffer) throws -> ByteBuffer {

@@ -12,6 +12,10 @@ struct ConnectionMetrics: Sendable {
     case displaced
     /// No request came whole in time.
     case timeout
+    /// Its peer did not take an answer in time.
+    case untaken
+    /// Much came of which no request could come.
+    case senseless
   }
 
   private let open: Gauge

@@ -20,6 +20,8 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   /// nil for HTTP in clear.
   var certificate: ServerCertificate?
   let limits: OpenConnections.Limits
+  /// How long a peer may take no byte of what waits for it.
+  var patience = Duration.seconds(15)
   let metrics: ConnectionMetrics
   let logger: Logger
   /// Called once it listens.
@@ -35,28 +37,27 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
       configuration: .init(
         additionalChannelHandlers: [
           RequestDeadline(timeout: .seconds(30), connections), BodyGate(),
-        ]))
-    if let certificate {
-      try await serve(CertifiedChannel(base: http, certificate: certificate), connections)
-    } else {
-      try await serve(http, connections)
-    }
+        ],
+        // Longer than any client's, and short enough to have one for each connection.
+        httpDecoderConfiguration: .init(
+          maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 200)))
+    try await serve(
+      GuardedChannel(base: http, certificate: certificate, connections: connections), connections)
   }
 
   private func serve(_ connection: some ServerChildChannel, _ connections: OpenConnections) async throws {
     let descriptor = try address.open()
+    bound(descriptor)
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
-      // How many bytes a connection reads ahead of its handler.
+      // How many bytes a connection reads ahead of its handler, and how many wait for its peer.
       .childChannelOption(
         .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
       )
-      .bind(descriptor) { channel in
-        channel.eventLoop.makeCompletedFuture {
-          try channel.pipeline.syncOperations.addHandler(OpenConnections.Door(connections))
-        }.flatMap { connection.setup(channel: channel, logger: logger) }
-      }
+      .childChannelOption(.maxMessagesPerRead, value: 1)
+      .childChannelOption(.writeBufferWaterMark, value: .init(low: 16 << 10, high: 32 << 10))
+      .bind(descriptor) { connection.setup(channel: $0, logger: logger) }
     onRunning(server.channel)
     try await withGracefulShutdownHandler {
       try await server.executeThenClose { taken in
@@ -76,6 +77,20 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
     } onGracefulShutdown: {
       connections.end()
       Task { try await close(server.channel, descriptor, connections) }
+    }
+  }
+
+  /// Bounds what the kernel keeps for each connection, which it takes over from the listening socket, and how long
+  /// for a peer that takes nothing of it.
+  private func bound(_ descriptor: CInt) {
+    let options: [(level: CInt, name: CInt, value: CInt)] = [
+      (SOL_SOCKET, SO_RCVBUF, 256 << 10), (SOL_SOCKET, SO_SNDBUF, 64 << 10),
+      (CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 16 << 10),
+      (CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, CInt(patience / .milliseconds(1))),
+    ]
+    for option in options {
+      var value = option.value
+      setsockopt(descriptor, option.level, option.name, &value, socklen_t(MemoryLayout<CInt>.size))
     }
   }
 

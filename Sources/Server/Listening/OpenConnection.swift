@@ -11,6 +11,7 @@ final class OpenConnection: Sendable {
   let number: Int
   private let current = Atomic(Phase.coming)
   private let answering = Atomic(false)
+  private let stalled = Atomic(false)
 
   enum Phase: UInt8, AtomicRepresentable {
     /// Taken, and not yet at the event loop that answers it.
@@ -33,11 +34,20 @@ final class OpenConnection: Sendable {
   }
 
   /// Whether it can be closed without anybody losing an answer.
-  var mayGo: Bool { phase == .open && !isAnswering }
+  var mayGo: Bool { phase == .open && isIdle }
+
+  /// Whether nobody waits for an answer who would take it.
+  var isIdle: Bool { !isAnswering || isStalled }
 
   /// Whether a whole request has arrived and waits for its answer.
   var isAnswering: Bool {
     get { answering.load(ordering: .relaxed) }
     set { answering.store(newValue, ordering: .relaxed) }
+  }
+
+  /// Whether an answer waits of which the peer takes nothing.
+  var isStalled: Bool {
+    get { stalled.load(ordering: .relaxed) }
+    set { stalled.store(newValue, ordering: .relaxed) }
   }
 }

@@ -6,7 +6,8 @@ import Wire
 /// the listener ends, also those that are just being opened.
 ///
 /// A connection beyond a limit is closed before a byte is read. When there is no room at all, a new connection takes
-/// the place of an idle one, so that nobody keeps others out by holding many connections and sending nothing.
+/// the place of one that is idle or does not get on, so that nobody keeps others out by holding many connections and
+/// sending or taking nothing.
 final class OpenConnections: Sendable {
   /// How many there may be.
   struct Limits: Sendable {
@@ -84,12 +85,15 @@ final class OpenConnections: Sendable {
     return mayStay
   }
 
-  /// The connection that makes room for a new one, whose source has `share`: the oldest of the source with most,
-  /// or, if no source has many, the oldest of all.
+  /// The connection that makes room for a new one, whose source has `share`: one whose peer does not take its answer;
+  /// otherwise the oldest of the source with most, or, if no source has many, the oldest of all.
   private func displaceable(in state: State, by share: Int) -> OpenConnection? {
     guard state.leaving < Self.maximumLeaving,
       let largest = state.shares.values.max(by: { $0.count < $1.count })
     else { return nil }
+    if let stalled = state.shares.values.lazy.compactMap({ $0.first { $0.mayGo && $0.isStalled } }).first {
+      return stalled
+    }
     guard largest.count <= Self.modestShare else {
       return share < largest.count ? largest.first { $0.mayGo } : nil
     }
@@ -143,18 +147,18 @@ final class OpenConnections: Sendable {
   }
 
   /// A connection that was to make room is being answered after all.
-  private func keep(_ connection: OpenConnection) {
+  func keep(_ connection: OpenConnection) {
     state.withLock { state in
       connection.phase = .open
       state.leaving -= 1
     }
   }
 
-  /// A connection is closed on which no request came whole in time.
-  func noteTimeout() { metrics.note(.timeout) }
+  /// A connection is closed.
+  func note(_ reason: ConnectionMetrics.Reason) { metrics.note(reason) }
 
   /// A connection is to make room for another.
-  private struct Displaced {}
+  struct Displaced {}
 
   /// Counts a listener's new connections, and turns away those beyond the limit.
   final class Counting: ChannelInboundHandler, ChannelOutboundHandler, Sendable {
@@ -178,27 +182,6 @@ final class OpenConnections: Sendable {
       context.eventLoop.scheduleTask(in: .milliseconds(1)) {
         // Where it is off, whoever has switched it off reads when it is on again.
         if try channel.syncOptions?.getOption(.autoRead) ?? true { channel.read() }
-      }
-    }
-  }
-
-  /// Stands first at each connection, before TLS, which would take its time to close.
-  final class Door: ChannelInboundHandler, RemovableChannelHandler, Sendable {
-    typealias InboundIn = ByteBuffer
-
-    private let connections: OpenConnections
-
-    init(_ connections: OpenConnections) {
-      self.connections = connections
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-      guard event is Displaced else { return context.fireUserInboundEventTriggered(event) }
-      if let connection = connections.connection(of: context.channel), connection.isAnswering {
-        connections.keep(connection)
-      } else {
-        connections.metrics.note(.displaced)
-        context.close(promise: nil)
       }
     }
   }

@@ -126,7 +126,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
     timer = nil
     guard let deadline else { return }
     guard deadline <= context.eventLoop.now else { return set(context) }
-    if !isEnding { connections?.noteTimeout() }
+    if !isEnding { connections?.note(.timeout) }
     context.channel.close(promise: nil)
   }
 }

@@ -19,6 +19,9 @@ package final class RequestNotes: Sendable {
   /// The hostname of the chat server that has proved to be the caller.
   package func note(server: String) { notes.withLock { $0.server = server } }
 
+  /// Whether the caller has proved to be a chat server.
+  package var isFromServer: Bool { notes.withLock { $0.server != nil } }
+
   /// The realm that the call is about.
   package func note(realm: UUID?) { notes.withLock { $0.realm = realm } }
 

@@ -39,14 +39,16 @@ package struct Field: Sendable {
   package static func body(of request: Request, limit: Int, cutBelow depth: Int? = nil) async throws -> Field
   {
     let buffer = try await request.wholeBody(upTo: limit)
-    do {
-      let body = Field(try JSON.parse(buffer, cutBelow: depth), path: "request")
-      _ = try body.members()
-      return body
-    } catch is JSON.ParseError {
-      // Upstream decodes the whole body first, so bytes that are no text count wherever they stand.
-      let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
-      throw APIError(isText ? "Malformed JSON" : "Malformed payload")
+    return try await LongRead.of(buffer.readableBytes) {
+      do {
+        let body = Field(try JSON.parse(buffer, cutBelow: depth), path: "request")
+        _ = try body.members()
+        return body
+      } catch is JSON.ParseError {
+        // Upstream decodes the whole body first, so bytes that are no text count wherever they stand.
+        let isText = String(validating: buffer.readableBytesView, as: UTF8.self) != nil
+        throw APIError(isText ? "Malformed JSON" : "Malformed payload")
+      }
     }
   }
 

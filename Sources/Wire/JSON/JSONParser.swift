@@ -125,9 +125,9 @@ struct JSONParser {
   private mutating func object() throws(JSON.ParseError) -> JSON {
     try enter()
     var members: [JSON.Object.Member] = []
-    // As many as most have; growing there would take several copies.
-    if !isDry { members.reserveCapacity(4) }
     if current != UInt8(ascii: "}") {
+      // As many as most have; growing there would take several copies.
+      if !isDry { members.reserveCapacity(4) }
       while true {
         guard current == UInt8(ascii: "\"") else { throw failure }
         let name = try string()

@@ -35,12 +35,17 @@ package enum Form {
     buffer bytes: UnsafeBufferPointer<UInt8>, _ maximumFields: Int
   ) -> [Field]? {
     var fields: [Field] = []
-    for field in bytes.split(separator: UInt8(ascii: "&")) {
+    var rest = bytes[...]
+    // One at a time: all the ends of a long body's fields would take many times its memory.
+    while let start = rest.firstIndex(where: { $0 != UInt8(ascii: "&") }) {
       guard fields.count < maximumFields else { return nil }
+      let end = rest[start...].firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
+      let field = rest[start..<end]
       let equals = field.firstIndex(of: UInt8(ascii: "="))
       let name = field[..<(equals ?? field.endIndex)]
       let value = equals.map { field[field.index(after: $0)...] } ?? field[field.endIndex...]
       fields.append(Field(name: Name(decode(name)), value: decode(value)))
+      rest = rest[end...]
     }
     return fields
   }

@@ -26,12 +26,18 @@ package struct Parameters: Sendable {
     let body = try await request.wholeBody(upTo: limit)
     let type = request.headers.value(.contentType) ?? "application/x-www-form-urlencoded"
     let isForm = type.dropping(prefix: "application/x-www-form-urlencoded") != nil
-    guard let form = isForm ? Form.parse(body.readableBytesView) : [],
-      let query = request.uri.query.map({ Form.parse(Array($0.utf8)) }) ?? []
-    else { throw APIError("Too many parameters") }
-    // Of fields with one name the last counts, and the form goes before the query.
-    return try Parameters(checking: query + form)
+    let query = request.uri.query
+    return try await LongRead.of(body.readableBytes) {
+      guard let form = isForm ? Form.parse(body.readableBytesView) : [],
+        let query = query.map({ Form.parse(Array($0.utf8)) }) ?? []
+      else { throw APIError("Too many parameters") }
+      // Of fields with one name the last counts, and the form goes before the query.
+      return try Parameters(checking: query + form)
+    }
   }
+
+  /// How long all values are together.
+  package var bytes: Int { fields.reduce(0) { $0 + $1.value.utf8.count } }
 
   /// Reads the query string alone, for requests whose body is JSON.
   package init(query request: Request) throws(APIError) {

@@ -25,8 +25,11 @@ extension ZulipBouncerRoutes {
   func uploadAnalytics(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
-    var parameters = try await Parameters.read(from: request, limit: configuration.maximumAnalyticsBytes)
-    let upload = try AnalyticsUpload(&parameters)
+    let sent = try await Parameters.read(from: request, limit: configuration.maximumAnalyticsBytes)
+    let (upload, parameters) = try await LongRead.of(sent.bytes) {
+      var parameters = sent
+      return (try AnalyticsUpload(&parameters), parameters)
+    }
     try await store(upload, of: server, logger: context.logger)
     let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
     return parameters.success([.init("realms", .object(JSON.Object(realms)))])
