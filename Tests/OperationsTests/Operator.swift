@@ -103,7 +103,7 @@ struct Operator: Sendable {
           Statement(
             """
             INSERT INTO outbox_routes (provider, credential, target) VALUES ($1, $2, $3)
-            ON CONFLICT (provider, credential, target) DO UPDATE SET target = excluded.target
+            ON CONFLICT (provider, credential, target, owner) DO UPDATE SET target = excluded.target
             """, .text(route.provider.rawValue), .text(route.credential), .text(route.target)))
         try connection.run(
           Statement(

@@ -60,12 +60,22 @@ package final class RouteSender: Sendable {
     let end = started + TimeAmount(deadline - .now)
     // Says nothing about the route.
     guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
+    var visit: WebPushShares.Visit?
+    if let host {
+      visit = host.shares.begin(host.standing, for: owner)
+      guard visit != nil else { return .ended(ended(Outcome(TransportFailure.overloaded), since: started)) }
+    }
+    let leave: @Sendable () -> Void = { [host, visit] in
+      if let visit { host?.shares.end(visit) }
+    }
     let recipient = Recipient(owner: owner, token: push.tokenHash)
     let isProbe: Bool
     switch health.admit(recipient, isPatient: isPatient, now: now()) {
     case .send: isProbe = false
     case .probe: isProbe = true
-    case .wait(let outcome): return .ended(ended(outcome, since: started))
+    case .wait(let outcome):
+      leave()
+      return .ended(ended(outcome, since: started))
     }
     let attempt = await sender.authorized.send(of: owner, deadline: end) { authorization in
       sender.request(push, to: route.target, authorization: authorization)
@@ -74,11 +84,16 @@ package final class RouteSender: Sendable {
     }
     switch attempt {
     case .ended(let answer):
+      leave()
       if case .missing = answer, .now() >= end { health.waitedInVain(from: started, now: now()) }
       return .ended(learned(answer, recipient, since: started, isProbe: isProbe))
     case .underWay(let answer):
       health.waitedInVain(from: started, now: now())
-      return .underWay { [self] in learned(await answer(), recipient, since: started, isProbe: isProbe) }
+      return .underWay { [self] in
+        let answer = await answer()
+        leave()
+        return learned(answer, recipient, since: started, isProbe: isProbe)
+      }
     }
   }
 

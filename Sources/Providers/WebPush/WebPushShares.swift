@@ -34,6 +34,8 @@ final class WebPushShares: Sendable {
       var isProven = false
       var connections = 0
       var byHolder: [Holder: Int] = [:]
+      /// Owners with a request under way that count for it.
+      var visitors: Set<Owner> = []
     }
 
     /// Guarded by the lock of the shares that it belongs to, and taken after that.
@@ -46,6 +48,13 @@ final class WebPushShares: Sendable {
   struct Place: Sendable {
     fileprivate let host: Standing
     fileprivate let holders: [Holder]
+  }
+
+  /// A request to a host, to be ended once.
+  struct Visit: Sendable {
+    fileprivate let host: Standing
+    /// Whom it counts for: the host has not answered, and the owner has no other request to it.
+    fileprivate let owner: Owner?
   }
 
   fileprivate struct Counts {
@@ -65,6 +74,9 @@ final class WebPushShares: Sendable {
   private struct State {
     var all = Counts()
     var byHolder: [Holder: Counts] = [:]
+    /// Hosts that have not answered and that owners have requests under way to.
+    var visits = 0
+    var visitsByOwner: [Owner: Int] = [:]
 
     mutating func add(_ connections: Int, unproven: Int, to holder: Holder) {
       byHolder[holder, default: Counts()].add(connections, unproven: unproven)
@@ -107,6 +119,34 @@ final class WebPushShares: Sendable {
         return true
       }
     } ? Place(host: host, holders: holders) : nil
+  }
+
+  /// A request to a host begins; nil if its owner visits too many hosts that do not answer.
+  func begin(_ host: Standing, for owner: Owner) -> Visit? {
+    state.withLock { state in
+      host.state.withLock { standing in
+        guard !standing.isProven, !standing.visitors.contains(owner) else {
+          return Visit(host: host, owner: nil)
+        }
+        let own = state.visitsByOwner[owner] ?? 0
+        guard FairShare.allows(own: own, total: state.visits, limit: limits.unproven) else { return nil }
+        standing.visitors.insert(owner)
+        state.visits += 1
+        state.visitsByOwner[owner] = own + 1
+        return Visit(host: host, owner: owner)
+      }
+    }
+  }
+
+  /// It has ended.
+  func end(_ visit: Visit) {
+    guard let owner = visit.owner else { return }
+    state.withLock { state in
+      _ = visit.host.state.withLock { $0.visitors.remove(owner) }
+      state.visits -= 1
+      let rest = (state.visitsByOwner[owner] ?? 1) - 1
+      state.visitsByOwner[owner] = rest > 0 ? rest : nil
+    }
   }
 
   /// Whether there may be a connection to be had, as far as can be told before it is known where it leads.

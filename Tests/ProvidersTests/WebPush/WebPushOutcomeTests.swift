@@ -127,6 +127,20 @@ struct WebPushSharesTests {
     #expect(try Self.crowd(Self.shares(4, unproven: 1), proven: false, "192.0.2.1").count == 1)
   }
 
+  @Test func `An owner whose hosts do not answer leaves room to visit others'`() {
+    let shares = Self.shares(100, unproven: 40)
+    let (hosts, other) = ((0..<100).map { _ in shares.standing() }, shares.standing())
+    let visits = hosts.compactMap { shares.begin($0, for: .chatServer(1)) }
+    #expect(visits.count == 30)
+    // The same host again is one visit, and one that answers none.
+    #expect(shares.begin(hosts[0], for: .chatServer(1)) != nil)
+    shares.note(other, isProven: true)
+    #expect(shares.begin(other, for: .chatServer(1)) != nil)
+    #expect(shares.begin(hosts[99], for: .chatServer(2)) != nil)
+    for visit in visits { shares.end(visit) }
+    #expect(hosts.compactMap { shares.begin($0, for: .chatServer(1)) }.count == 29)
+  }
+
   @Test func `Idle connections go sooner where there are few left`() {
     let shares = Self.shares(unproven: 10)
     let host = shares.standing()
