@@ -276,7 +276,7 @@ struct HTTP2CodecTests {
     channel.connect(to: try SocketAddress(ipAddress: "127.0.0.1", port: 1), promise: nil)
     try channel.writeInbound(ByteBuffer(bytes: Self.settings))
     let ping = ByteBuffer(bytes: Self.frame(6, 0, on: 0, .init(repeating: 1, count: 8)))
-    for _ in 0..<5000 { try channel.writeInbound(ping) }
+    for _ in 0..<3000 { try channel.writeInbound(ping) }
     #expect(channel.isActive)
     channel.isWritable = false
     for _ in 0..<5000 where channel.isActive { try channel.writeInbound(ping) }
