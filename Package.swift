@@ -79,7 +79,7 @@ let package = Package(
       "Migrations", "SQL", path: "Migrations",
       embed: [
         "0001_schema.sql", "0002_nodes.sql", "0003_history.sql", "0004_vapid.sql",
-        "0005_nextcloud_webpush.sql",
+        "0005_nextcloud_webpush.sql", "0006_login_flows_by_address.sql",
       ]),
     module("Outgoing", "Timing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(

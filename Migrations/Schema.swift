@@ -12,6 +12,7 @@ package enum Schema {
     ("history", PackageResources._003_history_sql),
     ("vapid", PackageResources._004_vapid_sql),
     ("nextcloud_webpush", PackageResources._005_nextcloud_webpush_sql),
+    ("login_flows_by_address", PackageResources._006_login_flows_by_address_sql),
   ]
 
   /// How many migrations there are: the number of the last one.

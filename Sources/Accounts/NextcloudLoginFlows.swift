@@ -13,8 +13,9 @@ package struct NextcloudLoginFlows: Sendable {
   package static let lifetime: TimeInterval = 20 * 60
   /// How long who has signed in may take to say yes, in seconds.
   static let proofLifetime: TimeInterval = 10 * 60
-  /// How many are open at a time, of all apps.
-  static let maximumOpen = 10_000
+  /// How many are open at a time, of all apps. For one more, the oldest that nobody has granted gives way, of the
+  /// address that has most of them.
+  package static let maximumOpen = 10_000
   /// How many are open at a time, of apps with one address.
   package static let maximumOpenPerAddress = 200
   /// Letters and digits in each secret.
@@ -37,7 +38,7 @@ package struct NextcloudLoginFlows: Sendable {
   package enum Refusal: Error, Hashable {
     /// So many are open of this address.
     case tooManyOfAddress
-    /// So many are open.
+    /// So many are open, and all of them are granted.
     case tooMany
   }
 
@@ -75,17 +76,15 @@ package struct NextcloudLoginFlows: Sendable {
       VALUES ($1, $2, $3, $4, $5)
       """, .bytes(hash(poll: secrets.poll)), .bytes(hash(login: secrets.login)), .text(client),
       .bytes(address), .integer(now.milliseconds))
-    let count = Statement(
-      """
-      SELECT COUNT(*), COUNT(CASE WHEN address_hash = $1 THEN 1 END) FROM nextcloud_login_flows
-      WHERE created_at > $2
-      """, .bytes(address), .integer((now - Self.lifetime).milliseconds))
+    let earliest = Value.integer((now - Self.lifetime).milliseconds)
+    let (all, own) = (Statement(countOpen, earliest), Statement(countOfAddress, .bytes(address), earliest))
+    let displacement = Statement(displace, earliest)
     try await database.write { connection in
-      guard let row = try connection.query(count).first else {
-        throw DatabaseError(.other, "a count returned no row")
-      }
-      guard try row.int64(1) < Self.maximumOpenPerAddress else { throw Refusal.tooManyOfAddress }
-      guard try row.int64(0) < Self.maximumOpen else { throw Refusal.tooMany }
+      guard let ownCount = try connection.query(own).first?.int64(0),
+        let count = try connection.query(all).first?.int64(0)
+      else { throw DatabaseError(.other, "a count returned no row") }
+      guard ownCount < Self.maximumOpenPerAddress else { throw Refusal.tooManyOfAddress }
+      if count >= Self.maximumOpen, try connection.run(displacement) == 0 { throw Refusal.tooMany }
       try connection.run(insertion)
     }
     return secrets
@@ -191,3 +190,18 @@ package struct NextcloudLoginFlows: Sendable {
     return name.isEmpty ? "An app without a name" : name
   }
 }
+
+private let countOpen = "SELECT COUNT(*) FROM nextcloud_login_flows WHERE created_at > $1"
+
+private let countOfAddress =
+  "SELECT COUNT(*) FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2"
+
+/// Of addresses that have as many, the one whose oldest is older.
+private let displace = """
+  DELETE FROM nextcloud_login_flows WHERE id = (
+    SELECT id FROM nextcloud_login_flows
+    WHERE user_id IS NULL AND created_at > $1 AND address_hash = (
+      SELECT address_hash FROM nextcloud_login_flows WHERE user_id IS NULL AND created_at > $1
+      GROUP BY address_hash ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1)
+    ORDER BY created_at, id LIMIT 1)
+  """

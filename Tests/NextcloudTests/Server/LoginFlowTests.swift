@@ -255,6 +255,54 @@ import Wire
     }
   }
 
+  @Test func `while some have opened all flows that there may be, everybody else still gets one`()
+    async throws
+  {
+    try await Instance.test { instance in
+      let app = try await instance.user()
+      let (flows, database) = (instance.loginFlows, instance.database)
+      func hashes() async throws -> [[UInt8]: Int] {
+        let rows = try await database.read {
+          try $0.query(Statement("SELECT address_hash FROM nextcloud_login_flows")).map { try $0.bytes(0) }
+        }
+        return Dictionary(rows.map { ($0, 1) }, uniquingKeysWith: +)
+      }
+      // One that was granted long ago stays, though its address has most.
+      let granted = try await flows.open(client: "Granted", address: "192.0.2.0")
+      #expect(try await flows.grant(login: granted.login, user: app.user.id))
+      let crowd = try #require(try await hashes().keys.first)
+      let (all, time) = (NextcloudLoginFlows.maximumOpen, instance.clock.now)
+      // A hundred addresses with 99 or 100 each, and that one with the rest.
+      let milliseconds = Int64(time.timeIntervalSince1970 * 1000)
+      let rows = (1..<all).map { number -> [Value] in
+        let secret = withUnsafeBytes(of: Int64(number)) { Array($0) }
+        let address: [UInt8] = number < 150 ? crowd : [UInt8(number % 100)]
+        return [.bytes(secret), .bytes(address), .integer(milliseconds + Int64(number))]
+      }
+      try await database.write { connection in
+        for row in rows {
+          try connection.run(
+            Statement(
+              """
+              INSERT INTO nextcloud_login_flows (poll_hash, login_hash, client, address_hash, created_at)
+              VALUES ($1, $1, 'x', $2, $3)
+              """, arguments: row))
+        }
+      }
+      var opened: [NextcloudLoginFlows.Secrets] = []
+      for number in 0..<60 {
+        opened.append(try await flows.open(client: "x", address: "198.51.100.\(number)"))
+      }
+      let counts = try await hashes()
+      #expect(counts.values.reduce(0, +) == all)
+      // It alone gave way, down to what the others have.
+      #expect(try #require(counts[crowd]) < 105)
+      #expect(counts.values.max() ?? 0 < 105)
+      for flow in opened { #expect(try await flows.find(login: flow.login) != nil) }
+      #expect(try await flows.finish(poll: granted.poll) != nil)
+    }
+  }
+
   @Test func `a server is known by its status, before anybody signs in`() async throws {
     try await Instance.test { instance in
       for path in ["/status.php", "//status.php"] {
