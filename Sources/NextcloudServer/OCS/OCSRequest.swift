@@ -31,9 +31,12 @@ struct OCSRequest: Sendable {
   var userAgent: String { headers[.userAgent] ?? "" }
 
   /// A text parameter; empty if it was not sent or is no text that can be kept, which no check lets pass.
-  subscript(name: Name) -> String {
+  subscript(name: Name) -> String { text(name) ?? "" }
+
+  /// A text parameter that may be empty, as it is if it was not sent; nil if it is no text that can be kept.
+  func text(_ name: Name) -> String? {
     let text = Self.last(name, of: fields) ?? ""
-    return text.isStorable ? text : ""
+    return text.isStorable ? text : nil
   }
 
   /// A parameter that is a list: in forms and queries `name[]` or `name[0]` for each element.

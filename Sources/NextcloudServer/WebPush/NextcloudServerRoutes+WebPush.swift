@@ -33,7 +33,7 @@ extension NextcloudServerRoutes {
     let target = try SubscriptionParameters.target(
       endpoint: call["endpoint"], key: call["uaPublicKey"], secret: call["auth"])
     guard await webPush.accepts(target) else { throw OCSAnswer.bad("INVALID_ENDPOINT") }
-    let appTypes = try SubscriptionParameters.appTypes(call["appTypes"])
+    let appTypes = try SubscriptionParameters.appTypes(call.text("appTypes"))
     let holder = try holder(login)
     do {
       switch try await webPush.subscriptions.put(target, appTypes, of: holder) {

@@ -18,8 +18,9 @@ enum SubscriptionParameters {
     return target
   }
 
-  /// The apps that a subscription is for.
-  static func appTypes(_ text: String) throws(OCSAnswer) -> AppTypes {
+  /// The apps that a subscription is for; nil is no text that can be kept.
+  static func appTypes(_ text: String?) throws(OCSAnswer) -> AppTypes {
+    guard let text else { throw .bad("INVALID_APP_TYPES") }
     guard text.utf8.count <= AppTypes.maximumBytes else { throw .bad("TOO_MANY_APP_TYPES") }
     return AppTypes(text)
   }

@@ -72,6 +72,16 @@ import Wire
     }
   }
 
+  @Test(arguments: ["all\u{0}", "\u{0}", "all\(String(repeating: "\u{301}", count: 31))"])
+  func `apps that are no text that can be kept are refused`(_ appTypes: String) async throws {
+    try await test { instance in
+      let browser = Browser(try await instance.user())
+      let answer = try await browser.subscribe(appTypes: appTypes)
+      #expect(answer.status == 400 && answer.code == "INVALID_APP_TYPES")
+      #expect(try await instance.counts() == [0, 0])
+    }
+  }
+
   @Test func `hostile bodies are refused, and never an error of ours`() async throws {
     try await test { instance in
       let app = try await instance.user()
