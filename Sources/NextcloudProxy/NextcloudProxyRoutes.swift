@@ -38,7 +38,7 @@ package struct NextcloudProxyRoutes: Sendable {
         .delete: answering(devicesPerAddress, \.response, unregister),
       ])
     router.endpoint(
-      "/notifications", .post, use: answering(notificationsPerAddress, \.plainResponse, notify))
+      "/notifications", [.post: answering(notificationsPerAddress, \.plainResponse, notify)], isPlain: true)
   }
 
   /// What every endpoint does before and after its own work.

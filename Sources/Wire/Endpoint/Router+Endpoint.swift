@@ -17,7 +17,11 @@ extension RouterMethods where Context == WireContext {
   }
 
   /// Serves a path with several methods.
-  package func endpoint(_ path: RouterPath, _ handlers: [HTTPRequest.Method: Router<WireContext>.Handler]) {
+  ///
+  /// - Parameter isPlain: whether who calls it expects plain text of a refusal.
+  package func endpoint(
+    _ path: RouterPath, _ handlers: [HTTPRequest.Method: Router<WireContext>.Handler], isPlain: Bool = false
+  ) {
     let names = handlers.keys.map(\.rawValue).sorted()
     let allow = names.joined(separator: ", ")
     for method in HTTPRequest.Method.known + [.unknown] {
@@ -26,12 +30,14 @@ extension RouterMethods where Context == WireContext {
       } else if method == .options {
         on(path, method: method) { _, _ in Response(status: .noContent, headers: [.allow: allow]) }
       } else {
-        let body = JSON.object([
+        let document: JSON = [
           "result": "error", "msg": "Method Not Allowed", "allowed_methods": .array(names.map(JSON.string)),
-        ]).bytes
+        ]
+        let body = isPlain ? Array("Method Not Allowed\n".utf8) : document.bytes
+        let type = isPlain ? "text/plain; charset=utf-8" : "application/json"
         on(path, method: method) { _, _ in
           Response(
-            status: .methodNotAllowed, headers: [.allow: allow, .contentType: "application/json"],
+            status: .methodNotAllowed, headers: [.allow: allow, .contentType: type],
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
         }
       }

@@ -255,7 +255,10 @@ struct ProxyNotificationsTests {
         #expect(answer.status == 400, "\(body)")
         #expect(answer.reason != nil && answer.unknown == nil && answer.failed == nil)
       }
-      #expect(try await bench.call(.get, "/notifications").status == 405)
+      let wrong = try await bench.call(.get, "/notifications")
+      #expect(wrong.status == 405)
+      #expect(wrong.headers[.contentType] == "text/plain; charset=utf-8")
+      #expect((try? JSON.parse(wrong.text)) == nil)
     }
   }
 
