@@ -39,6 +39,7 @@ extension NextcloudProxyRoutes {
         .tooManyRequests, "Too many new devices from this address. Try again later.",
         retryAfter: Int(seconds.rounded(.up)))
     }
+    await dependencies.lossDetector.registered()
     return Self.done
   }
 

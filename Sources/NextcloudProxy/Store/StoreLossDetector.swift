@@ -39,7 +39,7 @@ package final class StoreLossDetector: Sendable {
     state = Mutex(State(record: record))
   }
 
-  /// Looks at the store from time to time until its task is cancelled.
+  /// Looks at the store from time to time until its task is cancelled, and once more then.
   package func run() async {
     await every(Self.interval) {
       try await look()
@@ -48,6 +48,14 @@ package final class StoreLossDetector: Sendable {
         "the number of Nextcloud devices could not be checked",
         metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
+    // What came since the last look is not forgotten by a restart.
+    _ = try? await look()
+  }
+
+  /// A device was registered: the first ones are remembered at once, as whoever loses them would know of none.
+  func registered() async {
+    guard state.withLock({ $0.record?.devices ?? 0 }) == 0 else { return }
+    _ = try? await look()
   }
 
   /// More devices than this are not counted for a request's sake, but once a minute.

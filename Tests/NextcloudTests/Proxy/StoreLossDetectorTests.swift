@@ -105,6 +105,28 @@ struct StoreMemoryTests {
     }
   }
 
+  @Test(arguments: [true, false])
+  func `knows the first devices at once, and all of them after a clean stop`(isStopped: Bool) async throws {
+    try await ProxyBench.test { bench throws in
+      let devices = bench.devices
+      try await bench.lossDetector.look()
+      for _ in 0..<(isStopped ? 3 : 1) { _ = try await ProxyPhone().register(at: bench) }
+      if isStopped {
+        let running = Task { await bench.lossDetector.run() }
+        running.cancel()
+        await running.value
+      }
+      // So many are left that only who knows of all can tell that some are lost.
+      _ = try await bench.database.execute(
+        Statement("DELETE FROM nextcloud_devices WHERE id > (SELECT MIN(id) FROM nextcloud_devices)"))
+      if !isStopped { _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices")) }
+      let restarted = StoreLossDetector(
+        file: bench.folder.appending(path: "nextcloud-store.json"), devices: devices,
+        now: { bench.clock.now }, logger: bench.logger)
+      #expect(try await restarted.isDoubtful())
+    }
+  }
+
   @Test
   func `survives a restart`() throws {
     var record = StoreRecord(state(1, 1000))
