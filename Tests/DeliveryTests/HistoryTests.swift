@@ -30,6 +30,25 @@ import Testing
     }
   }
 
+  @Test func `Whoever looks at a device sees within seconds that it was reached`() async throws {
+    try await DeliveryBench.test { bench in
+      let device = try await bench.devices(.apns, 1)[0]
+      let running = Task { await bench.history.run(every: .seconds(3600)) }
+      // Its first look has passed when a key's use is counted.
+      bench.history.registered(key: "key")
+      _ = try await bench.deliverer.deliver([bench.push("n", to: device)])
+      await eventually("the success", within: .seconds(30)) {
+        (try? await bench.database.read { connection in
+          try connection.query(
+            Statement(
+              "SELECT delivered_at FROM \(device.registration.kind.table) WHERE delivered_at IS NOT NULL"))
+        }.isEmpty) == false
+      }
+      running.cancel()
+      await running.value
+    }
+  }
+
   @Test func `However many push services there are, Web Push is counted as one`() async throws {
     try await DeliveryBench.test { bench in
       let device = try await bench.devices(.fcm)[0]

@@ -8,8 +8,9 @@ import Timing
 
 /// What has become of notifications, counted by the hour, and when each registration last got one.
 ///
-/// All of it is noted in memory and written down together about once a minute: a notification costs neither a write
-/// nor a wait. These are statistics: a process that is killed takes the last minute of them along.
+/// All of it is noted in memory and written down together, successes within seconds and counts about once a minute: a
+/// notification costs neither a write nor a wait. These are statistics: a process that is killed takes the last minute
+/// of them along.
 package final class History: Sendable {
   /// What is counted. There are as many as there are routes, reasons, keys and active chat servers.
   enum Event: Hashable {
@@ -59,6 +60,9 @@ package final class History: Sendable {
     let registration: RegistrationReference
     let at: Int64
   }
+
+  /// For so long an operator who looks at a device does not see that it was reached.
+  private static let pause = Duration.seconds(2)
 
   /// Rows that are written in one transaction: nobody waits long for it.
   private static let page = 500
@@ -138,19 +142,24 @@ package final class History: Sendable {
 
   /// Writes down what has been noted. What could not be written is kept for the next time.
   package func flush() async throws {
+    try await flushCounts()
+    try await flushSuccesses()
+  }
+
+  private func flushCounts() async throws {
     let hour = HourlyCounts.hour(of: now())
-    let (counts, successes) = state.withLock { state in
+    let counts = state.withLock { state in
       for (event, count) in state.counts {
         let key = HourlyCounts.Key(event, hour: hour)
         guard state.unwritten[key] != nil || state.unwritten.count < limits.counts else { continue }
         state.unwritten[key, default: 0] += count
       }
-      defer { (state.counts, state.unwritten, state.successes) = ([:], [:], []) }
-      return (state.unwritten, state.successes)
+      defer { (state.counts, state.unwritten) = ([:], [:]) }
+      return state.unwritten
     }
     // In one order on all nodes: none waits for a row of another that waits for one of its own.
     let rows = counts.sorted { $0.key < $1.key }
-    var (written, noted) = (0, 0)
+    var written = 0
     do {
       while written < rows.count {
         let page = rows[written..<min(written + Self.page, rows.count)]
@@ -159,6 +168,20 @@ package final class History: Sendable {
         }
         written += page.count
       }
+    } catch {
+      let rest = rows[written...]
+      state.withLock { state in for (key, count) in rest { state.unwritten[key, default: 0] += count } }
+      throw error
+    }
+  }
+
+  private func flushSuccesses() async throws {
+    let successes = state.withLock { state in
+      defer { state.successes = [] }
+      return state.successes
+    }
+    var noted = 0
+    do {
       while noted < successes.count {
         let page = successes[noted..<min(noted + Self.page, successes.count)]
         try await database.write { connection in
@@ -167,25 +190,34 @@ package final class History: Sendable {
         noted += page.count
       }
     } catch {
-      let (restOfRows, restOfSuccesses) = (rows[written...], successes[noted...])
+      let rest = successes[noted...]
       state.withLock { state in
-        for (key, count) in restOfRows { state.unwritten[key, default: 0] += count }
         state.successes.insert(
-          contentsOf: restOfSuccesses.prefix(max(0, limits.successes - state.successes.count)), at: 0)
+          contentsOf: rest.prefix(max(0, limits.successes - state.successes.count)), at: 0)
       }
       throw error
     }
   }
 
-  /// Flushes every `interval` until the task is cancelled, and once more then. A failure is only reported: all is
-  /// noted on.
+  /// Flushes every `interval`, and successes sooner, until the task is cancelled, and once more then. A failure is only
+  /// reported: all is noted on.
   package func run(
     every interval: Duration = .seconds(60), onFailure: @Sendable (any Error) -> Void = { _ in }
   ) async {
     func flushOrReport() async {
       do { try await flush() } catch { onFailure(error) }
     }
-    await every(interval, flushOrReport)
+    let pause = min(interval, Self.pause)
+    var next = ContinuousClock.now
+    await every(pause) {
+      guard ContinuousClock.now >= next else {
+        // What cannot be written now is reported with the rest.
+        try? await flushSuccesses()
+        return
+      }
+      next = .now + interval
+      await flushOrReport()
+    }
     await flushOrReport()
   }
 }
