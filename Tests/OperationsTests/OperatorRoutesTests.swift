@@ -214,6 +214,27 @@ import Wire
     }
   }
 
+  @Test func `With a token set the state is for everybody and what it is made of for who shows it`()
+    async throws
+  {
+    try await Operator.test(
+      token: "hunter2",
+      prepare: { folder in
+        try folder.writeBouncerKey()
+        try folder.writeAPNs("main")
+      }
+    ) { service in
+      #expect(try await service.ready().document == ["status": "ready"])
+      let wrong = try await service.get("/readyz", authorization: "Bearer hunter")
+      #expect(wrong.status == 401 && !wrong.text.contains("main"))
+      let right = try await service.get("/readyz", authorization: "Bearer hunter2")
+      #expect(try JSON.parse(right.text)["checks"]?["apns:main"]?["status"] == "unknown")
+      service.readiness.drain()
+      let (status, document) = try await service.ready()
+      #expect(status == 503 && document == ["status": "unavailable"])
+    }
+  }
+
   @Test func `Every answer has an ID`() async throws {
     try await Operator.test { service in
       for path in ["/healthz", "/readyz", "/metrics", "/nothing"] {

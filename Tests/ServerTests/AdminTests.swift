@@ -190,6 +190,38 @@ import Wire
     }
   }
 
+  @Test(arguments: ["/metrics", "/readyz"])
+  func `Without a token no other site's name opens what monitoring reads`(_ path: String) async throws {
+    try await TestService.run { service in
+      for (host, status) in [
+        ("127.0.0.1:8081", 200), ("[::1]:8081", 200), ("localhost:8081", 200), ("evil.example", 403),
+        ("127.0.0.1.evil.example:8081", 403),
+      ] {
+        let answer = try await service.callOperator(.get, path, host: host)
+        #expect(
+          path == "/readyz" ? (answer.status == 403) == (status == 403) : answer.status == status, "\(host)")
+        #expect(status == 200 || !answer.text.contains("database"))
+      }
+    }
+  }
+
+  @Test(arguments: ["push.example.org", "[::1]:8081", "127.0.0.1:8081"])
+  func `Who comes under an address signs in like who comes under a name`(_ host: String) async throws {
+    try await TestService.run(["admin.token": Self.token]) { service in
+      let own = "http://\(host)"
+      for (origin, status) in [
+        (own, 303), (own.uppercased(), 303), ("http://evil.example", 403), ("\(own)0", 403), ("null", 403),
+        ("\(own).evil.example", 403),
+      ] {
+        let answer = try await service.callOperator(
+          .post, "/admin/sign-in",
+          [.origin: origin, .contentType: "application/x-www-form-urlencoded"], host: host,
+          body: Array("token=\(Self.token)".utf8))
+        #expect(answer.status == status, "\(origin)")
+      }
+    }
+  }
+
   @Test func `Who shows the token signs in, with a cookie that scripts and other sites do not get`()
     async throws
   {

@@ -66,14 +66,15 @@ struct AdminAccess: Sendable {
 
   /// Whether a form was sent from one of these pages: browsers say so, and no other site can.
   static func isOwnForm(_ request: Request) -> Bool {
-    guard let origin = request.headers[.origin], let url = URL(string: origin), let host = url.host() else {
-      return false
-    }
+    guard let origin = request.headers[.origin]?.lowercased(), let authority = request.head.authority,
+      !authority.isEmpty
+    else { return false }
     if let site = HTTPField.Name("Sec-Fetch-Site").flatMap({ request.headers[$0] }), site != "same-origin" {
       return false
     }
-    let name = url.port.map { "\(host):\($0)" } ?? host
-    return name.lowercased() == (request.head.authority ?? "").lowercased()
+    return ["http", "https"].contains { scheme in
+      "\(scheme)://\(authority.lowercased())".utf8.elementsEqual(origin.utf8)
+    }
   }
 
   private func hasSession(_ request: Request, _ token: String) -> Bool {
@@ -100,6 +101,15 @@ struct AdminAccess: Sendable {
     let isSecure = request.headers[.origin]?.lowercased().hasPrefix("https:") == true
     return
       "\(cookie)=\(value); Path=/admin; Max-Age=\(age); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
+  }
+
+  /// Lets a request in that came under an address or `localhost`. Where nothing is secret that is enough: no other site
+  /// can read along.
+  static func admitLocal(_ request: Request) throws {
+    guard isLocalName(request.head.authority ?? "") else {
+      throw APIError(
+        .forbidden, "Without admin.token this is shown under an address or localhost only: set admin.token")
+    }
   }
 
   /// An address or `localhost`: not a name that a stranger's site could have given this address to (DNS rebinding).

@@ -67,7 +67,9 @@ struct Setting: Sendable {
       "admin.host", "127.0.0.1", .host("10.0.0.5"),
       "address of the operator's listener; never a public one. Other than loopback needs admin.token"),
     Setting("admin.port", "8081", .port(9081), "port of the operator's listener"),
-    Setting("admin.token", "", .token, "where set, /metrics wants it as a bearer token", secrecy: .whole),
+    Setting(
+      "admin.token", "", .token,
+      "where set, /metrics, /admin and the checks of /readyz want it as a bearer token", secrecy: .whole),
     Setting(
       "database.url", "sqlite:push-bouncer.sqlite", .database,
       "the database: sqlite: and a path, or postgres://user:password@host:port/name",

@@ -11,7 +11,7 @@ package struct OperatorRoutes: Sendable {
   private let pages: AdminRoutes?
 
   /// - Parameters:
-  ///   - token: where set, who wants the metrics or the pages has to show it.
+  ///   - token: where set, who wants more than to know whether the service is ready has to show it.
   ///   - dashboard: what the pages show; nil: there are none.
   package init(
     readiness: Readiness, metrics: PrometheusRegistry, token: String?, dashboard: Dashboard? = nil
@@ -26,17 +26,27 @@ package struct OperatorRoutes: Sendable {
   /// Adds the routes.
   package func add(to router: Router<WireContext>) {
     router.endpoint("/healthz", .get) { _, _ in Self.json(.ok, ["status": "ok"]) }
-    router.endpoint("/readyz", .get) { _, _ in
+    router.endpoint("/readyz", .get) { request, context in
+      // A balancer asks without a token. Which providers and push services there are is not for everybody.
+      let isBrief = token != nil && request.headers[.authorization] == nil
+      if !isBrief { try admit(request, context) }
       let (status, document) = await readiness.report()
-      return Self.json(status == .unavailable ? .serviceUnavailable : .ok, document)
+      return Self.json(
+        status == .unavailable ? .serviceUnavailable : .ok,
+        isBrief ? ["status": document["status"] ?? .null] : document)
     }
     router.endpoint("/metrics", .get) { request, context in
-      try token?.check(request, from: context.clientAddress)
+      try admit(request, context)
       return Response(
         status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
         body: ResponseBody(byteBuffer: ByteBuffer(string: await metrics.text())))
     }
     pages?.add(to: router)
+  }
+
+  private func admit(_ request: Request, _ context: WireContext) throws {
+    guard let token else { return try AdminAccess.admitLocal(request) }
+    try token.check(request, from: context.clientAddress)
   }
 
   private static func json(_ status: HTTPResponse.Status, _ document: JSON) -> Response {
