@@ -132,7 +132,7 @@ extension Store {
     if let named { return named }
     let realms = try await accounts.realms()
     guard realms.count <= 1 else {
-      let list = realms.map { "\n  \($0.uuid.uuidString.lowercased())  \($0.name)" }.joined()
+      let list = realms.map { "\n  \($0.uuid.uuidString.lowercased())  \($0.name.inOneLine)" }.joined()
       throw CommandError("there are several realms: name one with --realm\(list)")
     }
     if let only = realms.first { return only.uuid }
@@ -151,6 +151,6 @@ extension User {
   }
 
   fileprivate var line: String {
-    "\(email)  \(username)  user \(userID) of \(realm.name) (\(realm.uuid.uuidString.lowercased()))"
+    "\(email)  \(username)  user \(userID) of \(realm.name.inOneLine) (\(realm.uuid.uuidString.lowercased()))"
   }
 }

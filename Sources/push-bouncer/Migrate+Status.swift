@@ -150,7 +150,7 @@ extension MigrationStatus.Cleanup {
   fileprivate var text: String {
     guard outstanding > 0 else { return "The bouncer has been told of every legacy token that has gone." }
     let since = oldestAt.map { ", the oldest for \(Phrase.duration(Date().timeIntervalSince($0)))" } ?? ""
-    let failure = lastFailure.map { "; the last failure: \($0)" } ?? ""
+    let failure = lastFailure.map { "; the last failure: \($0.inOneLine)" } ?? ""
     return
       "The bouncer has yet to be told that \(Phrase.count(outstanding, "legacy token is", "legacy tokens are")) gone\(since)\(failure)"
   }

@@ -3,6 +3,15 @@ import Testing
 @testable import push_bouncer
 
 @Suite struct PrintingTests {
+  @Test func `A name stays in one line, whatever breaks it`() {
+    for (name, shown) in [("a\r\nb", "a  b"), ("a\rb\nc\td", "a b c d"), ("\r\n", "  ")] {
+      #expect(name.inOneLine == shown)
+      var table = Table("NAME")
+      table.add(Table.Cell(name))
+      #expect(table.text(for: .plain).unicodeScalars.count { $0 == "\n" } == 1)
+    }
+  }
+
   @Test func `What a stranger named neither commands a terminal nor turns what it shows`() async throws {
     #expect("a\u{1b}[2Jb\u{7f}\u{9b}".printable == #"a\u001b[2Jb\u007f\u009b"#)
     #expect("a\u{202e}b\u{2066}c\nd".printable == "a\\u202eb\\u2066c\nd")

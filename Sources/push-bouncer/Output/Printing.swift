@@ -79,6 +79,16 @@ extension String {
   }
 }
 
+extension String {
+  /// The text in one line, as a name within a sentence or a table has to be: with blanks for line breaks and tabs.
+  var inOneLine: String {
+    var text = String.UnicodeScalarView()
+    // By scalars: a carriage return with a line feed is one character, and is neither of both.
+    for scalar in unicodeScalars { text.append("\t\n\r".unicodeScalars.contains(scalar) ? " " : scalar) }
+    return String(text)
+  }
+}
+
 extension Unicode.Scalar {
   fileprivate var isObeyed: Bool {
     switch value {

@@ -33,7 +33,7 @@ final class ProgressLine: Sendable {
     guard isDue else { return }
     guard terminal.isTerminal else { return note(text()) }
     // Not beyond the line's end: what has wrapped cannot be rewritten.
-    let line = text().printable.replacing("\n", with: " ").prefix(Self.columns - 1)
+    let line = text().inOneLine.printable.prefix(Self.columns - 1)
     Self.stands.withLock { stands in
       stands = true
       FileHandle.standardError.write(Data("\r\u{1b}[K\(line)".utf8))

@@ -7,7 +7,7 @@ struct Table {
 
     init(_ text: String, _ tone: Terminal.Tone = .plain) {
       // In one line: a break in a name would end the row.
-      self.text = text.replacing("\n", with: " ").replacing("\t", with: " ").printable
+      self.text = text.inOneLine.printable
       self.tone = tone
     }
 
