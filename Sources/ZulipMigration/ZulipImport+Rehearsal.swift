@@ -18,7 +18,7 @@ extension ZulipImport {
   ) async throws -> Result {
     let folder = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-\(UUID().uuidString)")
     try FileManager.default.createDirectory(
-      at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+      at: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { try? FileManager.default.removeItem(at: folder) }
     let database = try await openDatabase(
       url: DatabaseURL(sqlitePath: folder.appending(path: "rehearsal.sqlite").path), sqlite: .filling)

@@ -21,6 +21,8 @@ struct Copy: AsyncParsableCommand {
   @Option(help: "The database that the service is to use; it must be empty or not there yet.") var to: String
 
   func run() async throws {
+    let (from, to) = (try url(from, "--from"), try url(to, "--to"))
+    try FileOwner.become(ofWaysTo: [from, to].compactMap(\.sqlitePath))
     let reports = try await with(from, "--from") { source in
       try await with(to, "--to") { target in
         let sides = [("--from", Nodes(database: source)), ("--to", Nodes(database: target))]
@@ -86,15 +88,17 @@ struct Copy: AsyncParsableCommand {
       """)
   }
 
-  private func with<Result>(
-    _ text: String, _ option: String, _ body: (any Database) async throws -> Result
-  ) async throws -> Result {
-    let url: DatabaseURL
+  private func url(_ text: String, _ option: String) throws -> DatabaseURL {
     do {
-      url = try DatabaseURL(text)
+      return try DatabaseURL(text)
     } catch {
       throw ValidationError("\(option) \(error.message)")
     }
+  }
+
+  private func with<Result>(
+    _ url: DatabaseURL, _ option: String, _ body: (any Database) async throws -> Result
+  ) async throws -> Result {
     if option == "--from", let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) {
       throw CommandError("\(option): there is no \(URL(fileURLWithPath: path).path)")
     }

@@ -18,7 +18,8 @@ struct DemoCommand: AsyncParsableCommand {
     bootstrapLogging(level: .error, format: .text)
     let folder = FileManager.default.temporaryDirectory.appending(
       path: "push-bouncer-demo-\(UUID().uuidString.prefix(8))")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    try FileManager.default.createDirectory(
+      at: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
     do {
       try await Story.play(in: folder, stays: keep, tell: { tell($0) })

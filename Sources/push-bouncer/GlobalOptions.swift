@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Logging
 import Operations
+import SQL
 import Wire
 
 /// The options of every command.
@@ -27,14 +28,24 @@ struct GlobalOptions: ParsableArguments {
   }
 
   /// The configuration, after defaults, file, environment and command line. Warnings go to standard error.
+  ///
+  /// Root becomes the user whose keys and database these are: what it has named beside them is opened before.
   func load() throws -> Configuration {
     let (configuration, warnings) = try read()
     for warning in warnings { note("warning: \(warning)") }
     return configuration
   }
 
-  /// The configuration, and warnings about it.
+  /// The configuration, and warnings about it; see ``load()``.
   func read() throws -> (Configuration, warnings: [String]) {
+    let read = try readAsCaller()
+    let (database, keys) = (read.0.database.url.sqlitePath, read.0.keys.directory)
+    try FileOwner.become(ofWaysTo: [database, keys, "\(keys)/storage.key"].compactMap(\.self))
+    return read
+  }
+
+  /// The same for a command that has nothing to do with the keys and the database.
+  func readAsCaller() throws -> (Configuration, warnings: [String]) {
     let overrides = settings.map { setting in
       let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
         String.init)

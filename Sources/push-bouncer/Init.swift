@@ -23,13 +23,16 @@ struct Init: AsyncParsableCommand {
     let file =
       options.config
       ?? Configuration.usualFile(workingDirectory: FileManager.default.currentDirectoryPath)
+    var options = options
     let isNew = !FileManager.default.fileExists(atPath: file)
     if isNew {
-      try Data(Configuration.sampleYAML().utf8).write(
-        to: URL(fileURLWithPath: file), options: .withoutOverwriting)
+      try FileOwner.become(ofWaysTo: [file])
+      // Secrets will stand in it.
+      guard try PrivateFile.write(Configuration.sampleYAML().utf8, to: file, replacing: false) else {
+        throw Fault(source: file, "is a link that leads nowhere", advice: "remove it")
+      }
+      options.config = file
     }
-    var options = options
-    options.config = file
     let configuration = try options.load()
     let directory = configuration.keys.directory
     // With storage.key, which is never made beside a database that was sealed with another.

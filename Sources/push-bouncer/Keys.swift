@@ -160,7 +160,11 @@ extension Keys {
     var zulipSecrets: String
 
     func run() async throws {
-      let keys = try options.keyFiles().importZulipSecrets(zulipSecrets)
+      // Before root becomes the service's user, who has no right to it.
+      let secrets = try FileOwner.acting(onWayTo: zulipSecrets) {
+        try String(contentsOfFile: zulipSecrets, encoding: .utf8)
+      }
+      let keys = try options.keyFiles().importZulipSecrets(secrets, of: zulipSecrets)
       options.show(
         ["keys": .array(keys.map { KeyReport(key: $0, usage: nil).json })],
         keys.map { "imported \($0.publicKey)" }.joined(separator: "\n"))

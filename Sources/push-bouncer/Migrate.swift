@@ -46,25 +46,24 @@ extension Migrate {
     var rejects: String?
 
     func run() async throws {
-      let source: ZulipSource
-      do {
-        source = try ZulipSource(from)
-      } catch {
-        throw CommandError("--from: \(error)")
-      }
-      if case .folder(let path) = source, let obstacle = FileObstacle.lookingInto(path) {
-        throw Fault(key: "--from", "names \(path), which \(obstacle.problem)", advice: obstacle.advice)
-      }
-      if let rejects, let obstacle = FileObstacle.writing(rejects) {
-        throw Fault(key: "--rejects", "names \(rejects), which \(obstacle.problem)", advice: obstacle.advice)
+      // Both before root becomes the service's user, who need not have a right to what root names.
+      let source = try FileOwner.acting(onWayTo: from) { try openSource() }
+      let refused = try rejects.map { path in
+        try FileOwner.acting(onWayTo: URL(fileURLWithPath: path).deletingLastPathComponent().path) {
+          if let obstacle = FileObstacle.writing(path) {
+            throw Fault(key: "--rejects", "names \(path), which \(obstacle.problem)", advice: obstacle.advice)
+          }
+          return try PrivateFile.make(at: path)
+        }
       }
       let isComplete =
         if dryRun {
-          try await rehearse { try await bring(source, $0) }
+          try await rehearse { try await bring(source, refused, $0) }
         } else {
           try await Store.with(options, sqlite: .filling) { store in
             try await bring(
-              source, ZulipImport(database: store.database, storageKey: store.storageKey, now: store.now))
+              source, refused,
+              ZulipImport(database: store.database, storageKey: store.storageKey, now: store.now))
           }
         }
       if !isComplete {
@@ -73,8 +72,23 @@ extension Migrate {
       }
     }
 
+    private func openSource() throws -> ZulipSource {
+      if !from.contains("://"), FileManager.default.fileExists(atPath: from),
+        let obstacle = FileObstacle.lookingInto(from)
+      {
+        throw Fault(key: "--from", "names \(from), which \(obstacle.problem)", advice: obstacle.advice)
+      }
+      do {
+        return try ZulipSource(from)
+      } catch {
+        throw CommandError("--from: \(error)")
+      }
+    }
+
     /// Runs until the end or a signal, and shows the report. Returns whether it came to the end.
-    private func bring(_ source: ZulipSource, _ migration: ZulipImport) async throws -> Bool {
+    private func bring(_ source: ZulipSource, _ refused: FileHandle?, _ migration: ZulipImport) async throws
+      -> Bool
+    {
       let (start, line) = (ContinuousClock.now, ProgressLine(isLong: true))
       let report: MigrationReport
       do {
@@ -85,8 +99,8 @@ extension Migrate {
         guard case .database(let url) = source else { throw error }
         throw Fault(error, of: url, key: "--from")
       }
-      if let rejects {
-        let count = try await migration.writeRejects(to: rejects)
+      if let rejects, let refused {
+        let count = try await migration.writeRejects(to: refused)
         note("\(rejects): \(count) refused rows")
       }
       options.show(

@@ -2,6 +2,7 @@ import ArgumentParser
 import AsyncHTTPClient
 import Demo
 import Foundation
+import Operations
 import Sealing
 import Wire
 
@@ -64,6 +65,7 @@ struct Phone: AsyncParsableCommand {
   }
 
   func run() async throws {
+    if let ca { try FileOwner.become(ofWaysTo: [ca]) }
     let client = try PhoneHome.client(ca: ca)
     do {
       let home = PhoneHome(url: simulator, client: client)

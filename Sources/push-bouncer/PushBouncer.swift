@@ -2,8 +2,20 @@ import ArgumentParser
 import Glibc
 import Operations
 
-/// The program, with one command for each task of its operator.
 @main
+enum Program {
+  /// Runs the command on other threads. This one only waits: as the main thread of an asynchronous program it would be
+  /// half at its end, and would stay root's where root becomes another user.
+  static func main() {
+    Task.detached {
+      await PushBouncer.main()
+      exit(EXIT_SUCCESS)
+    }
+    while true { pause() }
+  }
+}
+
+/// The program, with one command for each task of its operator.
 struct PushBouncer: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "push-bouncer",

@@ -37,7 +37,8 @@ struct Simulate: AsyncParsableCommand {
   @Option(help: "A bundle id that APNs knows; may be given several times.") var topic: [String] = []
 
   func run() async throws {
-    let configuration = try options.load()
+    let (configuration, _) = try options.readAsCaller()
+    try FileOwner.become(ofWaysTo: [keysOut])
     bootstrapLogging(level: configuration.log.level, format: configuration.log.format)
     var settings = SimulatedProviders.Configuration()
     settings.apnsPort = apnsPort

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Operations
 import Sealing
 import Wire
 
@@ -13,6 +14,7 @@ struct Vectors: AsyncParsableCommand {
 
   func run() throws {
     guard let check else { return tell((nextcloud ? makeNextcloud() : make()).text) }
+    try FileOwner.become(ofWaysTo: [check])
     guard case .array(let vectors) = try JSON.parse(Data(contentsOf: URL(fileURLWithPath: check))) else {
       throw CommandError("\(check) is no array of vectors")
     }

@@ -91,27 +91,25 @@ import Testing
   @Test func `A Zulip bouncer's keys are taken over once`() async throws {
     try await withKeyFolder { folder in
       let (first, second) = (BouncerKeyPair(), BouncerKeyPair())
-      try folder.write(
-        "zulip-secrets.conf",
-        """
+      let secrets = """
         [secrets]
         zulip_org_key = hunter2
         push_registration_encryption_keys = \
         {"\(first.publicKeyBase64)": "\(first.privateKeyBase64)", "\(second.publicKeyBase64)": "\(second.privateKeyBase64)"}
         camo_key=x
 
-        """)
-      let source = folder.url.appending(path: "zulip-secrets.conf").path
+        """
       let keys = BouncerKeyFiles(directory: folder.path)
       #expect(
-        try keys.importZulipSecrets(source).map(\.publicKey) == [
+        try keys.importZulipSecrets(secrets, of: "zulip-secrets.conf").map(\.publicKey) == [
           first.publicKeyBase64, second.publicKeyBase64,
         ])
       let found = try keys.list()
       #expect(Set(found.map(\.pair.privateKeyBase64)) == [first.privateKeyBase64, second.privateKeyBase64])
 
       _ = try keys.retire(first.publicKeyBase64)
-      #expect(try keys.importZulipSecrets(source).map(\.state) == [.retired, .active])
+      #expect(
+        try keys.importZulipSecrets(secrets, of: "zulip-secrets.conf").map(\.state) == [.retired, .active])
       #expect(try keys.list().count == 2)
     }
   }
@@ -128,10 +126,9 @@ import Testing
       let pair = BouncerKeyPair()
       let text = text.replacing("GOOD", with: pair.publicKeyBase64).replacing(
         "KEY", with: pair.privateKeyBase64)
-      try folder.write("zulip-secrets.conf", text)
       let keys = BouncerKeyFiles(directory: folder.path)
       let error = try #require(throws: BouncerKeyFiles.Failure.self) {
-        try keys.importZulipSecrets(folder.url.appending(path: "zulip-secrets.conf").path)
+        try keys.importZulipSecrets(text, of: "zulip-secrets.conf")
       }
       #expect(error.description.contains("zulip-secrets.conf"))
       #expect(!error.description.contains("hunter2"))

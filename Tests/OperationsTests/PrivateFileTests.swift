@@ -32,17 +32,40 @@ import Testing
     }
   }
 
-  /// As root, which may give files away.
-  @Test(.enabled(if: geteuid() == 0), arguments: [false, true])
-  func `What root writes belongs to whom the folder belongs`(_ replacing: Bool) throws {
+  @Test func `A link in its place is replaced or stays, and is never written through`() throws {
     try withTemporaryFolder { folder in
-      #expect(chown(folder.path, 12345, 23456) == 0)
-      let path = folder.appending(path: "key").path
-      try PrivateFile.write([1], to: path, replacing: replacing)
-      let file = try FileManager.default.attributesOfItem(atPath: path)
-      #expect((file[.ownerAccountID] as? NSNumber)?.intValue == 12345)
-      #expect((file[.groupOwnerAccountID] as? NSNumber)?.intValue == 23456)
-      #expect((file[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+      let (path, target) = (folder.appending(path: "key").path, folder.appending(path: "target").path)
+      try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: target)
+      #expect(try PrivateFile.write([1], to: path, replacing: false) == false)
+      #expect(throws: Fault.self) { try PrivateFile.make(at: path) }
+      try PrivateFile.write([1], to: path, replacing: true)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["key"])
+      #expect(try PrivateFile.withContents(of: path, atMost: 1) { Array($0) } == [1])
+      try #require(chmod(path, 0o666) == 0)
+      try PrivateFile.make(at: path).write(contentsOf: [2])
+      #expect(!PrivateFile.isExposed(path))
+      #expect(try PrivateFile.withContents(of: path, atMost: 1) { Array($0) } == [2])
+    }
+  }
+
+  @Test func `The way to a file is every folder and link on it`() throws {
+    try withTemporaryFolder { folder in
+      // Of a system whose temporary folder is a link.
+      let base = folder.resolvingSymlinksInPath().path
+      for name in ["a", "a/b"] { #expect(mkdir("\(base)/\(name)", 0o755) == 0) }
+      for (name, target) in [("one", "a/two"), ("a/two", "../a/b"), ("loop", "loop"), ("far", "\(base)/a")] {
+        try FileManager.default.createSymbolicLink(atPath: "\(base)/\(name)", withDestinationPath: target)
+      }
+      func way(_ path: String) -> [String] {
+        FileWay(to: "\(base)/\(path)").steps.map(\.path).filter { $0.hasPrefix("\(base)/") }.map {
+          String($0.dropFirst(base.utf8.count + 1))
+        }
+      }
+      #expect(way("a/b/none/x") == ["a", "a/b"])
+      #expect(way("./one//x") == ["one", "a", "a/two", "a", "a/b"])
+      #expect(way("far/b").suffix(2) == ["a", "a/b"])
+      #expect(way("a/b/../../far").last == "a")
+      #expect(way("loop").allSatisfy { $0 == "loop" } && way("loop").count < 100)
     }
   }
 }

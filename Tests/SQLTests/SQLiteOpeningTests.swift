@@ -72,22 +72,12 @@ struct SQLiteOpeningTests {
     }
   }
 
-  /// As root, which may give files away.
-  @Test(.enabled(if: geteuid() == 0))
-  func `a database that root makes belongs to whom the folder belongs, with what lies beside it`()
-    async throws
-  {
-    try await withTemporaryFolder { folder in
-      #expect(chown(folder.path, 12345, 23456) == 0)
-      let path = folder.path + "/database"
-      let database = try SQLiteDatabase(path: path)
-      _ = try await database.execute(Statement("CREATE TABLE t (a)"))
-      for suffix in ["", "-wal", "-shm"] {
-        let file = try FileManager.default.attributesOfItem(atPath: path + suffix)
-        #expect((file[.ownerAccountID] as? NSNumber)?.intValue == 12345)
-        #expect((file[.groupOwnerAccountID] as? NSNumber)?.intValue == 23456)
-      }
-      await database.close()
+  @Test func `no database is made at the end of a link that leads nowhere`() throws {
+    try withTemporaryFolder { folder in
+      let (path, target) = (folder.path + "/database", folder.path + "/target")
+      try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: target)
+      #expect(throws: DatabaseError.self) { try SQLiteDatabase(path: path) }
+      #expect(!FileManager.default.fileExists(atPath: target))
     }
   }
 

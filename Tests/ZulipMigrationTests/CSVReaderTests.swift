@@ -137,7 +137,7 @@ import Testing
       for (table, text) in Self.header.merging(files, uniquingKeysWith: { $1 }) {
         try Data("\(text)\n".utf8).write(to: folder.appending(path: "\(table.rawValue).csv"))
       }
-      return try await target.migration().run(from: .folder(path: folder.path))
+      return try await target.migration().run(from: ZulipSource.folder(path: folder.path))
     }
   }
 

@@ -15,6 +15,7 @@ import Wire
       #expect(result.status == 0)
       let key = try #require(try result.json["public_key"]?.string)
       #expect(try place.text(of: "push-bouncer.yaml") == Configuration.sampleYAML())
+      #expect(try mode(place.folder.appending(path: "push-bouncer.yaml")) == 0o600)
       #expect(try place.text(of: "Keys/README.md") == KeyFolder.readme)
       #expect(try mode(place.folder.appending(path: "Keys/storage.key")) == 0o600)
       let files = try FileManager.default.contentsOfDirectory(

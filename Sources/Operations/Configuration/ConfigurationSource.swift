@@ -32,7 +32,11 @@ struct ConfigurationSource {
     file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
     systemFolder: String
   ) throws(Fault) {
-    if let file = file ?? Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder) {
+    if let file {
+      try read(file)
+      self.file = file
+    } else if let file = Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder) {
+      try Self.checkTrust(in: file)
       try read(file)
       self.file = file
     }
@@ -41,6 +45,16 @@ struct ConfigurationSource {
       guard Setting.named(key) != nil else { throw Self.unknown(key, source: "the command line") }
       values[key] = Raw(text: text, source: "the command line")
     }
+  }
+
+  /// Root follows a file that another may write only if root has named it: who works in another's folder need not have
+  /// seen that there is one.
+  private static func checkTrust(in file: String) throws(Fault) {
+    guard geteuid() == 0, let step = FileWay(to: file).steps.first(where: \.isOpenToOthers) else { return }
+    let others = step.user == 0 ? "others" : FileObstacle.name(of: step.user)
+    throw Fault(
+      source: file, "is not followed by root: \(others) may change \(step.path == file ? "it" : step.path)",
+      advice: "name it if it is the one to use: --config \(file)")
   }
 
   private mutating func read(_ environment: [String: String]) {
@@ -58,7 +72,12 @@ struct ConfigurationSource {
   }
 
   private mutating func read(_ file: String) throws(Fault) {
-    let text = try Self.text(of: file)
+    let text: String
+    do {
+      text = try FileOwner.acting(onWayTo: file) { try Self.text(of: file) }
+    } catch {
+      throw Fault(error)
+    }
     let node: Node?
     do {
       node = try Yams.compose(yaml: text)

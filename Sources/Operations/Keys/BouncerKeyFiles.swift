@@ -73,8 +73,9 @@ package struct BouncerKeyFiles: Sendable {
   /// Takes over the pairs that a Zulip bouncer keeps in `zulip-secrets.conf`, under
   /// `push_registration_encryption_keys` as a JSON object of private keys by public ones. Pairs that
   /// are here already stay as they are.
-  package func importZulipSecrets(_ path: String, now: Date = Date()) throws -> [Key] {
-    let text = try String(contentsOfFile: path, encoding: .utf8)
+  ///
+  /// - Parameter path: where `text` stands.
+  package func importZulipSecrets(_ text: String, of path: String, now: Date = Date()) throws -> [Key] {
     let lines = text.split(whereSeparator: \.isNewline).map { $0.split(separator: "=", maxSplits: 1) }
     guard
       let value = lines.last(where: {

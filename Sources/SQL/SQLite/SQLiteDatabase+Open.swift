@@ -63,21 +63,18 @@ extension SQLiteDatabase {
   }
 }
 
-/// Makes the file if it is not there, for the owner of the folder: root may have called where the service has another
-/// name. SQLite gives the log and the shared memory beside it the same mode and owner.
+/// Makes the file if it is not there; never at the end of a link that leads nowhere. SQLite gives the log and the shared
+/// memory beside it the same mode.
 private func createPrivately(_ path: String) throws(DatabaseError) {
-  let isThere = access(path, F_OK) == 0
-  let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+  let kind = O_RDWR | O_CLOEXEC
+  var file = open(path, kind)
+  if file < 0, errno == ENOENT { file = open(path, kind | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600) }
+  // Another process has made it meanwhile.
+  if file < 0, errno == EEXIST { file = open(path, kind) }
   guard file >= 0 else {
     let number = errno
     let code: DatabaseError.Code = number == EROFS || number == EACCES ? .readOnly : .io
     throw DatabaseError(code, "the file cannot be opened (error \(number))")
-  }
-  var folder = stat()
-  if !isThere, geteuid() == 0,
-    stat(URL(fileURLWithPath: path).deletingLastPathComponent().path, &folder) == 0
-  {
-    _ = fchown(file, folder.st_uid, folder.st_gid)
   }
   close(file)
 }

@@ -49,8 +49,14 @@ struct CSVReader {
 
   /// Begins to read the file at `path`, whose errors are Foundation's, so many bytes at a time.
   init(path: String, chunk: Int = 1 << 18) throws {
+    try self.init(file: FileHandle(forReadingFrom: URL(fileURLWithPath: path)), chunk: chunk)
+  }
+
+  /// Begins to read a file that is open, from its beginning. Only one reads it at a time.
+  init(file: FileHandle, chunk: Int = 1 << 18) throws {
     self.chunk = chunk
-    file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+    self.file = file
+    try file.seek(toOffset: 0)
     try fill()
     if buffer.starts(with: [0xef, 0xbb, 0xbf]) { (next, offset) = (3, 3) }
   }

@@ -1,17 +1,15 @@
 internal import Foundation
 
-/// A folder of CSV files named after the tables.
-struct ZulipFolder: ZulipOrigin {
+/// A folder of CSV files named after the tables, which are open from the beginning.
+package struct ZulipFolder: ZulipOrigin {
   let identity: String
-  private let path: String
   private let files: [ZulipTable: CSVFile]
 
   /// - Throws: ``ZulipSourceError`` if a file is missing that every version has.
   init(path: String) throws(ZulipSourceError) {
-    self.path = path
     var files: [ZulipTable: CSVFile] = [:]
     for table in ZulipTable.allCases {
-      let file = CSVFile(Self.file(of: table, in: path))
+      let file = try CSVFile(Self.file(of: table, in: path))
       if file == nil, table.isRequired {
         throw ZulipSourceError("\(path) has no file \(table.rawValue).csv")
       }
@@ -38,7 +36,10 @@ struct ZulipFolder: ZulipOrigin {
   }
 
   func rows(of table: ZulipTable, after position: Int64, batch: Int) throws -> any ZulipRows {
-    try ZulipFileRows(Self.file(of: table, in: path).path, table, after: position, batch: batch)
+    guard let file = files[table]?.handle else {
+      throw ZulipSourceError("there is no file \(table.rawValue).csv")
+    }
+    return try ZulipFileRows(file, table, after: position, batch: batch)
   }
 
   private static func file(of table: ZulipTable, in path: String) -> URL {
@@ -46,19 +47,25 @@ struct ZulipFolder: ZulipOrigin {
   }
 }
 
-/// What a file's entry says of it.
+/// A file that is open, with what its entry says of it.
 private struct CSVFile {
+  let handle: FileHandle
   let size: Int
   let modified: Date
 
   /// nil if there is no regular file.
-  init?(_ url: URL) {
+  ///
+  /// - Throws: ``ZulipSourceError`` if there is one that cannot be opened.
+  init?(_ url: URL) throws(ZulipSourceError) {
     let path = url.resolvingSymlinksInPath().path
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
       attributes[.type] as? FileAttributeType == .typeRegular, let size = attributes[.size] as? Int,
       let modified = attributes[.modificationDate] as? Date
     else { return nil }
-    (self.size, self.modified) = (size, modified)
+    guard let handle = FileHandle(forReadingAtPath: path) else {
+      throw ZulipSourceError("\(url.path) cannot be read")
+    }
+    (self.handle, self.size, self.modified) = (handle, size, modified)
   }
 }
 
@@ -71,11 +78,11 @@ private actor ZulipFileRows: ZulipRows {
   /// Where each of the table's columns is in a record.
   private let places: [Int?]
 
-  init(_ path: String, _ table: ZulipTable, after position: Int64, batch: Int) throws {
+  init(_ file: FileHandle, _ table: ZulipTable, after position: Int64, batch: Int) throws {
     self.table = table
     self.batch = batch
     do {
-      var reader = try CSVReader(path: path)
+      var reader = try CSVReader(file: file)
       guard try reader.advance() else { throw CSVReader.Failure(line: 1, problem: "has no header") }
       fieldCount = reader.fieldCount
       places = try Self.places(of: table, in: reader)

@@ -1,18 +1,21 @@
-import Foundation
+package import Foundation
 internal import Sealing
 
 /// Files that nobody but the service's user may read.
-enum PrivateFile {
+package enum PrivateFile {
   /// Puts `bytes` at `path`, mode 0600, whole or not at all, and on the disk before it returns.
   ///
-  /// - Parameter replacing: whether a file that is there gives way; otherwise it stays as it is.
+  /// - Parameter replacing: whether a file or a link that is there gives way; otherwise it stays as it is.
   /// - Returns: whether the file is now the one given.
   @discardableResult
-  static func write(_ bytes: some Collection<UInt8>, to path: String, replacing: Bool) throws -> Bool {
-    let temporary = "\(path).\(UInt64.random(in: .min ... .max)).new"
-    let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+  package static func write(_ bytes: some Collection<UInt8>, to path: String, replacing: Bool) throws -> Bool
+  {
+    let (folder, name) = try openFolder(of: path)
+    defer { close(folder) }
+    let temporary = "\(name).\(UInt64.random(in: .min ... .max)).new"
+    let file = openat(folder, temporary, makes, 0o600)
     guard file >= 0 else { throw Fault(number: errno, path: path) }
-    defer { unlink(temporary) }
+    defer { unlinkat(folder, temporary, 0) }
     do {
       defer { close(file) }
       let bytes = Array(bytes)
@@ -20,32 +23,38 @@ enum PrivateFile {
         throw Fault(number: errno, path: path)
       }
     }
-    try giveAway(temporary, for: path, replacing: replacing)
     if replacing {
-      guard rename(temporary, path) == 0 else { throw Fault(number: errno, path: path) }
-    } else if link(temporary, path) != 0 {
+      guard renameat(folder, temporary, folder, name) == 0 else { throw Fault(number: errno, path: path) }
+    } else if linkat(folder, temporary, folder, name, 0) != 0 {
       guard errno == EEXIST else { throw Fault(number: errno, path: path) }
       return false
     }
-    syncFolder(of: path)
+    fsync(folder)
     return true
   }
 
-  /// Who owns what is replaced goes on owning it, and a new file is its folder's owner's: root may have called where
-  /// the service has another name.
-  private static func giveAway(_ temporary: String, for path: String, replacing: Bool) throws {
-    let files = FileManager.default
-    var before = replacing ? try? files.attributesOfItem(atPath: path) : nil
-    if before == nil, geteuid() == 0 {
-      before = try? files.attributesOfItem(
-        atPath: URL(fileURLWithPath: path).deletingLastPathComponent().path)
+  /// An empty file at `path`, mode 0600, in the place of a file that is there, to be written to at once or later.
+  package static func make(at path: String) throws -> FileHandle {
+    let (folder, name) = try openFolder(of: path)
+    defer { close(folder) }
+    if let attributes = try? FileManager.default.attributesOfItem(atPath: path) {
+      guard attributes[.type] as? FileAttributeType == .typeRegular else {
+        throw Fault(source: path, "is there and is no file, or a link to one", advice: "name another file")
+      }
+      unlinkat(folder, name, 0)
     }
-    guard let owner = before?[.ownerAccountID] as? NSNumber,
-      let group = before?[.groupOwnerAccountID] as? NSNumber
-    else { return }
-    guard chown(temporary, owner.uint32Value, group.uint32Value) == 0 else {
-      throw Fault(number: errno, path: path)
-    }
+    let file = openat(folder, name, makes, 0o600)
+    guard file >= 0 else { throw Fault(number: errno, path: path) }
+    return FileHandle(fileDescriptor: file, closeOnDealloc: true)
+  }
+
+  private static let makes = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+
+  private static func openFolder(of path: String) throws -> (folder: CInt, name: String) {
+    let url = URL(fileURLWithPath: path)
+    let folder = open(url.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard folder >= 0 else { throw Fault(number: errno, path: path) }
+    return (folder, url.lastPathComponent)
   }
 
   /// Gives what a file holds, which is wiped afterwards: `body` keeps no copy of it.
@@ -79,8 +88,7 @@ enum PrivateFile {
 
   /// Makes the new name in the folder last, too.
   static func syncFolder(of path: String) {
-    let folder = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
-    guard folder >= 0 else { return }
+    guard let (folder, _) = try? openFolder(of: path) else { return }
     fsync(folder)
     close(folder)
   }
