@@ -11,7 +11,8 @@ struct AuthorizedTransport: Sendable {
   ///   - request: makes the request with such an `authorization` header.
   ///   - meaning: what an answer means.
   func send(
-    of owner: Owner, deadline: NIODeadline, request: (_ authorization: String) -> Result<ProviderRequest, Unsendable>,
+    of owner: Owner, deadline: NIODeadline,
+    request: (_ authorization: String) -> Result<ProviderRequest, Unsendable>,
     meaning: @escaping @Sendable (ProviderResponse) -> (outcome: Outcome, remedy: Remedy)
   ) async -> Attempt<RouteAnswer> {
     var isSecondTry = false

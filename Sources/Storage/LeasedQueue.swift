@@ -47,7 +47,8 @@ package struct LeasedQueue: Sendable {
   ///   - all: what holds for every row, where that leads to an index of due times.
   package init(
     _ table: String, key: String = "id", columns: String, where condition: String = "TRUE",
-    inTurnsOf turns: String? = nil, changing change: String? = nil, order: String = "due_at", longestPause: TimeInterval = 3600,
+    inTurnsOf turns: String? = nil, changing change: String? = nil, order: String = "due_at",
+    longestPause: TimeInterval = 3600,
     all: String = "TRUE", database: any Database, now: @escaping @Sendable () -> Date
   ) {
     self.table = table

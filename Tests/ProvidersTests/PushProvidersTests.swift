@@ -92,7 +92,9 @@ struct PushProvidersTests {
     #expect(new.state == .unknown)
 
     func judge(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
-      sender.judge(outcome, of: TokenGroup(group), .nobody, registeredAt: .distantPast, believedSince: .distantPast) {
+      sender.judge(
+        outcome, of: TokenGroup(group), .nobody, registeredAt: .distantPast, believedSince: .distantPast
+      ) {
         _ in
       }
     }

@@ -83,7 +83,8 @@ final class HeldDeaths: Sendable {
   {
     let routes = try await outbox.routes.make(Set(deaths.map { OutboxQueue(route: $0.route) }))
     let kept = deaths.compactMap { death, _, route in
-      count(of: death.registration.kind) < Self.limit ? routes[OutboxQueue(route: route)].map { (death: death, route: $0) } : nil
+      count(of: death.registration.kind) < Self.limit
+        ? routes[OutboxQueue(route: route)].map { (death: death, route: $0) } : nil
     }
     let (held, ended) = try await registrations.hold(kept)
     update { state in

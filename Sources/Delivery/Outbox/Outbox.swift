@@ -65,7 +65,8 @@ package final class Outbox: Sendable {
     routes = OutboxRoutes(database: database)
     queue = LeasedQueue(
       "outbox", columns: "registration_id, registered_at, push, expires_at, registration_kind, created_at",
-      where: "route_id = $4", inTurnsOf: "registration_id, registration_kind", changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
+      where: "route_id = $4", inTurnsOf: "registration_id, registration_kind",
+      changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
       longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
       now: now)
     self.now = now

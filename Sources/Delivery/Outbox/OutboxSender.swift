@@ -165,7 +165,8 @@ package final class OutboxSender: Sendable {
     for (entry, loss) in zip(entries, losses) {
       let waited = now.timeIntervalSince(entry.delivery.promisedAt ?? now)
       deliverer.lossLog.tell(
-        "notification given up", loss, reason: deliverer.trouble(of: entry.delivery)?.description ?? "expired",
+        "notification given up", loss,
+        reason: deliverer.trouble(of: entry.delivery)?.description ?? "expired",
         more: [
           "tries": .stringConvertible(entry.lease.attempts - 1),
           "seconds": .stringConvertible(Int(max(0, waited).rounded())),

@@ -108,7 +108,8 @@ final class RouteHealth: Sendable {
 
   /// Whether an outcome ends a registration that was last made then, and the doubt before and after it.
   func judge(
-    _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date, now: Date
+    _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
+    now: Date
   ) -> (verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?) {
     mutex.withLock { state in
       let before = state.guards[group]?.doubt

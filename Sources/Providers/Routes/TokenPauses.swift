@@ -45,7 +45,8 @@ struct TokenPauses: Sendable {
   ///   - notBefore: what the provider asked for.
   ///   - random: from 0 to 1.
   /// - Returns: until when its pushes wait; nil if it has been refused for so long that they are given up.
-  mutating func refused(_ token: Int, _ reason: Reason, notBefore: Date?, now: Date, random: Double) -> Date? {
+  mutating func refused(_ token: Int, _ reason: Reason, notBefore: Date?, now: Date, random: Double) -> Date?
+  {
     var pause = pauses[token] ?? Pause(since: now, reason: reason, until: now)
     // Those that were under way together are one refusal.
     if pause.isTrial { pause.refusals += 1 }
