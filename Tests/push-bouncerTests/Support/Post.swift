@@ -6,19 +6,26 @@ import Wire
 
 @testable import Demo
 
-/// What a chat server sends to phones of its own, and how long each notification takes from the call to its arrival at
-/// the phone's provider, whether within the call or from the outbox.
+/// What a server sends to phones of its own, and how long each notification takes from the call to its arrival at the
+/// phone's provider, whether within the call or from the outbox.
 final class Post: Sendable {
   /// Notifications that were sent, and how long those took that have arrived.
-  struct Delays {
+  struct Delays: CustomStringConvertible {
     var sent = 0
     var arrived: [Duration] = []
+
+    var isComplete: Bool { arrived.count == sent }
 
     /// Of a hundred that were sent, 99 took no longer; nil: more than that have not arrived.
     var p99: Duration? {
       let index = max(0, (sent * 99 + 99) / 100 - 1)
       let sorted = arrived.sorted()
       return sorted.indices.contains(index) ? sorted[index] : nil
+    }
+
+    var description: String {
+      let time = p99.map { "\($0.formatted(.units(allowed: [.seconds], fractionalPart: .show(length: 3))))" }
+      return "\(arrived.count) of \(sent), p99 \(time ?? "never")"
     }
   }
 
@@ -35,12 +42,30 @@ final class Post: Sendable {
   }
 
   private let simulator: SimulatedProviders
-  private let server: ChatServer
-  private let phones: [VirtualPhone]
+  private let read: @Sendable (Delivery) -> String?
+  private let send: @Sendable (_ index: Int, _ mark: String) async throws -> Void
   private let state = Mutex(State())
 
-  init(_ stage: Stage, _ server: ChatServer, to phones: [VirtualPhone]) {
-    (simulator, self.server, self.phones) = (stage.simulator, server, phones)
+  /// - Parameters:
+  ///   - read: the mark of what has arrived, if it is one of these.
+  ///   - send: sends the notification of that number, so marked.
+  init(
+    _ simulator: SimulatedProviders, read: @escaping @Sendable (Delivery) -> String?,
+    send: @escaping @Sendable (_ index: Int, _ mark: String) async throws -> Void
+  ) {
+    (self.simulator, self.read, self.send) = (simulator, read, send)
+  }
+
+  /// What a chat server sends to each of its phones in turn.
+  convenience init(_ stage: Stage, _ server: ChatServer, to phones: [VirtualPhone]) {
+    self.init(stage.simulator) { delivery in
+      guard delivery.provider == .webPush else { return Stage.mark(of: delivery) }
+      let subscription = phones.lazy.flatMap(\.subscriptions).first { $0.id == delivery.token }
+      guard let opened = subscription?.open(delivery.payload) else { return nil }
+      return (try? JSON.parse(opened))?["encrypted_data"]?.string
+    } send: { index, mark in
+      _ = try await server.notify([phones[index % phones.count]], encrypted: [mark])
+    }
   }
 
   /// What calls met that were not answered 200.
@@ -49,29 +74,26 @@ final class Post: Sendable {
   /// How many have arrived a second time.
   var twice: Int { state.withLock(\.twice) }
 
-  /// Sends each phone in turn a notification, each in a call of its own at its time, whatever becomes of those before.
+  /// Sends so many, each in a call of its own at its time, whatever becomes of those before.
   func send(_ count: Int, every pause: Duration) async {
     await withTaskGroup(of: Void.self) { group in
       for index in 0..<count {
-        group.addTask { await self.send(to: self.phones[index % self.phones.count]) }
+        group.addTask {
+          let mark = Base64.encode(Array(UUID().uuidString.utf8))
+          self.state.withLock { $0.sent[mark] = Date() }
+          do {
+            try await self.send(index, mark)
+          } catch {
+            self.state.withLock { $0.lost.append("\(error)") }
+          }
+        }
         try? await Task.sleep(for: pause)
       }
     }
   }
 
-  private func send(to phone: VirtualPhone) async {
-    let mark = Base64.encode(Array(UUID().uuidString.utf8))
-    state.withLock { $0.sent[mark] = Date() }
-    do {
-      _ = try await server.notify([phone], encrypted: [mark])
-    } catch {
-      state.withLock { $0.lost.append("\(error)") }
-    }
-  }
-
   /// Waits until everything that was sent since the last time has arrived, or the time is up.
-  func delays(within limit: Duration) async -> Delays {
-    let end = ContinuousClock.now + limit
+  func delays(until end: ContinuousClock.Instant) async -> Delays {
     while ContinuousClock.now < end, !isEverythingThere() { try? await Task.sleep(for: .milliseconds(50)) }
     return state.withLock { state in
       defer { (state.sent, state.arrived) = ([:], [:]) }
@@ -83,7 +105,7 @@ final class Post: Sendable {
     state.withLock { state in
       for delivery in simulator.deliveries(since: state.last) {
         state.last = delivery.sequence
-        guard let mark = self.mark(of: delivery), let sent = state.sent[mark] else { continue }
+        guard let mark = read(delivery), let sent = state.sent[mark] else { continue }
         if state.arrived[mark] != nil {
           state.twice += 1
         } else {
@@ -92,12 +114,5 @@ final class Post: Sendable {
       }
       return state.arrived.count == state.sent.count
     }
-  }
-
-  private func mark(of delivery: Delivery) -> String? {
-    guard delivery.provider == .webPush else { return Stage.mark(of: delivery) }
-    let subscription = phones.lazy.flatMap(\.subscriptions).first { $0.id == delivery.token }
-    guard let opened = subscription?.open(delivery.payload) else { return nil }
-    return (try? JSON.parse(opened))?["encrypted_data"]?.string
   }
 }

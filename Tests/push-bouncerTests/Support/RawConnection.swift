@@ -8,10 +8,13 @@ struct RawConnection {
   private let channel: any Channel
   private let received: Received
 
-  /// - Parameter source: the address of this machine that it comes from.
-  init(port: Int, from source: String? = nil) async throws {
+  /// - Parameters:
+  ///   - source: the address of this machine that it comes from.
+  ///   - isRead: whether what the other end sends is taken.
+  init(port: Int, from source: String? = nil, isRead: Bool = true) async throws {
     let received = Received()
     var bootstrap = ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+      .channelOption(.autoRead, value: isRead)
       .channelInitializer { $0.pipeline.addHandler(received) }
     if let source { bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: source, port: 0)) }
     channel = try await bootstrap.connect(host: "127.0.0.1", port: port).get()
