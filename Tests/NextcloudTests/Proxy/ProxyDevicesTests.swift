@@ -376,6 +376,27 @@ struct ProxyDevicesTests {
   }
 
   @Test
+  func `is kept to each of its paces: what a minute allows an hour may not`() async throws {
+    #expect(
+      NextcloudProxyRoutes.Configuration().notificationsPerDevice.map { [Double($0.calls), $0.seconds] }
+        == [[240, 60], [5000, 3600]])
+    try await ProxyBench.test({
+      $0.configuration.notificationsPerDevice = [
+        RateLimit(calls: 4, seconds: 60), RateLimit(calls: 6, seconds: 3600),
+      ]
+      $0.isSending = false
+    }) { bench in
+      let phone = ProxyPhone()
+      #expect(try await phone.register(at: bench).status == 200)
+      _ = try await bench.notify((0..<4).map { _ in phone.entry() })
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 0)
+      bench.clock.advance(60)
+      _ = try await bench.notify((0..<4).map { _ in phone.entry() })
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == 2)
+    }
+  }
+
+  @Test
   func `waits while the store is away, and nobody is told anything about it`() async throws {
     try await ProxyBench.test { bench in
       let phone = ProxyPhone()
