@@ -47,15 +47,12 @@ extension Migrate {
 
     func run() async throws {
       // Both before root becomes the service's user, who need not have a right to what root names.
-      let source = try FileOwner.acting(onWayTo: from) { try openSource() }
-      let refused = try rejects.map { path in
-        try FileOwner.acting(onWayTo: URL(fileURLWithPath: path).deletingLastPathComponent().path) {
-          if let obstacle = FileObstacle.writing(path) {
-            throw Fault(key: "--rejects", "names \(path), which \(obstacle.problem)", advice: obstacle.advice)
-          }
-          return try PrivateFile.make(at: path)
-        }
+      try actingOnRejects { path in
+        guard let obstacle = FileObstacle.writing(path) else { return }
+        throw Fault(key: "--rejects", "names \(path), which \(obstacle.problem)", advice: obstacle.advice)
       }
+      let source = try FileOwner.acting(onWayTo: from) { try openSource() }
+      let refused = try actingOnRejects { try PrivateFile.make(at: $0) }
       let isComplete =
         if dryRun {
           try await rehearse { try await bring(source, refused, $0) }
@@ -107,6 +104,15 @@ extension Migrate {
         report.json,
         report.text + (dryRun ? "\n\nThis was a dry run: nothing has been written." : ""))
       return report.isComplete
+    }
+
+    /// Does something with the file of `--rejects`, if it is named, as the owner of the way to it.
+    @discardableResult
+    private func actingOnRejects<Result>(_ body: (_ path: String) throws -> Result) throws -> Result? {
+      try rejects.map { path in
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        return try FileOwner.acting(onWayTo: folder) { try body(path) }
+      }
     }
 
     /// Works on a copy of the database, if there is one. Makes neither a database nor a key.

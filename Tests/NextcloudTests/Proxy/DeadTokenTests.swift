@@ -89,7 +89,7 @@ import Testing
     #expect(try await registered.count("legacy_registrations") == 0)
     // The other one's app is another.
     #expect(try await registered.count("nextcloud_devices") == 1)
-    #expect(try await registered.store.rows("SELECT devices FROM nextcloud_removals") == [[1]])
+    #expect(try await registered.store.rows("SELECT devices FROM nextcloud_removals") == [[.integer(1)]])
   }
 
   @Test func `It ends for others, too, where a Nextcloud device has died`() async throws {

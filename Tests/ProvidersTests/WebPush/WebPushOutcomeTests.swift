@@ -138,7 +138,7 @@ struct WebPushSharesTests {
     #expect(shares.begin(other, for: .chatServer(1)) != nil)
     #expect(shares.begin(hosts[99], for: .chatServer(2)) != nil)
     for visit in visits { shares.end(visit) }
-    #expect(hosts.compactMap { shares.begin($0, for: .chatServer(1)) }.count == 29)
+    #expect(hosts.compactMap { shares.begin($0, for: .chatServer(1)) }.count == 30)
   }
 
   @Test func `Idle connections go sooner where there are few left`() {
