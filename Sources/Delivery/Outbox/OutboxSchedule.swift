@@ -153,10 +153,16 @@ struct OutboxSchedule: Sendable {
   }
 
   /// An entry whose answer was still to come has ended.
-  mutating func answeredLate(of queue: OutboxQueue, failures: Int, notBefore: Date?, now: Date) {
+  ///
+  /// - Parameters:
+  ///   - hasFailed: whether for a reason that others meet, too; nil if it is its device's alone.
+  ///   - notBefore: when the provider wants to hear of it again.
+  mutating func answeredLate(of queue: OutboxQueue, hasFailed: Bool?, notBefore: Date?, now: Date) {
     guard let late = routes[queue.route]?.late[queue.owner] else { return }
     routes[queue.route]?.late[queue.owner] = late > 1 ? late - 1 : nil
-    routes[queue.route]?.window.ended(tries: 1, failures: failures, notBefore: notBefore, now: now)
+    guard let hasFailed else { return }
+    routes[queue.route]?.window.ended(
+      tries: 1, failures: hasFailed ? 1 : 0, notBefore: notBefore, now: now)
   }
 
   /// Whether a route is at work that failed in its last round.

@@ -176,11 +176,16 @@ package final class OutboxSender: Sendable {
 
   /// An entry that was under way for longer than a round is settled.
   private func answeredLate(_ entry: Outbox.Entry, _ leftover: Deliverer.Leftover?, on route: Route) {
-    let isFailure = leftover.map { $0.scope != .token } ?? false
+    let hasFailed: Bool? =
+      switch leftover?.scope {
+      case nil: false
+      case .token: nil
+      default: true
+      }
     schedule.withLock {
       $0.answeredLate(
-        of: OutboxQueue(route: route, owner: entry.delivery.owner), failures: isFailure ? 1 : 0,
-        notBefore: isFailure ? leftover?.notBefore : nil, now: now())
+        of: OutboxQueue(route: route, owner: entry.delivery.owner), hasFailed: hasFailed,
+        notBefore: leftover?.notBefore, now: now())
     }
   }
 

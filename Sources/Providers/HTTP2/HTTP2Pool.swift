@@ -164,7 +164,7 @@ final class HTTP2Pool: Transport {
     if let next { scheduleSweep(next) }
     for pending in late where !leave(pending) {
       // What has not gone out has waited for a connection: why there is none says more.
-      giveUp(pending, pending.isUnderWay ? .timeout : failure ?? .timeout)
+      giveUp(pending, pending.isUnderWay ? .unanswered : failure ?? .timeout)
     }
     guard !late.isEmpty else { return }
     state.withLock { state in state.decisions.removeWaiting { $0.isOver } }
@@ -185,7 +185,7 @@ final class HTTP2Pool: Transport {
   /// Ends a request that has no answer; its stream, if it has one, is reset.
   private func giveUp(_ pending: PendingRequest, _ failure: TransportFailure) {
     if let place = pending.end(.failure(failure)) {
-      place.connection.reset(place.stream, timedOut: failure == .timeout)
+      place.connection.reset(place.stream, timedOut: failure == .timeout || failure == .unanswered)
     }
     forget(pending)
   }

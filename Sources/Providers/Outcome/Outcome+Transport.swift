@@ -2,6 +2,8 @@
 package enum TransportFailure: Error, Hashable, Sendable {
   /// The deadline passed.
   case timeout
+  /// The peer has the request and lives, and has not answered it for long.
+  case unanswered
   /// The caller's task was cancelled.
   case cancelled
   /// No connection could be opened.
@@ -34,6 +36,7 @@ extension Outcome {
     let (reason, scope): (Reason, Scope) =
       switch failure {
       case .timeout: (.timeout, .route)
+      case .unanswered: (.timeout, .tokenOrRoute)
       case .cancelled: (.cancelled, .caller)
       case .connectFailed: (.connectFailed, .route)
       case .tlsFailed: (.tlsFailed, .route)

@@ -131,8 +131,8 @@ final class RouteHealth: Sendable {
       case .given(let outcome):
         state.slowness.answered(after: time)
         if !state.slowness.isSlow { state.slowSince = nil }
-        return state.record(outcome, recipient, isProbe, now)
-      case .missing(let outcome): return state.record(outcome, recipient, isProbe, now)
+        return state.record(outcome, recipient, isGiven: true, isProbe, now)
+      case .missing(let outcome): return state.record(outcome, recipient, isGiven: false, isProbe, now)
       case .notAsked(let outcome):
         if isProbe { state.abandonProbe(now) }
         return outcome
@@ -143,13 +143,15 @@ final class RouteHealth: Sendable {
 
 extension RouteHealth.State {
   fileprivate mutating func record(
-    _ outcome: Outcome, _ recipient: Recipient, _ isProbe: Bool, _ now: Date
+    _ outcome: Outcome, _ recipient: Recipient, isGiven: Bool, _ isProbe: Bool, _ now: Date
   ) -> Outcome {
     switch outcome {
     case .delivered, .dead, .suspect, .rejected:
       works(now)
       tokens.ended(recipient.token)
       if outcome == .delivered {
+        // What tokens were refused for was the route's fault.
+        if blame.since != nil { tokens = TokenPauses() }
         blame.delivered(to: recipient.owner, now: now)
       } else {
         blame.answered(recipient.owner, now: now)
@@ -159,10 +161,14 @@ extension RouteHealth.State {
       blame.answered(recipient.owner, now: now)
       return pause(recipient.token, reason, notBefore, now)
     case .retry(let reason, let notBefore, .tokenOrRoute):
-      // It answers; whether it is to blame is seen from what it answers to others.
+      // Whether it is to blame is seen from what it answers to others.
       triedAt = now
-      failures.ended()
-      breaker.succeeded()
+      if isGiven {
+        failures.ended()
+        breaker.succeeded()
+      } else if isProbe {
+        abandonProbe(now)
+      }
       blame.refused(
         recipient.owner, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
       return pause(recipient.token, reason, notBefore, now)

@@ -62,7 +62,7 @@ final class NodeTransport: Transport {
       let rest = wait - left
       guard rest <= Node.answerPatience else {
         try? await Task.sleep(for: Node.answerPatience)
-        return .failure(.timeout)
+        return .failure(.unanswered)
       }
       try? await Task.sleep(for: rest)
       return world.standIn.answer(way.answer(life), world)
