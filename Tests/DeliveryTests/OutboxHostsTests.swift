@@ -145,4 +145,53 @@ import Testing
     schedule.forget(except: [])
     #expect(schedule.turns(of: living[0]) == [])
   }
+
+  @Test func `Owners of a route have their turns, each as much as the others`() {
+    var schedule = OutboxSchedule(limits: .init(late: 100))
+    let now = Date(timeIntervalSince1970: 1_790_000_000)
+    let queues = (1...3).map { OutboxQueue(route: OutboxStore.route, owner: .chatServer($0)) }
+    func turns() -> [Int64: Int] {
+      _ = schedule.admit(queues, proven: { [] }, now: now)
+      let turns = schedule.turns(of: OutboxStore.route)
+      _ = schedule.ended(
+        .init(ended: turns.count, more: turns.map(\.owner)), of: OutboxStore.route, now: now)
+      return Dictionary(uniqueKeysWithValues: turns.map { ($0.owner.id >> 2, $0.limit) })
+    }
+    // While one goes at a time, one after the other has it.
+    #expect(turns() == [1: 1])
+    #expect(turns() == [2: 1, 3: 1])
+    #expect(turns() == [1: 2, 2: 1, 3: 1])
+    for _ in 0..<4 { _ = turns() }
+    #expect(turns().values.sorted() == [21, 21, 22])
+  }
+
+  @Test func `Entries that hang leave room for those of other owners`() {
+    var schedule = OutboxSchedule(limits: .init(late: 100))
+    let now = Date(timeIntervalSince1970: 1_790_000_000)
+    let (hanging, other) = (Owner.chatServer(1), Owner.chatServer(2))
+    func admit(_ owner: Owner) {
+      _ = schedule.admit([OutboxQueue(route: OutboxStore.route, owner: owner)], proven: { [] }, now: now)
+    }
+    for _ in 0..<9 {
+      admit(other)
+      let turns = schedule.turns(of: OutboxStore.route)
+      _ = schedule.ended(.init(ended: turns.count), of: OutboxStore.route, now: now)
+    }
+    var late = 0
+    while true {
+      admit(hanging)
+      let count = schedule.turns(of: OutboxStore.route).first?.limit ?? 0
+      guard count > 0 else { break }
+      late += count
+      _ = schedule.ended(.init(late: [hanging: count]), of: OutboxStore.route, now: now)
+    }
+    #expect(late == 75)
+    admit(other)
+    #expect(schedule.turns(of: OutboxStore.route) == [.init(owner: other, limit: 25)])
+    // One that is given up at last makes the window no smaller, for whoever it is.
+    schedule.answeredLate(
+      of: OutboxQueue(route: OutboxStore.route, owner: hanging), hasFailed: nil, notBefore: nil, now: now)
+    admit(other)
+    #expect(schedule.turns(of: OutboxStore.route).first?.limit == 26)
+  }
 }

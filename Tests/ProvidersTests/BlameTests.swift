@@ -31,7 +31,7 @@ import Testing
       }
     }
 
-    func isToBlame(at seconds: TimeInterval) -> Bool {
+    func isToBlame(at _: TimeInterval) -> Bool {
       if case .open = health.state { true } else { false }
     }
   }
@@ -130,6 +130,38 @@ import Testing
       other.answer(Self.quota, to: Self.recipient(1, token: second), at: Double(second))
     }
     #expect(!other.isToBlame(at: 100))
+  }
+
+  @Test func `What is never answered is the token's trouble, too, and no proof that the route works`() {
+    let route = Played()
+    let hanging = Outcome(TransportFailure.unanswered)
+    for token in 0..<100 {
+      let outcome = route.health.record(
+        .missing(hanging), for: Self.recipient(1, token: token), after: .seconds(60), isProbe: false,
+        now: Self.now)
+      guard case .retry(.timeout, _?, .token) = outcome else {
+        Issue.record("\(outcome)")
+        return
+      }
+    }
+    #expect(route.health.state == .unknown)
+    #expect(route.mayGo(Self.recipient(2), at: 1) && !route.mayGo(Self.recipient(1), at: 1))
+    // A breaker that connections have opened stays open.
+    let broken = Played()
+    for _ in 0..<Breaker.threshold {
+      broken.answer(.retry(.connectFailed, notBefore: nil, scope: .route), to: Self.recipient(3))
+    }
+    broken.health.record(
+      .missing(hanging), for: Self.recipient(1), after: .seconds(60), isProbe: false, now: Self.now)
+    #expect(!broken.mayGo(Self.recipient(2), at: 0.4))
+  }
+
+  @Test func `Tokens that waited because of their route go as soon as it works`() {
+    let route = Played()
+    for owner in 1...3 { route.answer(Self.quota, to: Self.recipient(Int64(owner)), at: 60) }
+    #expect(route.isToBlame(at: 60) && !route.mayGo(Self.recipient(2), at: 60.4))
+    route.answer(.delivered, to: Self.recipient(4), at: 60.5)
+    #expect(route.mayGo(Self.recipient(2), at: 60.5))
   }
 
   @Test func `However many tokens are refused, so many are remembered`() {

@@ -56,7 +56,8 @@ extension Chaos {
         try await place.serve("--nextcloud.enabled", "true", "--log.level", "notice") { running in
           let part = Array(part.utf8)
           let body = Array(repeatElement(part, count: Self.length / part.count).joined())
-          let answer = try await running.call(path: "/notifications", method: "POST", body: body)
+          let answer = try await running.call(
+            path: "/notifications", method: "POST", body: body, within: .minutes(5))
           #expect((400..<500).contains(answer.status))
           #expect(try peakMemory(running) < Self.limit)
         }

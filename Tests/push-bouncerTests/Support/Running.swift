@@ -50,14 +50,14 @@ struct Running {
 
   func call(
     _ listener: String = "public", path: String, method: String = "GET", headers: [(String, String)] = [],
-    user: (String, String)? = nil, body: [UInt8]? = nil
+    user: (String, String)? = nil, body: [UInt8]? = nil, within limit: TimeAmount = .seconds(20)
   ) async throws -> Answer {
     var request = HTTPClientRequest(url: url(listener) + path)
     request.method = .init(rawValue: method)
     for (name, value) in headers { request.headers.add(name: name, value: value) }
     if let user { request.setBasicAuth(username: user.0, password: user.1) }
     if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
-    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(20))
+    let response = try await HTTPClient.shared.execute(request, timeout: limit)
     return Answer(
       status: Int(response.status.code), type: response.headers.first(name: "Content-Type"),
       requestID: response.headers.first(name: "X-Request-Id"),
