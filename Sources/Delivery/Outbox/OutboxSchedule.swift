@@ -116,7 +116,7 @@ struct OutboxSchedule: Sendable {
     routes[route] = state
     return chosen.enumerated().map { index, owner in
       let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
-      let room = 3 * (limits.late - late) - state.late[owner, default: 0]
+      let room = FairShare.room(own: state.late[owner, default: 0], total: late, limit: limits.late)
       return Turn(owner: owner, limit: min(share, room))
     }
   }

@@ -19,13 +19,18 @@ package struct Owner: Sendable, Hashable {
 
 /// How places that are shared are dealt out between owners.
 package enum FairShare {
-  /// Whether an owner may take one more place: it has at most three times as many as are free. So one that is alone
+  /// How many more places an owner may take: it has at most three times as many as are free then. So one that is alone
   /// gets three quarters of them, whoever comes next still finds room, and the refusal meets who has most.
   ///
   /// - Parameters:
   ///   - own: places that the owner has.
   ///   - total: places that all owners have.
   ///   - limit: how many there are.
+  package static func room(own: Int, total: Int, limit: Int) -> Int {
+    max(0, min(limit - total, (3 * (limit - total) - own + 3) / 4))
+  }
+
+  /// Whether an owner may take one more place.
   package static func allows(own: Int, total: Int, limit: Int) -> Bool {
     total < limit && own < 3 * (limit - total)
   }
