@@ -31,6 +31,8 @@ from h2.settings import SettingCodes
 from app import Mismatch, check
 from zulip import Phone, Refused, RetryLater, Server
 
+# A connection answers so many requests.
+LAST = 40
 GENEROUS = {SettingCodes.MAX_CONCURRENT_STREAMS: 1000}
 MEAN = {SettingCodes.MAX_CONCURRENT_STREAMS: 3, SettingCodes.INITIAL_WINDOW_SIZE: 100, SettingCodes.HEADER_TABLE_SIZE: 200}
 
@@ -58,7 +60,9 @@ class Provider(asyncio.Protocol):
     def data_received(self, data):
         try:
             for event in self.h2.receive_data(data):
-                self.take(event)
+                # What has come after the goodbye goes elsewhere.
+                if self.answered < LAST:
+                    self.take(event)
         except h2.exceptions.ProtocolError as error:
             self.seen["violations"].append(repr(error))
             self.transport.close()
@@ -87,7 +91,7 @@ class Provider(asyncio.Protocol):
             self.h2.send_headers(stream, [(":status", "200"), ("content-type", "application/json; charset=UTF-8")])
             self.h2.send_data(stream, name[:9], pad_length=5)
             self.h2.send_data(stream, name[9:], end_stream=True)
-        if self.answered == 40:
+        if self.answered == LAST:
             # Those that are under way end, and the next go elsewhere.
             self.h2.close_connection()
             self.flush()
