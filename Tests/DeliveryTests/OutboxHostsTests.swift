@@ -71,6 +71,21 @@ import Testing
     #expect(try await reopened.keep([entry("12", b), entry("13", b)]).map { $0 != nil } == [true, false])
   }
 
+  @Test func `One owner's dead hosts leave room for what others have waiting`() async throws {
+    var limits = Outbox.Limits()
+    limits.perKindOfHosts = 40
+    let store = try await OutboxStore(limits: limits)
+    func entry(_ number: Int64, _ owner: Int64) -> Entry {
+      (
+        .sample("\(number)", registration: number, owner: .chatServer(owner)),
+        Self.host("host\(number).example"), store.clock.now
+      )
+    }
+    #expect(try await store.outbox.keep((1...60).map { entry($0, 1) }).compactMap(\.self).count == 30)
+    #expect(try await store.outbox.keep([entry(61, 2)]).compactMap(\.self).count == 1)
+    #expect(try await store.outbox.keep([entry(62, 1)]).compactMap(\.self).isEmpty)
+  }
+
   @Test func `Routes of hosts go when nothing waits and nothing is held, whoever still knows them`()
     async throws
   {
