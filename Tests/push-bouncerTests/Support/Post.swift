@@ -76,6 +76,14 @@ final class Post: Sendable {
 
   /// Sends so many, each in a call of its own at its time, whatever becomes of those before.
   func send(_ count: Int, every pause: Duration) async {
+    // The simulator remembers so many deliveries, strangers' among them: they are read while they come.
+    let reader = Task {
+      while !Task.isCancelled {
+        _ = isEverythingThere()
+        try? await Task.sleep(for: .milliseconds(100))
+      }
+    }
+    defer { reader.cancel() }
     await withTaskGroup(of: Void.self) { group in
       for index in 0..<count {
         group.addTask {
