@@ -193,4 +193,20 @@ struct PoolStateTests {
     _ = state.closed(Self.id(2), .connectionLost, now: Self.start)
     #expect(state.isEmpty)
   }
+
+  @Test func `Requests that hang leave room for other owners', on connections that are used no more, too`() {
+    var state = State(limits: .init(connections: 1, streams: 100))
+    let (hanging, other) = (Owner.chatServer(1), Owner.chatServer(2))
+    func starts(_ commands: [State.Command]) -> Int {
+      commands.count { if case .start = $0 { true } else { false } }
+    }
+    for request in 0..<100 { _ = state.add(request, of: hanging, now: Self.start) }
+    let first = ConnectionID(number: 1)
+    #expect(starts(state.opened(first, "a", streams: 100, now: Self.start)) == 75)
+    #expect(starts(state.add(100, of: other, now: Self.start)) == 1)
+    // Another connection takes its place, and what hangs on the old one takes none on the new one.
+    _ = state.drain(first, now: Self.start)
+    #expect(starts(state.opened(ConnectionID(number: 2), "b", streams: 100, now: Self.start)) == 25)
+    #expect(starts(state.add(101, of: other, now: Self.start)) == 1)
+  }
 }

@@ -221,9 +221,15 @@ struct PoolState<Request, Connection> {
         return isShutDown ? commands : commands + find(now: now)
       }
       guard
-        let (request, owner) = waiting.next(where: { [entries] owner in
-          let own = entries.reduce(0) { $0 + ($1.owners[owner] ?? 0) }
-          return FairShare.allows(own: own, total: total, limit: places)
+        let (request, owner) = waiting.next(where: { [entries, limits] owner in
+          func allows(_ entries: [Entry], _ limit: Int) -> Bool {
+            FairShare.allows(
+              own: entries.reduce(0) { $0 + ($1.owners[owner] ?? 0) },
+              total: entries.reduce(0) { $0 + $1.underWay }, limit: limit)
+          }
+          // What connections only finish takes no place on those that are used.
+          return allows(entries.filter { $0.phase != .draining }, places)
+            && allows(entries, limits.underWay)
         })
       else { break }
       entries[index].underWay += 1
