@@ -156,6 +156,23 @@ import Testing
     #expect(!broken.mayGo(Self.recipient(2), at: 0.4))
   }
 
+  @Test func `Of one token so many pushes may be unanswered, and more wait until one is answered`() {
+    let route = Played()
+    let (hanging, other) = (Self.recipient(1, token: 1), Self.recipient(1, token: 2))
+    for _ in 0..<TokenPauses.mostLate {
+      #expect(route.mayGo(hanging, at: 0))
+      route.health.waitedInVain(from: .now(), late: hanging.token, now: Self.now)
+    }
+    #expect(!route.mayGo(hanging, at: 0) && route.mayGo(other, at: 0))
+    // Whoever has given up before it was sent takes no place.
+    route.health.waitedInVain(from: .now(), now: Self.now)
+    #expect(route.mayGo(other, at: 0))
+    _ = route.health.record(
+      .given(.delivered), for: hanging, after: .seconds(20), isProbe: false, isLate: true, now: Self.now)
+    #expect(route.mayGo(hanging, at: 0))
+    #expect(route.health.state == .ok)
+  }
+
   @Test func `Tokens that waited because of their route go as soon as it works`() {
     let route = Played()
     for owner in 1...3 { route.answer(Self.quota, to: Self.recipient(Int64(owner)), at: 60) }

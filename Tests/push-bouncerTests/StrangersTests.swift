@@ -50,8 +50,9 @@ extension Chaos {
           print("among \(strangers.calls) calls of strangers:")
           for ((name, post, _), (quiet, beset)) in zip(friends, zip(quiet, beset)) {
             print("\(name): in quiet \(quiet), beset \(beset)")
-            #expect(post.lost == [] && post.twice == 0)
-            #expect(quiet.isComplete && beset.isComplete && beset.sent > 20)
+            #expect(post.lost == [], "\(name)")
+            #expect(post.twice == 0, "\(name)")
+            #expect(quiet.isComplete && beset.isComplete && beset.sent > 20, "\(name)")
             // Here strangers and friends are this process, and share its cores with whatever else the machine does: the
             // figures above tell more than this limit, which nothing reaches unless somebody waits for somebody else.
             #expect(beset.p99 ?? .seconds(60) <= max((quiet.p99 ?? .zero) * 3, .seconds(5)))

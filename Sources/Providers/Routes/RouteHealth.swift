@@ -93,9 +93,12 @@ final class RouteHealth: Sendable {
   /// Why the provider refuses this token of late; nil: it does not.
   func trouble(of token: Int) -> Reason? { mutex.withLock { $0.tokens.reason(of: token) } }
 
-  /// Somebody has waited since `start` and goes on without an answer, which may come yet.
-  func waitedInVain(from start: NIODeadline, now: Date) {
+  /// Somebody has waited since `start` and goes on without an answer.
+  ///
+  /// - Parameter token: of the push, if its answer may come yet.
+  func waitedInVain(from start: NIODeadline, late token: Int? = nil, now: Date) {
     mutex.withLock { state in
+      if let token { state.tokens.beganLate(token) }
       state.slowness.waitedInVain(from: start, now: .now())
       if state.slowness.isSlow { state.slowSince = state.slowSince ?? now }
     }
@@ -122,11 +125,14 @@ final class RouteHealth: Sendable {
 
   /// Takes into account how a try has ended after so long.
   ///
+  /// - Parameter isLate: whether nobody waited for it any more.
   /// - Returns: its outcome, in the light of others.
   func record(
-    _ answer: RouteAnswer, for recipient: Recipient, after time: TimeAmount, isProbe: Bool, now: Date
+    _ answer: RouteAnswer, for recipient: Recipient, after time: TimeAmount, isProbe: Bool,
+    isLate: Bool = false, now: Date
   ) -> Outcome {
     mutex.withLock { state in
+      if isLate { state.tokens.endedLate(recipient.token) }
       switch answer {
       case .given(let outcome):
         state.slowness.answered(after: time)
@@ -151,7 +157,7 @@ extension RouteHealth.State {
       tokens.ended(recipient.token)
       if outcome == .delivered {
         // What tokens were refused for was the route's fault.
-        if blame.since != nil { tokens = TokenPauses() }
+        if blame.since != nil { tokens.forgive() }
         blame.delivered(to: recipient.owner, now: now)
       } else {
         blame.answered(recipient.owner, now: now)

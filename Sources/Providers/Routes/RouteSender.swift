@@ -48,7 +48,8 @@ package final class RouteSender: Sendable {
 
   /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the
   /// task is cancelled. What has been handed to the provider by then goes on; what has not is `retry(timeout)`.
-  /// While the breaker is open that is `retry(breakerOpen)`, at once.
+  /// While the breaker is open that is `retry(breakerOpen)`, at once; while the token or its owner waits, `retry` with the
+  /// reason for that.
   ///
   /// - Parameters:
   ///   - owner: who answers for it.
@@ -88,21 +89,22 @@ package final class RouteSender: Sendable {
       if case .missing = answer, .now() >= end { health.waitedInVain(from: started, now: now()) }
       return .ended(learned(answer, recipient, since: started, isProbe: isProbe))
     case .underWay(let answer):
-      health.waitedInVain(from: started, now: now())
+      health.waitedInVain(from: started, late: recipient.token, now: now())
       return .underWay { [self] in
         let answer = await answer()
         leave()
-        return learned(answer, recipient, since: started, isProbe: isProbe)
+        return learned(answer, recipient, since: started, isProbe: isProbe, isLate: true)
       }
     }
   }
 
   private func learned(
-    _ answer: RouteAnswer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool
+    _ answer: RouteAnswer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool,
+    isLate: Bool = false
   ) -> Outcome {
     host?.note(answer)
     let outcome = health.record(
-      answer, for: recipient, after: .now() - started, isProbe: isProbe, now: now())
+      answer, for: recipient, after: .now() - started, isProbe: isProbe, isLate: isLate, now: now())
     return ended(outcome, since: started)
   }
 

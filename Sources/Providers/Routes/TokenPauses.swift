@@ -2,7 +2,7 @@ import Foundation
 import Timing
 
 /// The tokens of a route that its provider refuses for reasons of their own, as for a quota of the device: each waits by
-/// itself, for as long as the provider asks or for pauses that grow.
+/// itself, for as long as the provider asks or for pauses that grow. So does one that has many pushes unanswered.
 struct TokenPauses: Sendable {
   /// As many tokens are remembered.
   static let most = 10_000
@@ -13,6 +13,8 @@ struct TokenPauses: Sendable {
   static let patience: TimeInterval = 86_400
   /// While one push shows whether the token is taken again, others wait for so long, in seconds.
   static let trial: TimeInterval = 10
+  /// So many pushes of one token may be without an answer after their deadline: they take places that others want.
+  static let mostLate = 4
 
   private struct Pause {
     let since: Date
@@ -25,12 +27,15 @@ struct TokenPauses: Sendable {
 
   private var pauses: [Int: Pause] = [:]
   private var swept = Date.distantPast
+  /// How many pushes of each token are without an answer after their deadline.
+  private var late: [Int: Int] = [:]
 
   /// Why the token is refused, if it is.
   func reason(of token: Int) -> Reason? { pauses[token]?.reason }
 
   /// Until when the token's pushes wait, and why; nil: one may go.
   mutating func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
+    if !late.isEmpty, late[token, default: 0] >= Self.mostLate { return (now + Self.trial, .timeout) }
     guard var pause = pauses[token] else { return nil }
     // Further ahead than any pause: the clock was put back.
     if now < pause.until, pause.until <= now + Self.longest { return (pause.until, pause.reason) }
@@ -62,6 +67,18 @@ struct TokenPauses: Sendable {
     guard !pauses.isEmpty else { return }
     pauses[token] = nil
   }
+
+  /// A push of the token has had no answer by its deadline.
+  mutating func beganLate(_ token: Int) { late[token, default: 0] += 1 }
+
+  /// It is known what became of it.
+  mutating func endedLate(_ token: Int) {
+    let rest = late[token, default: 1] - 1
+    late[token] = rest > 0 ? rest : nil
+  }
+
+  /// Nothing is held against any token any more.
+  mutating func forgive() { pauses = [:] }
 
   /// Forgets pauses that are long over, where there are too many.
   private mutating func hasRoom(now: Date) -> Bool {
