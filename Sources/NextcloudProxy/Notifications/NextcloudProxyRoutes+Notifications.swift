@@ -111,14 +111,12 @@ extension NextcloudProxyRoutes {
     let fresh = zip(accepted, zip(keys, sent.areRepeated(keys))).filter { !$1.1 }.map { ($0, $1.0) }
     guard !fresh.isEmpty else { return ([], accepted.count) }
     let now = dependencies.now()
-    let deliveries = paced(
+    let results = try await deliver(
       fresh.map { notification, _ in
         RegisteredPush(
           push: Push(notification, at: now), registration: notification.device.reference,
           owner: notification.device.owner)
-      })
-    let results = try await dependencies.deliverer.deliver(
-      deliveries, within: max(.zero, deadline - .now))
+      }, within: max(.zero, deadline - .now))
     var ended: [NotificationEntry] = []
     var done: [SentNotifications.Key] = []
     var unconfigured: [RegistrationReference] = []
@@ -137,14 +135,22 @@ extension NextcloudProxyRoutes {
 
   /// Gives what is beyond a device's paces its time. Anybody may register a device, and sends it pushes under the
   /// operator's credential then; where as much waits as a device may have in the outbox, the rest is refused there.
-  private func paced(_ deliveries: [RegisteredPush]) -> [RegisteredPush] {
-    deliveries.map { delivery in
-      let times = paces.compactMap { $0.book(1, of: delivery.registration.id).time(of: 0) }
-      guard let time = times.max() else { return delivery }
-      var delivery = delivery
-      delivery.notBefore = time
-      return delivery
+  /// What has not been tried either counts for no pace.
+  private func deliver(
+    _ deliveries: [RegisteredPush], within limit: Duration
+  ) async throws -> [DeliveryResult] {
+    var deliveries = deliveries
+    let bookings = deliveries.indices.map { index in
+      let bookings = paces.map { $0.book(1, of: deliveries[index].registration.id) }
+      deliveries[index].notBefore = bookings.compactMap { $0.time(of: 0) }.max()
+      return bookings
     }
+    let results = try await dependencies.deliverer.deliver(deliveries, within: limit)
+    for (index, result) in results.enumerated()
+    where result == .refused(.backlogged) && deliveries[index].notBefore != nil {
+      for (pace, booking) in zip(paces, bookings[index]) { pace.cancel(booking) }
+    }
+    return results
   }
 
   /// Writes down which devices are in use; what could not be written shows at the next notification.

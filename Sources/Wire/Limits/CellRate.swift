@@ -10,8 +10,11 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   package struct Booking: Sendable {
     /// Seconds by which the key was booked too far ahead for more; above zero, nothing was booked.
     package let excess: TimeInterval
+    fileprivate let key: Key
     fileprivate let start: Date
     fileprivate let ahead: TimeInterval
+    /// Seconds of the pace that it has taken up.
+    fileprivate let taken: TimeInterval
     fileprivate let limit: RateLimit?
 
     /// When the call with this index is due; nil is at once.
@@ -48,18 +51,29 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   /// Gives each of `count` calls of a key its time, unless as much as may waits already.
   package func book(_ count: Int, of key: Key) -> Booking {
     let now = now()
-    guard let limit, count > 0 else { return Booking(excess: 0, start: now, ahead: 0, limit: nil) }
-    let interval = limit.seconds / Double(limit.calls)
-    let ahead = booked.withLock { booked -> TimeInterval in
+    guard let limit, count > 0 else {
+      return Booking(excess: 0, key: key, start: now, ahead: 0, taken: 0, limit: nil)
+    }
+    return booked.withLock { booked in
       let standing = booked.value(of: key) ?? Standing(end: now, time: now)
       // Where the clock was put back since, nobody is further ahead than before.
       let ahead = max(0, standing.end.timeIntervalSince(max(now, standing.time)))
-      let taken = ahead > reach ? 0 : count
+      let taken = ahead > reach ? 0 : limit.seconds / Double(limit.calls) * Double(count)
       booked.set(
-        Standing(end: now + ahead + interval * Double(taken), time: now), for: key,
-        now: now.timeIntervalSince1970)
-      return ahead
+        Standing(end: now + ahead + taken, time: now), for: key, now: now.timeIntervalSince1970)
+      return Booking(
+        excess: max(0, ahead - reach), key: key, start: now, ahead: ahead, taken: taken, limit: limit)
     }
-    return Booking(excess: max(0, ahead - reach), start: now, ahead: ahead, limit: limit)
+  }
+
+  /// Gives back what calls have booked that nobody makes after all.
+  package func cancel(_ booking: Booking) {
+    guard booking.taken > 0 else { return }
+    let now = now().timeIntervalSince1970
+    booked.withLock { booked in
+      guard var standing = booked.value(of: booking.key) else { return }
+      standing.end -= booking.taken
+      booked.set(standing, for: booking.key, now: now)
+    }
   }
 }

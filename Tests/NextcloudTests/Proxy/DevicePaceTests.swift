@@ -2,6 +2,7 @@ import Foundation
 import ProviderSimulator
 import TestSupport
 import Testing
+import Wire
 
 @testable import NextcloudProxy
 
@@ -35,6 +36,30 @@ struct DevicePaceTests {
         return try await bench.number("SELECT COUNT(*) FROM outbox") == 0
       }
       #expect(tried() == 340)
+    }
+  }
+
+  @Test
+  func `is sent the next one at once when nothing waits any more, as the refused ones count for no pace`()
+    async throws
+  {
+    try await ProxyBench.test({
+      // Refused ones alone would take up all of the second.
+      $0.configuration.notificationsPerDevice = [
+        RateLimit(calls: 240, seconds: 60), RateLimit(calls: 400, seconds: 3600),
+      ]
+    }) { bench in
+      let phone = ProxyPhone()
+      #expect(try await phone.register(at: bench).status == 200)
+      bench.clock.stop()
+      #expect(try await bench.notify((0..<1000).map { _ in phone.entry() }).failed == 660)
+      try await eventually {
+        bench.clock.advance(1)
+        return try await bench.number("SELECT COUNT(*) FROM outbox") == 0
+      }
+      bench.clock.advance(1)
+      #expect(try await bench.notify([phone.entry()]).failed == 0)
+      #expect(bench.simulator.deliveries().count == 341)
     }
   }
 }
