@@ -35,6 +35,16 @@ import Testing
     #expect(deletionGuard.judge(dead, registeredAt: registered, believedSince: now, now: now) == .hold)
   }
 
+  @Test func `While the clock is doubted, no time that a provider names ends a registration`() {
+    var deletionGuard = DeletionGuard()
+    func judge(_ since: Date?) -> DeletionGuard.Verdict {
+      deletionGuard.judge(
+        .dead(.unregistered, since: since), registeredAt: registered, believedSince: .distantPast, now: now)
+    }
+    for since in [registered - 1, registered + 1, now + 1] { #expect(judge(since) == .keep) }
+    #expect(judge(nil) == .end)
+  }
+
   @Test func `A refused token counts for nothing on a route that has never delivered`() {
     var deletionGuard = DeletionGuard()
     for _ in 0..<100 {
@@ -144,7 +154,7 @@ import Testing
 extension DeletionGuard {
   /// With a registration that is new, of the one owner that there is.
   fileprivate mutating func judge(
-    _ outcome: Outcome, registeredAt: Date, believedSince: Date = .distantPast, now: Date
+    _ outcome: Outcome, registeredAt: Date, believedSince: Date = Date(timeIntervalSince1970: 0), now: Date
   ) -> Verdict {
     judge(
       outcome, of: .chatServer(1), registeredAt: registeredAt, believedSince: believedSince, now: now)

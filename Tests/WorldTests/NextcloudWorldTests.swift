@@ -8,6 +8,13 @@ struct NextcloudWorldTests {
     #expect(worlds.status == 0, "\(worlds.output)")
   }
 
+  @Test
+  func `keep a phone that has its token again while the clock is behind`() throws {
+    let worlds = try Worlds.run(
+      "--nextcloud", "--hostile", "--seed", "112", "--only", "9,13,30,48,38", "--as-it-is")
+    #expect(worlds.status == 0, "\(worlds.output)")
+  }
+
   /// Push proxies as they must not be.
   static let wrong: [StandInCase] = [
     .init("proxy-removes-all", "no living registration ends", seed: 1),

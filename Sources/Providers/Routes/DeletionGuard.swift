@@ -57,7 +57,9 @@ package struct DeletionGuard: Sendable {
   ///   - registeredAt: when the registration was last made.
   ///   - believedSince: of one that was made by then a death is believed whatever time it names. A provider may take a
   ///     while to notice that a token lives again; but a time before the registration may also come from a call that
-  ///     took long or from a clock that was ahead, and then it stays what it is for good.
+  ///     took long or from a clock that was ahead, and then it stays what it is for good. The distant past while the
+  ///     clock is doubted: then no times are compared, as a clock that is behind puts the registration before what is
+  ///     said of the token's former life.
   mutating func judge(
     _ outcome: Outcome, of owner: Owner, registeredAt: Date, believedSince: Date, now: Date
   ) -> Verdict {
@@ -69,7 +71,9 @@ package struct DeletionGuard: Sendable {
       return .keep
     case .dead(_, let since):
       record(.dead, owner, now)
-      if let since, registeredAt >= since, registeredAt > believedSince { return .keep }
+      if let since, registeredAt > believedSince, registeredAt >= since || believedSince == .distantPast {
+        return .keep
+      }
       return isBurst(of: owner, now: now) ? .hold : .end
     case .suspect(let reason):
       record(.suspect, owner, now)
