@@ -18,6 +18,7 @@ final class NextcloudServer: @unchecked Sendable {
 
   /// A request that was answered 200.
   struct Told {
+    /// When it was made: who was forgotten since may get it or not.
     let time: Double
     /// What the proxy has not called unknown, by the label of each.
     let entries: [(label: String, row: Row)]
@@ -120,6 +121,7 @@ final class NextcloudServer: @unchecked Sendable {
     let fields = entries.enumerated().map { number, entry in
       ("notifications[\(number)]", json(entry.label, entry.row))
     }
+    let began = world.time
     let (node, answer) = await call(.post, "notifications", fields)
     let names = meant.map(\.phone.phone.name).joined(separator: ", ")
     world.note(
@@ -133,7 +135,7 @@ final class NextcloudServer: @unchecked Sendable {
       if unknown.contains(id) { rows[id] = nil }
     }
     let failed = answer.json["failed"].flatMap { Int($0.text) } ?? entries.count
-    told.append(Told(time: world.time, entries: kept, failed: failed - (entries.count - kept.count)))
+    told.append(Told(time: began, entries: kept, failed: failed - (entries.count - kept.count)))
   }
 
   private func json(_ label: String, _ row: Row) -> String {
