@@ -118,6 +118,7 @@ package struct NextcloudServerRoutes: Sendable {
   private func addRoutes(to routes: RouterGroup<WireContext>) {
     routes.endpoint("cloud/capabilities", .get, use: unauthenticated(capabilities))
     routes.endpoint("cloud/user", .get, use: authenticated(user))
+    routes.endpoint("cloud/users/{user_id}", .get, use: authenticated(namedUser))
     routes.endpoint("core/getapppassword", .get, use: authenticated(makeAppPassword))
     routes.endpoint("core/apppassword", .delete, use: authenticated(removeAppPassword))
     routes.endpoint("identityproof/key/{user_id}", .get, use: unauthenticated(identityProof))

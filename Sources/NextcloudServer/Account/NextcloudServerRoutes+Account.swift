@@ -34,6 +34,18 @@ extension NextcloudServerRoutes {
       ])
   }
 
+  /// `GET cloud/users/{userId}`: the same by one's own id. Whether there is anybody else, nobody is told.
+  func namedUser(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard try await findUser(call)?.id == login.user.id else { throw OCSAnswer.unknownPath }
+    return try await user(login, call)
+  }
+
+  /// The user whose id is in the path.
+  func findUser(_ call: OCSRequest) async throws -> User? {
+    let name = call.context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
+    return name.isStorable ? try await dependencies.accounts.find(username: name) : nil
+  }
+
   /// `GET core/getapppassword`: an app password for who has signed in with the account's own key.
   func makeAppPassword(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard login.appPassword == nil else {

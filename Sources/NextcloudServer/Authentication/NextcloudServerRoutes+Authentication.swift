@@ -8,13 +8,8 @@ extension NextcloudServerRoutes {
   typealias OpenHandler = @Sendable (NextcloudLogin?, OCSRequest) async throws -> OCSAnswer
 
   /// For calls of a signed-in user, limited per user. A caller who is not signed in is told so before anything else.
-  ///
-  /// - Parameter refusal: what everybody is told, signed in or not; nil if the endpoint is open.
-  func authenticated(
-    unless refusal: OCSAnswer? = nil, _ handler: @escaping UserHandler
-  ) -> Router<WireContext>.Handler {
+  func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
     answering { request, context in
-      if let refusal { throw refusal }
       guard let login = try await signIn(request, from: context.clientAddress) else {
         throw OCSAnswer.notLoggedIn
       }

@@ -41,7 +41,7 @@ extension NextcloudServerRoutes {
   func getNotification(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard let nid = Self.nid(call),
       let entry = try await dependencies.notifications.find(nid, user: login.user.id)
-    else { throw OCSAnswer(.notFound) }
+    else { throw OCSAnswer(.notFound, data: nil) }
     return OCSAnswer(.ok, data: Self.json(entry, of: login.user))
   }
 
@@ -57,7 +57,7 @@ extension NextcloudServerRoutes {
 
   /// `DELETE v2/notifications/{nid}`: the user has seen it, and the other phones take it away.
   func deleteNotification(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
-    guard let nid = Self.nid(call), nid > 0 else { throw OCSAnswer(.notFound) }
+    guard let nid = Self.nid(call), nid > 0 else { throw OCSAnswer(.notFound, data: nil) }
     if let app = try await dependencies.notifications.apps(of: [nid], user: login.user.id)[nid] {
       _ = try await dependencies.sender.notify(
         login.user, .deletion(nids: [nid], app: app), except: login.appPassword)

@@ -10,7 +10,7 @@ struct OCSAnswer: Error, Sendable {
   var status: HTTPResponse.Status
   /// The envelope's, where it is not HTTP's.
   var statusCode: Int
-  /// What `meta` says to people.
+  /// What `meta` says to people of a failure.
   var message: String
   /// What was asked for, or why it is not there.
   var data: JSON
@@ -18,10 +18,10 @@ struct OCSAnswer: Error, Sendable {
   var headers: HTTPFields = [:]
 
   /// An answer whose envelope says what HTTP says.
-  init(_ status: HTTPResponse.Status, data: JSON = [], message: String? = nil) {
+  init(_ status: HTTPResponse.Status, data: JSON = [], message: String = "") {
     self.status = status
     statusCode = status.code
-    self.message = message ?? (status.kind == .successful ? "OK" : "")
+    self.message = message
     self.data = data
   }
 
@@ -48,15 +48,15 @@ struct OCSAnswer: Error, Sendable {
     return answer
   }
 
-  /// The answer in a format, as a version of the protocol puts it: in `v1.php` success is 100, and HTTP's
-  /// status is 200 but for those who are not logged in and for what is no fault of theirs.
+  /// The answer in a format, as a version of the protocol puts it: in `v1.php` only 200 is a success, which is told
+  /// as 100, and HTTP's status is 200 but for those who are not logged in and for what is no fault of theirs.
   func response(_ format: OCSFormat, _ version: OCSVersion) -> Response {
     guard status != .notModified else { return Response(status: status, headers: headers) }
-    let isSuccess = status.kind == .successful
+    let isSuccess = version == .v1 ? status == .ok : status.kind == .successful
     var meta: JSON.Object = [
       "status": isSuccess ? "ok" : "failure",
       "statuscode": .integer(version == .v1 && isSuccess ? 100 : Int64(statusCode)),
-      "message": .string(message),
+      "message": .string(isSuccess ? "OK" : message),
     ]
     if version == .v1 {
       meta["totalitems"] = ""

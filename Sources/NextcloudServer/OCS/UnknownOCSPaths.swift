@@ -2,8 +2,8 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Wire
 
-/// Tells who calls an endpoint that is not there, or not by that method, so in the envelope that its kind of client
-/// reads.
+/// Tells who calls an endpoint that is not there so in the envelope that its kind of client reads. That it is not there
+/// by that method is told without a body.
 struct UnknownOCSPaths: RouterMiddleware {
   func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
@@ -12,9 +12,9 @@ struct UnknownOCSPaths: RouterMiddleware {
     do {
       let response = try await next(request, context)
       guard response.status == .methodNotAllowed else { return response }
-      var answer = OCSAnswer(.methodNotAllowed, message: "Method not allowed")
-      answer.headers[.allow] = response.headers[.allow]
-      return answer.response(OCSFormat(ofRefused: request), version)
+      var refusal = Response(status: response.status)
+      refusal.headers[.allow] = response.headers[.allow]
+      return refusal
     } catch let error as HTTPError where error.status == .notFound {
       return OCSAnswer.unknownPath.response(OCSFormat(ofRefused: request), version)
     }

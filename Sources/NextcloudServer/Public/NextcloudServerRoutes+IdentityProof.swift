@@ -10,10 +10,7 @@ extension NextcloudServerRoutes {
   /// by their user id. Making one takes a tenth of a second, which is spent at the user's own word alone: where
   /// nobody has needed it yet, others are told what they are told of no user.
   func identityProof(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
-    let name = call.context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
-    guard name.isStorable, let user = try await dependencies.accounts.find(username: name) else {
-      throw Self.noUser
-    }
+    guard let user = try await findUser(call) else { throw Self.noUser }
     do {
       let isOwn = login?.user.id == user.id
       guard let key = try await dependencies.keys.publicKey(of: user.id, making: isOwn) else {

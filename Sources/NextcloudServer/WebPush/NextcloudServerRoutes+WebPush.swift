@@ -7,17 +7,9 @@ extension NextcloudServerRoutes {
   /// `apps/notifications/api/v2/webpush`
   func addWebPushRoutes(to app: RouterGroup<WireContext>) {
     app.endpoint("v2/webpush/vapid", .get, use: authenticated(vapid))
-    // That it is switched off is told before it is asked who calls.
-    app.endpoint(
-      "v2/webpush",
-      [
-        .post: authenticated(unless: webPushRefusal, subscribe), .delete: authenticated(unsubscribe),
-      ])
-    app.endpoint("v2/webpush/activate", .post, use: authenticated(unless: webPushRefusal, activate))
+    app.endpoint("v2/webpush", [.post: authenticated(subscribe), .delete: authenticated(unsubscribe)])
+    app.endpoint("v2/webpush/activate", .post, use: authenticated(activate))
   }
-
-  /// Why nobody may subscribe.
-  private var webPushRefusal: OCSAnswer? { webPush.isEnabled ? nil : .webPushDisabled }
 
   private var webPush: NextcloudWebPush { dependencies.webPush }
 
@@ -30,6 +22,7 @@ extension NextcloudServerRoutes {
   /// `POST v2/webpush`: an app that is to get the user's notifications from a push service. It gets a token there, which
   /// it has to send back before it gets anything else.
   private func subscribe(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard webPush.isEnabled else { throw OCSAnswer.webPushDisabled }
     let target = try SubscriptionParameters.target(
       endpoint: call["endpoint"], key: call["uaPublicKey"], secret: call["auth"])
     guard await webPush.accepts(target) else { throw OCSAnswer.bad("INVALID_ENDPOINT") }
@@ -49,6 +42,7 @@ extension NextcloudServerRoutes {
 
   /// `POST v2/webpush/activate`: the token has come.
   private func activate(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard webPush.isEnabled else { throw OCSAnswer.webPushDisabled }
     switch try await webPush.subscriptions.activate(call["activationToken"], of: try holder(login)) {
     case .nothing: throw OCSAnswer(.notFound, data: ["message": "NO_PUSH_SUBSCRIPTION"])
     case .wasActive: return OCSAnswer(.ok)
@@ -59,12 +53,9 @@ extension NextcloudServerRoutes {
 
   /// `DELETE v2/webpush`: the app gets no more. It may always say so.
   private func unsubscribe(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
-    let holder = NextcloudSubscription.Holder(user: login.user.id, appPassword: login.appPassword)
-    if try await webPush.subscriptions.remove(holder) { return OCSAnswer(.accepted) }
-    guard login.appPassword != nil || webPush.allowsBrowsers else {
-      throw OCSAnswer.bad("INVALID_SESSION_TOKEN")
-    }
-    return OCSAnswer(.ok)
+    let wasThere = try await webPush.subscriptions.remove(
+      .init(user: login.user.id, appPassword: login.appPassword))
+    return OCSAnswer(wasThere ? .accepted : .ok)
   }
 
   /// Whose subscription is meant. An API key stands for a browser.

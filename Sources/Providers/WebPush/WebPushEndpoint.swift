@@ -22,7 +22,7 @@ package struct WebPushEndpoint: Sendable, Hashable {
   package init?(_ url: String) {
     let scheme = "https://"
     guard url.utf8.count <= Self.maximumBytes, url.utf8.allSatisfy(Self.isPlain),
-      url.utf8.count > scheme.utf8.count, url.prefix(scheme.count).lowercased() == scheme
+      url.hasPrefix(scheme)
     else { return nil }
     let rest = url.dropFirst(scheme.count)
     let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex

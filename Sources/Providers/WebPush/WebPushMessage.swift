@@ -19,7 +19,7 @@ package struct WebPushMessage: Sendable {
   package var body: ByteBuffer
   /// `Urgency`.
   package var urgency: Urgency
-  /// `TTL`: how long the push service keeps it for a phone that is away, in seconds; nil: a week.
+  /// `TTL`: how long the push service keeps it for a phone that is away, in seconds; nil: four weeks.
   package var timeToLive: Int?
   /// A newer message with the same one takes the place of one that waits: `Topic` is made of it.
   package var collapseID: String?

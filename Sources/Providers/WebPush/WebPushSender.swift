@@ -5,8 +5,8 @@ import NIOHPACK
 
 /// Sends what goes to one push service.
 struct WebPushSender: Sendable {
-  /// RFC 8030 wants a `TTL` in each request: a week, as a phone may be away for its owner's holidays.
-  static let timeToLive = 7 * 86_400
+  /// RFC 8030 wants a `TTL` in each request: four weeks, as FCM has it.
+  static let timeToLive = 28 * 86_400
 
   let authority: String
   let authorized: AuthorizedTransport

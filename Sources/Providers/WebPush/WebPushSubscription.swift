@@ -97,6 +97,8 @@ enum Base64URL {
   static func decode(_ text: some StringProtocol) -> [UInt8]? {
     var bytes = Array(text.utf8)
     while bytes.last == UInt8(ascii: "=") { bytes.removeLast() }
+    let padding = (4 - bytes.count % 4) % 4
+    guard [0, padding].contains(text.utf8.count - bytes.count) else { return nil }
     for (index, byte) in bytes.enumerated() {
       switch byte {
       case UInt8(ascii: "-"): bytes[index] = UInt8(ascii: "+")
@@ -105,8 +107,7 @@ enum Base64URL {
       default: break
       }
     }
-    guard text.utf8.count - bytes.count <= 2 else { return nil }
-    bytes += [UInt8](repeating: UInt8(ascii: "="), count: (4 - bytes.count % 4) % 4)
+    bytes += [UInt8](repeating: UInt8(ascii: "="), count: padding)
     guard let data = Data(base64Encoded: Data(bytes)) else { return nil }
     return [UInt8](data)
   }

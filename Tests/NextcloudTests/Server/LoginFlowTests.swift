@@ -330,6 +330,15 @@ import Wire
       #expect(new.data?["email"] == "alice@example.org")
       #expect(new.data?["enabled"] == true)
       #expect(try await instance.call(.get, "cloud/user").status == 401)
+      for name in ["alice", "ALICE", "%61lice"] {
+        #expect(try await app.call(.get, "cloud/users/\(name)").data == new.data)
+      }
+      // Who else there is, nobody is told.
+      _ = try await instance.user("bob", id: 11)
+      for name in ["bob", "nobody", "alice%40example.org", "%00", "%"] {
+        let answer = try await app.call(.get, "cloud/users/\(name)")
+        #expect((answer.status, answer.meta?["statuscode"]?.integer) == (404, 998))
+      }
     }
   }
 

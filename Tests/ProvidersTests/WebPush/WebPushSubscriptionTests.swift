@@ -15,7 +15,7 @@ struct WebPushSubscriptionTests {
 
   @Test(arguments: [
     ("https://push.example.net/1", "push.example.net", 443, "push.example.net", "/1"),
-    ("HTTPS://Push.Example.NET/a?b=c&d=%20", "push.example.net", 443, "push.example.net", "/a?b=c&d=%20"),
+    ("https://Push.Example.NET/a?b=c&d=%20", "push.example.net", 443, "push.example.net", "/a?b=c&d=%20"),
     ("https://push.example.net.:443", "push.example.net", 443, "push.example.net", "/"),
     ("https://ntfy.example.org:8443/up?x=1", "ntfy.example.org", 8443, "ntfy.example.org:8443", "/up?x=1"),
     ("https://ntfy.example.org:/up", "ntfy.example.org", 443, "ntfy.example.org", "/up"),
@@ -36,7 +36,8 @@ struct WebPushSubscriptionTests {
   }
 
   @Test(arguments: [
-    "", "https://", "https:///1", "http://push.example.net/1", "push.example.net/1",
+    "", "https://", "https:///1", "HTTPS://push.example.net/1", "http://push.example.net/1",
+    "push.example.net/1",
     "ftp://push.example.net/",
     "https://user@push.example.net/1", "https://user:password@push.example.net/1",
     "https://push.example.net/#1",
@@ -93,7 +94,9 @@ struct WebPushSubscriptionTests {
     let padded = try WebPushSubscription(
       endpoint: "https://push.example.net/", p256dh: Self.key + "=", auth: Self.secret + "==")
     #expect(plain == padded)
-    for secret in [Self.secret + "===", "AAAAAAAAAAAAAAAAAAA+/w", "AAAA AAAAAAAAAAAAAAAAA", "é"] {
+    for secret in [
+      Self.secret + "=", Self.secret + "===", "AAAAAAAAAAAAAAAAAAA+/w", "AAAA AAAAAAAAAAAAAAAAA", "é",
+    ] {
       #expect(throws: WebPushSubscription.Malformed.secret) {
         try WebPushSubscription(endpoint: "https://push.example.net/", p256dh: Self.key, auth: secret)
       }

@@ -28,7 +28,8 @@ import Wire
         (
           0,
           [
-            "", long, "http://127.0.0.1/push", "ftp://127.0.0.1/push", "https://", "push.example.org",
+            "", long, "HTTPS://127.0.0.1/push", "http://127.0.0.1/push", "ftp://127.0.0.1/push", "https://",
+            "push.example.org",
             "https:///x",
             "https://a:b@127.0.0.1/x", "https://a@127.0.0.1/x", "https://127.0.0.1/x#y",
             "https://127.0.0.1:0/",
@@ -43,13 +44,14 @@ import Wire
           [
             "", "AAAA", String(repeating: "A", count: 21), String(repeating: "A", count: 23),
             "AAAAAAAAAAAAAAAAAAAA+A",
-            "AAAAAAAAAAAAAAAAAAAAAA===", "AAAAAAAAAAA=AAAAAAAAAAA",
+            "AAAAAAAAAAAAAAAAAAAAAA=", "AAAAAAAAAAAAAAAAAAAAAA===", "AAAAAAAAAAA=AAAAAAAAAAA",
           ], "INVALID_AUTH"
         ),
         (
           1,
           [
-            "", off, compressed, String(keys.dropLast()), keys + "A", keys + "===", "+" + keys.dropFirst(),
+            "", off, compressed, String(keys.dropLast()), keys + "A", keys + "==", keys + "===",
+            "+" + keys.dropFirst(),
             "A" + keys.dropFirst(),
           ], "INVALID_P256DH"
         ),
