@@ -59,6 +59,16 @@ struct FCMOutcomeTests {
       .suspect(.invalidRegistrationToken)
     ),
     (
+      400, error(400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT", violations: ["message.fid"]),
+      .suspect(.invalidRegistrationToken)
+    ),
+    (
+      400,
+      error(
+        400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT", violations: ["message.fid", "message.data"]),
+      .rejected(.fcmInvalidArgument)
+    ),
+    (
       401, error(401, "UNAUTHENTICATED", fcm: "THIRD_PARTY_AUTH_ERROR"),
       .retry(.fcmThirdPartyAuthError, notBefore: nil, scope: .tokenOrRoute)
     ),

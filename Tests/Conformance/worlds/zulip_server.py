@@ -65,7 +65,7 @@ class World(zulip_bouncer.World):
         if name in ("alice", "bob"):
             made = self.running.add_user(f"{name}-{secrets.token_hex(6)}")
             made.authorization = "Basic " + encode(f"{made.email}:{made.key}".encode())
-        elif re.fullmatch(r"(apns|fcm)[0-9]*", name):
+        elif re.fullmatch(r"(apns|fcm|fid)[0-9]*", name):
             made = self.phones[name] = Phone(name.rstrip("0123456789"), self, name)
         else:
             raise AttributeError(f"the world has no {name}")
