@@ -80,13 +80,13 @@ final class RouteHealth: Sendable {
       if case .wait(let until) = witness {
         return .wait(.retry(state.blame.reason, notBefore: until, scope: .token))
       }
-      switch state.breaker.admit(now: now) {
-      case .send: return witness == .probe ? .probe : .send
-      case .probe: return .probe
-      case .wait(let until):
+      let admission = state.breaker.admit(now: now)
+      if case .wait(let until) = admission {
         state.blame.abandoned(now: now)
         return .wait(.retry(.breakerOpen, notBefore: until, scope: .route))
       }
+      state.tokens.began(recipient.token, now: now)
+      return admission == .probe || witness == .probe ? .probe : .send
     }
   }
 

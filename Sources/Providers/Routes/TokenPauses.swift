@@ -34,14 +34,17 @@ struct TokenPauses: Sendable {
   func reason(of token: Int) -> Reason? { pauses[token]?.reason }
 
   /// Until when the token's pushes wait, and why; nil: one may go.
-  mutating func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
+  func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
     if !late.isEmpty, late[token, default: 0] >= Self.mostLate { return (now + Self.trial, .timeout) }
-    guard var pause = pauses[token] else { return nil }
     // Further ahead than any pause: the clock was put back.
-    if now < pause.until, pause.until <= now + Self.longest { return (pause.until, pause.reason) }
-    (pause.until, pause.isTrial) = (now + Self.trial, true)
-    pauses[token] = pause
-    return nil
+    guard let pause = pauses[token], now < pause.until, pause.until <= now + Self.longest else { return nil }
+    return (pause.until, pause.reason)
+  }
+
+  /// A push of the token goes: others wait for what becomes of it, if the token was refused before.
+  mutating func began(_ token: Int, now: Date) {
+    pauses[token]?.until = now + Self.trial
+    pauses[token]?.isTrial = true
   }
 
   /// The token was refused.
