@@ -11,6 +11,8 @@ final class RouteHealth: Sendable {
     var tokens = TokenPauses()
     var slowness = Slowness()
     var slowSince: Date?
+    /// How many were admitted and have not ended.
+    var underWay = 0
     /// It has answered.
     var isProven = false
     /// When a try last said something about it.
@@ -86,6 +88,7 @@ final class RouteHealth: Sendable {
         return .wait(.retry(.breakerOpen, notBefore: until, scope: .route))
       }
       state.tokens.began(recipient.token, now: now)
+      state.underWay += 1
       return admission == .probe || witness == .probe ? .probe : .send
     }
   }
@@ -133,9 +136,12 @@ final class RouteHealth: Sendable {
   ) -> Outcome {
     mutex.withLock { state in
       if isLate { state.tokens.endedLate(recipient.token) }
+      state.underWay = max(0, state.underWay - 1)
       switch answer {
       case .given(let outcome):
         state.slowness.answered(after: time)
+        // However long it took, nothing waits any more.
+        if state.underWay == 0 { state.slowness = Slowness() }
         if !state.slowness.isSlow { state.slowSince = nil }
         return state.record(outcome, recipient, isGiven: true, isProbe, now)
       case .missing(let outcome): return state.record(outcome, recipient, isGiven: false, isProbe, now)
