@@ -180,6 +180,12 @@ struct E2EERegisterTests {
         ),
         (
           ["bouncer_public_key": bouncer.keyPair.publicKeyBase64 + "\n"], 400, "INVALID_BOUNCER_PUBLIC_KEY",
+        (["bouncer_public_key": "a\0b"], 400, "INVALID_BOUNCER_PUBLIC_KEY", "Invalid bouncer_public_key"),
+        (
+          ["realm_uuid": theirs, "bouncer_public_key": "\0"], 403, "REMOTE_REALM_SERVER_MISMATCH_ERROR",
+          mismatch
+        ),
+        (["token_id": "\0"], 400, "BAD_REQUEST", "token_id has invalid format"),
           "Invalid bouncer_public_key"
         ),
         (["encrypted_push_registration": ""], 400, "BAD_REQUEST", "Invalid encrypted_push_registration"),
