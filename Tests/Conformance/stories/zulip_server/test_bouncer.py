@@ -60,8 +60,8 @@ def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
     calls = [call for call in peer.calls[before:] if call[0] == "server/analytics" or call[1].get("token_id") == world.apns.token_id]
     assert [name for name, _, _ in calls][-3:] == ["push/e2ee/register", "server/analytics", "push/e2ee/register"]
     _, form, headers = calls[-2]
-    assert json.loads(form["realms"]) and json.loads(form["version"]) == "12.0" and form["api_feature_level"] == "483"
-    assert headers["user-agent"] == "ZulipServer/12.0" and headers["authorization"].startswith("Basic ")
+    assert json.loads(form["realms"]) and json.loads(form["version"]) == "12.1" and form["api_feature_level"] == "500"
+    assert headers["user-agent"] == "ZulipServer/12.1" and headers["authorization"].startswith("Basic ")
 
 
 @RULES("zulip/10.5/missing_remote_realm-again")
