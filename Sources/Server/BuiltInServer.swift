@@ -54,7 +54,9 @@ struct BuiltInServer {
     let bouncer = bouncerInUse.map { client in
       (client: client, realms: RealmUpload(accounts: accounts, bouncer: client, logger: logger))
     }
-    let notifier = Notifier(devices: devices, bouncer: bouncer)
+    let notifier = Notifier(
+      devices: devices, bouncer: bouncer,
+      removal: configuration.server.alertsOnRemoval ? .alertingRemoval : .removal)
     let registrar = bouncer.map { bouncer in
       Registrar(
         devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now,
