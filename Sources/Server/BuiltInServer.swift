@@ -52,7 +52,10 @@ struct BuiltInServer {
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
       changed: eventNotifier.ring)
     let bouncer = bouncerInUse.map { client in
-      (client: client, realms: RealmUpload(accounts: accounts, bouncer: client, logger: logger))
+      (
+        client: client,
+        realms: RealmUpload(accounts: accounts, bouncer: client, now: store.now, logger: logger)
+      )
     }
     let notifier = Notifier(
       devices: devices, bouncer: bouncer,
