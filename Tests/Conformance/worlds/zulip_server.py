@@ -135,7 +135,7 @@ class World(zulip_bouncer.World):
 
     def make_queue(self, members):
         return {"queue_id": Matcher("text"), "last_event_id": Matcher("integer"), "event_queue_longpoll_timeout_seconds": 90,
-                "zulip_version": "12.0", "zulip_feature_level": 483, **members}
+                "zulip_version": "12.1", "zulip_feature_level": 500, **members}
 
     def make_state(self, changes):
         """A device as clients see it."""
