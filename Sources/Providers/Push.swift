@@ -58,7 +58,7 @@ package struct FCMMessage: Sendable {
     case high, normal
   }
 
-  /// The registration token.
+  /// The registration token, or the Firebase installation id.
   package var token: String
   /// The Firebase project id; nil means the default project.
   package var project: String?
@@ -85,5 +85,20 @@ package struct FCMMessage: Sendable {
     self.timeToLive = timeToLive
     self.collapseKey = collapseKey
     self.isOnlyValidated = isOnlyValidated
+  }
+
+  /// Whether a token is a Firebase installation id: 22 characters of base64url, the first of them `c` to `f` (Firebase,
+  /// "Manage Firebase installations"). Registration tokens are longer.
+  package static func isInstallationID(_ token: String) -> Bool {
+    guard token.utf8.count == 22, let first = token.utf8.first else { return false }
+    return (UInt8(ascii: "c")...UInt8(ascii: "f")).contains(first)
+      && token.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+          UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+          true
+        default: false
+        }
+      }
   }
 }

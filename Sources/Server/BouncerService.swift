@@ -180,6 +180,7 @@ package struct BouncerService {
     let operatorEndpoints = Endpoints.forOperator(
       OperatorRoutes(
         readiness: readiness, metrics: metrics, token: configuration.admin.token,
+        heldAddress: sockets.public.map(PassedSockets.address),
         dashboard: Dashboard(
           .init(
             database: store.database, storageKey: storageKey, keyFolder: keyFolder,

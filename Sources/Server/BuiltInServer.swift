@@ -52,9 +52,14 @@ struct BuiltInServer {
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
       changed: eventNotifier.ring)
     let bouncer = bouncerInUse.map { client in
-      (client: client, realms: RealmUpload(accounts: accounts, bouncer: client, logger: logger))
+      (
+        client: client,
+        realms: RealmUpload(accounts: accounts, bouncer: client, now: store.now, logger: logger)
+      )
     }
-    let notifier = Notifier(devices: devices, bouncer: bouncer)
+    let notifier = Notifier(
+      devices: devices, bouncer: bouncer,
+      removal: configuration.server.alertsOnRemoval ? .alertingRemoval : .removal)
     let registrar = bouncer.map { bouncer in
       Registrar(
         devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now,

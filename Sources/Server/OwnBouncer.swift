@@ -89,7 +89,9 @@ struct OwnBouncer: Bouncer {
       throw CancellationError()
     } catch {
       let refusal = APIError(error, logger: logger)
-      throw BouncerError(status: refusal.status.code, code: refusal.code, message: refusal.message)
+      throw BouncerError(
+        status: refusal.status.code, code: refusal.code, message: refusal.message,
+        retryAfter: refusal.headers[.retryAfter])
     }
   }
 }

@@ -2,30 +2,52 @@ import Foundation
 package import Operations
 
 extension StartCheck {
+  /// What `doctor` knows of the service that runs with the configuration that it looks at.
+  package struct Service: Sendable {
+    /// Whether it answers: its ports are then no fault.
+    let isServing: Bool
+    /// Where the socket listens that systemd holds for it, as `127.0.0.1:8080`; nil if it holds none.
+    let heldAddress: String?
+
+    package init(isServing: Bool, heldAddress: String?) {
+      (self.isServing, self.heldAddress) = (isServing, heldAddress)
+    }
+  }
+
   /// Everything that has to be in order before the service starts.
   ///
-  /// - Parameter isServing: whether a service with this configuration runs already, whose ports are then no fault.
+  /// - Parameter service: finds out whether one runs already, for `doctor`.
   package static func all(
     _ configuration: Configuration, sockets: PassedSockets = PassedSockets(),
-    descriptors: DescriptorLimit = .raised(), isServing: @escaping @Sendable () async -> Bool = { false }
+    descriptors: DescriptorLimit = .raised(), service: (@Sendable () async -> Service)? = nil
   ) -> [StartCheck] {
-    let addresses = [configuration.publicAddress(sockets), configuration.adminAddress(sockets)]
-    let listeners = zip(["http", "admin"], addresses).map { name, address in
-      StartCheck(name) {
-        do {
-          try address.check()
-        } catch {
-          guard await isServing() else { throw error }
-          throw Skipped("push-bouncer serves already, and listens on port \(address.port)")
+    let (http, admin) = (configuration.publicAddress(sockets), configuration.adminAddress(sockets))
+    let listeners = [
+      StartCheck("http") {
+        let service = await service?()
+        if let held = service?.heldAddress {
+          try http.check(held: held)
+          return "systemd holds \(held), also while the service restarts"
         }
-        guard name == "http" || !address.collides(with: addresses[0]) else {
+        if service?.isServing == true { throw Warning(notHeldBy: http) }
+        try http.check()
+        return "port \(http.port) of \(http.host) is free"
+      },
+      StartCheck("admin") {
+        do {
+          try admin.check()
+        } catch {
+          guard await service?().isServing == true else { throw error }
+          throw Skipped("push-bouncer serves already, and listens on port \(admin.port)")
+        }
+        guard !admin.collides(with: http) else {
           throw Fault(
-            key: "admin.port", "names port \(address.port), and so does http.port",
+            key: "admin.port", "names port \(admin.port), and so does http.port",
             advice: "choose another one for either")
         }
-        return "port \(address.port) of \(address.host) is free"
-      }
-    }
+        return "port \(admin.port) of \(admin.host) is free"
+      },
+    ]
     return listeners + basics(configuration, descriptors: descriptors) + nextcloud(configuration)
   }
 
@@ -39,6 +61,20 @@ extension StartCheck {
         return "every app can be told by its name"
       },
     ].compactMap(\.self)
+  }
+}
+
+extension StartCheck.Warning {
+  fileprivate init(notHeldBy address: ListenerAddress) {
+    self.init(
+      """
+      push-bouncer serves already, and nothing holds port \(address.port) while it restarts: a chat server that is refused \
+      a connection then loses its notification
+      """,
+      advice: """
+        let systemd hold it: systemctl enable push-bouncer, then systemctl restart push-bouncer; \
+        Documentation/Installation.md says what does the same without the package
+        """)
   }
 }
 

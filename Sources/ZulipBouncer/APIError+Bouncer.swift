@@ -30,13 +30,18 @@ extension APIError {
     APIError(.forbidden, code: Code.missingRealm, "Organization not registered")
   }
 
-  static var anothersRealm: APIError {
+  static func anothersRealm(_ realm: UUID) -> APIError {
     APIError(
       .forbidden, code: Code.anothersRealm,
-      """
-      Your organization is registered to a different Zulip server. Please contact Zulip support for \
-      assistance in resolving this issue.
-      """)
+      "Your organization is registered to a different Zulip server. \(gettingBack(realm))")
+  }
+
+  private static func gettingBack(_ realm: UUID) -> String {
+    """
+    If that is this server under another hostname, run: manage.py register_server --registration-transfer. \
+    If not, the operator of this push notification service can let it go: \
+    push-bouncer server release-realm \(realm.canonical)
+    """
   }
 
   // What is wrong with a parameter.
@@ -78,7 +83,13 @@ extension APIError {
 
   // Reports.
 
-  static var duplicateRealm: APIError { APIError("Duplicate registration detected.") }
+  static func duplicateRealm(_ realm: UUID) -> APIError {
+    APIError(
+      """
+      Duplicate registration detected. Organization \(realm.canonical) is registered already. \
+      \(gettingBack(realm))
+      """)
+  }
 
   init(_ refusal: Analytics.Refusal) {
     switch refusal {
@@ -127,15 +138,8 @@ extension APIError {
       self.init(
         .forbidden, code: "HOSTNAME_NOT_VERIFIED",
         """
-        This push notification service lets a new server in once it has shown that \(hostname) is its own. \
-        Run: manage.py register_server --registration-transfer
-        """)
-    case .unprovenMove:
-      self.init(
-        .forbidden, code: "HOSTNAME_NOT_VERIFIED",
-        """
         This push notification service wants a server to show that \(hostname) is its own. Run: \
-        manage.py register_server --deactivate, then manage.py register_server --registration-transfer
+        manage.py register_server --registration-transfer
         """)
     case .closed:
       self.init(

@@ -8,9 +8,9 @@ package import Wire
 /// (`Documentation/Protocols/Zulip.md` 10), for chats that have no push code of their own.
 package struct ZulipServerRoutes: Sendable {
   /// The version whose behaviour this is.
-  package static let version = "12.0"
-  /// Its API feature level.
-  package static let featureLevel: Int64 = 483
+  package static let version = "12.1"
+  /// Its API feature level (`Documentation/Protocols/Zulip.md` 1.2).
+  package static let featureLevel: Int64 = 500
   /// How long a client waits for events before it hears that it is still connected.
   static let heartbeat = Duration.seconds(50)
 

@@ -11,7 +11,8 @@ struct Examine: AsyncParsableCommand {
     abstract:
       "Checks configuration, keys, permissions, database, clock, TLS and each provider; exits 1 if it finds a fault.",
     discussion: """
-      Each credential is tried with a push to a token that cannot exist, so nobody gets anything. Nothing is changed.
+      Each credential is tried with a push to a token that cannot exist, so nobody gets anything. Nothing is changed. A \
+      warning is something to know, and no fault.
       """)
 
   @OptionGroup var options: GlobalOptions
@@ -25,7 +26,7 @@ struct Examine: AsyncParsableCommand {
       let line = ProgressLine()
       findings = await Doctor(
         configuration,
-        checks: StartCheck.all(configuration, isServing: { await RunningService.answers(configuration) }),
+        checks: StartCheck.all(configuration, service: { await RunningService.find(configuration) }),
         providerTime: { await ProviderTime.ask(configuration) },
         pushService: { await OwnPushService.ask($0, configuration) }
       ).examine { line.show("looking at \($0) ...") }
@@ -52,7 +53,10 @@ struct Examine: AsyncParsableCommand {
     }
     let faults = findings.count { !$0.isGood }
     page.add()
-    page.add(faults == 0 ? "No fault was found." : "\(Phrase.count(faults, "fault")) found.")
+    let warnings = findings.count { $0.standing == .warning }
+    page.add(
+      (faults == 0 ? "No fault was found" : "\(Phrase.count(faults, "fault")) found")
+        + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given."))
     return page
   }
 }
@@ -62,6 +66,7 @@ extension Finding.Standing {
   fileprivate var word: (String, Terminal.Tone) {
     switch self {
     case .good: ("ok       ", .plain)
+    case .warning: ("warning  ", .doubtful)
     case .fault: ("FAULT    ", .bad)
     case .skipped: ("skipped  ", .faint)
     }
@@ -75,6 +80,7 @@ extension Finding {
       "advice": advice.map(JSON.string) ?? .null,
     ]
     if standing == .skipped { json["skipped"] = .bool(true) }
+    if standing == .warning { json["warning"] = .bool(true) }
     return .object(json)
   }
 }

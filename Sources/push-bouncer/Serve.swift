@@ -13,8 +13,9 @@ struct Serve: AsyncParsableCommand {
     abstract: "Runs the service until SIGTERM or SIGINT, then drains; SIGHUP reads the keys again.",
     discussion: """
       If systemd passes listening sockets (LISTEN_FDS), it uses those, so that a restart refuses no connection: the \
-      ones named public and admin, or without names the first as public and the second as admin. It tells systemd \
-      when it is ready, when it stops, and that it is alive (NOTIFY_SOCKET, WATCHDOG_USEC).
+      ones named public and admin, or without names the first as public and the second as admin. Their addresses have \
+      to be the configured ones. It tells systemd when it is ready, when it stops, and that it is alive \
+      (NOTIFY_SOCKET, WATCHDOG_USEC).
       """)
 
   @OptionGroup var options: GlobalOptions

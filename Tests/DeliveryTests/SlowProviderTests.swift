@@ -132,6 +132,31 @@ import Testing
     }
   }
 
+  @Test
+  func `A provider that answers late costs three their deadline, and fails no longer than it owes answers`()
+    async throws
+  {
+    try await DeliveryBench.test(deadline: .milliseconds(1200), patience: .seconds(60)) { bench in
+      let devices = try await bench.devices(.apns, 9)
+      #expect(try await bench.deliverPatiently("first", to: devices[0]) == .delivered)
+      // Each is answered before the next one has waited in vain.
+      await Self.latency(1800, bench)
+      var waits: [Duration] = []
+      for (index, device) in devices.enumerated() {
+        let began = ContinuousClock.now
+        #expect(try await bench.deliver("\(index)", to: device) == .queued)
+        waits.append(.now - began)
+      }
+      #expect(waits.filter { $0 >= .milliseconds(1200) }.count == 3)
+      guard case .failing(.timeout, since: _) = bench.state(bench.apnsRoute) else {
+        Issue.record("the route is \(String(describing: bench.state(bench.apnsRoute)))")
+        return
+      }
+      try await bench.drained()
+      #expect(bench.state(bench.apnsRoute) == .ok)
+    }
+  }
+
   @Test func `A caller that goes away takes nothing back`() async throws {
     try await DeliveryBench.test(deadline: .seconds(20)) { bench in
       let devices = try await bench.devices(.apns, 2)

@@ -32,8 +32,8 @@ import Testing
     }
   }
 
-  private func endpoint(_ bench: DeliveryBench) throws -> String {
-    let id = try #require(bench.simulator.subscribe(vapid: bench.providers.vapidPublicKey ?? ""))
+  private func endpoint(_ bench: DeliveryBench, vapid: String? = nil) throws -> String {
+    let id = try #require(bench.simulator.subscribe(vapid: vapid ?? bench.providers.vapidPublicKey ?? ""))
     return "\(bench.simulator.webPushEndpoint)/push/\(id)"
   }
 
@@ -66,6 +66,35 @@ import Testing
       await sending.value
       let removed = try await outbox.removeUnusedRoutes(limit: 10)
       #expect(removed == 1)
+    }
+  }
+
+  @Test func `A subscription of another key ends once its push service has taken what is for others`()
+    async throws
+  {
+    try await DeliveryBench.test { bench in
+      let batch = try await pushes(
+        to: [try endpoint(bench, vapid: VAPIDKey().publicKey), try endpoint(bench)], bench)
+      func lives(_ index: Int) async throws -> Bool {
+        let row = batch[index].registration.row
+        return try await bench.recorder.living([batch[index].registration]).contains(row)
+      }
+      // The host has delivered, but not since it refused this one.
+      #expect(try await bench.deliverer.deliver([batch[1]]) == [.delivered])
+      #expect(try await bench.deliverer.deliver([batch[0]]) == [.queued])
+      func refusals() -> Int {
+        bench.simulator.deliveries(includingRefused: true).count { $0.status == 403 }
+      }
+      bench.advance(4)
+      await eventually { refusals() == 2 }
+      #expect(try await lives(0))
+      try await eventually {
+        #expect(try await bench.deliverer.deliver([batch[1]]) == [.delivered])
+        bench.advance(4)
+        return try await !lives(0)
+      }
+      #expect(try await lives(1))
+      try await bench.drained()
     }
   }
 

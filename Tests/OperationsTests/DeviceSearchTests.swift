@@ -192,7 +192,7 @@ import Testing
   }
 
   @Test func `What looks like a token is not taken for a name`() {
-    for text in [Self.apnsText, "fcm:" + String(repeating: "x", count: 140)] {
+    for text in [Self.apnsText, "fcm:" + String(repeating: "x", count: 140), "cR7dQw4w9WgXcQ-_AbCd09"] {
       #expect(throws: DeviceQuery.Refusal.looksLikeToken) { try DeviceQuery(text) }
     }
     #expect(throws: DeviceQuery.Refusal.notText) { try DeviceQuery("a\0b") }

@@ -112,7 +112,7 @@ import Wire
       #expect(status == 503)
       #expect(document["status"]?.string == "unavailable")
       #expect(document["checks"]?["database"]?["status"]?.string == "failing")
-      #expect(try await service.get("/healthz").text == #"{"status":"ok"}"# + "\n")
+      #expect(try await service.get("/healthz").text == #"{"status":"ok","held":null}"# + "\n")
     }
   }
 

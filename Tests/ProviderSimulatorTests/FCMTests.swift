@@ -58,6 +58,8 @@ import Testing
     (#"{"message":{"data":{}}}"#, "message"),
     (#"{"message":{"token":"t","topic":"u"}}"#, "message"),
     (#"{"message":{"token":5}}"#, "message.token"),
+    (#"{"message":{"fid":5}}"#, "message.fid"),
+    (#"{"message":{"token":"t","fid":"cR7dQw4w9WgXcQ-_AbCd09"}}"#, "message"),
     (#"{"message":{"token":"t","colour":"red"}}"#, "message"),
     (#"{"message":{"token":"t","android":{"priority":"urgent"}}}"#, "message.android.priority"),
     (#"{"message":{"token":"t","android":{"ttl":"60"}}}"#, "message.android.ttl"),
@@ -77,6 +79,23 @@ import Testing
       let violations = try #require(details[0]["fieldViolations"] as? [[String: String]])
       #expect(violations[0]["field"] == field)
       #expect(client.simulator.counts.fcm == 0)
+    }
+  }
+
+  @Test func `takes an installation id in either member, and no token for one`() async throws {
+    try await Client.with { client in
+      let bearer = try await client.accessToken()
+      let id = "cR7dQw4w9WgXcQ-_AbCd09"
+      for (member, recipient, status) in [("fid", id, 200), ("token", id, 200), ("fid", "phone:1", 400)] {
+        let answer = try await client.message(#"{"message":{"\#(member)":"\#(recipient)"}}"#, bearer: bearer)
+        #expect(answer.status == status)
+        guard status == 200 else { continue }
+        let delivery = try #require(client.simulator.deliveries().last)
+        #expect(delivery.token == id)
+        #expect(String(decoding: delivery.payload, as: UTF8.self).contains(#""\#(member)":"\#(id)""#))
+      }
+      client.simulator.setToken(id, TokenRule(status: 404, reason: "UNREGISTERED"))
+      #expect(try await client.message(#"{"message":{"fid":"\#(id)"}}"#, bearer: bearer).status == 404)
     }
   }
 

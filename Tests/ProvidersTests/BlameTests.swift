@@ -78,6 +78,53 @@ import Testing
     #expect(route.mayGo(busy, at: time) && route.mayGo(busy, at: time))
   }
 
+  private static let vapid = Outcome.retry(.vapidRefused, notBefore: nil, scope: .tokenOrRoute)
+
+  /// What becomes of a subscription that is refused, and again after its pause: another is answered in between, a second
+  /// after it.
+  private static func refusedTwice(
+    as outcomes: (Outcome, Outcome) = (vapid, vapid), answer: Outcome = .delivered,
+    sent before: TimeAmount = .zero,
+    isTried: Bool = true, clock: TimeInterval = 4
+  ) -> Outcome {
+    let (route, subscription) = (Played(), recipient(1))
+    route.answer(.delivered, to: recipient(1, token: 9), at: -5)
+    route.answer(outcomes.0, to: subscription)
+    _ = route.health.record(
+      .given(answer), for: recipient(2), after: before, isProbe: false, now: now + 1)
+    if isTried { #expect(route.mayGo(subscription, at: clock)) }
+    return route.answer(outcomes.1, to: subscription, at: clock)
+  }
+
+  @Test
+  func
+    `A subscription that is refused again, after its push service took what was sent to others, is suspect`()
+  {
+    #expect(Self.refusedTwice() == .suspect(.vapidRefused))
+  }
+
+  @Test func `It is not where that may be the host's trouble, or ours`() {
+    let unproven = [
+      // Nothing was taken in between, or it was sent before.
+      Self.refusedTwice(answer: .rejected(.payloadTooLarge)), Self.refusedTwice(answer: Self.vapid),
+      Self.refusedTwice(sent: .milliseconds(1001)),
+      // The two were under way together.
+      Self.refusedTwice(isTried: false),
+      // It was refused for something else.
+      Self.refusedTwice(as: (Self.quota, Self.vapid)),
+      // The clock was put back: nobody knows what came first.
+      Self.refusedTwice(clock: -86_400),
+    ]
+    for outcome in unproven {
+      guard case .retry(.vapidRefused, _?, .token) = outcome else {
+        Issue.record("\(outcome)")
+        continue
+      }
+    }
+    // A quota is never the end of a token.
+    #expect(Self.refusedTwice(as: (Self.quota, Self.quota)).label == "retry")
+  }
+
   @Test func `Answers to what was under way together are one refusal`() {
     let route = Played()
     for _ in 0..<100 { route.answer(Self.quota, to: Self.recipient(1)) }

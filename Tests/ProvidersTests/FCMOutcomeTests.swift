@@ -59,6 +59,16 @@ struct FCMOutcomeTests {
       .suspect(.invalidRegistrationToken)
     ),
     (
+      400, error(400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT", violations: ["message.fid"]),
+      .suspect(.invalidRegistrationToken)
+    ),
+    (
+      400,
+      error(
+        400, "INVALID_ARGUMENT", fcm: "INVALID_ARGUMENT", violations: ["message.fid", "message.data"]),
+      .rejected(.fcmInvalidArgument)
+    ),
+    (
       401, error(401, "UNAUTHENTICATED", fcm: "THIRD_PARTY_AUTH_ERROR"),
       .retry(.fcmThirdPartyAuthError, notBefore: nil, scope: .tokenOrRoute)
     ),
@@ -146,7 +156,7 @@ struct FCMOutcomeTests {
   }
 
   @Test(arguments: [
-    ("0", 0.0), ("120", 120), (" 7 ", 7), ("999999999999999999999999", 3600),
+    ("0", 0.0), ("120", 120), (" 7 ", 7), ("1.5", 1.5), ("999999999999999999999999", 3600),
     ("Fri, 15 Jan 2027 08:01:00 GMT", 60), ("Friday, 15-Jan-27 08:01:00 GMT", 60),
     ("Fri Jan 15 08:01:00 2027", 60),
     ("Fri, 15 Jan 2021 08:00:00 GMT", 0), ("Sunday, 06-Nov-94 08:49:37 GMT", 0),
@@ -157,7 +167,7 @@ struct FCMOutcomeTests {
   }
 
   @Test(arguments: [
-    "", "soon", "-5", "1.5", "15 Jan", "\u{0}", "١٢", "Fri, 15 Jan 2027 08:root01:00 GMT",
+    "", "soon", "-5", ".", "1.5.2", "15 Jan", "\u{0}", "١٢", "Fri, 15 Jan 2027 08:root01:00 GMT",
     "Fri, 15 Jan 2027 08:01:00 CET", "Fri, 32 Jan 2027 08:01:00 GMT", "Fri, 15 Jam 2027 08:01:00 GMT",
     "Fri, 15 Jan 2027 24:01:00 GMT", "Fri, 15 Jan 20270 08:01:00 GMT", "Fri Jan 15 08:01:00",
   ])

@@ -99,6 +99,24 @@ struct FCMTests {
     }
   }
 
+  @Test(arguments: [
+    ("cabcdefghijklmnopqrst9", true), ("f-_ABCDEFGHIJKLMNOPQR0", true), ("dddddddddddddddddddddd", true),
+    ("gabcdefghijklmnopqrst9", false), ("babcdefghijklmnopqrst9", false), ("Cabcdefghijklmnopqrst9", false),
+    ("cabcdefghijklmnopqrst", false), ("cabcdefghijklmnopqrst90", false), ("cabcdefghij:lmnopqrst9", false),
+    ("cabcdefghij+lmnopqrst9", false), ("cabcdefghijklmnopqrs\u{fc}", false), ("", false),
+  ])
+  func `An installation id is named as one, and nothing else is`(token: String, isInstallationID: Bool) throws
+  {
+    struct Recipient: Decodable {
+      var fid: String?
+      var token: String?
+    }
+    let written = FCMRequest.body(FCMMessage(token: token, data: [:]))
+    let body = try JSONDecoder().decode([String: Recipient].self, from: Data(written.readableBytesView))
+    #expect(body["message"]?.fid == (isInstallationID ? token : nil))
+    #expect(body["message"]?.token == (isInstallationID ? nil : token))
+  }
+
   @Test func `Over TLS it goes through HTTP/2`() async throws {
     let web = try await Self.start()
     let server = try await TestServer.start { _ in [.answer(200, [], #"{"name":"projects/demo/messages/2"}"#)]

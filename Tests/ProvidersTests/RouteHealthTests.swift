@@ -116,6 +116,19 @@ import Testing
     #expect((health.admit(Self.other, isPatient: true, now: later) == .probe) == goesOn)
   }
 
+  @Test func `A token is not tried by a push that its route holds back`() {
+    let health = Self.route(Self.retry(.token), times: 1)
+    let later = Self.now + 4
+    health.record(.given(.misconfigured(.invalidProviderToken)), after: .zero, now: later)
+    guard
+      case .wait(.retry(.breakerOpen, _, .route)) = health.admit(Self.recipient, isPatient: true, now: later)
+    else {
+      Issue.record("sent over an open route")
+      return
+    }
+    #expect(health.admit(Self.recipient, isPatient: true, now: later + 2) == .probe)
+  }
+
   @Test func `What cannot be sent at all proves nothing, and lets the next probe go`() {
     let unsendable = RouteAnswer.notAsked(.suspect(.badDeviceToken))
     let unused = RouteHealth()

@@ -48,8 +48,13 @@ struct RealmTakeoverTests {
       return realm
     }
 
+    /// A server proves its hostname.
+    func prove(_ server: RemoteServer) async throws {
+      _ = try await store.servers.rotateKey(server.id, graceForPrevious: false)
+    }
+
     /// Checks that it is the other server's now, with what there is of its registrations.
-    func expectMoved(keeping isKept: Bool) async throws {
+    func expectMoved(keeping isKept: Bool, numbers keepsNumbers: Bool = false) async throws {
       let row = try #require(try await store.realms.find(uuid: realm.uuid))
       #expect(try await store.realms.find(uuid: realm.uuid, server: other.id) == .owned(row))
       #expect(
@@ -61,8 +66,9 @@ struct RealmTakeoverTests {
         let legacy = try await legacy.reach(user, server: server.id, realm: nil).registrations
         #expect(
           legacy.map(\.token.text).sorted() == (isKept && server.id == other.id ? ["one", "two"] : []))
-        // The number is another user's there.
-        #expect(try await self.legacy.reach(numbered, server: server.id, realm: nil).registrations.isEmpty)
+        // The number is another user's there, unless all is the same.
+        let numbered = try await self.legacy.reach(numbered, server: server.id, realm: nil).registrations
+        #expect(numbered.map(\.token.text) == (keepsNumbers && server.id == other.id ? ["three"] : []))
       }
     }
   }
@@ -71,7 +77,7 @@ struct RealmTakeoverTests {
   func `stays where it is while its server wants it`() async throws {
     let stage = try await Stage()
     for realm in [stage.realm, stage.changed { $0.ownerSecret = "x" }] {
-      await #expect(throws: RealmSync.DuplicateRealm()) {
+      await #expect(throws: RealmSync.DuplicateRealm.self) {
         try await stage.upload(realm, by: stage.other)
       }
     }
@@ -79,7 +85,7 @@ struct RealmTakeoverTests {
     #expect(try await stage.upload(stage.changed { $0.isDeactivated = true }, by: stage.other).isEmpty)
     // A realm that is only missing from its server's list may come back.
     try await stage.store.take([], of: stage.owner)
-    await #expect(throws: RealmSync.DuplicateRealm()) {
+    await #expect(throws: RealmSync.DuplicateRealm.self) {
       try await stage.upload(stage.realm, by: stage.other)
     }
     try await stage.upload(stage.realm, by: stage.owner)
@@ -113,7 +119,7 @@ struct RealmTakeoverTests {
         == [[.text("new.example.org"), .integer(7), .integer(0)]])
     // Its former server may go on to name it as deactivated, and may not have it back.
     #expect(try await stage.upload(off, by: stage.owner).isEmpty)
-    await #expect(throws: RealmSync.DuplicateRealm()) {
+    await #expect(throws: RealmSync.DuplicateRealm.self) {
       try await stage.upload(stage.realm, by: stage.owner)
     }
     #expect(try await stage.upload(moved, by: stage.other).isEmpty)
@@ -156,16 +162,78 @@ struct RealmTakeoverTests {
     #expect(
       try await stage.store.realms.find(uuid: stage.realm.uuid)?.serverID == stage.owner.id)
     stage.store.clock.advance(100)
-    await #expect(throws: RealmSync.DuplicateRealm()) {
+    await #expect(throws: RealmSync.DuplicateRealm.self) {
       try await stage.upload(stage.realm, by: stage.other)
     }
     _ = try await stage.store.realms.release(uuid: stage.realm.uuid, until: until + 100)
     #expect(try await stage.upload(stage.realm, by: stage.other).map(\.keepsRegistrations) == [true])
     try await stage.expectMoved(keeping: true)
     // It is let go once.
-    await #expect(throws: RealmSync.DuplicateRealm()) {
+    await #expect(throws: RealmSync.DuplicateRealm.self) {
       try await stage.upload(stage.realm, by: stage.owner)
     }
+  }
+
+  @Test
+  func `goes, with all others of its server and every device, to the hostname that this has proved since`()
+    async throws
+  {
+    let stage = try await Stage()
+    let bots = RealmDescription.sample()
+    let former = [stage.realm, bots].map(\.uuid)
+    try await stage.store.take([stage.realm, bots], of: stage.owner)
+    try await stage.legacy.register(
+      try PushToken("one", kind: .fcm), iosAppID: nil, for: stage.user, server: stage.other.id, realm: nil)
+    try await stage.prove(stage.owner)
+    try await stage.prove(stage.other)
+    let moved = [stage.changed { $0.host = "new.example.org" }, bots, .sample()]
+    let takeovers = try await stage.store.take(moved, of: stage.other)
+    #expect(takeovers.map(\.realm) == former && takeovers.allSatisfy(\.keepsRegistrations))
+    try await stage.expectMoved(keeping: true, numbers: true)
+    // By the same way it comes back.
+    await #expect(throws: RealmSync.DuplicateRealm.self) {
+      try await stage.store.take([stage.realm, bots], of: stage.owner)
+    }
+    try await stage.store.take(Array(moved.prefix(2)), of: stage.other)
+    try await stage.prove(stage.owner)
+    #expect(try await stage.store.take([stage.realm, bots], of: stage.owner).map(\.realm) == former)
+  }
+
+  @Test
+  func `stays where it is if its server may be another one than that with the proved hostname`() async throws
+  {
+    let stage = try await Stage()
+    let second = RealmDescription.sample()
+    let both = [stage.realm, second]
+    try await stage.store.take(both, of: stage.owner)
+    func expectRefusal(of realms: [RealmDescription]) async throws {
+      let before = try await stage.store.rows("SELECT * FROM remote_realms ORDER BY id")
+      await #expect(throws: RealmSync.DuplicateRealm.self) {
+        try await stage.store.take(realms, of: stage.other)
+      }
+      #expect(try await stage.store.rows("SELECT * FROM remote_realms ORDER BY id") == before)
+    }
+    // Without a proof.
+    try await expectRefusal(of: both)
+    try await stage.prove(stage.other)
+    // Without all the realms, and without their secrets.
+    try await expectRefusal(of: [stage.realm])
+    try await expectRefusal(of: [stage.realm, .sample()])
+    try await expectRefusal(of: [stage.changed { $0.ownerSecret = "another" }, second])
+    var stolen = second
+    stolen.ownerSecret = "another"
+    try await expectRefusal(of: [stage.realm, stolen])
+    // The other one has proved its hostname since.
+    try await stage.prove(stage.owner)
+    try await expectRefusal(of: both)
+    // An hour later, and by a clock that was ahead then.
+    try await stage.prove(stage.other)
+    stage.store.clock.jump(3600.001)
+    try await expectRefusal(of: both)
+    stage.store.clock.jump(-3601)
+    try await expectRefusal(of: both)
+    stage.store.clock.jump(1)
+    #expect(try await stage.store.take(both, of: stage.other).count == 2)
   }
 
   @Test

@@ -105,7 +105,7 @@ struct AnalyticsStoreTests {
     for realms in [[.sample(), theirs], Array(repeating: .sample(), count: 2)] {
       base.realms = realms
       let upload = base
-      await #expect(throws: RealmSync.DuplicateRealm()) {
+      await #expect(throws: RealmSync.DuplicateRealm.self) {
         try await analytics.store(upload, server: server.id)
       }
       #expect(try await dump(store) == before)

@@ -136,7 +136,11 @@ struct AnalyticsTests {
           realm("authentication_methods", ["Email": 1]),
           #"realms[0]["authentication_methods"]["Email"] is not a boolean"#
         ),
-        (realm("uuid", .string(theirs)), "Duplicate registration detected."),
+        (
+          realm("uuid", .string(theirs)),
+          "Duplicate registration detected. Organization \(theirs) is registered already. "
+            + Bouncer.gettingBack(theirs)
+        ),
         (["version": "12.0.1"], "version is not valid JSON"),
         (["version": "12"], "version is not a string"),
         (["version": #""\u0000""#], "version has invalid format"),
@@ -221,12 +225,11 @@ struct BillingTests {
       let server = try await bouncer.server()
       let other = try await bouncer.server("other.example.org")
       let mine = bouncer.realmJSON(try await bouncer.realm(of: server)).text
-      let theirs = bouncer.realmJSON(try await bouncer.realm(of: other)).text
+      let foreign = try await bouncer.realm(of: other)
+      let theirs = bouncer.realmJSON(foreign).text
       let unknown = bouncer.realmJSON("e502dde1-74fb-44bc-9b9f-2b8b3a2f3e10").text
-      let mismatch = """
-        Your organization is registered to a different Zulip server. Please contact Zulip support for assistance in \
-        resolving this issue.
-        """
+      let mismatch =
+        "Your organization is registered to a different Zulip server. \(Bouncer.gettingBack(foreign))"
       let table: [([(String, String)], Int, String, String)] = [
         ([("realm", mine)], 400, "REQUEST_VARIABLE_MISSING", "Missing 'user' argument"),
         ([("user", Self.user)], 400, "REQUEST_VARIABLE_MISSING", "Missing 'realm' argument"),

@@ -26,6 +26,24 @@ struct ChallengeTests {
       "server/register/verify_challenge", [("hostname", hostname), ("access_token", token)])
   }
 
+  private func register(_ hostname: String, _ server: Credentials, _ bouncer: Bouncer) async throws -> Answer
+  {
+    try await bouncer.post(
+      "server/register",
+      [
+        ("zulip_org_id", server.id), ("zulip_org_key", server.key), ("hostname", hostname),
+        ("contact_email", "admin@example.org"),
+      ])
+  }
+
+  /// Settings with which hostnames are verified, and the host may come in.
+  private func verifying(_ host: OthersHost) -> [String: String] {
+    [
+      "bouncer.verify_ca_file": host.caFile, "bouncer.verify_allow_private_addresses": "true",
+      "bouncer.verify_hostnames": "true", "bouncer.allowed_hostnames": "\(host.name),*.example.org",
+    ]
+  }
+
   private func show(_ secret: String, at host: OthersHost) {
     host.reply(200, JSON.object(["result": "success", "verification_secret": .string(secret)]).text)
   }
@@ -266,17 +284,9 @@ struct ChallengeTests {
     async throws
   {
     try await OthersHost.run { host in
-      try await Bouncer.test([
-        "bouncer.verify_ca_file": host.caFile, "bouncer.verify_allow_private_addresses": "true",
-        "bouncer.verify_hostnames": "true", "bouncer.allowed_hostnames": "\(host.name),*.example.org",
-      ]) { bouncer in
+      try await Bouncer.test(verifying(host)) { bouncer in
         func register(_ hostname: String, _ id: String, _ key: String) async throws -> Answer {
-          try await bouncer.post(
-            "server/register",
-            [
-              ("zulip_org_id", id), ("zulip_org_key", key), ("hostname", hostname),
-              ("contact_email", "admin@example.org"),
-            ])
+          try await self.register(hostname, Credentials(id: id, key: key), bouncer)
         }
         let ownID = UUID().uuidString.lowercased()
         let ownKey = String(repeating: "k", count: 64)
@@ -316,8 +326,62 @@ struct ChallengeTests {
         // Nor does it get another's name by moving there.
         let moved = try await register("other.example.org", id, key)
         #expect(moved.code == "HOSTNAME_NOT_VERIFIED")
-        #expect(moved.message?.contains("manage.py register_server --deactivate") == true)
+        #expect(moved.message?.contains("manage.py register_server --registration-transfer") == true)
+        #expect(try await register("chat.example.net", id, key).code == "SERVER_REGISTRATION_CLOSED")
         #expect(try await bouncer.servers.all().map(\.server.hostname) == [host.name])
+      }
+    }
+  }
+
+  @Test
+  func `that has another hostname now keeps realms and devices, as a stock server's command moves it`()
+    async throws
+  {
+    try await OthersHost.run { host in
+      try await Bouncer.test(verifying(host)) { bouncer in
+        let old = try await bouncer.server("old.example.org")
+        let (realm, user) = (try await bouncer.realm(of: old), OldUser(id: 10))
+        for (endpoint, form) in [
+          ("push/e2ee/register", try bouncer.registerForm(realm: realm, bouncer.apns())),
+          ("push/register", user.register("fcm-a", .fcm, realm: realm)),
+          ("push/register", user.register("fcm-b", .fcm, named: .id)),
+        ] {
+          #expect(try await bouncer.post(endpoint, form, as: old).isSuccess)
+        }
+        func notify(as server: Credentials) async throws -> (encrypted: Answer, legacy: Answer) {
+          let item: JSON = [
+            "token_id": .string(TokenID(token: "c0ffee").base64),
+            "http_headers": ["apns_priority": 10, "apns_push_type": "alert"],
+            "payload": ["push_key_id": 1, "encrypted_data": "x"],
+          ]
+          return try await (
+            bouncer.post(
+              "push/e2ee/notify", json: ["realm_uuid": .string(realm), "push_requests": [item]], as: server),
+            bouncer.post("push/notify", json: user.notification("x", realm: realm), as: server)
+          )
+        }
+        #expect(try await register(host.name, old, bouncer).code == "HOSTNAME_NOT_VERIFIED")
+
+        show(try await transfer(host.name, bouncer), at: host)
+        let given = try await verify(host.name, bouncer)
+        let new = Credentials(
+          id: try #require(given.json["zulip_org_id"]?.string),
+          key: try #require(given.json["zulip_org_key"]?.string))
+        #expect(try await register(host.name, new, bouncer).json["created"] == false)
+        #expect(
+          try await bouncer.call("server/analytics/status", .get, authorization: new.header).isSuccess)
+        let upload = bouncer.analytics([bouncer.realmJSON(realm)])
+        #expect(try await bouncer.post("server/analytics", upload, as: new).isSuccess)
+
+        let (encrypted, legacy) = try await notify(as: new)
+        #expect(encrypted.json["delete_token_ids"] == [])
+        #expect(legacy.json["total_android_devices"] == 2)
+        // What has not been started anew yet hears what to do.
+        let late = try await notify(as: old)
+        for answer in [late.encrypted, late.legacy] {
+          #expect(answer.status == 403 && answer.code == "REMOTE_REALM_SERVER_MISMATCH_ERROR")
+          #expect(answer.message?.hasSuffix(Bouncer.gettingBack(realm)) == true)
+        }
       }
     }
   }

@@ -92,10 +92,8 @@ struct E2EENotifyTests {
       let apns = Self.apns("c0ffee")
       let fcm = Self.fcm("android-token")
       let first = #"request["push_requests"][0]"#
-      let mismatch = """
-        Your organization is registered to a different Zulip server. Please contact Zulip support for assistance in \
-        resolving this issue.
-        """
+      let mismatch =
+        "Your organization is registered to a different Zulip server. \(Bouncer.gettingBack(theirs))"
       let table: [(JSON, Int, String)] = [
         ([], 400, "request is not a dict"),
         ([:], 400, #"request["realm_uuid"] field is missing"#),

@@ -162,10 +162,8 @@ struct E2EERegisterTests {
         #expect(answer.message == "Missing '\(name)' argument")
         #expect(answer.code == "REQUEST_VARIABLE_MISSING")
       }
-      let mismatch = """
-        Your organization is registered to a different Zulip server. Please contact Zulip support for assistance in \
-        resolving this issue.
-        """
+      let mismatch =
+        "Your organization is registered to a different Zulip server. \(Bouncer.gettingBack(theirs))"
       let unpadded = good[2].1.replacing("=", with: "") + "A"
       let table: [([String: String?], Int, String, String)] = [
         (
@@ -182,6 +180,12 @@ struct E2EERegisterTests {
           ["bouncer_public_key": bouncer.keyPair.publicKeyBase64 + "\n"], 400, "INVALID_BOUNCER_PUBLIC_KEY",
           "Invalid bouncer_public_key"
         ),
+        (["bouncer_public_key": "a\0b"], 400, "INVALID_BOUNCER_PUBLIC_KEY", "Invalid bouncer_public_key"),
+        (
+          ["realm_uuid": theirs, "bouncer_public_key": "\0"], 403, "REMOTE_REALM_SERVER_MISMATCH_ERROR",
+          mismatch
+        ),
+        (["token_id": "\0"], 400, "BAD_REQUEST", "token_id has invalid format"),
         (["encrypted_push_registration": ""], 400, "BAD_REQUEST", "Invalid encrypted_push_registration"),
         (["encrypted_push_registration": "AAAA"], 400, "BAD_REQUEST", "Invalid encrypted_push_registration"),
         (

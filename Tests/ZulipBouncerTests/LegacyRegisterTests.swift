@@ -140,10 +140,9 @@ struct LegacyRegisterTests {
       func form(_ token: String, _ kind: Int, _ user: OldUser) -> [(String, String)] {
         [("token", token), ("token_kind", "\(kind)"), ("user_uuid", user.uuid), ("realm_uuid", "any")]
       }
-      #expect(try await bouncer.post("push/unregister", form("C0FFEE", 1, user), as: server).isSuccess)
-      for (token, kind) in [("c0ffee", 1), ("FCM-A", 2), ("beef", 2)] {
-        let again = try await bouncer.post("push/unregister", form(token, kind, user), as: server)
-        #expect(again.status == 400 && again.message == "Token does not exist")
+      // One that is not there is as good as forgotten.
+      for (token, kind) in [("C0FFEE", 1), ("c0ffee", 1), ("FCM-A", 2), ("beef", 2)] {
+        #expect(try await bouncer.post("push/unregister", form(token, kind, user), as: server).isSuccess)
       }
       let nobody = try await bouncer.post(
         "push/unregister", [("token", "beef"), ("token_kind", "1")], as: server)

@@ -46,7 +46,7 @@ import Wire
       #expect(
         answer["devices"] == .object(JSON.Object([.init(empty, nothing), .init(full, something)])))
       #expect(last == "4")
-      #expect(answer["zulip_feature_level"] == 483)
+      #expect(answer["zulip_feature_level"] == 500)
       #expect(answer["ignored_parameters_unsupported"] == nil)
     }
   }

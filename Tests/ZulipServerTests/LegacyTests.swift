@@ -108,11 +108,14 @@ import Wire
     try await Chat.test { chat in
       let client = try await chat.user()
       try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
-      chat.wire.answer(503, "away")
+      chat.wire.answer(503, "away", retryAfter: "600")
       let answer = try await client.call(.delete, "users/me/apns_device_token", ("token", "C0FFEE"))
       #expect(answer.status == 200)
       #expect(try await tokens(client).isEmpty)
-      await eventually { !chat.wire.calls("push/unregister").isEmpty }
+      try await eventually("put off for as long as the bouncer wants") {
+        guard let pause = try await chat.pause(in: "legacy_unregistrations") else { return false }
+        return (600...602).contains(pause)
+      }
       #expect(try await chat.devices.legacyTokens.jobCount() == 1)
       chat.wire.answer(200, #"{"result":"success","msg":""}"#)
       chat.clock.advance(3600)

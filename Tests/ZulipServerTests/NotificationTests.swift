@@ -106,6 +106,19 @@ import Wire
     }
   }
 
+  @Test func `A removal is an alert on iPhones whose app takes it so`() async throws {
+    try await Chat.test(["server.alert_removals": "true"]) { chat in
+      let (client, apns, _) = try await phones(chat)
+      chat.wire.answer(200, Self.receipt())
+      _ = try await chat.notifier.notify(client.user, ["type": "remove", "message_ids": [31]])
+      let items = try requests(chat)
+      #expect(items[0]["http_headers"] == ["apns_priority": 5, "apns_push_type": "alert"])
+      #expect(items[0]["payload"]?["aps"] == ["mutable-content": 1, "alert": ["title": "New notification"]])
+      #expect(try opened(items[0], apns.1)["message_ids"] == [31])
+      #expect(items[1]["fcm_priority"] == "normal")
+    }
+  }
+
   @Test func `What the caller says of realm and user stands`() async throws {
     try await Chat.test { chat in
       let (client, apns, _) = try await phones(chat)

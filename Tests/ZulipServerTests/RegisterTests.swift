@@ -141,6 +141,47 @@ import Wire
     }
   }
 
+  @Test(arguments: [
+    ("600", 600.0), ("600.5", 600.5), ("Mon, 21 Sep 2026 14:23:20 GMT", 600), ("86400", 3600), ("soon", 0),
+  ])
+  func `The next try comes when the bouncer wants it, after an hour at most`(_ text: String, _ wait: Double)
+    async throws
+  {
+    try await Chat.test { chat in
+      chat.wire.answer(429, "", retryAfter: text)
+      let client = try await chat.user()
+      let device = try await client.addDevice()
+      try await client.register(device, token: "a")
+      await eventually("a try") { chat.wire.calls("push/e2ee/register").count == 1 }
+      // Its own pause, of two seconds at most, comes on top.
+      try await eventually("put off") {
+        guard let pause = try await chat.pause(in: "device_registrations") else { return false }
+        return (wait...min(wait + 2, 3600)).contains(pause)
+      }
+      #expect(chat.wire.calls("push/e2ee/register").count == 1)
+      chat.wire.answer(200, #"{"result":"success","msg":""}"#)
+      chat.clock.advance(wait + 2)
+      try await client.waitUntil(device, "active") { $0.tokenID != nil }
+    }
+  }
+
+  @Test func `An upload of the realms that fails in passing puts the registration off, too`() async throws {
+    try await Chat.test { chat in
+      chat.wire.answer(503, "", retryAfter: "600")
+      let client = try await chat.user()
+      let device = try await client.addDevice()
+      chat.wire.answer { call in
+        call.endpoint == "server/analytics"
+          ? (503, "") : (403, #"{"result":"error","msg":"?","code":"MISSING_REMOTE_REALM"}"#)
+      }
+      try await client.register(device, token: "a")
+      try await eventually("put off") {
+        guard let pause = try await chat.pause(in: "device_registrations") else { return false }
+        return (600...602).contains(pause)
+      }
+    }
+  }
+
   enum Passing: CaseIterable {
     case unreachable, serverError, tooMany, webPage, strangeSuccess, missingRealm, refusedRealm, credentials,
       plan

@@ -91,24 +91,54 @@ import Wire
     }
   }
 
+  /// What doctor says of the listeners of a service that runs, if the settings name this port for the public one.
+  private func listeners(
+    of running: Running, _ place: Workplace, port: Int
+  ) async throws -> (http: JSON, admin: JSON) {
+    let admin = try ["--admin.port", "\(#require(running.port(of: "admin")))"]
+    let doctor = try await place.run(
+      ["doctor", "--json", "--http.port", "\(port)"] + admin + Mistake.nowhere)
+    guard case .array(let findings)? = try doctor.json["findings"] else {
+      throw CocoaError(.coderReadCorrupt)
+    }
+    func finding(_ name: String) throws -> JSON {
+      try #require(findings.first { $0["check"]?.string == name })
+    }
+    return (try finding("http"), try finding("admin"))
+  }
+
   @Test func `A service that runs is no fault and keeps its ports`() async throws {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
+    try await Workplace.test(begun: true) { place in
       try await place.serve { running in
-        let ports = try ["--http.port", "\(#require(running.port(of: "public")))"]
-        let admin = try ["--admin.port", "\(#require(running.port(of: "admin")))"]
-        let doctor = try await place.run(["doctor", "--json"] + ports + admin + Mistake.nowhere)
-        guard case .array(let findings)? = try doctor.json["findings"] else {
-          Issue.record("no findings")
-          return
-        }
-        for name in ["http", "admin"] {
-          let finding = try #require(findings.first { $0["check"]?.string == name })
-          #expect(finding["ok"] == true && finding["skipped"] == true)
-          #expect(finding["detail"]?.string?.contains("serves already") == true)
-        }
+        let port = try #require(running.port(of: "public"))
+        let (http, admin) = try await listeners(of: running, place, port: port)
+        #expect(admin["ok"] == true && admin["skipped"] == true)
+        #expect(admin["detail"]?.string?.contains("serves already") == true)
+        // Nobody would hold the port while it restarts.
+        #expect(http["ok"] == true && http["warning"] == true, "\(http)")
+        #expect(http["detail"]?.string?.contains("nothing holds port \(port) while it restarts") == true)
+        #expect(http["advice"]?.string?.contains("systemctl enable push-bouncer") == true)
+        let page = try await place.run(
+          ["doctor", "--admin.port", "\(#require(running.port(of: "admin")))"] + Mistake.nowhere)
+        #expect(page.output.contains("warning  http"), "\(page.output)")
+        #expect(page.output.contains("found, and 1 warning given."), "\(page.output)")
         // It has not been started a second time for that.
         #expect(try await running.call("admin", path: "/healthz").status == 200)
+      }
+    }
+  }
+
+  @Test func `Doctor knows a port that is held for a service that runs`() async throws {
+    let held = try HeldSocket()
+    try await Workplace.test(begun: true) { place in
+      try await place.serve([], through: HeldSocket.launcher(), input: held.handle) { running in
+        var http = try await listeners(of: running, place, port: held.port).http
+        #expect(http["ok"] == true && http["warning"] == nil, "\(http)")
+        #expect(http["detail"]?.string?.contains("systemd holds 127.0.0.1:\(held.port)") == true, "\(http)")
+        // Settings that were changed since: it would not start with them.
+        http = try await listeners(of: running, place, port: 443).http
+        let words = "http.port names port 443 of 127.0.0.1, but systemd holds 127.0.0.1:\(held.port) for it"
+        #expect(http["ok"] == false && http["detail"]?.string == words, "\(http)")
       }
     }
   }

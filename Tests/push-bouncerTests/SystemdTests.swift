@@ -132,6 +132,29 @@ import Testing
     }
   }
 
+  @Test func `A held socket and the settings have to name the same address`() async throws {
+    let held = try HeldSocket()
+    try await Workplace.test { place in
+      func start(_ address: String..., test: (Running) async throws -> Void) async throws {
+        try await place.start(
+          ["serve", "--admin.port", "0", "--log.format", "json"] + address, through: HeldSocket.launcher(),
+          input: held.handle, test: test)
+      }
+      try await start("--http.port", "\(held.port)") { running in
+        await eventually("listening") { running.port(of: "public") == held.port }
+      }
+      try await start("--http.host", "::1", "--http.port", "443") { running in
+        #expect(await running.status() == 1)
+        let words = """
+          Error: http.port names port 443 of ::1, but systemd holds 127.0.0.1:\(held.port) for it; let both name the same: \
+          systemctl edit push-bouncer.socket, with the lines [Socket], ListenStream= and ListenStream=[::1]:443, then \
+          systemctl restart push-bouncer.socket
+          """
+        #expect(running.logged.contains(words), "\(running.logged)")
+      }
+    }
+  }
+
   @Test func `What cannot be used ends the start`() async throws {
     try await Workplace.test { place in
       // The standard input is a file.

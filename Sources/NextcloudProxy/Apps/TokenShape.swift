@@ -1,3 +1,5 @@
+internal import Providers
+
 /// What a text that may be a push token looks like.
 enum TokenShape: Hashable {
   /// 64 to 200 hexadecimal digits, an even number of them: APNs' or PushKit's, and FCM's alphabet has
@@ -5,7 +7,7 @@ enum TokenShape: Hashable {
   case apns
   /// Two such with one space between, as Talk on iOS sends them.
   case apnsAndPushKit
-  /// 32 to 4096 letters, digits, `_`, `-` and `:`.
+  /// 32 to 4096 letters, digits, `_`, `-` and `:`, or a Firebase installation id.
   case fcm
 
   init?(_ token: String) {
@@ -13,6 +15,7 @@ enum TokenShape: Hashable {
     switch parts.count {
     case 1 where Self.isAPNs(parts[0]): self = .apns
     case 2 where parts.allSatisfy(Self.isAPNs): self = .apnsAndPushKit
+    case 1 where FCMMessage.isInstallationID(token): self = .fcm
     case 1 where (32...4096).contains(parts[0].count) && parts[0].allSatisfy(Self.isFCM): self = .fcm
     default: return nil
     }

@@ -103,7 +103,8 @@ extension Configuration {
       name: try reader.text("server.name"), url: try Self.requiredAddress("server.url", reader),
       bouncer: try reader.bouncer("server.bouncer"), orgID: reader.optionalText("server.org_id"),
       orgKey: reader.optionalText("server.org_key"),
-      rateLimitPerUser: try reader.rate("server.rate_limit.per_user"))
+      rateLimitPerUser: try reader.rate("server.rate_limit.per_user"),
+      alertsOnRemoval: try reader.flag("server.alert_removals"))
     guard case .remote = server.bouncer else { return server }
     for (key, value) in [("server.org_id", server.orgID), ("server.org_key", server.orgKey)]
     where value == nil {

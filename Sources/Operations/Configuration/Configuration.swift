@@ -157,6 +157,8 @@ package struct Configuration: Sendable {
     package var orgKey: String?
     /// Calls per user; nil is no limit.
     package var rateLimitPerUser: RateLimit?
+    /// Whether notifications that take others away reach iPhones as alerts, for the app's extension.
+    package var alertsOnRemoval: Bool
   }
 
   /// `nextcloud`

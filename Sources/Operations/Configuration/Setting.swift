@@ -159,6 +159,9 @@ struct Setting: Sendable {
       "server.rate_limit.per_user", "200/60s", .rate,
       "calls per user of the built-in chat-server side; 0 switches the limit off"),
     Setting(
+      "server.alert_removals", "false", .flag,
+      "removals reach iPhones as alerts, for apps with Apple's filtering entitlement; others would show them"),
+    Setting(
       "server.name", "push-bouncer", .text("Example Chat"),
       "name of the realm that account add makes, and of the built-in Nextcloud server"),
     Setting(

@@ -118,7 +118,8 @@ package enum DeviceQuery: Sendable, Hashable {
   }
 
   private static func looksLikeToken(_ bytes: [UInt8]) -> Bool {
-    if WebPushSubscription.isToken(String(decoding: bytes, as: UTF8.self)) { return true }
+    let text = String(decoding: bytes, as: UTF8.self)
+    if WebPushSubscription.isToken(text) || FCMMessage.isInstallationID(text) { return true }
     // An endpoint of Web Push, which is as good as a token.
     let scheme = Array("https://".utf8)
     if bytes.starts(with: scheme), bytes.dropFirst(scheme.count).dropLast().contains(UInt8(ascii: "/")) {
@@ -126,7 +127,7 @@ package enum DeviceQuery: Sendable, Hashable {
     }
     let isHexadecimal = bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
     if isHexadecimal { return bytes.count >= 32 }
-    // FCM's are long, and hold a colon.
+    // FCM's registration tokens are long, and hold a colon.
     return bytes.count > 100 && bytes.contains(UInt8(ascii: ":")) && !bytes.contains(UInt8(ascii: "."))
   }
 }

@@ -4,6 +4,8 @@ package struct Finding: Sendable, Hashable {
   package enum Standing: Sendable, Hashable {
     /// As it should be.
     case good
+    /// It works, and an operator had better know what it lacks.
+    case warning
     /// Not as it should be.
     case fault
     /// Not known: there was no way to look.
@@ -24,6 +26,10 @@ package struct Finding: Sendable, Hashable {
 
   static func good(_ check: String, _ detail: String) -> Finding {
     Finding(check: check, standing: .good, detail: detail, advice: nil)
+  }
+
+  static func warning(_ check: String, _ detail: String, advice: String) -> Finding {
+    Finding(check: check, standing: .warning, detail: detail, advice: advice)
   }
 
   static func bad(_ check: String, _ detail: String, advice: String) -> Finding {

@@ -11,11 +11,19 @@ package struct StartCheck: Sendable {
     package init(_ reason: String) { self.reason = reason }
   }
 
+  /// Thrown by a look that has found something to be told that keeps nobody from starting.
+  package struct Warning: Error {
+    let detail: String
+    let advice: String
+
+    package init(_ detail: String, advice: String) { (self.detail, self.advice) = (detail, advice) }
+  }
+
   /// What is looked at, for `doctor`.
   package let name: String
   private let look: @Sendable () async throws -> String
 
-  /// - Parameter look: says what it has found, or throws a ``Fault`` or ``Skipped``. It changes nothing.
+  /// - Parameter look: says what it has found, or throws a ``Fault``, ``Warning`` or ``Skipped``. It changes nothing.
   package init(_ name: String, _ look: @escaping @Sendable () async throws -> String) {
     self.name = name
     self.look = look
@@ -26,7 +34,7 @@ package struct StartCheck: Sendable {
     do {
       _ = try await look()
     } catch is Skipped {
-      return
+    } catch is Warning {
     } catch {
       throw Fault(error)
     }
@@ -38,6 +46,8 @@ package struct StartCheck: Sendable {
       return .good(name, try await look())
     } catch let skipped as Skipped {
       return .skipped(name, skipped.reason)
+    } catch let warning as Warning {
+      return .warning(name, warning.detail, advice: warning.advice)
     } catch {
       return .bad(name, Fault(error))
     }

@@ -8,16 +8,20 @@ package struct OperatorRoutes: Sendable {
   private let readiness: Readiness
   private let metrics: PrometheusRegistry
   private let token: BearerToken?
+  private let heldAddress: String?
   private let pages: AdminRoutes?
 
   /// - Parameters:
   ///   - token: where set, who wants more than to know whether the service is ready has to show it.
+  ///   - heldAddress: where the public listener's socket listens if systemd holds it, as `127.0.0.1:8080`.
   ///   - dashboard: what the pages show; nil: there are none.
   package init(
-    readiness: Readiness, metrics: PrometheusRegistry, token: String?, dashboard: Dashboard? = nil
+    readiness: Readiness, metrics: PrometheusRegistry, token: String?, heldAddress: String? = nil,
+    dashboard: Dashboard? = nil
   ) {
     self.readiness = readiness
     self.metrics = metrics
+    self.heldAddress = heldAddress
     let bearer = token.map { BearerToken($0, name: "admin.token") }
     self.token = bearer
     pages = dashboard.map { AdminRoutes($0, token: token, bearer: bearer) }
@@ -25,7 +29,9 @@ package struct OperatorRoutes: Sendable {
 
   /// Adds the routes.
   package func add(to router: Router<WireContext>) {
-    router.endpoint("/healthz", .get) { _, _ in Self.json(.ok, ["status": "ok"]) }
+    router.endpoint("/healthz", .get) { _, _ in
+      Self.json(.ok, ["status": "ok", "held": heldAddress.map(JSON.string) ?? .null])
+    }
     router.endpoint("/readyz", .get) { request, context in
       // A balancer asks without a token. Which providers and push services there are is not for everybody.
       let isBrief = token != nil && request.headers[.authorization] == nil

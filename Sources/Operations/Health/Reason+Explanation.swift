@@ -142,7 +142,8 @@ extension Reason {
       .init(
         "The push service does not accept who we say we are (VAPID).",
         """
-        If it is one push service, nothing: it may want apps that were made for another server. If it is most of them: \
+        If it is one subscription or push service, nothing: it was made for another server, and ends where others get \
+        theirs. If it is most of them: \
         \(Explanation.setClock) See too that webpush.contact is an address that exists, and that the database is the one \
         that the phones subscribed with: its key pair is never replaced.
         """)

@@ -40,6 +40,25 @@ package struct PassedSockets: Sendable, Hashable {
     }
   }
 
+  /// Where a passed socket listens, as systemd writes it: `127.0.0.1:8080`, `[::1]:8080`.
+  package static func address(of descriptor: CInt) -> String {
+    var address = sockaddr_storage()
+    var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    var (host, port) = ([CChar](repeating: 0, count: 64), [CChar](repeating: 0, count: 8))
+    withUnsafeMutablePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+        getsockname(descriptor, address, &size)
+        getnameinfo(
+          address, size, &host, socklen_t(host.count), &port, socklen_t(port.count),
+          NI_NUMERICHOST | NI_NUMERICSERV)
+      }
+    }
+    func text(_ bytes: [CChar]) -> String {
+      String(decoding: bytes.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self)
+    }
+    return "\(address.ss_family == AF_INET6 ? "[\(text(host))]" : text(host)):\(text(port))"
+  }
+
   private static let listeners = ["public", "admin"]
 
   /// Which listener each socket is for, in their order. A socket unit that gives no name passes its own, the

@@ -13,7 +13,8 @@ package struct Delivery: Sendable {
   package internal(set) var sequence = 0
   /// Apple's service, Google's or a push service of Web Push.
   package let provider: Provider
-  /// The device token (APNs: as in the path), the registration token, or the subscription's id.
+  /// The device token (APNs: as in the path), the registration token or installation id, or the
+  /// subscription's id.
   package let token: String
   /// APNs: `apns-topic`. FCM: the project id. Web Push: the origin that it was sent to.
   package let target: String

@@ -4,7 +4,8 @@ import NIOFoundationCompat
 
 /// The body of `messages:send`, read as strictly as Google reads it (Firebase: REST Resource projects.messages).
 struct FCMRequest: Decodable {
-  let token: String
+  /// Whom it is for: `token` or `fid`.
+  let recipient: String
   let validateOnly: Bool
 
   /// Throws the answer that Google would give.
@@ -29,15 +30,14 @@ struct FCMRequest: Decodable {
     try message.allow(
       [
         "name", "data", "notification", "android", "webpush", "apns", "fcm_options", "fcmOptions", "token",
-        "topic",
-        "condition",
+        "fid", "topic", "condition",
       ], at: "message")
-    guard ["token", "topic", "condition"].filter({ message.contains(AnyKey($0)) }).count == 1,
-      message.contains("token")
-    else {
-      throw FCMStatus.invalid("message", "Recipient of the message is not set: exactly one token is needed.")
+    let recipients = ["token", "fid", "topic", "condition"].filter { message.contains(AnyKey($0)) }
+    guard recipients.count == 1, let member = recipients.first, ["token", "fid"].contains(member) else {
+      throw FCMStatus.invalid(
+        "message", "Recipient of the message is not set: exactly one token or fid is needed.")
     }
-    token = try message.string("token", at: "message.token")
+    recipient = try message.string(AnyKey(member), at: "message.\(member)")
     var size = 0
     if message.contains("data") {
       size += try message.nestedContainer(keyedBy: AnyKey.self, forKey: "data").dataSize(at: "message.data")
@@ -46,9 +46,11 @@ struct FCMRequest: Decodable {
       size += try Self.checkAndroid(message.nestedContainer(keyedBy: AnyKey.self, forKey: "android"))
     }
     guard size <= 4096 else { throw FCMStatus.invalid("message", "Android message is too big") }
-    guard !token.isEmpty, token.utf8.count <= 4096, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
-      throw FCMStatus.invalidToken
-    }
+    // An installation id is taken for a token, too, but no token for an installation id.
+    guard !recipient.isEmpty, recipient.utf8.count <= 4096,
+      recipient.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }),
+      member == "token" || recipient.wholeMatch(of: /[c-f][A-Za-z0-9_-]{21}/) != nil
+    else { throw FCMStatus.invalidToken }
   }
 
   /// The size of `android.data`.

@@ -84,7 +84,7 @@ final class FCMService: Responder {
       }
       guard project == simulation.credentials.projectID else { throw .projectNotFound }
       let message = try FCMRequest(request.body)
-      token = message.token
+      token = message.recipient
       validateOnly = message.validateOnly
       id = "projects/\(project)/messages/\(validateOnly ? "fake_message_id" : Self.messageID(now))"
       if let rule = simulation.takeRule(for: token) {

@@ -11,7 +11,8 @@ enum FCMRequest {
     }
     var body = ByteBuffer()
     body.reserveCapacity(size + 160)
-    body.writeStaticString(#"{"message":{"token":"#)
+    body.writeStaticString(
+      FCMMessage.isInstallationID(message.token) ? #"{"message":{"fid":"# : #"{"message":{"token":"#)
     body.writeJSON(message.token)
     body.writeStaticString(#","data":"#)
     body.writeJSON(message.data.lazy.map { ($0.key, $0.value) })

@@ -78,10 +78,10 @@ extension FCMAnswer.Status {
   }
 
   /// Whether `INVALID_ARGUMENT` is about the registration token rather than about our payload:
-  /// the only field complained of is the token, or none is named and the message says so.
+  /// the only field complained of is the token or the installation id, or none is named and the message says so.
   var blamesToken: Bool {
     let fields = details?.compactMap(\.fieldViolations).joined().map(\.field) ?? []
-    guard fields.isEmpty else { return fields.allSatisfy { $0 == "message.token" } }
+    guard fields.isEmpty else { return fields.allSatisfy { $0 == "message.token" || $0 == "message.fid" } }
     return fcmCode == .fcmInvalidArgument
       && (message ?? "").lowercased().contains("not a valid fcm registration token")
   }

@@ -36,7 +36,7 @@ extension Outcome {
       [
         .dead(.subscriptionGone, since: nil), .dead(.subscriptionUnknown, since: nil),
         .rejected(.payloadTooLarge), .rejected(.requestRefused),
-        .retry(.vapidRefused, notBefore: nil, scope: .token),
+        .retry(.vapidRefused, notBefore: nil, scope: .token), .suspect(.vapidRefused),
         .retry(.tooManyRequests, notBefore: nil, scope: .token),
         .retry(.serverError, notBefore: nil, scope: .provider),
         .retry(.unreadableAnswer, notBefore: nil, scope: .route),

@@ -1,15 +1,16 @@
-import Foundation
+package import Foundation
 
 /// The `Retry-After` header, in both of its forms (RFC 9110 section 10.2.3).
-enum RetryAfter {
+package enum RetryAfter {
   /// Further off than this is not believed: an hour. A notification is worth nothing after a day.
-  static let limit: TimeInterval = 3600
+  package static let limit: TimeInterval = 3600
 
-  /// The time before which not to try again; nil where the header is missing or makes no sense.
-  static func date(_ value: String?, now: Date) -> Date? {
+  /// The time before which not to try again; nil where the header is missing or makes no sense. Seconds may have a
+  /// fraction, as Zulip's bouncer sends them.
+  package static func date(_ value: String?, now: Date) -> Date? {
     guard let value = value?.trimmingCharacters(in: .whitespaces), !value.isEmpty else { return nil }
-    if value.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
-      return now.addingTimeInterval(min(Double(value) ?? limit, limit))
+    if value.utf8.allSatisfy({ (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") }) {
+      return Double(value).map { now.addingTimeInterval(min($0, limit)) }
     }
     guard let date = parse(value) else { return nil }
     return min(max(date, now), now.addingTimeInterval(limit))

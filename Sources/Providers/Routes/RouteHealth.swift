@@ -11,6 +11,10 @@ final class RouteHealth: Sendable {
     var tokens = TokenPauses()
     var slowness = Slowness()
     var slowSince: Date?
+    /// How many were admitted and have not ended.
+    var underWay = 0
+    /// When the latest push was sent that the provider has taken.
+    var takenAt = Date.distantPast
     /// It has answered.
     var isProven = false
     /// When a try last said something about it.
@@ -80,13 +84,14 @@ final class RouteHealth: Sendable {
       if case .wait(let until) = witness {
         return .wait(.retry(state.blame.reason, notBefore: until, scope: .token))
       }
-      switch state.breaker.admit(now: now) {
-      case .send: return witness == .probe ? .probe : .send
-      case .probe: return .probe
-      case .wait(let until):
+      let admission = state.breaker.admit(now: now)
+      if case .wait(let until) = admission {
         state.blame.abandoned(now: now)
         return .wait(.retry(.breakerOpen, notBefore: until, scope: .route))
       }
+      state.tokens.began(recipient.token, now: now)
+      state.underWay += 1
+      return admission == .probe || witness == .probe ? .probe : .send
     }
   }
 
@@ -133,10 +138,14 @@ final class RouteHealth: Sendable {
   ) -> Outcome {
     mutex.withLock { state in
       if isLate { state.tokens.endedLate(recipient.token) }
+      state.underWay = max(0, state.underWay - 1)
       switch answer {
       case .given(let outcome):
         state.slowness.answered(after: time)
+        // However long it took, nothing waits any more.
+        if state.underWay == 0 { state.slowness = Slowness() }
         if !state.slowness.isSlow { state.slowSince = nil }
+        if outcome == .delivered { state.takenAt = now - TimeInterval(time.nanoseconds) / 1e9 }
         return state.record(outcome, recipient, isGiven: true, isProbe, now)
       case .missing(let outcome): return state.record(outcome, recipient, isGiven: false, isProbe, now)
       case .notAsked(let outcome):
@@ -177,7 +186,11 @@ extension RouteHealth.State {
       }
       blame.refused(
         recipient.owner, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
-      return pause(recipient.token, reason, notBefore, now)
+      // After now: the clock was put back.
+      let isItsOwn = takenAt <= now && tokens.wasRefused(recipient.token, reason, before: takenAt)
+      let paused = pause(recipient.token, reason, notBefore, now)
+      // A push service that has taken what is for others since: this subscription was made with another VAPID key.
+      return reason == .vapidRefused && isItsOwn ? .suspect(reason) : paused
     case .retry(_, _, .caller), .retry(_, _, .process):
       if isProbe { abandonProbe(now) }
     case .retry(let reason, let notBefore, let scope):

@@ -3,8 +3,8 @@ import NIOCore
 /// Whether a route answers too late for those who wait: then they are better off not waiting.
 ///
 /// A provider that hangs would cost each request its whole deadline. So after some who waited in vain, one after
-/// the other, nobody does any more, until an answer comes sooner than they would have given up. What need not
-/// wait, from the outbox, goes all the while, and shows when that is.
+/// the other, nobody does any more, until an answer comes sooner than they would have given up, or all have come.
+/// What need not wait, from the outbox, goes all the while, and shows when that is.
 struct Slowness: Sendable {
   /// How many in a row have to wait in vain, each begun after the one before had given up: whatever is sent
   /// together suffers together, and counts once.

@@ -19,6 +19,7 @@ struct TokenPauses: Sendable {
   private struct Pause {
     let since: Date
     var reason: Reason
+    var refusedAt: Date
     var until: Date
     var refusals = 0
     /// One push has gone to see whether the token is taken again.
@@ -34,14 +35,23 @@ struct TokenPauses: Sendable {
   func reason(of token: Int) -> Reason? { pauses[token]?.reason }
 
   /// Until when the token's pushes wait, and why; nil: one may go.
-  mutating func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
+  func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
     if !late.isEmpty, late[token, default: 0] >= Self.mostLate { return (now + Self.trial, .timeout) }
-    guard var pause = pauses[token] else { return nil }
     // Further ahead than any pause: the clock was put back.
-    if now < pause.until, pause.until <= now + Self.longest { return (pause.until, pause.reason) }
-    (pause.until, pause.isTrial) = (now + Self.trial, true)
-    pauses[token] = pause
-    return nil
+    guard let pause = pauses[token], now < pause.until, pause.until <= now + Self.longest else { return nil }
+    return (pause.until, pause.reason)
+  }
+
+  /// A push of the token goes: others wait for what becomes of it, if the token was refused before.
+  mutating func began(_ token: Int, now: Date) {
+    pauses[token]?.until = now + Self.trial
+    pauses[token]?.isTrial = true
+  }
+
+  /// Whether the token was refused so before that time, and a push has gone since its pause was over.
+  func wasRefused(_ token: Int, _ reason: Reason, before time: Date) -> Bool {
+    guard let pause = pauses[token] else { return false }
+    return pause.isTrial && pause.reason == reason && pause.refusedAt < time
   }
 
   /// The token was refused.
@@ -52,10 +62,10 @@ struct TokenPauses: Sendable {
   /// - Returns: until when its pushes wait; nil if it has been refused for so long that they are given up.
   mutating func refused(_ token: Int, _ reason: Reason, notBefore: Date?, now: Date, random: Double) -> Date?
   {
-    var pause = pauses[token] ?? Pause(since: now, reason: reason, until: now)
+    var pause = pauses[token] ?? Pause(since: now, reason: reason, refusedAt: now, until: now)
     // Those that were under way together are one refusal.
     if pause.isTrial { pause.refusals += 1 }
-    (pause.isTrial, pause.reason) = (false, reason)
+    (pause.isTrial, pause.reason, pause.refusedAt) = (false, reason, now)
     let least = now + Self.backoff.pause(after: pause.refusals, random: random)
     pause.until = max(pause.until, least, min(notBefore ?? least, now + Self.longest))
     if pauses[token] != nil || hasRoom(now: now) { pauses[token] = pause }

@@ -69,16 +69,14 @@ package struct LegacyRegistrations: Sendable {
   }
 
   /// Removes a token of a user, in every spelling.
-  ///
-  /// - Returns: how many registrations that were.
-  package func unregister(_ token: PushToken, of user: LegacyUser, server: Int64) async throws -> Int {
+  package func unregister(_ token: PushToken, of user: LegacyUser, server: Int64) async throws {
     let statement = Statement(
       """
       DELETE FROM legacy_registrations
       WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4 AND token_hash = $5
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(token.kind.storage),
       .integer(storageKey.tokenHash(of: token)))
-    return try await database.write { try $0.run(statement) }
+    _ = try await database.execute(statement)
   }
 
   /// Removes all tokens of a user.

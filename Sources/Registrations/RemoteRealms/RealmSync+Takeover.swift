@@ -4,6 +4,9 @@ internal import Sealing
 internal import Storage
 
 extension RealmSync {
+  /// How long the proof of a hostname tells that the server has moved to it.
+  private static let proofLifetime: TimeInterval = 3600
+
   /// A realm that has gone from one server to another.
   package struct Takeover: Sendable, Hashable {
     /// The realm.
@@ -14,25 +17,38 @@ extension RealmSync {
     package let keepsRegistrations: Bool
   }
 
-  /// Gives a server a realm that another has let go: by deactivating it or by being deactivated, or the operator has.
+  /// Gives a server a realm that another has let go, by deactivating it or by being deactivated, or the operator has; or
+  /// that was its own under another hostname (``hasMoved(_:to:with:on:)``).
   ///
   /// Whoever knows the owner secret has the realm's own data: its registrations stay, save those under a user's
   /// number, which may be another user's there. With another secret it is not the realm that it was, and they end.
   ///
+  /// - Parameters:
+  ///   - realms: all that the server names.
+  ///   - moved: the servers that turned out to be this one. Their legacy registrations are left to the caller.
   /// - Returns: nil if it stays where it is because the server does not want it either.
   /// - Throws: ``DuplicateRealm`` if the realm is not free.
-  func takeOver(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws -> Takeover? {
+  func takeOver(
+    _ realm: RealmDescription, of realms: [RealmDescription], server: Int64, moved: inout Set<Int64>,
+    on connection: any Connection
+  ) throws -> Takeover? {
     guard let row = try connection.query(Statement(selectOwned, .text(realm.uuid.canonical))).first else {
-      throw DuplicateRealm()
+      throw DuplicateRealm(realm: realm.uuid)
     }
     let (id, owner) = (try row.int64(0), try row.int64(1))
-    guard owner != server else { throw DuplicateRealm() }
+    guard owner != server else { throw DuplicateRealm(realm: realm.uuid) }
     // A server goes on naming a realm that it has let go, as deactivated.
     guard !realm.isDeactivated else { return nil }
     let isReleased = try row.optionalDate(4).map { now() < $0 } ?? false
-    guard try row.flag(3) || isReleased || row.optionalInt64(5) != nil else { throw DuplicateRealm() }
+    let isFree = try row.flag(3) || isReleased || row.optionalInt64(5) != nil
     let isSame = storageKey.matches(realm.ownerSecret, hash: try row.bytes(2), for: Self.ownerSecretPurpose)
-    let moved = try connection.run(
+    if !isFree, !moved.contains(owner) {
+      guard isSame, try hasMoved(owner, to: server, with: realms, on: connection) else {
+        throw DuplicateRealm(realm: realm.uuid)
+      }
+      moved.insert(owner)
+    }
+    let taken = try connection.run(
       Statement(
         """
         UPDATE remote_realms SET server_id = $3, owner_secret_hash = $4, realm_id = $5, host = $6, name = $7,
@@ -45,45 +61,70 @@ extension RealmSync {
         .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm),
         .text(realm.authenticationMethods), .integer(realm.orgType),
         .integer(realm.dateCreated.milliseconds)))
-    guard moved == 1 else { throw DuplicateRealm() }
-    if isSame {
-      try moveLegacyRegistrations(ofRealm: id, from: owner, to: server, on: connection)
-    } else {
+    guard taken == 1 else { throw DuplicateRealm(realm: realm.uuid) }
+    if !isSame {
       try connection.run(Statement("DELETE FROM e2ee_registrations WHERE realm_id = $1", .integer(id)))
       try connection.run(Statement(deleteLegacy, .integer(owner), .integer(id)))
+    } else if !moved.contains(owner) {
+      try connection.run(
+        Statement("\(deleteLegacy) AND user_id IS NOT NULL", .integer(owner), .integer(id)))
+      try moveLegacyRegistrations(ofRealm: id, from: owner, to: server, on: connection)
     }
     return Takeover(realm: realm.uuid, previousServer: owner, keepsRegistrations: isSame)
   }
 
-  private func moveLegacyRegistrations(
-    ofRealm realm: Int64, from owner: Int64, to server: Int64, on connection: any Connection
+  /// Whether a server is another one under a new hostname (`Documentation/Decisions` 0026): it has proved its hostname
+  /// within the hour, and the other has not since, and it names every realm of the other with its owner secret.
+  private func hasMoved(
+    _ owner: Int64, to server: Int64, with realms: [RealmDescription], on connection: any Connection
+  ) throws -> Bool {
+    let now = now()
+    let lastProof = Statement(
+      """
+      SELECT server_id FROM remote_server_audit_log
+      WHERE event_type = $1 AND server_id IN ($2, $3) AND event_time BETWEEN $4 AND $5 ORDER BY id DESC LIMIT 1
+      """, .integer(ServerEvent.keyTransferred.rawValue), .integer(owner), .integer(server),
+      .integer((now - Self.proofLifetime).milliseconds), .integer(now.milliseconds))
+    guard try connection.query(lastProof).first?.int64(0) == server else { return false }
+    let secrets = Dictionary(realms.map { ($0.uuid, $0.ownerSecret) }) { first, _ in first }
+    let owned = Statement(
+      "SELECT uuid, owner_secret_hash FROM remote_realms WHERE server_id = $1 AND is_locally_deleted = 0",
+      .integer(owner))
+    return try connection.query(owned).allSatisfy { row in
+      guard let secret = secrets[try row.uuid(0)] else { return false }
+      return storageKey.matches(secret, hash: try row.bytes(1), for: Self.ownerSecretPurpose)
+    }
+  }
+
+  /// Gives a realm's legacy registrations to its new server.
+  ///
+  /// - Parameter realm: nil for all that the former server has.
+  func moveLegacyRegistrations(
+    ofRealm realm: Int64?, from owner: Int64, to server: Int64, on connection: any Connection
   ) throws {
-    try connection.run(
-      Statement("\(deleteLegacy) AND user_id IS NOT NULL", .integer(owner), .integer(realm)))
     // What a phone has registered with the new server already is there once.
     try connection.run(
       Statement(
         """
         \(deleteLegacy) AND EXISTS (
           SELECT 1 FROM legacy_registrations n WHERE n.server_id = $3
-            AND n.user_uuid = legacy_registrations.user_uuid AND n.kind = legacy_registrations.kind
-            AND n.token_hash = legacy_registrations.token_hash)
+            AND (n.user_uuid = legacy_registrations.user_uuid OR n.user_id = legacy_registrations.user_id)
+            AND n.kind = legacy_registrations.kind AND n.token_hash = legacy_registrations.token_hash)
         """, .integer(owner), .integer(realm), .integer(server)))
     let rows = try connection.query(
       Statement(
-        "SELECT id, user_uuid, token FROM legacy_registrations WHERE server_id = $1 AND realm_id = $2",
-        .integer(owner), .integer(realm)))
+        "SELECT id, user_id, user_uuid, token FROM \(ofLegacy)", .integer(owner), .integer(realm)))
     for row in rows {
       // A token is bound to its server. One that does not open here stays for whoever can open it.
-      func place(_ server: Int64) throws -> SealedPlace {
-        LegacyRegistrations.place(server: server, user: .null, uuid: .text(try row.text(1)))
+      let (user, uuid) = (Value.integer(try row.optionalInt64(1)), Value.text(try row.optionalText(2)))
+      func place(_ server: Int64) -> SealedPlace {
+        LegacyRegistrations.place(server: server, user: user, uuid: uuid)
       }
-      guard let token = storageKey.open(try row.bytes(2), at: try place(owner)) else { continue }
+      guard let token = storageKey.open(try row.bytes(3), at: place(owner)) else { continue }
       try connection.run(
         Statement(
           "UPDATE legacy_registrations SET server_id = $2, token = $3 WHERE id = $1",
-          .integer(try row.int64(0)), .integer(server), .bytes(storageKey.seal(token, at: try place(server))))
-      )
+          .integer(try row.int64(0)), .integer(server), .bytes(storageKey.seal(token, at: place(server)))))
     }
   }
 }
@@ -92,4 +133,5 @@ private let selectOwned = """
   SELECT r.id, r.server_id, r.owner_secret_hash, r.is_deactivated, r.released_until, s.deactivated_at
   FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id WHERE r.uuid = $1
   """
-private let deleteLegacy = "DELETE FROM legacy_registrations WHERE server_id = $1 AND realm_id = $2"
+private let ofLegacy = "legacy_registrations WHERE server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
+private let deleteLegacy = "DELETE FROM \(ofLegacy)"

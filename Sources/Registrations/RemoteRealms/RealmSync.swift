@@ -7,7 +7,7 @@ internal import Storage
 package struct RealmSync: Sendable {
   /// A realm is another server's, which has not let it go, or stands in a list twice.
   package struct DuplicateRealm: Error, Hashable {
-    package init() {}
+    package let realm: UUID
   }
 
   package static let ownerSecretPurpose = StorageKey.Purpose("remote_realms.owner_secret")
@@ -41,14 +41,18 @@ package struct RealmSync: Sendable {
       known[realm.uuid] = realm
     }
     var takeovers: [Takeover] = []
+    var moved: Set<Int64> = []
     for realm in realms {
       if let before = known.removeValue(forKey: realm.uuid) {
         try update(before, to: realm, server: server, on: connection)
       } else if try !insert(realm, server: server, on: connection),
-        let takeover = try takeOver(realm, server: server, on: connection)
+        let takeover = try takeOver(realm, of: realms, server: server, moved: &moved, on: connection)
       {
         takeovers.append(takeover)
       }
+    }
+    for former in moved {
+      try moveLegacyRegistrations(ofRealm: nil, from: former, to: server, on: connection)
     }
     for gone in known.values where !gone.isLocallyDeleted {
       try connection.run(

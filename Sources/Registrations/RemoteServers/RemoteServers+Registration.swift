@@ -35,12 +35,10 @@ extension RemoteServers {
     case deactivated
     /// Another server has the hostname.
     case hostnameTaken
-    /// The server is new, and new ones are not let in.
+    /// The server is new, or would have to prove a hostname, and new ones are not let in.
     case closed
-    /// The server is new, and has to show that the hostname is its own.
+    /// The server is new, or would move to the hostname, and has to show that it is its own.
     case unprovenHostname
-    /// The server would move to a hostname, and has to show that it is its own.
-    case unprovenMove
     /// A server with this id is there already (``RemoteServers/add(hostname:uuid:key:contactEmail:)``).
     case alreadyThere
   }
@@ -65,7 +63,7 @@ extension RemoteServers {
         try insert(application, lastRequestAt: now(), on: connection)
         return true
       }
-      try update(application, row, mustProve: mustProve, on: connection)
+      try update(application, row, mayCreate: mayCreate, mustProve: mustProve, on: connection)
       return false
     }
   }
@@ -121,7 +119,7 @@ extension RemoteServers {
   }
 
   private func update(
-    _ application: Application, _ row: Row, mustProve: Bool, on connection: any Connection
+    _ application: Application, _ row: Row, mayCreate: Bool, mustProve: Bool, on connection: any Connection
   ) throws {
     guard let presented = try keyHash(of: application.key, in: row) else { throw Refusal.wrongKey }
     let server = try RemoteServer(row: row)
@@ -129,7 +127,9 @@ extension RemoteServers {
     guard try !connection.isTaken(application.hostname, byOtherThan: server.id) else {
       throw Refusal.hostnameTaken
     }
-    guard !mustProve || server.hostname == application.hostname.text else { throw Refusal.unprovenMove }
+    guard !mustProve || server.hostname == application.hostname.text else {
+      throw mayCreate ? Refusal.unprovenHostname : .closed
+    }
     let now = now()
     try connection.run(
       Statement(

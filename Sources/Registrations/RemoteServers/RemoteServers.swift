@@ -116,6 +116,7 @@ enum ServerEvent: Int64 {
   case deactivated = 10201
   case reactivated = 10202
   case created = 10215
+  /// A new key was given to whoever had proved the hostname.
   case keyTransferred = 10216
 }
 

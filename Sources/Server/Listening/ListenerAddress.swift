@@ -20,10 +20,30 @@ package struct ListenerAddress: Sendable {
     self.passed = passed
   }
 
-  /// Whether somebody could listen there now.
+  /// Whether somebody could listen there now; a socket that was passed has to be the one that the settings name.
   package func check() throws(Fault) {
-    guard passed == nil else { return }
+    if let passed { return try check(held: PassedSockets.address(of: passed)) }
     close(try open())
+  }
+
+  /// Whether a socket that systemd holds is the one that the settings name. A port of 0 is any.
+  ///
+  /// - Parameter held: where it listens, as `127.0.0.1:8080`.
+  func check(held: String) throws(Fault) {
+    let ours = try spelled()
+    guard port != 0, ours != held else { return }
+    throw Fault(
+      key: keys.port, "names port \(port) of \(host), but systemd holds \(held) for it",
+      advice: """
+        let both name the same: systemctl edit push-bouncer.socket, with the lines [Socket], ListenStream= and \
+        ListenStream=\(ours), then systemctl restart push-bouncer.socket
+        """)
+  }
+
+  /// The address as systemd writes it.
+  private func spelled() throws(Fault) -> String {
+    let ip = try resolved().ipAddress ?? host
+    return "\(ip.utf8.contains(UInt8(ascii: ":")) ? "[\(ip)]" : ip):\(port)"
   }
 
   /// Whether only one of both can listen.
@@ -35,10 +55,17 @@ package struct ListenerAddress: Sendable {
   /// The descriptor of a listening socket.
   func open() throws(Fault) -> CInt {
     if let passed { return passed }
+    let address = try resolved()
     do {
-      return try SocketAddress.makeAddressResolvingHost(host, port: port).listen()
-    } catch let error as IOError {
+      return try address.listen()
+    } catch {
       throw fault(error.errnoCode)
+    }
+  }
+
+  private func resolved() throws(Fault) -> SocketAddress {
+    do {
+      return try SocketAddress.makeAddressResolvingHost(host, port: port)
     } catch {
       throw Fault(
         key: keys.host ?? keys.port, "names \(host), which no name server knows",

@@ -13,16 +13,22 @@ package struct Parameters: Sendable {
     self.fields = fields.map { Form.Field(name: Name($0), value: $1) }
   }
 
-  /// - Throws: 400 where one of them is no text that can be kept (``Swift/String/isStorable``).
-  private init(checking fields: [Form.Field]) throws(APIError) {
-    if let unfit = fields.first(where: { !$0.value.isStorable }) {
-      throw APIError("\(unfit.name) has invalid format")
+  /// - Throws: 400 where one other than `lookedUp` is no text that can be kept (``Swift/String/isStorable``).
+  private init(checking fields: [Form.Field], lookedUp: Name? = nil) throws(APIError) {
+    var fields = fields
+    for index in fields.indices where !fields[index].value.isStorable {
+      guard fields[index].name == lookedUp else { throw APIError("\(fields[index].name) has invalid format") }
+      fields[index] = Form.Field(name: fields[index].name, value: "")
     }
     self.fields = fields
   }
 
   /// Reads the form, if the body is one, and the query string.
-  package static func read(from request: Request, limit: Int) async throws -> Parameters {
+  ///
+  /// - Parameter lookedUp: a parameter whose value is only looked up: one that is no text that can be kept is read as empty.
+  package static func read(from request: Request, limit: Int, lookedUp: Name? = nil) async throws
+    -> Parameters
+  {
     let body = try await request.wholeBody(upTo: limit)
     let type = request.headers.value(.contentType) ?? "application/x-www-form-urlencoded"
     let isForm = type.dropping(prefix: "application/x-www-form-urlencoded") != nil
@@ -32,7 +38,7 @@ package struct Parameters: Sendable {
         let query = query.map({ Form.parse(Array($0.utf8)) }) ?? []
       else { throw APIError("Too many parameters") }
       // Of fields with one name the last counts, and the form goes before the query.
-      return try Parameters(checking: query + form)
+      return try Parameters(checking: query + form, lookedUp: lookedUp)
     }
   }
 

@@ -40,7 +40,7 @@ extension ZulipBouncerRoutes {
     do {
       for takeover in try await dependencies.analytics.store(upload, server: server.id) {
         logger.notice(
-          "realm taken over from a server that has let it go",
+          "realm taken over from another server",
           metadata: [
             "realm": "\(takeover.realm.canonical)", "server": "\(server.uuid.canonical)",
             "registrations_kept": "\(takeover.keepsRegistrations)",
@@ -48,8 +48,8 @@ extension ZulipBouncerRoutes {
       }
     } catch let refusal as Analytics.Refusal {
       throw APIError(refusal)
-    } catch is RealmSync.DuplicateRealm {
-      throw APIError.duplicateRealm
+    } catch let duplicate as RealmSync.DuplicateRealm {
+      throw APIError.duplicateRealm(duplicate.realm)
     }
   }
 

@@ -16,8 +16,7 @@ extension ZulipBouncerRoutes {
     switch try await dependencies.realms.find(uuid: uuid, server: server.id) {
     case .owned(let realm): return realm
     case .unknown: throw APIError.missingRealm
-    case .anothersRealm:
-      throw APIError.anothersRealm
+    case .anothersRealm: throw APIError.anothersRealm(uuid)
     }
   }
 }

@@ -21,7 +21,9 @@ extension ZulipBouncerRoutes {
 
   /// `POST server/register/verify_challenge`: whoever shows the secret at the hostname gets a new
   /// key, and the old one is dead. A new server comes in so, where `bouncer.verify_hostnames` asks for it: it gets
-  /// its id and key here, which stock servers save before they register with them.
+  /// its id and key here, which stock servers save before they register with them. One that was here under another
+  /// hostname cannot be told from a new one yet: it brings its realms along with its next upload
+  /// (`Documentation/Decisions` 0026).
   func verifyChallenge(_ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
     let name = try parameters.required("hostname")
@@ -40,8 +42,10 @@ extension ZulipBouncerRoutes {
     } catch let invalid as VerificationSecrets.Invalid {
       throw APIError(invalid)
     }
-    let (server, key) =
-      if let known { try await transferKey(of: known) } else { try await admit(hostname) }
+    let server = if let known { known } else { try await admit(hostname) }
+    guard let key = try await dependencies.servers.rotateKey(server.id, graceForPrevious: false) else {
+      throw APIError.noRegistration
+    }
     context.logger.notice(
       known == nil ? "server registered by challenge" : "server key transferred",
       metadata: ["server": "\(server.uuid.canonical)"])
@@ -55,22 +59,15 @@ extension ZulipBouncerRoutes {
     configuration.verifyHostnames && mayCreate(hostname)
   }
 
-  private func transferKey(of server: RemoteServer) async throws -> (server: RemoteServer, key: String) {
-    guard let key = try await dependencies.servers.rotateKey(server.id, graceForPrevious: false) else {
-      throw APIError.noRegistration
-    }
-    return (server, key)
-  }
-
-  private func admit(_ hostname: Hostname) async throws -> (server: RemoteServer, key: String) {
+  private func admit(_ hostname: Hostname) async throws -> RemoteServer {
     do {
-      return try await dependencies.servers.add(hostname: hostname, contactEmail: "")
+      return try await dependencies.servers.add(hostname: hostname, contactEmail: "").server
     } catch RemoteServers.Refusal.hostnameTaken {
       // The same host was let in a moment ago.
       guard let server = try await dependencies.servers.find(hostname: hostname) else {
         throw APIError.noRegistration
       }
-      return try await transferKey(of: server)
+      return server
     }
   }
 

@@ -58,16 +58,15 @@ extension ZulipBouncerRoutes {
     return parameters.form.success()
   }
 
-  /// Forgets a token of a user; nil stands for all of them, of which there may be none.
+  /// Forgets a token of a user, if it is there; nil stands for all of them.
   package func unregisterLegacy(
     _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
   ) async throws {
     guard let token else {
       return try await dependencies.legacy.unregisterAll(of: user, server: server.id)
     }
-    guard try await dependencies.legacy.unregister(token, of: user, server: server.id) > 0 else {
-      throw APIError.tokenDoesNotExist
-    }
+    // One that has given way to an encrypted registration is gone already.
+    try await dependencies.legacy.unregister(token, of: user, server: server.id)
   }
 
   /// The realm that a legacy call names. One that nobody has told of is not needed for it; another

@@ -11,7 +11,8 @@ extension ZulipBouncerRoutes {
   func registerE2EE(
     _ server: RemoteServer, _ request: Request, _ context: WireContext
   ) async throws -> Response {
-    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    var parameters = try await Parameters.read(
+      from: request, limit: configuration.maximumBodyBytes, lookedUp: "bouncer_public_key")
     let realmUUID = try parameters.required("realm_uuid")
     context.notes.note(realm: UUID(pythonText: realmUUID))
     let tokenID = try parameters.required("token_id")

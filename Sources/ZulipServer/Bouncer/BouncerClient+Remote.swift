@@ -22,7 +22,8 @@ extension BouncerClient {
       request.body = .bytes(ByteBuffer(bytes: call.body))
       let response = try await client.execute(request, timeout: .seconds(15))
       return Answer(
-        status: Int(response.status.code), body: try await response.body.collect(upTo: 16 << 20))
+        status: Int(response.status.code), retryAfter: response.headers.first(name: "retry-after"),
+        body: try await response.body.collect(upTo: 16 << 20))
     }
   }
 }

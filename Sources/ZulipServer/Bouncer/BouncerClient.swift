@@ -23,12 +23,15 @@ package struct BouncerClient: Bouncer {
   package struct Answer: Sendable {
     /// HTTP's status.
     package let status: Int
+    /// Its `Retry-After`, as it stands in the header.
+    package let retryAfter: String?
     /// The body.
     package let body: ByteBuffer
 
     /// An answer by its parts.
-    package init(status: Int, body: ByteBuffer) {
+    package init(status: Int, retryAfter: String? = nil, body: ByteBuffer) {
       self.status = status
+      self.retryAfter = retryAfter
       self.body = body
     }
   }
@@ -95,7 +98,9 @@ package struct BouncerClient: Bouncer {
     }
     let json = try? JSON.parse(answer.body)
     guard answer.status == 200 else {
-      throw BouncerError(status: answer.status, code: json?["code"]?.string, message: json?["msg"]?.string)
+      throw BouncerError(
+        status: answer.status, code: json?["code"]?.string, message: json?["msg"]?.string,
+        retryAfter: answer.retryAfter)
     }
     guard let json, json["result"]?.string == "success" else { throw BouncerError.failed(status: 200) }
     return json

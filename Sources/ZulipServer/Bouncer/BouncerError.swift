@@ -1,20 +1,24 @@
+package import Foundation
+internal import Providers
 internal import Sealing
+internal import Timing
 internal import Wire
 
 /// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
 package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   /// No answer: it cannot be reached, or takes too long.
   case unreachable
-  /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429).
-  case failed(status: Int)
+  /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429); with the `Retry-After` of
+  /// its answer.
+  case failed(status: Int, retryAfter: String? = nil)
   /// It refuses: its code and what it says.
   case refused(code: String, message: String)
 
   /// What an answer means that is no success.
-  package init(status: Int, code: String?, message: String?) {
+  package init(status: Int, code: String?, message: String?, retryAfter: String?) {
     // A refusal without a message is not in the envelope, and comes from something in between.
     guard (400..<500).contains(status), status != 429, status != 408, let message else {
-      self = .failed(status: status)
+      self = .failed(status: status, retryAfter: retryAfter)
       return
     }
     // It is passed on and kept: no more of it than a sentence.
@@ -25,9 +29,16 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .unreachable: "the bouncer cannot be reached"
-    case .failed(let status): "the bouncer failed with status \(status)"
+    case .failed(let status, _): "the bouncer failed with status \(status)"
     case .refused(let code, let message): "the bouncer refused: \(code): \(message)"
     }
+  }
+
+  /// Seconds to wait after so many tries: no fewer than the bouncer asks for, and no more than an hour.
+  func pause(after tries: Int, _ backoff: Backoff, now: Date) -> TimeInterval {
+    var start = now
+    if case .failed(_, let text) = self { start = RetryAfter.date(text, now: now) ?? now }
+    return min(start.timeIntervalSince(now) + backoff.pause(after: tries), RetryAfter.limit)
   }
 
   /// Whether the realm is one that it has not been told of.

@@ -1,4 +1,5 @@
 package import Accounts
+package import Foundation
 package import Logging
 internal import SQL
 internal import Timing
@@ -9,13 +10,17 @@ package final class RealmUpload: Sendable {
 
   private let accounts: AccountStore
   private let bouncer: any Bouncer
+  private let now: @Sendable () -> Date
   private let logger: Logger
   private let wakeUp = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
   /// Uploads the realms of `accounts`.
-  package init(accounts: AccountStore, bouncer: any Bouncer, logger: Logger) {
+  package init(
+    accounts: AccountStore, bouncer: any Bouncer, now: @escaping @Sendable () -> Date, logger: Logger
+  ) {
     self.accounts = accounts
     self.bouncer = bouncer
+    self.now = now
     self.logger = logger
   }
 
@@ -35,15 +40,17 @@ package final class RealmUpload: Sendable {
   }
 
   /// Makes a call that may find the realm missing; it is then uploaded, and the call made again. Where the upload is
-  /// refused the realm stays missing: that is for the operator to mend, and no answer to the call.
+  /// refused the realm stays missing: that is for the operator to mend, and no answer to the call. Where it fails in
+  /// passing, so does the call.
   func providing<Result>(_ call: () async throws -> Result) async throws -> Result {
     do {
       return try await call()
     } catch let missing as BouncerError where missing.isMissingRealm {
       do {
         try await upload()
-      } catch let refusal as BouncerError {
-        logger.warning("the bouncer did not accept the realms", metadata: ["reason": "\(refusal)"])
+      } catch let error as BouncerError {
+        logger.warning("the bouncer did not accept the realms", metadata: ["reason": "\(error)"])
+        guard case .refused = error else { throw error }
         throw missing
       }
       return try await call()
@@ -56,6 +63,9 @@ package final class RealmUpload: Sendable {
     for await _ in wakeUp.stream {
       var tries = 0
       while !Task.isCancelled {
+        // The bouncer is away: longer each time, so that it is not pressed when it is back.
+        tries += 1
+        var pause = Self.backoff.pause(after: tries)
         do {
           try await upload()
           break
@@ -63,13 +73,12 @@ package final class RealmUpload: Sendable {
           logger.warning("the bouncer did not accept the realms", metadata: ["reason": "\(error)"])
           // Its word is final until something changes; a call that finds a realm missing asks again.
           if case .refused = error { break }
+          pause = error.pause(after: tries, Self.backoff, now: now())
         } catch {
           logger.warning(
             "realms could not be uploaded", metadata: ["error": "\(DatabaseError.name(of: error))"])
         }
-        // The bouncer is away: longer each time, so that it is not pressed when it is back.
-        tries += 1
-        try? await Task.sleep(for: .seconds(Self.backoff.pause(after: tries)))
+        try? await Task.sleep(for: .seconds(pause))
       }
     }
   }

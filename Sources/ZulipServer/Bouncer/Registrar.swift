@@ -67,7 +67,7 @@ package final class Registrar: Sendable {
         logger.warning(
           "push device registration failed and is tried again",
           metadata: ["device_id": "\(job.device)", "reason": "\(error)", "attempts": "\(job.lease.attempts)"])
-        let next = now() + Backoff.bouncer.pause(after: job.lease.attempts)
+        let next = now() + error.pause(after: job.lease.attempts, .bouncer, now: now())
         try await devices.postpone(job, until: now() < end ? min(next, end) : next)
       } catch is CancellationError {
         try await devices.postpone(job, until: now())

@@ -56,7 +56,7 @@ package final class LegacyUnregistrar: Sendable {
           metadata: [
             "unregistration": "\(job.lease.id)", "reason": "\(error)", "attempts": "\(job.lease.attempts)",
           ])
-        let next = now() + Backoff.bouncer.pause(after: job.lease.attempts)
+        let next = now() + error.pause(after: job.lease.attempts, .bouncer, now: now())
         try await tokens.postpone(job, until: next, failure: "\(error)")
       }
     } catch {

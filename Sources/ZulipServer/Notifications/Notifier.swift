@@ -7,11 +7,17 @@ package import Wire
 package struct Notifier: Sendable {
   let devices: Devices
   let bouncer: (client: any Bouncer, realms: RealmUpload)?
+  private let removal: ProviderShape
 
-  /// - Parameter bouncer: nil if there is none, and nobody gets any.
-  package init(devices: Devices, bouncer: (client: any Bouncer, realms: RealmUpload)?) {
+  /// - Parameters:
+  ///   - bouncer: nil if there is none, and nobody gets any.
+  ///   - removal: the shape of encrypted notifications that take others away.
+  package init(
+    devices: Devices, bouncer: (client: any Bouncer, realms: RealmUpload)?, removal: ProviderShape = .removal
+  ) {
     self.devices = devices
     self.bouncer = bouncer
+    self.removal = removal
   }
 
   /// What became of a notification.
@@ -104,7 +110,7 @@ package struct Notifier: Sendable {
     guard let bouncer else { throw APIError.pushServiceNotConfigured }
     let notification: PlainNotification
     do {
-      notification = try PlainNotification(Self.complete(payload, for: user))
+      notification = try PlainNotification(Self.complete(payload, for: user), removal: removal)
     } catch {
       throw APIError.tooLarge(error)
     }

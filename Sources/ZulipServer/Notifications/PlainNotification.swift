@@ -12,11 +12,12 @@ struct PlainNotification {
   let plaintext: [UInt8]
   private let shape: ProviderShape
 
+  /// - Parameter removal: the shape of one that takes others away.
   /// - Throws: ``TooLarge``
-  init(_ payload: JSON.Object) throws(TooLarge) {
+  init(_ payload: JSON.Object, removal: ProviderShape) throws(TooLarge) {
     var payload = payload
     let isRemoval = payload["type"] == "remove"
-    shape = isRemoval ? .removal : .alert
+    shape = isRemoval ? removal : .alert
     if isRemoval, case .array(let ids)? = payload["message_ids"], ids.count > Zulip.maximumRemovals {
       let newest = ids.sorted { ($0.integer ?? 0) < ($1.integer ?? 0) }.suffix(Zulip.maximumRemovals)
       payload["message_ids"] = .array(Array(newest))
@@ -69,8 +70,13 @@ package struct ProviderShape: Sendable {
     aps: ["mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)], "sound": "default"],
     apnsPushType: .alert, apnsPriority: 10, fcmPriority: .high)
 
-  /// Takes notifications away. iOS hands a push that shows nothing to the app only in this shape; stock
-  /// servers send an alert in a background push, which the app's extension does not take.
-  static let removal = ProviderShape(
+  /// Takes notifications away. iOS hands a push that shows nothing to the app only in this shape.
+  package static let removal = ProviderShape(
     aps: ["content-available": 1], apnsPushType: .background, apnsPriority: 5, fcmPriority: .normal)
+
+  /// The same for apps whose extension takes notifications away: iOS hands it alerts only. An app without Apple's filtering
+  /// entitlement would show this one.
+  package static let alertingRemoval = ProviderShape(
+    aps: ["mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)]], apnsPushType: .alert,
+    apnsPriority: 5, fcmPriority: .normal)
 }

@@ -39,6 +39,7 @@ OPTIONS = {
     "verify_mail_domains": "bouncer.verify_email_domain",
     "verify_private": "bouncer.verify_allow_private_addresses",
     "calls_per_user": "server.rate_limit.per_user",
+    "alert_removals": "server.alert_removals",
     "bouncer": "server.bouncer",
     "org_id": "server.org_id",
     "org_key": "server.org_key",

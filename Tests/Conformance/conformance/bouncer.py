@@ -1,4 +1,5 @@
-"""A bouncer for chat servers to call: it writes down what it is told, and answers as a case wants."""
+"""A bouncer for chat servers to call: it writes down what it is told, and answers as a case wants: `(status, body)`, or
+`(status, body, {header: value})`; status 0 is no answer."""
 
 import functools
 import http.server
@@ -37,6 +38,8 @@ class Bouncer:
 
     def __init__(self):
         self.calls, self.answers, self.changed = [], {}, threading.Condition()
+        #: When each of the calls came.
+        self.times = []
         #: Calls that were answered with success, so that nobody calls again.
         self.taken = []
         self.seen = {}
@@ -52,7 +55,8 @@ class Bouncer:
                 with owner.changed:
                     # What concerns one token may be told for that alone: servers go on with those of earlier cases.
                     queued = owner.answers.get((call, form.get("token_id"))) or owner.answers.get((call, None))
-                    status, answer = (queued.pop(0) if len(queued) > 1 else queued[0]) if queued else DEFAULTS.get(call, refused("NOT_FOUND", 404))
+                    status, answer, *headers = (queued.pop(0) if len(queued) > 1 else queued[0]) if queued else DEFAULTS.get(call, refused("NOT_FOUND", 404))
+                    owner.times.append(time.monotonic())
                     owner.calls.append((call, form, {name.lower(): value for name, value in self.headers.items()}))
                     if status == 200 and not isinstance(answer, str):
                         owner.taken.append((call, json.dumps(form)))
@@ -64,6 +68,8 @@ class Bouncer:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
+                for name, value in headers[0].items() if headers else ():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
 

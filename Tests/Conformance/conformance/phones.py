@@ -36,6 +36,15 @@ def seal(bouncer_key, content):
     return encode(nacl.public.SealedBox(key).encrypt(content.encode()))
 
 
+def fcm_recipient(token):
+    """The member of a message that names the token to FCM: an installation id is the only one of 22 characters."""
+    return {"fid" if len(token) == 22 else "token": token}
+
+
+def installation_id():
+    return secrets.choice("cdef") + secrets.token_urlsafe(16)[:21]
+
+
 class Subscription:
     """To a push service: an endpoint, and the keys with which the phone opens what comes."""
 
@@ -54,11 +63,12 @@ class Subscription:
 
 
 class Phone:
-    """`apns`, `fcm`, or `web`: a phone without Google's services, whose token is a Web Push subscription."""
+    """`apns`, `fcm`, `fid`, whose token is a Firebase installation id, or `web`: a phone without Google's services, whose
+    token is a Web Push subscription."""
 
     def __init__(self, sort, world):
         self.is_web = sort == "web"
-        self.kind = "fcm" if self.is_web else sort
+        self.kind = "apns" if sort == "apns" else "fcm"
         self.world = world
         self.app_id = world.running.app_id if sort == "apns" else None
         if sort == "apns":
@@ -66,6 +76,8 @@ class Phone:
             self.token = "ab" + secrets.token_hex(31)
         elif sort == "fcm":
             self.token = f"{secrets.token_hex(11)}:APA91b{secrets.token_hex(60)}"
+        elif sort == "fid":
+            self.token = installation_id()
         else:
             self.subscribe()
 

@@ -13,6 +13,7 @@ from conformance import http
 from conformance.cases import resolve
 from conformance.matching import ABSENT, Matcher
 from conformance.nextcloud import AGENTS, app_of, encode, encrypt, key, pem, php, sha512_hex, sign, token
+from conformance.phones import fcm_recipient, installation_id
 
 
 class Phone:
@@ -22,7 +23,7 @@ class Phone:
         self.name, self.app = name, app_of(name)
         self.preimage = php([f"{name}@cloud.example.org/nextcloud", secrets.randbits(40)]).encode()
         self.identifier = encode(hashlib.sha512(self.preimage).digest())
-        self.token, self.another_token = token(self.app), token(self.app)
+        self.token, self.another_token, self.installation_id = token(self.app), token(self.app), installation_id()
         self.notifications = {}
 
     @property
@@ -82,8 +83,9 @@ class Phone:
     def addresses(self):
         """What the simulator knows it by, each with the name that cases have for it."""
         found = {}
-        for token, what in ((self.token, ""), (self.another_token, " at its other token")):
-            first, *second = token.split(" ") if "ios" in self.app else [token]
+        for token, what in (
+                (self.token, ""), (self.another_token, " at its other token"), (self.installation_id, " at its installation id")):
+            first, *second = token.split(" ")
             found[first] = self.name + what
             if second:
                 found[second[0]] = f"{self.name} for calls{what}"
@@ -282,12 +284,12 @@ class World:
         name, options = argument if isinstance(argument, list) else (argument, {})
         phone = getattr(self, name)
         subject, signature = phone.notification(options.get("number", 1), options.get("by", "user"))
-        priority, kind, to = options.get("priority", "high"), options.get("type", "alert"), phone.another_token if options.get("token") else phone.token
-        place = name + (" at its other token" if options.get("token") else "")
+        priority, kind, to = options.get("priority", "high"), options.get("type", "alert"), getattr(phone, options.get("token", "token"))
+        place = phone.addresses[to.split(" ")[0]]
         if "ios" not in phone.app:
             android = {"priority": priority, **({"ttl": "60s"} if kind == "voip" else {})}
             return {"to": place, "payload": {"message": {
-                "token": to, "data": {"subject": subject, "signature": signature}, "android": android}}}
+                **fcm_recipient(to), "data": {"subject": subject, "signature": signature}, "android": android}}}
         bundle = {"talk_ios": "com.nextcloud.Talk", "files_ios": "it.twsweb.Nextcloud"}[phone.app]
         if kind == "voip" and " " in to:
             return {"to": re.sub(name, f"{name} for calls", place, count=1), "payload": {"aps": {}, "subject": subject, "signature": signature}, "headers": {

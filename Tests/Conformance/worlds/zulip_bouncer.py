@@ -13,7 +13,7 @@ import nacl.public
 
 from conformance import http
 from conformance.matching import Matcher
-from conformance.phones import Phone, Subscription, encode, encode_url, seal, token_id
+from conformance.phones import Phone, Subscription, encode, encode_url, fcm_recipient, seal, token_id
 
 REMOTES = "/api/v1/remotes/"
 CAN_PUSH = {"can_push": True, "expected_end_timestamp": None}
@@ -133,7 +133,7 @@ class World:
     def close(self, name):
         self.simulator.settle(name, [phone.address for phone in self.phones.values()])
 
-    # Names of cases: `server`, `other` and so on are chat servers, `apns`, `fcm`, `web`, also with a number, are phones.
+    # Names of cases: `server`, `other` and so on are chat servers, `apns`, `fcm`, `fid`, `web`, also with a number, are phones.
 
     def __getattr__(self, name):
         if name in ("server", "other", "third"):
@@ -142,7 +142,7 @@ class World:
             # Let in by the operator, whoever else may come in.
             made = Server(self, name)
             made.credentials = self.running.admit_server(made.hostname)
-        elif re.fullmatch(r"(apns|fcm|web)[0-9]*", name):
+        elif re.fullmatch(r"(apns|fcm|fid|web)[0-9]*", name):
             made = self.phones[name] = Phone(name.rstrip("0123456789"), self)
         else:
             raise AttributeError(f"the world has no {name}")
@@ -357,14 +357,14 @@ class World:
         data = {"push_key_id": "20", "encrypted_data": "c2VhbGVk"}
         if phone.is_web:
             return {"to": argument, "payload": payload, "headers": {"urgency": "high"}}
-        return {"to": argument, "payload": {"message": {"token": phone.token, "data": data, "android": {"priority": "high"}}}}
+        return {"to": argument, "payload": {"message": {**fcm_recipient(phone.token), "data": data, "android": {"priority": "high"}}}}
 
     def make_in_clear(self, argument):
         """What a phone gets of `{"alert": "Hi"}` and `{"event": "message"}`."""
         phone = getattr(self, argument)
         if phone.kind == "apns":
             return {"to": argument, "payload": {"aps": {"alert": "Hi"}}, "headers": {"apns-topic": phone.app_id}}
-        return {"to": argument, "payload": {"message": {"token": phone.token, "data": {"event": "message"}, "android": {"priority": "high"}}}}
+        return {"to": argument, "payload": {"message": {**fcm_recipient(phone.token), "data": {"event": "message"}, "android": {"priority": "high"}}}}
 
     def make_ids(self, argument):
         first, last = argument

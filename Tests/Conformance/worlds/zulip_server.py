@@ -65,7 +65,7 @@ class World(zulip_bouncer.World):
         if name in ("alice", "bob"):
             made = self.running.add_user(f"{name}-{secrets.token_hex(6)}")
             made.authorization = "Basic " + encode(f"{made.email}:{made.key}".encode())
-        elif re.fullmatch(r"(apns|fcm)[0-9]*", name):
+        elif re.fullmatch(r"(apns|fcm|fid)[0-9]*", name):
             made = self.phones[name] = Phone(name.rstrip("0123456789"), self, name)
         else:
             raise AttributeError(f"the world has no {name}")
@@ -135,7 +135,7 @@ class World(zulip_bouncer.World):
 
     def make_queue(self, members):
         return {"queue_id": Matcher("text"), "last_event_id": Matcher("integer"), "event_queue_longpoll_timeout_seconds": 90,
-                "zulip_version": "12.0", "zulip_feature_level": 483, **members}
+                "zulip_version": "12.1", "zulip_feature_level": 500, **members}
 
     def make_state(self, changes):
         """A device as clients see it."""

@@ -10,6 +10,7 @@ struct NextcloudAppsTests {
   private static let hex = String(repeating: "A1", count: 32)
   private static let pair = "\(hex) \(hex)"
   private static let fcm = "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx_synthetic"
+  private static let installationID = "cR7dQw4w9WgXcQ-_AbCd09"
 
   @Test(
     arguments: [
@@ -18,6 +19,8 @@ struct NextcloudAppsTests {
       ("Mozilla/5.0 (iOS) Nextcloud-Talk v8 (PushKit)", hex, .pushKit, "Talk for iOS"),
       ("Mozilla/5.0 (iOS) Nextcloud-Talk v8 (PushKit)", pair, .apns, "Talk for iOS"),
       ("Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0", fcm, nil, "Talk for iOS"),
+      ("Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0", installationID, nil, "Talk for iOS"),
+      ("Mozilla/5.0 (Android) Nextcloud-Talk v21.0.0", installationID, .fcm, "Talk for Android"),
       ("Mozilla/5.0 (iOS) Nextcloud-iOS/6.0.0  (Strict VoIP)", hex, .apns, "Files for iOS"),
       ("Mozilla/5.0 (iOS) ownCloud-iOS/1", hex, .apns, "Files for iOS"),
       ("Mozilla/5.0 (Android) Nextcloud-Talk v21.0.0", fcm, .fcm, "Talk for Android"),
@@ -78,13 +81,14 @@ struct NextcloudAppsTests {
     arguments: [
       (hex, .apns), (hex.lowercased(), .apns), (String(repeating: "ab", count: 100), .apns),
       (pair, .apnsAndPushKit),
-      (fcm, .fcm), (String(repeating: "a", count: 32), .fcm), (String(repeating: "a", count: 63), .fcm),
+      (fcm, .fcm), (installationID, .fcm), (String(repeating: "a", count: 32), .fcm),
+      (String(repeating: "a", count: 63), .fcm),
       (String(repeating: "a", count: 202), .fcm), (String(repeating: "_", count: 4096), .fcm),
       ("", nil), ("short", nil), (String(repeating: "_", count: 4097), nil),
       (String(repeating: "_", count: 31), nil),
       (" \(hex)", nil), ("\(hex) ", nil), ("\(hex)  \(hex)", nil), ("\(pair) \(hex)", nil),
       ("\(hex)\t\(hex)", nil), ("\(hex) \(fcm)", nil), ("\(fcm)é", nil),
-      ("\(fcm)\u{7f}", nil),
+      ("\(fcm)\u{7f}", nil), ("gR7dQw4w9WgXcQ-_AbCd09", nil), ("cR7dQw4w9WgXcQ-_AbCd0", nil),
     ] as [(String, TokenShape?)])
   func `have tokens of these shapes and no others`(token: String, shape: TokenShape?) {
     #expect(TokenShape(token) == shape)

@@ -44,6 +44,16 @@ import Testing
     }
   }
 
+  @Test func `Where one listens is told as systemd writes it`() throws {
+    for (family, host) in [(AF_INET, "0.0.0.0"), (AF_INET6, "[::]")] {
+      let descriptor = listener(family)
+      defer { close(descriptor) }
+      let address = PassedSockets.address(of: descriptor)
+      let port = address.split(separator: ":").last.flatMap { Int($0) }
+      #expect(try address == "\(host):\(#require(port))" && port != 0)
+    }
+  }
+
   @Test func `What is for another process is left`() throws {
     #expect(try PassedSockets(environment: environment("1", process: 8), processID: 7) == PassedSockets())
     #expect(try PassedSockets(environment: ["LISTEN_FDS": "1"], processID: 7) == PassedSockets())

@@ -346,15 +346,21 @@ struct WebPushTests {
 
   @Test func `One subscription that our key does not open holds up nobody on its host`() async throws {
     let service = try await TestPushService.start { $0.path == "/other-key" ? .status(403) : .status(201) }
-    let providers = try Self.providers()
+    let clock = TestClock(Date())
+    let providers = try Self.providers(clock: clock)
     for _ in 0..<5 {
       let refused = try await Self.send(
         Self.push(to: "https://127.0.0.1:\(service.port)/other-key"), providers)
       #expect(refused.reason == .vapidRefused && refused.label == "retry")
+      clock.advance(0.3)
       #expect(
         try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers) == .delivered)
     }
     #expect(providers.webPushSenders.map(\.state) == [.ok])
+    clock.advance(4)
+    #expect(
+      try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/other-key"), providers)
+        == .suspect(.vapidRefused))
     await providers.shutdown()
     try await service.stop()
   }

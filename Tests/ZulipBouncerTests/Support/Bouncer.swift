@@ -138,6 +138,14 @@ extension Bouncer {
     ]
   }
 
+  /// What whoever names another's realm is told to do.
+  static func gettingBack(_ realm: String) -> String {
+    """
+    If that is this server under another hostname, run: manage.py register_server --registration-transfer. If not, the \
+    operator of this push notification service can let it go: push-bouncer server release-realm \(realm)
+    """
+  }
+
   /// All that is stored.
   func dump() async throws -> [String: [[Value]]] {
     let tables = [

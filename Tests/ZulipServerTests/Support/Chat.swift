@@ -2,7 +2,9 @@ import Accounts
 import Foundation
 import HTTPTypes
 import NIOCore
+import SQL
 import Sealing
+import Storage
 import Synchronization
 import TestService
 import TestSupport
@@ -19,10 +21,14 @@ final class Chat: Sendable {
     typealias Answering = @Sendable (BouncerClient.Call) async throws -> (Int, String)
 
     private let answering = Mutex<Answering>({ _ in (200, #"{"result":"success","msg":""}"#) })
+    private let retryAfter = Mutex<String?>(nil)
     private let asked = Mutex<[BouncerClient.Call]>([])
 
     func answer(_ answering: @escaping Answering) { self.answering.withLock { $0 = answering } }
-    func answer(_ status: Int, _ body: String) { answer { _ in (status, body) } }
+    func answer(_ status: Int, _ body: String, retryAfter: String? = nil) {
+      self.retryAfter.withLock { $0 = retryAfter }
+      answer { _ in (status, body) }
+    }
 
     /// Each call to an endpoint so far.
     func calls(_ endpoint: String) -> [BouncerClient.Call] {
@@ -32,7 +38,8 @@ final class Chat: Sendable {
     fileprivate func call(_ call: BouncerClient.Call) async throws -> BouncerClient.Answer {
       asked.withLock { $0.append(call) }
       let (status, body) = try await answering.withLock { $0 }(call)
-      return .init(status: status, body: ByteBuffer(string: body))
+      return .init(
+        status: status, retryAfter: retryAfter.withLock { $0 }, body: ByteBuffer(string: body))
     }
   }
 
@@ -81,6 +88,12 @@ final class Chat: Sendable {
     ) { service in
       try await test(Chat(service, wire: wire))
     }
+  }
+
+  /// In how many seconds the only row of a queue is due.
+  func pause(in queue: String) async throws -> TimeInterval? {
+    let row = try await test.service.store.database.query(Statement("SELECT due_at FROM \(queue)")).first
+    return try row?.date(0).timeIntervalSince(clock.now)
   }
 
   /// A user with a key of its own.

@@ -1,5 +1,7 @@
 """Subscriptions that come, go and are held up."""
 
+import time
+
 import pytest
 
 from worlds.nextcloud_server import WEBPUSH
@@ -155,3 +157,20 @@ def test_a_subscription_that_refuses_the_key_is_left_alone_for_a_while(world, st
         # It is asked once more after some seconds, then after twice as many, and so on.
         assert 1 <= asked(world) - before < 10
         assert world.send({"request": f"DELETE {WEBPUSH}", "as": "web"}).status == 202
+
+
+@alone
+@pytest.mark.option("guard")
+@RULES("nextcloud/6.6/401.c")
+def test_a_subscription_that_goes_on_refusing_the_key_ends_where_another_gets_its_notifications(world):
+    assert world.subscribe(world.web).status == world.subscribe(world.web2).status == 202
+    world.simulator.answer(world.web.address, 403)
+    devices = []
+    while len(devices) < 60 and 1 not in devices:
+        devices.append(world.notify({"nid": len(devices), **HELLO}).body["nextcloud"]["devices"])
+        time.sleep(0.5)
+    assert devices[:2] == [2, 2] and devices[-1] == 1
+    assert nids(world.web_arrived(len(devices))) == list(range(len(devices)))
+    # It may come again.
+    del world.web.__dict__["endpoint"]
+    assert world.subscribe(world.web).status == 202

@@ -70,6 +70,61 @@ def test_a_new_server_that_may_come_in_gets_both(world, host):
     assert world.server.call("GET", "server/analytics/status").status == 200
 
 
+@pytest.fixture
+def moved(world, host):
+    """`other`: a new server for all that is known of it, with the host's name, which it has proved."""
+    assert world.server.realm
+    host.answer = shown(secret(world, host.hostname))
+    answer = verify(world, host.hostname)
+    assert answer.status == 200, answer.body
+    world.other.credentials = (answer.body["zulip_org_id"], answer.body["zulip_org_key"])
+    return world.other
+
+
+def upload(server, *realms):
+    """What a server is told when it names these realms."""
+    answer = server.call("POST", "server/analytics", form={
+        "realm_counts": "[]", "installation_counts": "[]", "realms": json.dumps(realms)})
+    return answer.body["msg"] if answer.status != 200 else "taken in"
+
+
+@pytest.mark.option("realms-change-hands")
+@pytest.mark.rules("3.3/post-server-register-transfer.c", "3.4/success-zulip_org_id.de", "4.4/a-server-that-has.ab", "4.4/it-has-proved", "4.4/the-upload-names", "4.4/then-every.ab", "13/a-realm-may")
+@pytest.mark.settings(verify_hostnames=True)
+def test_a_server_takes_its_realms_along_to_another_hostname(world, moved):
+    assert world.server.register(world.apns).status == 200
+    assert world.server.register_in_clear(world.fcm, {"user_id": 10}, realm_uuid=None).status == 200
+    assert upload(moved, world.server.realm_item) == "taken in"
+    answer = moved.call("POST", "push/e2ee/notify", json={"realm_uuid": world.server.realm, "push_requests": [world.make_item("apns")]})
+    assert answer.body["apple_successfully_sent_count"] == 1
+    answer = moved.call("POST", "push/notify", json={**world.user, "realm_uuid": world.server.realm, "gcm_payload": {"event": "message"}})
+    assert answer.body["total_android_devices"] == 1
+    assert sorted(arrival["to"] for arrival in world.arrived(2)) == ["apns", "fcm"]
+    assert world.server.notify(world.make_item("apns")).body["code"] == "REMOTE_REALM_SERVER_MISMATCH_ERROR"
+    assert world.server.call("GET", "server/analytics/status").status == 200
+
+
+@pytest.mark.option("realms-change-hands")
+@pytest.mark.rules("4.4/the-upload-names", "4.3/a-realm-that")
+@pytest.mark.settings(verify_hostnames=True)
+def test_a_proved_hostname_gives_nobody_the_realms_of_another(world, moved):
+    second = {**world.server.realm_item, "id": 3, "uuid": world.uuid}
+    world.server.upload(world.server.realm_item, second)
+    stolen = {**second, "uuid_owner_secret": "another"}
+    for realms in [world.server.realm_item], [world.server.realm_item, stolen], [world.server.realm_with_another_secret, second]:
+        said = upload(moved, *realms)
+        assert said.startswith("Duplicate registration detected.") and "release-realm" in said
+    assert upload(moved, world.server.realm_item, second) == "taken in"
+
+
+@pytest.mark.option("realms-change-hands")
+@pytest.mark.rules("4.4/it-has-proved")
+@pytest.mark.settings(verify_hostnames=True)
+def test_a_proof_of_a_hostname_is_good_for_an_hour(world, moved):
+    world.running.restart_later(61 * 60)
+    assert upload(moved, world.server.realm_item).startswith("Duplicate registration detected.")
+
+
 @pytest.mark.rules("3.4/the-host-answers-400")
 def test_the_host_has_prepared_no_secret(world, host, registered):
     said = refused(world, host, (400, json.dumps({"result": "error", "msg": "x", "code": "REMOTE_SERVER_VERIFICATION_SECRET_NOT_PREPARED"})))

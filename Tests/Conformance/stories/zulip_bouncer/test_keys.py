@@ -69,7 +69,7 @@ def upload(world, server):
 @pytest.mark.option("realms-change-hands")
 def test_a_realm_that_the_operator_has_let_go_is_the_next_servers(world):
     assert world.server.register(world.apns).status == 200
-    assert upload(world, world.other).body["msg"] == "Duplicate registration detected."
+    assert upload(world, world.other).body["msg"].startswith("Duplicate registration detected.")
     world.running.release_realm(world.server.realm)
     # Whoever had it goes on naming it.
     assert upload(world, world.server).status == 200
@@ -77,7 +77,7 @@ def test_a_realm_that_the_operator_has_let_go_is_the_next_servers(world):
     answer = world.other.call("POST", "push/e2ee/notify", json={"realm_uuid": world.server.realm, "push_requests": [world.make_item("apns")]})
     assert answer.body["apple_successfully_sent_count"] == 1
     assert [arrival["to"] for arrival in world.arrived(1)] == ["apns"]
-    assert upload(world, world.server).body["msg"] == "Duplicate registration detected."
+    assert upload(world, world.server).body["msg"].startswith("Duplicate registration detected.")
 
 
 @pytest.mark.rules("4.4/a-realm-is-free", "13/a-realm-may")
@@ -85,7 +85,7 @@ def test_a_realm_that_the_operator_has_let_go_is_the_next_servers(world):
 def test_nobody_has_come_for_a_realm_for_a_day(world):
     world.running.release_realm(world.server.realm)
     world.running.restart_later(25 * 3600)
-    assert upload(world, world.other).body["msg"] == "Duplicate registration detected."
+    assert upload(world, world.other).body["msg"].startswith("Duplicate registration detected.")
 
 
 @pytest.mark.rules("6.1/success-the.b", "7.2/success-the.a")

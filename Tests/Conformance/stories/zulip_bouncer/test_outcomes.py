@@ -99,6 +99,20 @@ def test_a_dead_registration_is_told_of_with_each_notification(world, phones):
     assert came(world, 3) == ["fcm"] * 3
 
 
+@pytest.mark.option("web-push")
+@pytest.mark.rules("6.5/a-notification-goes.d", "6.2/delete_token_ids")
+def test_a_subscription_of_another_key_ends_where_another_phone_gets_its_notifications(world):
+    for phone in (world.web, world.web2):
+        assert world.server.register(phone).status == 200
+    world.simulator.answer(world.web.address, 403)
+    told = []
+    while len(told) < 60 and not any(told):
+        told.append(notify(world, "web", "web2")["delete_token_ids"])
+        time.sleep(0.5)
+    assert told[:2] == [[], []] and told[-1] == [world.web.token_id]
+    assert came(world, len(told)) == ["web2"] * len(told)
+
+
 @pytest.mark.option("expired-lives-again")
 @pytest.mark.rules("6.1/success-the.c", "13/an-expired-registration")
 def test_an_expired_registration_that_is_registered_again_lives_again(world, phones):

@@ -1,5 +1,6 @@
 """What a chat server does with the answers of its bouncer, which the suite plays."""
 
+import email.utils
 import json
 import time
 
@@ -51,6 +52,18 @@ def test_what_is_no_refusal_is_tried_again(world, peer, first):
     assert len(peer.told("push/e2ee/register", lambda form: form["token_id"] == world.apns.token_id)) == 2
 
 
+@RULES("zulip/10.5/where-the-bouncer")
+@pytest.mark.parametrize("spelled", [lambda seconds: str(seconds), lambda seconds: f"{seconds - 0.5}",
+                                     lambda seconds: email.utils.formatdate(time.time() + seconds + 1, usegmt=True)])
+def test_the_next_try_comes_when_the_bouncer_wants_it(world, peer, spelled):
+    # A pause of the server's own ends sooner.
+    answers(peer, world.apns, (429, "", {"Retry-After": spelled(5)}), success())
+    register(world, world.apns)
+    active(world, world.apns)
+    first, second = (when for (_, form, _), when in zip(peer.calls, peer.times) if form.get("token_id") == world.apns.token_id)
+    assert second - first > 4
+
+
 @RULES("zulip/10.5/missing_remote_realm-the.a", "zulip/10.5/missing_remote_realm-again", "zulip/10.9/realms.a", "zulip/10.9/server-bouncer.b", "zulip/1.2/the-chat")
 def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
     before = len(peer.calls)
@@ -60,8 +73,8 @@ def test_a_missing_realm_is_uploaded_and_the_call_made_again(world, peer):
     calls = [call for call in peer.calls[before:] if call[0] == "server/analytics" or call[1].get("token_id") == world.apns.token_id]
     assert [name for name, _, _ in calls][-3:] == ["push/e2ee/register", "server/analytics", "push/e2ee/register"]
     _, form, headers = calls[-2]
-    assert json.loads(form["realms"]) and json.loads(form["version"]) == "12.0" and form["api_feature_level"] == "483"
-    assert headers["user-agent"] == "ZulipServer/12.0" and headers["authorization"].startswith("Basic ")
+    assert json.loads(form["realms"]) and json.loads(form["version"]) == "12.1" and form["api_feature_level"] == "500"
+    assert headers["user-agent"] == "ZulipServer/12.1" and headers["authorization"].startswith("Basic ")
 
 
 @RULES("zulip/10.5/missing_remote_realm-again")
@@ -201,6 +214,18 @@ def test_a_realm_that_cannot_be_uploaded_stays_missing(world, peer):
     active(world, world.apns)
 
 
+@RULES("zulip/10.5/missing_remote_realm-the.bc")
+@pytest.mark.parametrize("told, status, code", [
+    (refused("BAD_REQUEST"), 403, "ADMIN_ACTION_REQUIRED"), ((503, ""), 502, "INTERNAL_SERVER_ERROR_ON_BOUNCER")])
+def test_a_call_is_what_the_upload_of_its_realm_is(world, peer, told, status, code):
+    register(world, world.fcm)
+    active(world, world.fcm)
+    peer.answers["push/e2ee/notify", None] = [refused("MISSING_REMOTE_REALM", 403)]
+    peer.answers["server/analytics", None] = [told]
+    answer = world.send({"request": "POST mobile_push/e2ee/test_notification"})
+    assert (answer.status, answer.body["code"]) == (status, code)
+
+
 @RULES("zulip/8.2/when-the-bouncer.b")
 @pytest.mark.parametrize("spelling", [str.lower, str.upper])
 def test_the_legacy_token_of_an_iphone_goes_in_either_case(world, peer, spelling):
@@ -297,21 +322,22 @@ def test_a_test_of_a_legacy_token_that_the_bouncer_does_not_know(world, peer):
 @RULES("zulip/10.9/realms-are.abc")
 def test_a_realm_that_has_changed_is_uploaded_until_the_bouncer_has_taken_or_refused_it(world, peer):
     assert world.alice.key
-    peer.answers["server/analytics", None] = [(503, ""), (0, ""), success(realms={})]
+    peer.answers["server/analytics", None] = [(503, "", {"Retry-After": "3"}), (0, ""), success(realms={})]
 
     def uploads():
-        return sum(name == "server/analytics" for name, _, _ in peer.calls)
+        return [when for (name, _, _), when in zip(peer.calls, peer.times) if name == "server/analytics"]
 
-    before = uploads()
+    before = len(uploads())
     world.running.rename_realm("Another name")
     peer.told("server/analytics", lambda form: "Another name" in form["realms"], count=3)
-    assert uploads() - before == 3
+    first, second, _ = uploads()[before:]
+    assert second - first > 3
     peer.answers["server/analytics", None] = [refused("BAD_REQUEST", 400, "No.")]
     world.running.rename_realm("A third name")
     peer.told("server/analytics", lambda form: "A third name" in form["realms"])
     # One that had not been answered would be tried again after a second.
     time.sleep(2.5)
-    assert uploads() - before == 4
+    assert len(uploads()) - before == 4
     peer.answers.clear()
     world.running.rename_realm("Conformance")
     peer.told("server/analytics", lambda form: '"Conformance"' in form["realms"])

@@ -34,7 +34,7 @@ extension Node {
     let events = EventNotifier()
     let devices = Devices(
       database: database, storageKey: storageKey, localServer: nil, now: now, changed: events.ring)
-    let realms = RealmUpload(accounts: accounts, bouncer: bouncer, logger: logger)
+    let realms = RealmUpload(accounts: accounts, bouncer: bouncer, now: now, logger: logger)
     let notifier = Notifier(devices: devices, bouncer: (client: bouncer, realms: realms))
     let registrar = Registrar(
       devices: devices, bouncer: bouncer, realms: realms, now: now, mayExpire: mayExpire, logger: logger)
