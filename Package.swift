@@ -66,7 +66,6 @@ let package = Package(
   targets: [
     // Layer 0: system libraries, and what the build is told.
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
-    .systemLibrary(name: "CResolv"),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", cSettings: commit.map { [$0] }),
@@ -102,7 +101,7 @@ let package = Package(
 
     // Layer 4: one wire each.
     module(
-      "ZulipBouncer", "CResolv", "Delivery", "Outgoing", "Providers", "Registrations", "Sealing", "SQL",
+      "ZulipBouncer", "Delivery", "Outgoing", "Providers", "Registrations", "Sealing", "SQL",
       "Storage",
       "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
       "NIOPosix", "NIOSSL"),

@@ -39,7 +39,6 @@ extension ZulipBouncerRoutes.Configuration {
     registration = configuration.bouncer.registration == .open ? .open : .closed
     allowedHostnames = configuration.bouncer.allowedHostnames
     verifyHostnames = configuration.bouncer.verifyHostnames
-    verifyEmailDomain = configuration.bouncer.verifyEmailDomain
     verifyCAFile = configuration.bouncer.verifyCAFile
     verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses
     rateLimitPerServer = configuration.bouncer.rateLimitPerServer

@@ -103,12 +103,6 @@ extension APIError {
   // Registering a server.
 
   static var invalidEmail: APIError { APIError("Enter a valid email address.") }
-  static var disposableEmail: APIError { APIError("Please use your real email address.") }
-  static var exampleEmail: APIError { APIError("Invalid email address.") }
-  static func noSuchDomain(_ domain: String) -> APIError { APIError("\(domain) does not exist") }
-  static func noMailExchange(_ domain: String) -> APIError {
-    APIError("\(domain) is invalid because it does not have any MX records")
-  }
 
   init(_ fault: Hostname.Malformed, hostname text: String) {
     switch fault {

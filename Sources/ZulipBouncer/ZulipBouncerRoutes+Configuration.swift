@@ -18,8 +18,6 @@ extension ZulipBouncerRoutes {
     package var allowedHostnames: [HostnamePattern]
     /// `bouncer.verify_hostnames`
     package var verifyHostnames: Bool
-    /// `bouncer.verify_email_domain`
-    package var verifyEmailDomain: Bool
     /// `bouncer.verify_ca_file`
     package var verifyCAFile: String?
     /// `bouncer.verify_allow_private_addresses`
@@ -44,15 +42,12 @@ extension ZulipBouncerRoutes {
     /// `http.public_url`, without a slash at its end; asked for at each call, as the port may be
     /// known only when the service listens.
     package var publicURL: @Sendable () -> String
-    /// Where a domain's mail goes. Asked only with `verifyEmailDomain`.
-    package var mailExchange: @Sendable (_ domain: String) async -> MailExchange
 
     /// The defaults, with this service's own address.
     package init(publicURL: @escaping @Sendable () -> String) {
       registration = .closed
       allowedHostnames = []
       verifyHostnames = false
-      verifyEmailDomain = false
       verifyAllowPrivateAddresses = false
       rateLimitPerServer = RateLimit(calls: 1000, seconds: 60)
       rateLimitOfRegistrations = RateLimit(calls: 60_000, seconds: 60)
@@ -62,7 +57,6 @@ extension ZulipBouncerRoutes {
       maximumBodyBytes = 1 << 20
       maximumAnalyticsBytes = 16 << 20
       self.publicURL = publicURL
-      mailExchange = { domain in await DomainNameSystem().mailExchange(of: domain) }
     }
   }
 }

@@ -67,7 +67,6 @@ package struct ZulipBouncerRoutes: Sendable {
   let dependencies: Dependencies
   let secrets: VerificationSecrets
   let hosts: HostVerifier
-  let mailDomains: MailDomains
   let perServer: RateLimiter<Int64>
   let registrations: RateLimiter<Int64>
   let pace: NotificationPace
@@ -85,7 +84,6 @@ package struct ZulipBouncerRoutes: Sendable {
     secrets = VerificationSecrets(storageKey: dependencies.storageKey, now: dependencies.now)
     hosts = HostVerifier(
       caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowPrivateAddresses)
-    mailDomains = MailDomains(mailExchange: configuration.mailExchange)
     perServer = RateLimiter(configuration.rateLimitPerServer, now: dependencies.now)
     registrations = RateLimiter(configuration.rateLimitOfRegistrations, now: dependencies.now)
     pace = NotificationPace(configuration.notificationsPerServer, now: dependencies.now)

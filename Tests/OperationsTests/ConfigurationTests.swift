@@ -94,7 +94,7 @@ import Wire
     ("http.port", "many"), ("http.port", "65536"), ("http.port", "-1"), ("http.port", "[1, 2]"),
     ("http.max_body_bytes", "lots"), ("http.max_body_bytes", "0"), ("http.rate_limit.per_address", "5"),
     ("http.rate_limit.per_address", "\"\""), ("bouncer.registration", "ajar"),
-    ("bouncer.verify_email_domain", "maybe"), ("bouncer.allowed_hostnames", "a.example, https://b.example"),
+    ("bouncer.verify_hostnames", "maybe"), ("bouncer.allowed_hostnames", "a.example, https://b.example"),
     ("bouncer.allowed_hostnames", "bücher.example"),
     ("apns.endpoint", "127.0.0.1:2197"), ("delivery.deadline", "soon"), ("retention.expired_days", "1.5"),
     ("database.url", "mysql://x"), ("log.level", "loud"), ("log.format", "xml"),

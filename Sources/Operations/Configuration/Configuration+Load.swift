@@ -52,7 +52,6 @@ extension Configuration {
       registration: try reader.choice("bouncer.registration", Bouncer.Registration.self),
       allowedHostnames: try Self.hostnames("bouncer.allowed_hostnames", reader),
       verifyHostnames: try reader.flag("bouncer.verify_hostnames"),
-      verifyEmailDomain: try reader.flag("bouncer.verify_email_domain"),
       verifyCAFile: reader.optionalText("bouncer.verify_ca_file"),
       verifyAllowPrivateAddresses: try reader.flag("bouncer.verify_allow_private_addresses"),
       rateLimitPerServer: try reader.rate("bouncer.rate_limit.per_server"),

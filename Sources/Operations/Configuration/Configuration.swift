@@ -74,8 +74,6 @@ package struct Configuration: Sendable {
     package var allowedHostnames: [HostnamePattern]
     /// Whether a new server must prove that its hostname is its own.
     package var verifyHostnames: Bool
-    /// Whether the mail domain of a contact is looked up.
-    package var verifyEmailDomain: Bool
     /// A trust root for calls to chat servers.
     package var verifyCAFile: String?
     /// Whether chat servers may have private addresses.

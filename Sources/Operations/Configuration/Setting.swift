@@ -87,9 +87,6 @@ struct Setting: Sendable {
       "whether a new server must prove that its hostname is its own (register_server --registration-transfer)"
     ),
     Setting(
-      "bouncer.verify_email_domain", "false", .flag,
-      "whether the mail domain of a server's contact address is looked up"),
-    Setting(
       "bouncer.verify_ca_file", "", .file("/etc/push-bouncer/intranet-ca.pem"),
       "certificates, besides the system's, that are trusted when a server's hostname is verified"),
     Setting(

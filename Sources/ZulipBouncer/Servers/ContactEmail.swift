@@ -6,15 +6,12 @@ internal import Wire
 /// An address to write to, as Django's validator takes it (`Documentation/Protocols/Zulip.md` 3.2).
 struct ContactEmail {
   let text: String
-  /// What stands after the `@`, in lower case and ASCII.
-  let domain: String
 
   init(parameter text: String) throws(APIError) {
     guard text.utf8.count <= 320, let at = text.lastIndex(of: "@"),
-      Self.isLocalPart(text[..<at]), let domain = Self.domain(text[text.index(after: at)...])
+      Self.isLocalPart(text[..<at]), Self.isDomain(text[text.index(after: at)...])
     else { throw APIError.invalidEmail }
     self.text = text
-    self.domain = domain
   }
 
   /// RFC 5322's dot-atom.
@@ -30,9 +27,9 @@ struct ContactEmail {
     }
   }
 
-  private static func domain(_ text: Substring) -> String? {
-    if text.first == "[", text.last == "]" { return IPAddress(String(text.dropFirst().dropLast()))?.text }
-    guard text.unicodeScalars.allSatisfy({ $0 != ":" && $0 != "[" }), text.last != "." else { return nil }
-    return Hostname(international: String(text))?.host
+  private static func isDomain(_ text: Substring) -> Bool {
+    if text.first == "[", text.last == "]" { return IPAddress(String(text.dropFirst().dropLast())) != nil }
+    guard text.unicodeScalars.allSatisfy({ $0 != ":" && $0 != "[" }), text.last != "." else { return false }
+    return Hostname(international: String(text)) != nil
   }
 }

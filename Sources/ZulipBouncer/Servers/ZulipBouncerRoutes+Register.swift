@@ -18,7 +18,6 @@ extension ZulipBouncerRoutes {
     let newKey = try parameters.optionalText("new_org_key", .stripped(length: RemoteServers.keyLength))
     let hostname = try Hostname(parameter: hostnameText)
     let email = try ContactEmail(parameter: emailText)
-    if configuration.verifyEmailDomain { try await mailDomains.check(email.domain) }
     guard UUID.isCanonicalVersion4(id), let uuid = UUID(uuidString: id) else {
       throw APIError.invalidUUID
     }

@@ -5,7 +5,6 @@ Settings have names of our own, so that cases need not know an implementation's:
     registration          "open" (the default) or "closed": who may register as a chat server
     allowed_hostnames     a list of hostnames and `*.` domains that may while it is closed
     verify_hostnames      true: a new server proves its hostname
-    verify_mail_domains   true: the mail domain of a server's contact is looked at
     verify_private        false: not at a private address
     calls_per_address     "20/60s": calls without credentials; 0 (the default): no limit
     calls_per_server      "20/60s": authenticated calls; 0 (the default): no limit

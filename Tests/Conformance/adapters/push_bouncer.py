@@ -36,7 +36,6 @@ OPTIONS = {
     "deadline": "delivery.deadline",
     "max_age": "delivery.max_age",
     "web_push": "webpush.enabled",
-    "verify_mail_domains": "bouncer.verify_email_domain",
     "verify_private": "bouncer.verify_allow_private_addresses",
     "calls_per_user": "server.rate_limit.per_user",
     "alert_removals": "server.alert_removals",

@@ -1,6 +1,0 @@
-#include <sys/types.h>
-
-#include <arpa/inet.h>
-#include <arpa/nameser.h>
-#include <netdb.h>
-#include <resolv.h>
