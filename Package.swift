@@ -77,8 +77,7 @@ let package = Package(
     module(
       "Migrations", "SQL", path: "Migrations",
       embed: [
-        "0001_schema.sql", "0002_nodes.sql", "0003_history.sql", "0004_vapid.sql",
-        "0005_nextcloud_webpush.sql", "0006_login_flows_by_address.sql",
+        "0001_schema.sql"
       ]),
     module("Outgoing", "Timing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(

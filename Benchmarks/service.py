@@ -209,10 +209,10 @@ class Service:
 
     def prefill(self, count):
         """Registrations of phones that nobody writes to: what counts is that they are there."""
-        columns = "realm_id, token_id, kind, token, token_hash, registered_at"
+        columns = "wire, realm_id, token_id, kind, token, token_hash, registered_at"
         if count and self.database:
-            sql = f"""INSERT INTO e2ee_registrations ({columns})
-                SELECT 1, hashint8extended(i, 1), 2, sha256(int8send(i)) || sha256(int8send(-i)), hashint8extended(i, 2), 1
+            sql = f"""INSERT INTO registrations ({columns})
+                SELECT 1, 1, hashint8extended(i, 1), 2, sha256(int8send(i)) || sha256(int8send(-i)), hashint8extended(i, 2), 1
                 FROM generate_series(1::bigint, {count}) i"""
             # The first to read new rows would pay for marking them as committed.
             subprocess.run(["psql", "--quiet", self.database, "-c", sql, "-c", "VACUUM ANALYZE", "-c", "CHECKPOINT"], check=True)
@@ -222,8 +222,8 @@ class Service:
             # the service would have to wait all the while.
             database.execute("PRAGMA cache_size = -400000")
             number = lambda: self.random.getrandbits(64) - (1 << 63)
-            rows = [(1, number(), 2, self.random.randbytes(64), number(), 1) for _ in range(count)]
-            database.executemany(f"INSERT INTO e2ee_registrations ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+            rows = [(1, 1, number(), 2, self.random.randbytes(64), number(), 1) for _ in range(count)]
+            database.executemany(f"INSERT INTO registrations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             database.commit()
             database.close()
 
@@ -232,12 +232,12 @@ class Service:
         if self.database:
             ask = lambda sql: subprocess.run(
                 ["psql", "--quiet", "--tuples-only", "--no-align", self.database, "-c", sql], check=True, capture_output=True, text=True).stdout
-            self.last = self.last or int(ask("SELECT coalesce(max(id), 0) FROM e2ee_registrations"))
-            ask(f"DELETE FROM e2ee_registrations WHERE id > {self.last}")
+            self.last = self.last or int(ask("SELECT coalesce(max(id), 0) FROM registrations"))
+            ask(f"DELETE FROM registrations WHERE id > {self.last}")
             return
         with contextlib.closing(sqlite3.connect(self.folder / "bench.sqlite", timeout=60)) as database, database:
-            self.last = self.last or database.execute("SELECT coalesce(max(id), 0) FROM e2ee_registrations").fetchone()[0]
-            database.execute("DELETE FROM e2ee_registrations WHERE id > ?", (self.last,))
+            self.last = self.last or database.execute("SELECT coalesce(max(id), 0) FROM registrations").fetchone()[0]
+            database.execute("DELETE FROM registrations WHERE id > ?", (self.last,))
 
     def command(self, *arguments):
         output = subprocess.run(

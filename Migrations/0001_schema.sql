@@ -100,50 +100,6 @@ CREATE TABLE bouncer_keys (
   announced_at $int                           -- when a node last had it: another must not refuse it for good
 ) $strict;
 
--- One row per token and realm, by far the most numerous rows: about 230 bytes each, its one full
--- index included.
-CREATE TABLE e2ee_registrations (
-  id $id,
-  realm_id $int NOT NULL REFERENCES remote_realms (id),
-  token_id $int NOT NULL,                     -- first 8 bytes of the token's SHA-256, big-endian, signed
-  kind $int NOT NULL,                         -- 1 APNs, 2 FCM
-  token $bytes NOT NULL,                      -- sealed
-  token_hash $int NOT NULL,                   -- 64 bits of a keyed hash of the canonical spelling
-  ios_app_id $text,
-  bouncer_key_id $int REFERENCES bouncer_keys (id),  -- NULL: imported
-  registered_at $int NOT NULL,
-  expired_at $int,
-  failure $text,                              -- reason of the last failed delivery
-  failed_at $int,
-  UNIQUE (realm_id, token_id)
-) $strict;
-
-CREATE INDEX e2ee_registrations_expired ON e2ee_registrations (expired_at) WHERE expired_at IS NOT NULL;
-CREATE INDEX e2ee_registrations_by_token ON e2ee_registrations (token_hash);
-
--- Registrations in clear, of old apps.
-CREATE TABLE legacy_registrations (
-  id $id,
-  server_id $int NOT NULL REFERENCES remote_servers (id),
-  realm_id $int REFERENCES remote_realms (id),  -- NULL: not told yet
-  user_id $int,                               -- either this, as old servers do,
-  user_uuid $text,                            -- or this; lower case, with hyphens
-  kind $int NOT NULL,                         -- 1 APNs, 2 FCM
-  token $bytes NOT NULL,                      -- sealed, as it was first spelled
-  token_hash $int NOT NULL,                   -- as in e2ee_registrations: the same for the same token
-  ios_app_id $text,
-  registered_at $int NOT NULL,
-  failure $text,                              -- reason of the last failed delivery
-  failed_at $int,
-  CHECK ((user_id IS NULL) <> (user_uuid IS NULL))
-) $strict;
-
-CREATE UNIQUE INDEX legacy_registrations_by_user_id
-  ON legacy_registrations (server_id, user_id, kind, token_hash) WHERE user_id IS NOT NULL;
-CREATE UNIQUE INDEX legacy_registrations_by_user_uuid
-  ON legacy_registrations (server_id, user_uuid, kind, token_hash) WHERE user_uuid IS NOT NULL;
-CREATE INDEX legacy_registrations_by_token ON legacy_registrations (token_hash);
-
 -- Delivery: notifications that were promised and that no provider has taken yet
 -- -----------------------------------------------------------------------------
 
@@ -160,8 +116,8 @@ CREATE TABLE outbox_routes (
 CREATE TABLE outbox (
   id $id,
   route_id $int NOT NULL REFERENCES outbox_routes (id),
-  registration_id $int NOT NULL,              -- a row of that kind, which may be gone by now
-  registration_kind $int NOT NULL,            -- 1 E2EE, 2 legacy, 3 Nextcloud
+  registration_id $int NOT NULL,              -- which may be gone by now
+  wire $int NOT NULL,                         -- of the registration
   registered_at $int NOT NULL,                -- of that row when the notification was for it
   push $bytes NOT NULL,                       -- sealed: token, payload and all
   collapse_hash $int,                         -- 64 bits of a keyed hash of registration and collapse id
@@ -171,26 +127,11 @@ CREATE TABLE outbox (
   attempts $int NOT NULL                      -- also tells a sender whether the entry is still its own
 ) $strict;
 
-CREATE INDEX outbox_by_route ON outbox (route_id, due_at, registration_kind);
-CREATE INDEX outbox_by_registration ON outbox (registration_id, registration_kind);
+CREATE INDEX outbox_by_route ON outbox (route_id, due_at, wire);
+CREATE INDEX outbox_by_registration ON outbox (registration_id);
 
 -- A newer notification makes the one with the same collapse id worthless.
 CREATE UNIQUE INDEX outbox_by_collapse ON outbox (collapse_hash) WHERE collapse_hash IS NOT NULL;
-
--- What providers have said of tokens while they called too many dead to be believed. An entry ends its registration
--- when the provider says so again much later, or the operator believes it.
-CREATE TABLE held_deaths (
-  kind $int NOT NULL,                         -- 1 E2EE, 2 legacy, 3 Nextcloud
-  registration_id $int NOT NULL,              -- a row of that kind, which may be gone by now
-  registered_at $int NOT NULL,                -- of that row when the notification was for it
-  route_id $int NOT NULL REFERENCES outbox_routes (id),
-  reason $text NOT NULL,
-  holds_before $int,                          -- true of whatever was registered with the token before then
-  first_said_at $int NOT NULL,
-  PRIMARY KEY (kind, registration_id)
-) $strict_by_key;
-
-CREATE INDEX held_deaths_by_route ON held_deaths (route_id, kind, reason, first_said_at);
 
 -- Accounts: realms, their users, what they sign in with
 -- -----------------------------------------------------
@@ -244,6 +185,76 @@ CREATE TABLE nextcloud_login_flows (
 
 CREATE INDEX nextcloud_login_flows_by_age ON nextcloud_login_flows (created_at);
 CREATE INDEX nextcloud_login_flows_by_user ON nextcloud_login_flows (user_id);
+-- How many apps of an address wait to be let in, and which address has most.
+CREATE INDEX nextcloud_login_flows_by_address ON nextcloud_login_flows (address_hash, user_id, created_at);
+
+-- Registrations: a token of a provider, for an app, that somebody has registered
+-- -----------------------------------------------------------------------------
+
+-- By far the most numerous rows. Of the columns by which a wire knows its registrations the others are NULL, which takes
+-- a byte each.
+CREATE TABLE registrations (
+  id $fresh_id,                               -- never given twice: the outbox refers to it
+  wire $int NOT NULL,                         -- 1 Zulip, end-to-end encrypted; 2 Zulip, legacy; 3 Nextcloud's proxy;
+                                              -- 4 Nextcloud's server, Web Push
+  kind $int NOT NULL,                         -- of the token: 1 APNs, 2 FCM or a Web Push subscription, 3 PushKit alone
+  token $bytes NOT NULL,                      -- sealed, as it was first spelled
+  token_hash $int NOT NULL,                   -- 64 bits of a keyed hash of the canonical spelling; 0: has none
+  target $text,                               -- the app's bundle id, or its Firebase project; NULL: the default one
+  owner $int NOT NULL DEFAULT 0,              -- 62 bits of a keyed hash of the address it came from; 0: its chat server
+  registered_at $int NOT NULL,                -- the last time
+  ended_at $int,
+  delivered_at $int,                          -- the last success, to the day, or the first after a failure
+  failure $text,                              -- reason of the last failed delivery
+  failed_at $int,
+  -- What a provider has said while it called too many tokens dead to be believed.
+  dead_since $int,
+  dead_reason $text,
+  dead_before $int,                           -- true of whatever was registered with the token before then
+  dead_route_id $int REFERENCES outbox_routes (id),
+  -- Zulip: a token in a realm, or of a user at a server
+  realm_id $int REFERENCES remote_realms (id),
+  token_id $int,                              -- first 8 bytes of the token's SHA-256, big-endian, signed
+  bouncer_key_id $int REFERENCES bouncer_keys (id),  -- NULL: imported
+  server_id $int REFERENCES remote_servers (id),
+  user_id $int,                               -- either this, as old servers do,
+  user_uuid $text,                            -- or this; lower case, with hyphens
+  -- Nextcloud's proxy: an identifier together with a user's key; who comes with another key gets a row beside, and takes
+  -- nothing from anybody
+  device_identifier $bytes,                   -- SHA-512 of what only the server knows
+  user_key $bytes,                            -- SubjectPublicKeyInfo that its notifications are signed with
+  token_sha512 $bytes,                        -- of the token as it was sent, as servers know it
+  app $text,                                  -- name of the entry that the app was recognized by
+  is_used $int,                               -- whether a notification signed by the key has ever come
+  seen_at $int,                               -- the last registration or such notification, to the day
+  token_differs_since $int,                   -- when a signed notification first named another token
+  -- Nextcloud's server: one of each app password, and one that was made with the account's API key
+  account_id $int REFERENCES users (id) ON DELETE CASCADE,
+  app_password_id $int REFERENCES app_passwords (id) ON DELETE CASCADE,
+  api_key_hash $bytes,                        -- of the user, if it was that key: another key ends the subscription
+  endpoint_hash $bytes,                       -- keyed hash of the URL
+  app_types $text,                            -- as the app has sent it
+  activation_hash $bytes,                     -- keyed hash of what the app has to send back; NULL once it has
+  activated_at $int
+) $strict;
+
+CREATE INDEX registrations_by_token ON registrations (token_hash);
+CREATE INDEX registrations_ended ON registrations (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX registrations_dead ON registrations (dead_route_id) WHERE dead_route_id IS NOT NULL;
+CREATE UNIQUE INDEX registrations_by_realm ON registrations (realm_id, token_id) WHERE token_id IS NOT NULL;
+CREATE UNIQUE INDEX registrations_by_user_id
+  ON registrations (server_id, user_id, kind, token_hash) WHERE user_id IS NOT NULL;
+CREATE UNIQUE INDEX registrations_by_user_uuid
+  ON registrations (server_id, user_uuid, kind, token_hash) WHERE user_uuid IS NOT NULL;
+CREATE INDEX registrations_by_server ON registrations (server_id, realm_id) WHERE server_id IS NOT NULL;
+CREATE UNIQUE INDEX registrations_by_identifier
+  ON registrations (device_identifier, user_key) WHERE device_identifier IS NOT NULL;
+CREATE INDEX registrations_by_use ON registrations (seen_at) WHERE seen_at IS NOT NULL;
+CREATE INDEX registrations_by_account ON registrations (account_id) WHERE account_id IS NOT NULL;
+CREATE UNIQUE INDEX registrations_by_app_password
+  ON registrations (app_password_id) WHERE app_password_id IS NOT NULL;
+CREATE UNIQUE INDEX registrations_by_api_key
+  ON registrations (account_id) WHERE account_id IS NOT NULL AND app_password_id IS NULL;
 
 -- Zulip's chat server: users' devices, their events, the tokens of old apps
 -- -------------------------------------------------------------------------
@@ -337,31 +348,6 @@ CREATE INDEX legacy_unregistrations_by_user ON legacy_unregistrations (user_uuid
 
 -- Nextcloud's push proxy
 -- ----------------------
-
--- A device is an identifier together with a user's key: who comes with another key gets a row beside, and
--- takes nothing from anybody.
-CREATE TABLE nextcloud_devices (
-  id $fresh_id,                               -- never given twice: the outbox refers to it
-  device_identifier $bytes NOT NULL,          -- SHA-512 of what only the server knows
-  user_key $bytes NOT NULL,                   -- SubjectPublicKeyInfo that its notifications are signed with
-  token $bytes NOT NULL,                      -- sealed, exactly as it was sent
-  token_hash $bytes NOT NULL,                 -- SHA-512 of the same, as servers know it
-  push_hash $int NOT NULL DEFAULT 0,          -- as token_hash in e2ee_registrations: the same for the same token
-  kind $int NOT NULL,                         -- 1 APNs, 2 FCM, 3 PushKit alone
-  app $text NOT NULL,                         -- name of the entry that the app was recognized by
-  target $text,                               -- APNs topic, or FCM project (NULL: the default one)
-  owner $int NOT NULL DEFAULT 0,              -- 62 bits of a keyed hash of the address that registered it last
-  registered_at $int NOT NULL,
-  is_used $int NOT NULL DEFAULT 0,           -- whether a notification signed by the key has ever come
-  seen_at $int NOT NULL,                      -- the last registration or such notification, to the day
-  token_differs_since $int,                   -- when a signed notification first named another token
-  failure $text,                              -- reason of the last failed delivery
-  failed_at $int,
-  UNIQUE (device_identifier, user_key)
-) $strict;
-
-CREATE INDEX nextcloud_devices_by_use ON nextcloud_devices (seen_at);
-CREATE INDEX nextcloud_devices_by_token ON nextcloud_devices (push_hash);
 
 -- How many devices have gone because they were told to, a provider said so or nobody used them: whatever else is
 -- missing was lost. One row, from the first of them on.
@@ -484,3 +470,42 @@ CREATE TABLE migration_history (
 ) $strict_by_key;
 
 CREATE INDEX migration_history_by_realm ON migration_history (server_id, realm_id, day);
+
+-- The service itself
+-- ------------------
+
+-- The processes that serve with this database. Each touches its row every ten seconds and removes it when it stops;
+-- one that was killed leaves a row that nobody touches.
+CREATE TABLE nodes (
+  id $text PRIMARY KEY,                       -- UUID of the process
+  hostname $text NOT NULL,                    -- of its machine
+  version $text NOT NULL,                     -- of the program
+  started_at $int NOT NULL,
+  seen_at $int NOT NULL                       -- by that machine's clock
+) $strict_by_key;
+
+-- Statistics: what has become of notifications, hour by hour.
+
+-- `event` says what `subject` and `detail` are:
+--   accepted    a route, how long it took (a bucket: half the power of two of the milliseconds)
+--   refused     a route, or a provider of which no credential serves the topic or project; the reason
+--   postponed   a route, the reason: tried in vain, and tried again later
+--   given_up    a route, nothing: it waited in the outbox for too long
+--   sent        a row of remote_servers, nothing: notifications that a chat server has handed in
+--   failed      a row of remote_servers, nothing: those of them that were refused at once
+--   registered  a bouncer key in base64, nothing
+CREATE TABLE hourly_counts (
+  event $text NOT NULL,
+  hour $int NOT NULL,                         -- hours since 1970 UTC
+  subject $text NOT NULL,
+  detail $text NOT NULL,
+  count $int NOT NULL,
+  PRIMARY KEY (event, hour, subject, detail)
+) $strict_by_key;
+
+-- The key pair that tells push services who sends. Every subscription is bound to it: it is made once and kept.
+CREATE TABLE vapid_keys (
+  id $int PRIMARY KEY,                       -- always 1
+  private_key $bytes NOT NULL,                -- sealed: 32 bytes
+  created_at $int NOT NULL
+) $strict;

@@ -7,12 +7,7 @@ package import SQL
 /// names the constant after the file, the first digit replaced by an underscore.
 package enum Schema {
   private static let texts: [(name: String, file: [UInt8])] = [
-    ("schema", PackageResources._001_schema_sql),
-    ("nodes", PackageResources._002_nodes_sql),
-    ("history", PackageResources._003_history_sql),
-    ("vapid", PackageResources._004_vapid_sql),
-    ("nextcloud_webpush", PackageResources._005_nextcloud_webpush_sql),
-    ("login_flows_by_address", PackageResources._006_login_flows_by_address_sql),
+    ("schema", PackageResources._001_schema_sql)
   ]
 
   /// How many migrations there are: the number of the last one.

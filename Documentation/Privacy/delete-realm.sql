@@ -4,15 +4,9 @@ BEGIN;
 CREATE TEMPORARY TABLE gone_realms AS
   SELECT id, server_id, realm_id FROM remote_realms WHERE uuid = 'e502dde1-74fb-44b4-9b3f-b1b2f8c1c5a1';
 CREATE TEMPORARY TABLE gone_devices AS
-  SELECT 1 AS kind, id FROM e2ee_registrations WHERE realm_id IN (SELECT id FROM gone_realms)
-  UNION ALL
-  SELECT 2, id FROM legacy_registrations WHERE realm_id IN (SELECT id FROM gone_realms);
-DELETE FROM outbox WHERE EXISTS
-  (SELECT 1 FROM gone_devices WHERE gone_devices.kind = registration_kind AND gone_devices.id = registration_id);
-DELETE FROM held_deaths WHERE EXISTS
-  (SELECT 1 FROM gone_devices WHERE gone_devices.kind = held_deaths.kind AND gone_devices.id = registration_id);
-DELETE FROM e2ee_registrations WHERE id IN (SELECT id FROM gone_devices WHERE kind = 1);
-DELETE FROM legacy_registrations WHERE id IN (SELECT id FROM gone_devices WHERE kind = 2);
+  SELECT id FROM registrations WHERE realm_id IN (SELECT id FROM gone_realms);
+DELETE FROM outbox WHERE registration_id IN (SELECT id FROM gone_devices);
+DELETE FROM registrations WHERE id IN (SELECT id FROM gone_devices);
 DELETE FROM zulip_migration_realms WHERE realm_id IN (SELECT id FROM gone_realms);
 DELETE FROM migration_history WHERE realm_id IN (SELECT id FROM gone_realms);
 DELETE FROM remote_realm_audit_log WHERE EXISTS

@@ -2,11 +2,10 @@
 -- user's number and UUID, in lower case, into the first statement. Encrypted registrations name no user.
 BEGIN;
 CREATE TEMPORARY TABLE gone_devices AS
-  SELECT id FROM legacy_registrations
+  SELECT id FROM registrations
   WHERE server_id IN (SELECT id FROM remote_servers WHERE hostname_key = 'chat.example.org')
     AND (user_id = 7 OR user_uuid = '00000000-0000-0000-0000-000000000000');
-DELETE FROM outbox WHERE registration_kind = 2 AND registration_id IN (SELECT id FROM gone_devices);
-DELETE FROM held_deaths WHERE kind = 2 AND registration_id IN (SELECT id FROM gone_devices);
-DELETE FROM legacy_registrations WHERE id IN (SELECT id FROM gone_devices);
+DELETE FROM outbox WHERE registration_id IN (SELECT id FROM gone_devices);
+DELETE FROM registrations WHERE id IN (SELECT id FROM gone_devices);
 DROP TABLE gone_devices;
 COMMIT;

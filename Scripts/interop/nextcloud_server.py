@@ -282,7 +282,7 @@ def play(binary, keys, apns_port, fcm_port):
     # The store is emptied.
     service.stop()
     with sqlite3.connect(service.database) as database:
-        database.execute("DELETE FROM nextcloud_devices")
+        database.execute("DELETE FROM registrations WHERE device_identifier IS NOT NULL")
     database.close()
     service.start()
     server.notify(users[0])

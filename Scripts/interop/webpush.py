@@ -159,7 +159,7 @@ def bad_subscriptions(server, bouncer_key, service):
     """Registrations that are refused, and of which nothing is kept."""
     def count():
         with sqlite3.connect(service.database) as database:
-            return database.execute("SELECT count(*) FROM e2ee_registrations").fetchone()[0]
+            return database.execute("SELECT count(*) FROM registrations WHERE token_id IS NOT NULL").fetchone()[0]
 
     def with_fields(**changes):
         subscription = Subscription("https://push.example.org/x")

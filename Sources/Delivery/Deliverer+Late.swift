@@ -71,7 +71,7 @@ extension Deliverer {
   /// What becomes of an entry that is left after so many tries. What its token waits for, others of it wait for, too.
   func fate(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Fate {
     let date = dueAt(leftover, after: attempts)
-    return leftover.scope == .token ? .pause(delivery.registration.row, until: date) : .retry(at: date)
+    return leftover.scope == .token ? .pause(delivery.registration.id, until: date) : .retry(at: date)
   }
 
   /// Why the provider refuses the token of a delivery of late; nil: it does not.

@@ -102,7 +102,7 @@ package final class Deliverer: Sendable {
   }
 
   /// The registrations among those of `deliveries` that have not ended.
-  func living(_ deliveries: [RegisteredPush]) async throws -> Set<RegistrationReference.Row> {
+  func living(_ deliveries: [RegisteredPush]) async throws -> Set<Int64> {
     try await registrations.living(deliveries.map(\.registration))
   }
 

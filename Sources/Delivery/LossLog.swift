@@ -35,7 +35,7 @@ final class LossLog: Sendable {
     let told = deliveries.prefix(count)
     // A line without it is better than none.
     let servers = (try? await registrations.hostnames(of: told.map(\.delivery.registration))) ?? [:]
-    return told.map { Loss(delivery: $0, route: $1, server: servers[$0.registration.row]) }
+    return told.map { Loss(delivery: $0, route: $1, server: servers[$0.registration.id]) }
   }
 
   func tell(_ message: Logger.Message, _ loss: Loss, reason: String, more: Logger.Metadata = [:]) {

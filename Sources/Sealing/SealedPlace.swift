@@ -3,17 +3,12 @@
 package struct SealedPlace: Sendable {
   /// What it is told by in logs and metrics.
   package let column: String
-  /// What values of this column were sealed with before they were bound to their rows.
-  let unboundData: [UInt8]
   /// The column's name, ended by a zero, and each part with its kind and length: no two places look alike.
   private(set) var associatedData: [UInt8]
 
   /// A place in a column, by the column's name; the row follows, part by part.
-  ///
-  /// - Parameter formerly: what the column was called before values were bound to their rows.
-  package init(column: String, formerly: String? = nil) {
+  package init(column: String) {
     self.column = column
-    unboundData = Array((formerly ?? column).utf8)
     associatedData = Array(column.utf8)
     associatedData.append(0)
   }

@@ -5,8 +5,7 @@ internal import Foundation
 /// One of the keys that values are sealed under: XChaCha20-Poly1305 with a random nonce and associated data.
 ///
 /// A value is `1 || the first 3 bytes of the key's id || nonce (24) || ciphertext || MAC (16)`, so that what another
-/// key has sealed can be told by its first four bytes. Values of before are `nonce || ciphertext || MAC`, under
-/// another derived key and bound to their column only.
+/// key has sealed can be told by its first four bytes.
 final class SealingKey: Sendable {
   static let headerBytes = 4
 
@@ -15,13 +14,11 @@ final class SealingKey: Sendable {
   /// What every value begins with that it has sealed.
   let header: [UInt8]
   private let key: SecretBytes
-  private let unboundKey: SecretBytes
 
   /// The key of these 32 bytes.
   init(_ root: SymmetricKey) {
     Sodium.ready
     key = root.derived("sealing of rows").withUnsafeBytes { SecretBytes($0) }
-    unboundKey = root.derived("sealing").withUnsafeBytes { SecretBytes($0) }
     id = root.derived("id").withUnsafeBytes { Array($0.prefix(16)) }
     header = [1] + id.prefix(Self.headerBytes - 1)
   }
@@ -34,16 +31,6 @@ final class SealingKey: Sendable {
   func open(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
     guard sealed.starts(with: header) else { return nil }
     return AEAD.open(sealed, after: Self.headerBytes, place.associatedData, key)
-  }
-
-  /// Opens a value of before.
-  func openUnbound(_ sealed: [UInt8], at place: SealedPlace) -> [UInt8]? {
-    AEAD.open(sealed, after: 0, place.unboundData, unboundKey)
-  }
-
-  /// Makes a value as they were before: for tests.
-  func sealUnbound(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
-    AEAD.seal(plaintext, after: [], place.unboundData, unboundKey)
   }
 }
 

@@ -138,9 +138,6 @@ package final class StorageKey: Sendable {
     for key in keys {
       if let opened = key.open(sealed, at: place) { return opened }
     }
-    for key in keys {
-      if let opened = key.openUnbound(sealed, at: place) { return opened }
-    }
     unopened.withLock { $0[place.column, default: 0] += 1 }
     return nil
   }
@@ -152,9 +149,4 @@ package final class StorageKey: Sendable {
 
   /// How often a value of a column did not open, by the column's name.
   package var failures: [String: Int] { unopened.withLock { $0 } }
-
-  /// Makes a value as they were before they were bound to their rows: for tests.
-  func sealUnbound(_ plaintext: [UInt8], at place: SealedPlace) -> [UInt8] {
-    ring.withLock { $0.present }.sealUnbound(plaintext, at: place)
-  }
 }

@@ -227,7 +227,7 @@ package struct BouncerService {
         Repeating { await certificate?.run() },
         Repeating {
           await Housekeeping(
-            registrations: registrations, legacy: store.legacy, recorder: store.recorder,
+            legacy: store.legacy, recorder: store.recorder,
             removals: [
               .init("unused Nextcloud devices removed") {
                 try await store.nextcloudDevices.removeUnused(

@@ -1,10 +1,10 @@
 package import Sealing
 
 extension StorageKey {
-  private static let tokenHashPurpose = StorageKey.Purpose("e2ee_registrations.token_hash")
+  private static let tokenHashPurpose = StorageKey.Purpose("registrations.token_hash")
 
-  /// 64 bits of a keyed hash of a token's canonical spelling: the same in every table for the same
-  /// token. Enough to find rows by; the sealed token has the last word.
+  /// 64 bits of a keyed hash of a token's canonical spelling: the same for the same
+  /// token, whoever registers it. Enough to find rows by; the sealed token has the last word.
   package func tokenHash(of token: PushToken) -> Int64 {
     let hash = hash(token.canonical, for: Self.tokenHashPurpose)
     return Int64(bitPattern: hash.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })

@@ -1,7 +1,7 @@
 package import SQL
 package import Sealing
 
-/// Seals anew what is not sealed under the present key, or not bound to its row: a stretch of rows at a time, and never
+/// Seals anew what is not sealed under the present key: a stretch of rows at a time, and never
 /// over a value that has changed meanwhile.
 package struct Resealing: Sendable {
   /// What was found in a stretch, or in all.
@@ -88,7 +88,7 @@ package struct Resealing: Sendable {
     }
   }
 
-  /// Whether everything is known to be sealed under the present key, and bound to its row.
+  /// Whether everything is known to be sealed under the present key.
   package var isComplete: Bool {
     get async throws { try await StorageSeal.isComplete(storageKey, in: database) }
   }

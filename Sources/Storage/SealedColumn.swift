@@ -4,16 +4,13 @@ package import Sealing
 /// The columns whose values are sealed, by table and column, each with what of a row its value is bound to: what a
 /// notification finds the row by, and what never changes. Where it does change, the value is sealed anew.
 package enum SealedColumn: String, Sendable, CaseIterable {
-  case e2eeToken = "e2ee_registrations.token"
-  case legacyToken = "legacy_registrations.token"
-  case nextcloudToken = "nextcloud_devices.token"
+  case registrationToken = "registrations.token"
   case outboxPush = "outbox.push"
   case ownerSecret = "realms.owner_secret"
   case pushKey = "devices.push_key"
   case userToken = "legacy_tokens.token"
   case unregisteredToken = "legacy_unregistrations.token"
   case nextcloudKey = "nextcloud_keys.private_key"
-  case nextcloudSubscription = "nextcloud_webpush.token"
   case vapidKey = "vapid_keys.private_key"
   case notificationSubject = "nextcloud_notifications.subject"
   case notificationMessage = "nextcloud_notifications.message"
@@ -26,19 +23,21 @@ package enum SealedColumn: String, Sendable, CaseIterable {
   /// The column in it.
   package var name: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
 
-  /// The columns that a value is bound to.
+  /// The columns, or SQL expressions, that a value is bound to.
   package var identity: [String] {
     switch self {
-    case .e2eeToken: ["realm_id", "token_id"]
-    case .legacyToken: ["server_id", "user_id", "user_uuid"]
-    case .nextcloudToken: ["device_identifier", "user_key"]
-    case .outboxPush: ["registration_kind", "registration_id"]
+    case .registrationToken:
+      // A legacy registration's realm may be told later.
+      [
+        "CASE WHEN token_id IS NOT NULL THEN realm_id END", "token_id", "server_id", "user_id", "user_uuid",
+        "device_identifier", "user_key", "account_id", "endpoint_hash",
+      ]
+    case .outboxPush: ["registration_id"]
     case .ownerSecret: ["uuid"]
     case .pushKey, .vapidKey: ["id"]
     case .userToken: ["user_id"]
     case .unregisteredToken: ["user_uuid"]
     case .nextcloudKey: ["user_id"]
-    case .nextcloudSubscription: ["user_id", "endpoint_hash"]
     case .notificationSubject, .notificationMessage, .notificationObjectType, .notificationObjectID:
       ["user_id", "nid"]
     }
@@ -50,8 +49,7 @@ package enum SealedColumn: String, Sendable, CaseIterable {
   /// The place of a value in the row with these values of ``identity``.
   package func place(_ row: [Value]) -> SealedPlace {
     precondition(row.count == identity.count)
-    var place = SealedPlace(
-      column: rawValue, formerly: self == .unregisteredToken ? SealedColumn.userToken.rawValue : nil)
+    var place = SealedPlace(column: rawValue)
     for value in row {
       switch value {
       case .null: place.append(nil)
@@ -61,5 +59,17 @@ package enum SealedColumn: String, Sendable, CaseIterable {
       }
     }
     return place
+  }
+}
+
+extension SealedPlace {
+  /// Where the token of a registration stands; each wire gives what it knows its registrations by.
+  package static func token(
+    realm: Value = .null, tokenID: Value = .null, server: Value = .null, user: Value = .null,
+    uuid: Value = .null,
+    identifier: Value = .null, userKey: Value = .null, account: Value = .null, endpoint: Value = .null
+  ) -> SealedPlace {
+    SealedColumn.registrationToken.place(
+      realm, tokenID, server, user, uuid, identifier, userKey, account, endpoint)
   }
 }

@@ -58,7 +58,7 @@ package enum StorageSeal {
     try await database.read { try $0.mark(sealing) }
   }
 
-  /// Whether everything that was there is known to have been sealed under the present key, and bound to its row.
+  /// Whether everything that was there is known to have been sealed under the present key.
   package static func isComplete(_ storageKey: StorageKey, in database: any Database) async throws -> Bool {
     try await database.read { try $0.mark(complete) } == storageKey.presentID
   }

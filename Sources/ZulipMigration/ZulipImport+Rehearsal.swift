@@ -26,7 +26,7 @@ extension ZulipImport {
       try await Schema.migrate(database)
       if let target {
         try await DatabaseCopy(from: target, to: database).copy([
-          "remote_servers", "remote_realms", "bouncer_keys", "e2ee_registrations", "legacy_registrations",
+          "remote_servers", "remote_realms", "bouncer_keys", "registrations",
         ])
       }
       let result = try await body(ZulipImport(database: database, storageKey: storageKey, now: now))

@@ -212,7 +212,7 @@ extension FoundDevice {
       ("app", "\(app ?? "not told") (\(provider)\(target.map { " to \($0)" } ?? ""))"),
       ("token id", tokenID?.base64),
       ("token in the log", fingerprint), ("device identifier", identifier), ("bouncer key", bouncerKey),
-      ("registered", time(registeredAt)), ("ended", expiredAt.map(time)),
+      ("registered", time(registeredAt)), ("ended", endedAt.map(time)),
       ("last success", deliveredAt.map { "\(time($0)) (the first of that day)" } ?? "none known"),
       ("last failure", self.failure.map(failure)), ("called dead, not believed yet", held.map(failure)),
       (
@@ -246,7 +246,7 @@ extension FoundDevice {
       "token_fingerprint": .optional(fingerprint), "bouncer_key": .optional(bouncerKey),
       "server": place(server),
       "realm": place(realm), "user": .optional(user), "device_identifier": .optional(identifier),
-      "registered_at": timestamp(registeredAt), "ended_at": timestamp(expiredAt),
+      "registered_at": timestamp(registeredAt), "ended_at": timestamp(endedAt),
       "last_success_at": timestamp(deliveredAt),
       "last_failure": failure(self.failure), "held_death": failure(held), "waiting": .integer(waiting),
       "waiting_since": timestamp(waitingSince),

@@ -109,25 +109,20 @@ extension Routes {
     ) var name: String
 
     func run() async throws {
-      let (route, held, ended, stayed) = try await Store.with(options) { store in
+      let (route, held, ended) = try await Store.with(options) { store in
         let held = HeldByRoute(try await store.recorder.held())
         let route = try held.find(name)
-        var (ended, stayed) = (0, 0)
-        for id in Set(held[route].map(\.routeID)) {
-          let end = try await store.recorder.endHeld(on: id)
-          ended += end.ended
-          stayed += end.stayed
-        }
-        return (route, held[route], ended, stayed)
+        var ended = 0
+        for id in Set(held[route].map(\.routeID)) { ended += try await store.recorder.endHeld(on: id) }
+        return (route, held[route], ended)
       }
       options.show(
         [
           "route": .string(route), "held": .array(held.map(\.json)), "ended": .integer(Int64(ended)),
-          "stayed": .integer(Int64(stayed)),
         ],
         """
         \(held.map { "\(route) \($0.line)" }.joined(separator: "\n"))
-        \(ended) registrations have ended\(stayed > 0 ? ", \(stayed) were registered again or gone already" : "")
+        \(ended) registrations have ended
         """)
     }
   }

@@ -41,7 +41,7 @@ import Testing
         (try? await bench.database.read { connection in
           try connection.query(
             Statement(
-              "SELECT delivered_at FROM \(device.registration.kind.table) WHERE delivered_at IS NOT NULL"))
+              "SELECT delivered_at FROM registrations WHERE delivered_at IS NOT NULL"))
         }.isEmpty) == false
       }
       running.cancel()
@@ -215,7 +215,7 @@ import Testing
       for server in 1...9 { history.took([.delivered], of: Int64(server)) }
       try await history.flush()
       #expect(try await bench.number("SELECT COUNT(*) FROM hourly_counts") == 3)
-      #expect(try await bench.number("SELECT COUNT(delivered_at) FROM e2ee_registrations") == 2)
+      #expect(try await bench.number("SELECT COUNT(delivered_at) FROM registrations WHERE wire = 1") == 2)
     }
   }
 
@@ -243,7 +243,7 @@ extension DeliveryBench {
 
   fileprivate func deliveredAt(_ device: Device) async throws -> Int64? {
     let statement = Statement(
-      "SELECT delivered_at FROM e2ee_registrations WHERE id = $1", .integer(device.registration.id))
+      "SELECT delivered_at FROM registrations WHERE wire = 1 AND id = $1", .integer(device.registration.id))
     return try await database.query(statement).first?.optionalInt64(0)
   }
 }

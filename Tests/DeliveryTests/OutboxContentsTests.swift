@@ -23,7 +23,7 @@ import Testing
         try connection.run(
           Statement(
             """
-            INSERT INTO outbox (route_id, registration_id, registration_kind, registered_at, push, created_at, due_at,
+            INSERT INTO outbox (route_id, registration_id, wire, registered_at, push, created_at, due_at,
               expires_at, attempts) VALUES ($1, 1, $2, 0, $3, $4, $5, $6, $7)
             """, .integer(Int64(route)), .integer(Int64(kind)), .bytes([1]), .integer(Int64(created)),
             .integer(Int64(created) + 10), .integer(Int64(created) + 20), .integer(Int64(created) % 7)))
@@ -47,7 +47,7 @@ import Testing
             try connection.run(
               Statement(
                 """
-                INSERT INTO outbox (route_id, registration_id, registration_kind, registered_at, push, created_at,
+                INSERT INTO outbox (route_id, registration_id, wire, registered_at, push, created_at,
                   due_at, expires_at, attempts) VALUES ($1, 1, 1, 0, $2, 0, 0, 0, 1)
                 """, .integer(Int64(100 + host)), .bytes([1])))
           }

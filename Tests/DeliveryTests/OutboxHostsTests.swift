@@ -120,9 +120,10 @@ import Testing
       try $0.run(
         Statement(
           """
-          INSERT INTO held_deaths (kind, registration_id, registered_at, route_id, reason, first_said_at)
-          VALUES (1, 1, 1, $1, 'r', 1)
-          """, .integer(id)))
+          INSERT INTO registrations
+            (wire, kind, token, token_hash, registered_at, dead_since, dead_reason, dead_route_id)
+          VALUES (1, 2, $2, 1, 1, 1, 'r', $1)
+          """, .integer(id), .bytes([1])))
     }
     #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 0)
   }

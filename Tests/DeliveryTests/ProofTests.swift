@@ -110,7 +110,7 @@ import Testing
       // It is over, and those who live have lost nothing.
       for device in devices { bench.simulator.setToken(device.token, nil) }
       let living = try await bench.recorder.living(devices.map(\.registration))
-      let pushes = devices.filter { living.contains($0.registration.row) }.map { bench.push("after", to: $0) }
+      let pushes = devices.filter { living.contains($0.registration.id) }.map { bench.push("after", to: $0) }
       #expect(try await Set(bench.deliverer.deliver(pushes)) == [.delivered])
       #expect(bench.state(route) == .ok)
     }

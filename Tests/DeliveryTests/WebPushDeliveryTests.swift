@@ -76,7 +76,7 @@ import Testing
       let batch = try await pushes(
         to: [try endpoint(bench, vapid: VAPIDKey().publicKey), try endpoint(bench)], bench)
       func lives(_ index: Int) async throws -> Bool {
-        let row = batch[index].registration.row
+        let row = batch[index].registration.id
         return try await bench.recorder.living([batch[index].registration]).contains(row)
       }
       // The host has delivered, but not since it refused this one.

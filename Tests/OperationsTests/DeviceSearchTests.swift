@@ -85,7 +85,7 @@ import Testing
       realm: realm)
 
     let devices = try await world.search.find(.token(subscription.token)).devices
-    #expect(devices.map(\.name) == ["e2ee:2", "legacy:3"])
+    #expect(devices.map(\.name) == ["e2ee:4", "legacy:5"])
     #expect(devices.allSatisfy { $0.provider == "webpush" && $0.target == "ntfy.example.org:8443" })
     #expect(!"\(devices)".contains("upSecret"))
     // Nobody types either of them.
@@ -104,13 +104,13 @@ import Testing
     }
     #expect(try await world.names(.fingerprint(UInt32(world.apns.fingerprint, radix: 16)!)) == ["e2ee:1"])
     #expect(try await world.names(.token(Self.apnsText.uppercased())) == ["e2ee:1"])
-    #expect(try await world.names(.token(world.old.text)) == ["legacy:1", "legacy:2"])
-    #expect(try await world.names("7") == ["legacy:1"])
-    #expect(try await world.names("7 chat.example.org") == ["legacy:1"])
+    #expect(try await world.names(.token(world.old.text)) == ["legacy:2", "legacy:3"])
+    #expect(try await world.names("7") == ["legacy:2"])
+    #expect(try await world.names("7 chat.example.org") == ["legacy:2"])
     #expect(try await world.names("7 other.example.org") == [])
-    #expect(try await world.names(world.user.uuidString) == ["legacy:2"])
-    #expect(try await world.names("\(world.user) CHAT.example.org") == ["legacy:2"])
-    let all = ["e2ee:1", "legacy:1", "legacy:2"]
+    #expect(try await world.names(world.user.uuidString) == ["legacy:3"])
+    #expect(try await world.names("\(world.user) CHAT.example.org") == ["legacy:3"])
+    let all = ["e2ee:1", "legacy:2", "legacy:3"]
     for text in [
       "Chat.Example.org", "realm.example.org", Self.realm.uuidString, world.server.uuid.uuidString,
     ] {
@@ -130,15 +130,16 @@ import Testing
     let identifier = [UInt8](repeating: 200, count: 64)
     try await world.run(
       """
-      INSERT INTO nextcloud_devices (device_identifier, user_key, token, token_hash, kind, app, registered_at, seen_at)
-      VALUES ($1, $2, $3, $4, 2, 'Talk', 0, 0)
+      INSERT INTO registrations (wire, token_hash, device_identifier, user_key, token, token_sha512, kind, app,
+        registered_at, seen_at)
+      VALUES (3, 0, $1, $2, $3, $4, 2, 'Talk', 0, 0)
       """, .bytes(identifier), .bytes([1]), .bytes([1]),
       .bytes(Array(SHA512.hash(data: Data("a token".utf8)))))
     let hexadecimal = identifier.map { String($0, radix: 16) }.joined()
-    for text in [Base64.encode(identifier), hexadecimal, "nextcloud:1"] {
-      #expect(try await world.names(text) == ["nextcloud:1"])
+    for text in [Base64.encode(identifier), hexadecimal, "nextcloud:4"] {
+      #expect(try await world.names(text) == ["nextcloud:4"])
     }
-    #expect(try await world.names(.token("a token")) == ["nextcloud:1"])
+    #expect(try await world.names(.token("a token")) == ["nextcloud:4"])
     let device = try #require(try await world.search.find(.identifier(identifier)).devices.first)
     #expect(device.app == "Talk" && device.provider == "fcm" && device.state == .unused)
   }
@@ -152,18 +153,18 @@ import Testing
     #expect(found.state == .unused && found.app == "org.example.chat" && found.bouncerKey == "a-key")
     #expect(found.fingerprint == world.apns.fingerprint && found.server?.host == "chat.example.org")
     #expect(found.advice.contains("nothing has been sent"))
-    try await world.run("UPDATE e2ee_registrations SET delivered_at = 1000")
+    try await world.run("UPDATE registrations SET delivered_at = 1000")
     #expect(try await device().state == .working)
-    try await world.run("UPDATE e2ee_registrations SET failure = 'BadDeviceToken', failed_at = 2000")
+    try await world.run("UPDATE registrations SET failure = 'BadDeviceToken', failed_at = 2000")
     found = try await device()
     #expect(found.state == .failing && found.advice.contains(Explanation.of("BadDeviceToken").advice))
-    try await world.run("UPDATE e2ee_registrations SET delivered_at = 3000")
+    try await world.run("UPDATE registrations SET delivered_at = 3000")
     #expect(try await device().state == .working)
     try await world.run(
       "INSERT INTO outbox_routes (provider, credential, target) VALUES ('apns', 'main', 'org.example.chat')")
     try await world.run(
       """
-      INSERT INTO outbox (route_id, registration_id, registration_kind, registered_at, push, created_at, due_at, expires_at,
+      INSERT INTO outbox (route_id, registration_id, wire, registered_at, push, created_at, due_at, expires_at,
         attempts) VALUES (1, 1, 1, 0, $1, 4000, 0, 0, 1)
       """, .bytes([1]))
     found = try await device()
@@ -172,7 +173,7 @@ import Testing
     try await world.run("UPDATE remote_servers SET deactivated_at = 1")
     #expect(try await device().state == .switchedOff)
     try await world.run(
-      "UPDATE e2ee_registrations SET expired_at = 5000, failure = 'Unregistered', failed_at = 5000")
+      "UPDATE registrations SET ended_at = 5000, failure = 'Unregistered', failed_at = 5000")
     found = try await device()
     #expect(found.state == .ended && found.advice.contains(Explanation.of("Unregistered").meaning))
   }

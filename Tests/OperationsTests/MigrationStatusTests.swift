@@ -46,16 +46,16 @@ import Testing
     func addLegacy(server: Int, realm: String, user: Int, token: Int) async throws {
       try await run(
         """
-        INSERT INTO legacy_registrations (server_id, realm_id, user_id, kind, token, token_hash, registered_at)
-        VALUES (\(server), \(realm), \(user), 2, (SELECT value FROM metadata LIMIT 1), \(token), 0)
+        INSERT INTO registrations (wire, server_id, realm_id, user_id, kind, token, token_hash, registered_at)
+        VALUES (2, \(server), \(realm), \(user), 2, (SELECT value FROM metadata LIMIT 1), \(token), 0)
         """)
     }
 
     func addE2EE(realm: Int, token: Int, expired: String = "NULL") async throws {
       try await run(
         """
-        INSERT INTO e2ee_registrations (realm_id, token_id, kind, token, token_hash, registered_at, expired_at)
-        VALUES (\(realm), \(token), 2, (SELECT value FROM metadata LIMIT 1), \(token), 0, \(expired))
+        INSERT INTO registrations (wire, realm_id, token_id, kind, token, token_hash, registered_at, ended_at)
+        VALUES (1, \(realm), \(token), 2, (SELECT value FROM metadata LIMIT 1), \(token), 0, \(expired))
         """)
     }
 
@@ -94,12 +94,12 @@ import Testing
     try await place.status.record()
     place.nextDay()
     try await place.status.record()
-    try await place.run("DELETE FROM legacy_registrations WHERE server_id = 1")
+    try await place.run("DELETE FROM registrations WHERE wire = 2 AND server_id = 1")
     try await place.addE2EE(realm: 1, token: 1)
     // Twice on a day: the later one counts.
     try await place.status.record()
     place.nextDay(3)
-    try await place.run("DELETE FROM e2ee_registrations")
+    try await place.run("DELETE FROM registrations WHERE wire = 1")
     try await place.status.record()
 
     let rows = try await place.test.database.read { connection in

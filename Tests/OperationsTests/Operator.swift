@@ -108,7 +108,7 @@ struct Operator: Sendable {
         try connection.run(
           Statement(
             """
-            INSERT INTO outbox (route_id, registration_id, registration_kind, registered_at, push, created_at,
+            INSERT INTO outbox (route_id, registration_id, wire, registered_at, push, created_at,
               due_at, expires_at, attempts)
             SELECT id, 1, 1, 0, $1, $2, $3, $4, $5 FROM outbox_routes WHERE credential = $6
             """, .bytes([1]), .integer((now - seconds).milliseconds), .integer((now + due).milliseconds),

@@ -25,7 +25,7 @@ struct E2EERegistrationsTests {
     #expect(found.allSatisfy { $0.registeredAt == Date(timeIntervalSince1970: 1_790_000_000.123) })
     #expect(try await store.registrations.lookup(realm: realm.id + 1, tokenIDs: [apns.id]).found.isEmpty)
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: []).found.isEmpty)
-    for row in try await store.rows("SELECT token FROM e2ee_registrations") {
+    for row in try await store.rows("SELECT token FROM registrations WHERE wire = 1") {
       guard case .bytes(let sealed) = row[0] else { continue }
       #expect(!String(decoding: sealed, as: UTF8.self).contains("C0FFEE"))
       #expect(sealed.count <= 44 + 13)
@@ -45,7 +45,7 @@ struct E2EERegistrationsTests {
       }
       try await group.waitForAll()
     }
-    #expect(try await store.rows("SELECT COUNT(*) FROM e2ee_registrations") == [[1]])
+    #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 1") == [[1]])
     #expect(try await store.rows("SELECT COUNT(*) FROM bouncer_keys") == [[1]])
   }
 
@@ -60,7 +60,8 @@ struct E2EERegistrationsTests {
     let failure = OutcomeRecorder.Failure(first.reference, reason: "Unregistered")
     #expect(try await store.recorder.end([failure]) == [first.reference])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.isEmpty)
-    #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.text("Unregistered")]])
+    #expect(
+      try await store.rows("SELECT failure FROM registrations WHERE wire = 1") == [[.text("Unregistered")]])
 
     store.clock.advance(60)
     let asFCM = try PushToken("c0ffee", kind: .fcm)
@@ -74,8 +75,8 @@ struct E2EERegistrationsTests {
     #expect(
       try await store.rows(
         """
-        SELECT e.expired_at, e.failure, e.failed_at, k.public_key
-        FROM e2ee_registrations e JOIN bouncer_keys k ON k.id = e.bouncer_key_id
+        SELECT e.ended_at, e.failure, e.failed_at, k.public_key
+        FROM registrations e JOIN bouncer_keys k ON k.id = e.bouncer_key_id
         """) == [[.null, .null, .null, .text("new")]])
   }
 
@@ -93,7 +94,7 @@ struct E2EERegistrationsTests {
     #expect(try await store.recorder.end([failure]).isEmpty)
     try await store.recorder.note([failure])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.count == 1)
-    #expect(try await store.rows("SELECT failure FROM e2ee_registrations") == [[.null]])
+    #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 1") == [[.null]])
   }
 
   @Test
@@ -108,7 +109,7 @@ struct E2EERegistrationsTests {
     }
     #expect(
       try await store.rows(
-        "SELECT kind, COUNT(*), COUNT(DISTINCT token_hash) FROM e2ee_registrations GROUP BY kind ORDER BY kind"
+        "SELECT kind, COUNT(*), COUNT(DISTINCT token_hash) FROM registrations WHERE wire = 1 GROUP BY kind ORDER BY kind"
       )
         == [[1, 2, 1], [2, 2, 2]])
   }
@@ -125,12 +126,12 @@ struct E2EERegistrationsTests {
       .found
     _ = try await store.recorder.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
     #expect(
-      try await store.registrations.counts().map { [$0.live, $0.expired] } == [[0, 0], [2, 3]])
-    #expect(try await store.registrations.removeExpired(before: store.clock.now) == 0)
+      try await store.recorder.counts().map { [$0.live, $0.ended] } == [[0, 0], [2, 3], [0, 0], [0, 0]])
+    #expect(try await store.recorder.removeEnded(before: store.clock.now) == 0)
     store.clock.advance(1)
-    #expect(try await store.registrations.removeExpired(before: store.clock.now, limit: 2) == 2)
-    #expect(try await store.registrations.removeExpired(before: store.clock.now, limit: 2) == 1)
-    #expect(try await store.rows("SELECT COUNT(*) FROM e2ee_registrations") == [[2]])
+    #expect(try await store.recorder.removeEnded(before: store.clock.now, limit: 2) == 2)
+    #expect(try await store.recorder.removeEnded(before: store.clock.now, limit: 2) == 1)
+    #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 1") == [[2]])
   }
 
   @Test

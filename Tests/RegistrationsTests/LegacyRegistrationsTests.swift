@@ -33,7 +33,7 @@ struct LegacyRegistrationsTests {
       try await group.waitForAll()
     }
     #expect(try await legacy.reach(both, server: server, realm: nil).registrations.count == 1)
-    #expect(try await store.rows("SELECT COUNT(*) FROM legacy_registrations") == [[1]])
+    #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 2") == [[1]])
   }
 
   @Test
@@ -60,10 +60,11 @@ struct LegacyRegistrationsTests {
       steps += 1
     }
     #expect(removed == 5)
-    #expect(steps == 8)
-    #expect(try await store.rows("SELECT COUNT(*) FROM legacy_registrations") == [[15]])
+    #expect(steps == 11)
+    #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 2") == [[15]])
     #expect(
-      try await store.rows("SELECT COUNT(*) FROM legacy_registrations WHERE realm_id = \(realm.id)") == [[5]])
+      try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 2 AND realm_id = \(realm.id)")
+        == [[5]])
   }
 
   @Test
@@ -85,16 +86,17 @@ struct LegacyRegistrationsTests {
     let newer = try #require(try await legacy.find(token, of: user, server: servers[1]))
     let failure = OutcomeRecorder.Failure(older.reference, reason: "Unregistered")
     #expect(try await store.recorder.end([failure]) == [older.reference])
-    #expect(try await store.recorder.living([older.reference, newer.reference]) == [newer.reference.row])
+    #expect(try await store.recorder.living([older.reference, newer.reference]) == [newer.reference.id])
 
     try await legacy.register(token, iosAppID: "app", for: user, server: servers[1], realm: nil)
     let late = OutcomeRecorder.Failure(newer.reference, reason: "Unregistered")
     #expect(try await store.recorder.end([late]).isEmpty)
     try await store.recorder.note([late])
-    #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.null]])
+    #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 2") == [[.null]])
     let renewed = try #require(try await legacy.find(token, of: user, server: servers[1]))
     try await store.recorder.note([.init(renewed.reference, reason: "BadDeviceToken")])
-    #expect(try await store.rows("SELECT failure FROM legacy_registrations") == [[.text("BadDeviceToken")]])
+    #expect(
+      try await store.rows("SELECT failure FROM registrations WHERE wire = 2") == [[.text("BadDeviceToken")]])
   }
 
   @Test
@@ -116,6 +118,6 @@ struct LegacyRegistrationsTests {
     // The third registered when the notification for the first was on its way.
     let failure = OutcomeRecorder.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
     #expect(try await store.recorder.end([failure]) == [found[0]])
-    #expect(try await store.recorder.living(found) == [found[2].row])
+    #expect(try await store.recorder.living(found) == [found[2].id])
   }
 }

@@ -94,14 +94,14 @@ import Wire
         try connection.run(
           Statement(
             """
-            INSERT INTO e2ee_registrations (realm_id, token_id, kind, token, token_hash, ios_app_id, registered_at,
-              failure, failed_at) SELECT id, 7, 1, $1, 1, $2, 0, $2, 5 FROM remote_realms
+            INSERT INTO registrations (wire, realm_id, token_id, kind, token, token_hash, target, registered_at,
+              failure, failed_at) SELECT 1, id, 7, 1, $1, 1, $2, 0, $2, 5 FROM remote_realms
             """, .bytes([1]), text))
         try connection.run(
           Statement(
             """
-            INSERT INTO nextcloud_devices (device_identifier, user_key, token, token_hash, kind, app, target,
-              registered_at, seen_at, failure, failed_at) VALUES ($1, $1, $1, $1, 1, $2, $2, 0, 0, $2, 5)
+            INSERT INTO registrations (wire, token_hash, device_identifier, user_key, token, token_sha512, kind, app,
+              target, registered_at, seen_at, failure, failed_at) VALUES (3, 0, $1, $1, $1, $1, 1, $2, $2, 0, 0, $2, 5)
             """, .bytes([UInt8](repeating: 1, count: 64)), text))
         try connection.run(
           Statement(
@@ -116,12 +116,12 @@ import Wire
         }
         try connection.run(Statement("INSERT INTO bouncer_keys (public_key) VALUES ($1)", text))
         try connection.run(
-          Statement("UPDATE e2ee_registrations SET bouncer_key_id = (SELECT MAX(id) FROM bouncer_keys)"))
+          Statement("UPDATE registrations SET bouncer_key_id = (SELECT MAX(id) FROM bouncer_keys)"))
       }
       let query = try #require(Self.hostile.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
       let paths = [
         "/admin", "/admin/servers", "/admin/servers/\(server.id)", "/admin/find?q=\(query)",
-        "/admin/find?q=e2ee:1", "/admin/find?q=nextcloud:1", "/admin/find?q=\(server.uuid.uuidString)",
+        "/admin/find?q=e2ee:1", "/admin/find?q=nextcloud:2", "/admin/find?q=\(server.uuid.uuidString)",
       ]
       for path in paths {
         let answer = try await service.callOperator(.get, path)

@@ -45,15 +45,13 @@ import Testing
           let values = columns.map { column -> Value in
             switch (column.name, column.type) {
             // Exactly one of the two is there.
-            case ("user_uuid", _) where table.name == "legacy_registrations": .null
-            case ("user_id", _) where table.name == "legacy_registrations": .integer(1)
             case ("user_id", _) where table.name == "nextcloud_keys": .integer(Int64(number))
             // There is one without for each user.
             case ("app_password_id", _): .integer(Int64(number))
             case (_, _) where !column.isRequired && number.isMultiple(of: 3): .null
             case ("server_id", _),
               ("realm_id", _) where table.name != "remote_realm_counts",
-              ("bouncer_key_id", _), ("route_id", _),
+              ("bouncer_key_id", _), ("route_id", _), ("dead_route_id", _), ("account_id", _),
               ("registration_id", _) where table.name == "nextcloud_pushes",
               ("user_id", _) where table.name != "users":
               .integer(1)
@@ -143,17 +141,17 @@ import Testing
           try connection.runScript(
             """
             DROP TRIGGER IF EXISTS stop;
-            CREATE TRIGGER stop BEFORE INSERT ON e2ee_registrations WHEN new.id > \(stop * 500)
+            CREATE TRIGGER stop BEFORE INSERT ON registrations WHEN new.id > \(stop * 500)
             BEGIN SELECT RAISE(ABORT, 'stopped'); END;
             """)
         }
         do {
           let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
-          copied = reports.first { $0.table == "e2ee_registrations" }?.copied ?? 0
+          copied = reports.first { $0.table == "registrations" }?.copied ?? 0
           break
         } catch is DatabaseError {
           let there = try await target.read {
-            try $0.query(Statement("SELECT COUNT(*) FROM e2ee_registrations")).first?.int64(0)
+            try $0.query(Statement("SELECT COUNT(*) FROM registrations")).first?.int64(0)
           }
           #expect(there == Int64(stop * 500))
         }
@@ -173,10 +171,10 @@ import Testing
   @Test func `Rows that are not the same are found`() async throws {
     try await test { source, target in
       _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
-      _ = try await target.execute(Statement("UPDATE e2ee_registrations SET failed_at = 1 WHERE id = 700"))
+      _ = try await target.execute(Statement("UPDATE registrations SET failed_at = 1 WHERE id = 700"))
       await #expect(
         throws: DatabaseCopy.Failure.different(
-          table: "e2ee_registrations", sourceRows: 1234, targetRows: 1234)
+          table: "registrations", sourceRows: 1234, targetRows: 1234)
       ) { try await DatabaseCopy(from: source, to: target).run { _, _ in } }
       _ = try await target.execute(Statement("DELETE FROM devices WHERE id = 700"))
       await #expect(throws: DatabaseCopy.Failure.self) {

@@ -21,13 +21,13 @@ import Testing
   }
 
   @Test
-  func `binds values of before to their rows, a few at a time, and then finds nothing more to do`()
+  func `seals under the present key, a few at a time, and then finds nothing more to do`()
     async throws
   {
     let rows = try await SealedRows()
     let resealing = Resealing(database: rows.store.database, storageKey: rows.store.storageKey)
     let readable = try await rows.readable()
-    try await rows.unbind()
+    try rows.addKey()
     let total = try await values(rows).count
     #expect(try await !resealing.isComplete)
     for limit in [1, 500] {
@@ -40,22 +40,22 @@ import Testing
     #expect(try await values(rows).allSatisfy(rows.store.storageKey.isPresent))
     #expect(try await rows.readable() == readable)
     for column in SealedColumn.allCases { try await rows.swap(column) }
-    #expect(try await rows.readable().count == 2)
+    #expect(try await rows.readable().isEmpty)
   }
 
   @Test
   func `leaves what does not open as it is, and counts it`() async throws {
     let rows = try await SealedRows()
-    try await rows.unbind()
-    let values = try await rows.values(of: .e2eeToken).map(\.value)
+    try rows.addKey()
+    let values = try await rows.values(of: .registrationToken).map(\.value)
     let broken = values[0].map { $0 ^ 1 }
-    try await rows.replace(.e2eeToken, [(values[0], broken)])
+    try await rows.replace(.registrationToken, [(values[0], broken)])
     let resealing = Resealing(database: rows.store.database, storageKey: rows.store.storageKey)
     let pass = try await pass(resealing)
     #expect(pass.count.unreadable == 1)
     #expect(try await resealing.finish(pass))
-    #expect(try await rows.values(of: .e2eeToken).map(\.value).contains(broken))
-    #expect(resealing.unopened["e2ee_registrations.token"] == 1)
+    #expect(try await rows.values(of: .registrationToken).map(\.value).contains(broken))
+    #expect(resealing.unopened["registrations.token"] == 1)
   }
 
   @Test
@@ -64,7 +64,7 @@ import Testing
   {
     let rows = try await SealedRows()
     let (database, key) = (rows.store.database, rows.store.storageKey)
-    try await rows.unbind()
+    let two = try rows.addKey()
     let resealing = Resealing(database: database, storageKey: key)
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask {
@@ -86,12 +86,10 @@ import Testing
     #expect(Set(devices.compactMap(\.token)) == ["one 100", "two 100"])
 
     let begun = try await pass(resealing)
-    let both = try #require(StorageKeyFile(Base64.encode([UInt8](repeating: 7, count: 32)))).addingKey()
-    #expect(key.take(both))
-    #expect(key.seal(withKey: both.ids[1]))
+    let three = try rows.addKey(to: #require(two.keepingKey(key.presentID)))
     #expect(try await !resealing.finish(begun))
     #expect(try await pass(resealing).count.resealed == values(rows).count)
-    #expect(key.take(try #require(both.keepingKey(both.ids[1]))))
+    #expect(key.take(try #require(three.keepingKey(key.presentID))))
     #expect(try await rows.readable().count == 23)
   }
 }

@@ -85,8 +85,7 @@ struct SealedRows {
     _ = try await keys.key(of: user.id)
     try await subscribe(user, index)
     try await insertVAPIDKey(index)
-    let reference = RegistrationReference.Row(kind: .e2ee, id: Int64(index))
-    let push = store.storageKey.seal("push \(name)", at: reference.place)
+    let push = store.storageKey.seal("push \(name)", at: Outbox.place(of: Int64(index)))
     _ = try await store.database.execute(
       Statement(
         "INSERT INTO outbox_routes (id, provider, credential, target) VALUES ($1, 'fcm', 'default', $2)",
@@ -96,10 +95,9 @@ struct SealedRows {
         """
         INSERT INTO outbox
           (route_id, registration_id, registered_at, push, created_at, due_at, expires_at, attempts,
-          registration_kind)
-        VALUES ($1, $2, 0, $3, 0, 0, 0, 1, $4)
-        """, .integer(Int64(index + 1)), .integer(reference.id), .bytes(push),
-        .integer(reference.kind.rawValue)))
+          wire)
+        VALUES ($1, $2, 0, $3, 0, 0, 0, 1, 1)
+        """, .integer(Int64(index + 1)), .integer(Int64(index)), .bytes(push)))
   }
 
   private func subscribe(_ user: User, _ index: Int) async throws {
@@ -161,23 +159,21 @@ struct SealedRows {
     }
   }
 
-  /// Exchanges the values of a column between its first two rows.
+  /// Exchanges the values of a column between its rows: the first and the last, and so on.
   func swap(_ column: SealedColumn) async throws {
     let values = try await values(of: column).map(\.value)
-    try await replace(column, [(values[0], values[1]), (values[1], values[0])])
+    try await replace(column, Array(zip(values, values.reversed())).filter { $0.0 != $0.1 })
   }
 
-  /// Makes all values such as they were before they were bound to their rows.
-  func unbind() async throws {
-    for column in SealedColumn.allCases {
-      let values = try await values(of: column)
-      try await replace(
-        column,
-        values.map { value, place in
-          let text = try #require(store.storageKey.open(value, at: place))
-          return (value, store.storageKey.sealUnbound(text, at: place))
-        })
-    }
+  /// Seals with another key from now on, and opens with both.
+  ///
+  /// - Returns: the file that has both.
+  @discardableResult
+  func addKey(to file: StorageKeyFile? = nil) throws -> StorageKeyFile {
+    let first = try #require(StorageKeyFile(Base64.encode([UInt8](repeating: 7, count: 32))))
+    let both = (file ?? first).addingKey()
+    #expect(store.storageKey.take(both) && store.storageKey.seal(withKey: both.ids[both.ids.count - 1]))
+    return both
   }
 
   /// What can be read of all rows, in words.

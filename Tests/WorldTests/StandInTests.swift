@@ -40,7 +40,7 @@ struct StandInCase: CustomTestStringConvertible {
     .init("outage-is-death", "no living registration ends", seed: 2),
     .init("refusal-is-death", "no living registration ends", seed: 64),
     .init("not-found-is-death", "no living registration ends", seed: 152),
-    .init("lost-answer-is-death", "no living registration ends", seed: 87),
+    .init("lost-answer-is-death", "no living registration ends", seed: 190),
     .init("death-without-its-time", "no living registration ends", seed: 25),
     .init("register-forgets", "no living registration ends", seed: 79),
     .init("register-fails-hard", "no device is stranded", seed: 22),

@@ -33,7 +33,7 @@ struct E2EERegisterTests {
         form[2].1.insert("\n", at: form[2].1.index(form[2].1.startIndex, offsetBy: 40))
         #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess, "\(token)")
       }
-      #expect(try await bouncer.dump()["e2ee_registrations"]?.count == 6)
+      #expect(try await bouncer.dump()["registrations"]?.count == 6)
     }
   }
 
@@ -256,7 +256,7 @@ struct E2EERegisterTests {
       let server = try await bouncer.server()
       let form = try bouncer.registerForm(realm: try await bouncer.realm(of: server), bouncer.fcm())
       try await bouncer.database.write {
-        try $0.runScript("ALTER TABLE e2ee_registrations RENAME TO elsewhere")
+        try $0.runScript("ALTER TABLE registrations RENAME TO elsewhere")
       }
       let answer = try await bouncer.post("push/e2ee/register", form, as: server)
       #expect(answer.status == 429)

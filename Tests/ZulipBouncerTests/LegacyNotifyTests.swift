@@ -53,7 +53,7 @@ struct LegacyNotifyTests {
       #expect(push.header("apns-expiration") == "\(expiration)")
       // Rows that had no realm have it now.
       let homeless = try await bouncer.rows(
-        "SELECT COUNT(*) FROM legacy_registrations WHERE realm_id IS NULL")
+        "SELECT COUNT(*) FROM registrations WHERE wire = 2 AND realm_id IS NULL")
       #expect(homeless == [[6]])
     }
   }
@@ -168,8 +168,8 @@ struct LegacyNotifyTests {
           == ["android_devices": ["fcm-gone"], "apple_devices": ["C0FFEE"]])
       let left = try await bouncer.rows(
         """
-        SELECT s.hostname, l.ios_app_id FROM legacy_registrations l
-        JOIN remote_servers s ON s.id = l.server_id ORDER BY s.hostname
+        SELECT s.hostname, l.target FROM registrations l
+        JOIN remote_servers s ON s.id = l.server_id WHERE wire = 2 ORDER BY s.hostname
         """)
       #expect(
         left == [
@@ -190,7 +190,7 @@ struct LegacyNotifyTests {
       simulator.setToken("c0ffee", TokenRule(status: 503, reason: "ServiceUnavailable"))
       #expect(
         totals(try await bouncer.post("push/notify", json: user.notification("x"), as: server)) == [0, 1])
-      let queued = "SELECT registration_kind, registration_id FROM outbox"
+      let queued = "SELECT wire, registration_id FROM outbox"
       #expect(try await bouncer.rows(queued) == [[2, 1]])
       // The phone moves on meanwhile: what it was promised goes on as the new registration's.
       _ = try await bouncer.post(
@@ -199,8 +199,8 @@ struct LegacyNotifyTests {
         totals(
           try await bouncer.post("push/notify", json: user.notification("y", realm: realm), as: server))
           == [0, 0])
-      #expect(try await bouncer.rows(queued) == [[1, 1]])
-      #expect(try await bouncer.rows("SELECT COUNT(*) FROM legacy_registrations") == [[0]])
+      #expect(try await bouncer.rows(queued) == [[1, 2]])
+      #expect(try await bouncer.rows("SELECT COUNT(*) FROM registrations WHERE wire = 2") == [[0]])
     }
   }
 

@@ -11,7 +11,7 @@ import Wire
 @Suite("push/register, push/unregister, push/unregister/all")
 struct LegacyRegisterTests {
   private func rows(_ bouncer: Bouncer, _ columns: String) async throws -> [[Value]] {
-    try await bouncer.rows("SELECT \(columns) FROM legacy_registrations ORDER BY id")
+    try await bouncer.rows("SELECT \(columns) FROM registrations WHERE wire = 2 ORDER BY id")
   }
 
   @Test
@@ -34,7 +34,7 @@ struct LegacyRegisterTests {
             .isSuccess)
       }
       #expect(
-        try await rows(bouncer, "user_id, user_uuid, kind, ios_app_id")
+        try await rows(bouncer, "user_id, user_uuid, kind, target")
           == [
             [.null, .text(user.uuid), 1, .text(Simulated.topic)], [.null, .text(user.uuid), 2, .null],
             [.null, .text(user.uuid), 2, .null],
@@ -50,13 +50,13 @@ struct LegacyRegisterTests {
       let realm = try await bouncer.realm(of: server)
       let user = OldUser(id: 10)
       _ = try await bouncer.post("push/register", user.register("c0ffee", .apns, named: .uuid), as: server)
-      let first = try await rows(bouncer, "id, registered_at, ios_app_id, token")
+      let first = try await rows(bouncer, "id, registered_at, target, token")
       #expect(try await rows(bouncer, "realm_id") == [[.null]])
       bouncer.clock.advance(5)
       var again = user.register("C0FFEE", .apns, realm: realm, named: .uuid)
       again[again.firstIndex { $0.0 == "ios_app_id" } ?? 0].1 = "other.app"
       #expect(try await bouncer.post("push/register", again, as: server).isSuccess)
-      let second = try await rows(bouncer, "id, registered_at, ios_app_id, token")
+      let second = try await rows(bouncer, "id, registered_at, target, token")
       guard case .integer(let time) = first[0][1] else { throw CocoaError(.coderInvalidValue) }
       #expect(second == [[first[0][0], .integer(time + 5000), first[0][2], first[0][3]]])
       #expect(try await rows(bouncer, "realm_id").allSatisfy { $0 != [.null] })

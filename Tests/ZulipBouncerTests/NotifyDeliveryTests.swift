@@ -113,7 +113,7 @@ struct NotifyDeliveryTests {
         #expect(again.json["delete_token_ids"] == .array([gone, unknown]))
         #expect(google.messages.count == 5)
         let dump = try await bouncer.dump()
-        #expect(dump["e2ee_registrations"]?.filter { $0.contains(.text("UNREGISTERED")) }.count == 1)
+        #expect(dump["registrations"]?.filter { $0.contains(.text("UNREGISTERED")) }.count == 1)
       }
     }
   }
@@ -138,13 +138,13 @@ struct NotifyDeliveryTests {
             let rows = try ["one", "two"].flatMap { token in
               try connection.query(
                 Statement(
-                  "SELECT id, token, token_hash FROM e2ee_registrations WHERE token_id = $1",
+                  "SELECT id, token, token_hash FROM registrations WHERE wire = 1 AND token_id = $1",
                   .integer(TokenID(token: token).storage)))
             }
             for (row, other) in zip(rows, rows.reversed()) {
               try connection.run(
                 Statement(
-                  "UPDATE e2ee_registrations SET token = $2, token_hash = $3 WHERE id = $1", row.values[0],
+                  "UPDATE registrations SET token = $2, token_hash = $3 WHERE id = $1", row.values[0],
                   other.values[1], other.values[2]))
             }
           }

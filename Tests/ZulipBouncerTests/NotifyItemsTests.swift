@@ -144,11 +144,12 @@ struct NotifyItemsTests {
           "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
       }
       try await bouncer.database.write { connection in
-        for table in ["e2ee_registrations", "legacy_registrations"] {
-          let last = "(SELECT MAX(id) FROM \(table))"
-          try connection.run(
-            Statement("UPDATE \(table) SET token = $1 WHERE id = \(last)", .bytes([1, 2, 3])))
-        }
+        try connection.run(
+          Statement(
+            """
+            UPDATE registrations SET token = $1
+            WHERE id IN (SELECT MAX(id) FROM registrations GROUP BY wire)
+            """, .bytes([1, 2, 3])))
       }
       let items = ["damaged", "one"].map(E2EENotifyTests.fcm)
       let answer = try await bouncer.post(
@@ -161,7 +162,7 @@ struct NotifyItemsTests {
       #expect(inClear.isSuccess && inClear.json["total_android_devices"] == 1)
       #expect(inClear.json["deleted_devices"]?["android_devices"] == [])
       #expect(simulated.arrived().mapValues(\.count) == ["one": 1, "old-one": 1])
-      #expect(try await bouncer.rows("SELECT COUNT(*) FROM legacy_registrations") == [[2]])
+      #expect(try await bouncer.rows("SELECT COUNT(*) FROM registrations WHERE wire = 2") == [[2]])
     }
   }
 }

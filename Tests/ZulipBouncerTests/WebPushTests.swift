@@ -111,7 +111,8 @@ struct WebPushTests {
       let form = try bouncer.registerForm(realm: realm, bouncer.fcm(spelled))
       #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)
       let counts = try await bouncer.rows(
-        "SELECT (SELECT COUNT(*) FROM e2ee_registrations), (SELECT COUNT(*) FROM legacy_registrations)")
+        "SELECT (SELECT COUNT(*) FROM registrations WHERE wire = 1), (SELECT COUNT(*) FROM registrations WHERE wire = 2)"
+      )
       #expect(counts == [[5, 4]])
       let contents = try await bouncer.test.contents()
       for secret in ["push.example.org", phone.auth, "webpush:"] {
@@ -139,7 +140,7 @@ struct WebPushTests {
         #expect(legacy.message == "Empty or invalid length token")
       }
       let kept = try await bouncer.rows(
-        "SELECT id FROM e2ee_registrations UNION SELECT id FROM legacy_registrations")
+        "SELECT id FROM registrations")
       #expect(kept.isEmpty)
     }
   }

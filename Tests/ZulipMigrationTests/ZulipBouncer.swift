@@ -92,13 +92,13 @@ struct MigrationTarget {
       FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id
       """,
       """
-      SELECT e.realm_id, e.token_id, NULL, 'e2ee', token, r.uuid, token_id, kind, token_hash, ios_app_id, bouncer_key_id, registered_at, expired_at
-      FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
+      SELECT e.realm_id, e.token_id, NULL, 'e2ee', token, r.uuid, token_id, kind, token_hash, target, bouncer_key_id, registered_at, ended_at
+      FROM registrations e JOIN remote_realms r ON r.id = e.realm_id WHERE wire = 1
       """,
       """
-      SELECT l.server_id, l.user_id, l.user_uuid, 'legacy', token, s.uuid, r.uuid, user_id, user_uuid, kind, token_hash, ios_app_id, registered_at
-      FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
-        LEFT JOIN remote_realms r ON r.id = l.realm_id
+      SELECT l.server_id, l.user_id, l.user_uuid, 'legacy', token, s.uuid, r.uuid, user_id, user_uuid, kind, token_hash, target, registered_at
+      FROM registrations l JOIN remote_servers s ON s.id = l.server_id
+        LEFT JOIN remote_realms r ON r.id = l.realm_id WHERE wire = 2
       """,
     ]
     return try await database.read { connection in
@@ -108,8 +108,8 @@ struct MigrationTarget {
             if case .bytes(let bytes) = value, bytes.count != 32 {
               let place =
                 try row.text(3) == "e2ee"
-                ? SealedColumn.e2eeToken.place(Array(row.values[..<2]))
-                : SealedColumn.legacyToken.place(Array(row.values[..<3]))
+                ? SealedPlace.token(realm: row.values[0], tokenID: row.values[1])
+                : SealedPlace.token(server: row.values[0], user: row.values[1], uuid: row.values[2])
               return try #require(Self.key.openText(bytes, at: place))
             }
             return "\(value)"

@@ -64,17 +64,18 @@ import Testing
       try connection.query(
         Statement(
           """
-          SELECT l.token, s.contact_email, r.host, l.user_id, l.user_uuid, l.kind, l.ios_app_id, l.registered_at,
+          SELECT l.token, s.contact_email, r.host, l.user_id, l.user_uuid, l.kind, l.target, l.registered_at,
             l.server_id
-          FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
-            LEFT JOIN remote_realms r ON r.id = l.realm_id
+          FROM registrations l JOIN remote_servers s ON s.id = l.server_id
+            LEFT JOIN remote_realms r ON r.id = l.realm_id WHERE wire = 2
           """))
     }
     let devices = try Set(
       rows.map { row in
         let token = try #require(
           MigrationTarget.key.openText(
-            try row.bytes(0), at: SealedColumn.legacyToken.place(row.values[8], row.values[3], row.values[4]))
+            try row.bytes(0),
+            at: SealedPlace.token(server: row.values[8], user: row.values[3], uuid: row.values[4]))
         )
         let user = try row.optionalInt64(3).map(String.init) ?? row.text(4).suffix(1).description
         let day = (try row.int64(7) - 1_704_067_200_000) / 86_400_000 + 1
@@ -268,7 +269,7 @@ import Testing
     // As the service writes a legacy registration again.
     _ = try await target.database.execute(
       Statement(
-        "UPDATE legacy_registrations SET registered_at = $1, ios_app_id = 'org.example.newer' WHERE user_id = 7",
+        "UPDATE registrations SET registered_at = $1, target = 'org.example.newer' WHERE user_id = 7",
         .integer(1_790_000_010_000)))
     let before = try await target.contents()
     let again = try await target.migration(now: MigrationTarget.now + 100).run(from: source.source)
@@ -295,7 +296,7 @@ import Testing
     let changed = try await target.database.write { connection in
       try connection.run(
         Statement(
-          "UPDATE legacy_registrations SET registered_at = $1, ios_app_id = 'org.example.newer' WHERE user_uuid = $2",
+          "UPDATE registrations SET registered_at = $1, target = 'org.example.newer' WHERE user_uuid = $2",
           .integer(time), .text(ZulipRows.user(3))))
     }
     #expect(changed == 1)
@@ -304,7 +305,7 @@ import Testing
     let rows = try await target.database.read { connection in
       try connection.query(
         Statement(
-          "SELECT registered_at, ios_app_id FROM legacy_registrations WHERE user_uuid = $1",
+          "SELECT registered_at, target FROM registrations WHERE wire = 2 AND user_uuid = $1",
           .text(ZulipRows.user(3))))
     }
     #expect(rows.map(\.values) == [[.integer(time), .text("org.example.newer")]])

@@ -92,7 +92,7 @@ import Wire
         #expect(try await client.call(.post, "mobile_push/register", form).status == 200)
         try await client.waitUntil(device, "refused") { $0.error == .badRequest }
       }
-      #expect(try await chat.test.rows("SELECT 1 FROM e2ee_registrations").isEmpty)
+      #expect(try await chat.test.rows("SELECT 1 FROM registrations WHERE wire = 1").isEmpty)
     }
   }
 
@@ -110,7 +110,7 @@ import Wire
         #expect(answer.status == 400 && answer.message == "Empty or invalid length token", "\(token)")
       }
       #expect(try await chat.devices.legacyTokens.tokens(of: client.user.id).isEmpty)
-      #expect(try await chat.test.rows("SELECT 1 FROM legacy_registrations").isEmpty)
+      #expect(try await chat.test.rows("SELECT 1 FROM registrations WHERE wire = 2").isEmpty)
 
       #expect(try await client.call(.post, "users/me/android_gcm_reg_id", ("token", token)).status == 200)
       let sent = try await client.call(.post, "mobile_push/test_notification", ("token", token))

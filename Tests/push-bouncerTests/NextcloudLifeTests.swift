@@ -202,7 +202,7 @@ import Wire
           try await proxy(stage, port: port) { _ in }
           let database = try await SQLiteDatabase.open(
             path: stage.place.folder.appending(path: "push-bouncer.sqlite").path)
-          _ = try await database.execute(Statement("DELETE FROM nextcloud_devices"))
+          _ = try await database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
           await database.close()
           try await proxy(stage, port: port) { proxy in
             let world = World(stage: stage, proxy: proxy, server: server)

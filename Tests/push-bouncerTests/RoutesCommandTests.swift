@@ -47,7 +47,6 @@ extension Chaos {
 
           let trusted = try await stage.place.run("routes", "trust", "fcm:default", "--json")
           #expect(try trusted.json["ended"]?.integer == 40)
-          #expect(try trusted.json["stayed"]?.integer == 0)
           try await check(running, held: nil)
           // Their server is told.
           #expect(try await server.mark(phones).deleted.count == 60)

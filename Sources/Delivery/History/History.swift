@@ -241,7 +241,7 @@ extension History.Success {
   fileprivate var statement: Statement {
     Statement(
       """
-      UPDATE \(registration.kind.table) SET delivered_at = $3
+      UPDATE registrations SET delivered_at = $3
       WHERE id = $1 AND registered_at = $2
         AND (delivered_at IS NULL OR delivered_at < $4 OR delivered_at <= failed_at)
       """,

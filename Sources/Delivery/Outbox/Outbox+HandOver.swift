@@ -12,24 +12,23 @@ extension Outbox {
   ) throws {
     let waiting = try connection.query(
       Statement(
-        "SELECT id, push FROM outbox WHERE registration_kind = $1 AND registration_id = $2",
-        .integer(old.kind.rawValue), .integer(old.id)))
+        "SELECT id, push FROM outbox WHERE registration_id = $1", .integer(old.id)))
     for row in waiting {
       let sealed = try row.bytes(1)
-      let push = storageKey.open(sealed, at: old.row.place)
+      let push = storageKey.open(sealed, at: place(of: old.id))
       try connection.run(
         Statement(
           """
-          UPDATE outbox SET registration_kind = $2, registration_id = $3, registered_at = $4, push = $5
+          UPDATE outbox SET wire = $2, registration_id = $3, registered_at = $4, push = $5
           WHERE id = $1
           """, .integer(try row.int64(0)), .integer(new.kind.rawValue), .integer(new.id),
           .integer(new.registeredAt.milliseconds),
-          .bytes(push.map { storageKey.seal($0, at: new.row.place) } ?? sealed)))
+          .bytes(push.map { storageKey.seal($0, at: place(of: new.id)) } ?? sealed)))
     }
   }
-}
 
-extension RegistrationReference.Row {
-  /// Where the pushes to it stand in the outbox.
-  package var place: SealedPlace { SealedColumn.outboxPush.place(.integer(kind.rawValue), .integer(id)) }
+  /// Where the pushes to a registration stand in the outbox.
+  package static func place(of registration: Int64) -> SealedPlace {
+    SealedColumn.outboxPush.place(.integer(registration))
+  }
 }

@@ -5,7 +5,7 @@ extension Outbox {
   /// An entry on its way into the table.
   struct Insertion: Sendable {
     let statement: Statement
-    let registration: RegistrationReference.Row
+    let registration: Int64
   }
 }
 
@@ -21,14 +21,10 @@ extension Connection {
     let counts = try query(
       Statement(
         """
-        SELECT registration_kind, registration_id, COUNT(*) FROM outbox WHERE registration_id IN ($list)
-        GROUP BY registration_kind, registration_id
-        """, list: Set(insertions.map(\.registration.id)).map { .integer($0) }))
-    var tooMany: [RegistrationReference.Row: Int] = [:]
-    for row in counts {
-      guard let kind = RegistrationReference.Kind(rawValue: try row.int64(0)) else { continue }
-      tooMany[.init(kind: kind, id: try row.int64(1))] = Int(try row.int64(2)) - limit
-    }
+        SELECT registration_id, COUNT(*) FROM outbox WHERE registration_id IN ($list) GROUP BY registration_id
+        """, list: Set(insertions.map(\.registration)).map { .integer($0) }))
+    var tooMany: [Int64: Int] = [:]
+    for row in counts { tooMany[try row.int64(0)] = Int(try row.int64(1)) - limit }
     guard tooMany.values.contains(where: { $0 > 0 }) else { return kept }
     // What has taken the place of another one did not make it more.
     let replaced = Set(kept.compactMap { $0 }.filter { $0.attempts > 1 }.map(\.id))

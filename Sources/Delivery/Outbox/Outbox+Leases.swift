@@ -32,7 +32,7 @@ extension Outbox {
     /// It is tried again.
     case retry(at: Date)
     /// It is tried again, and so is whatever else is due for its registration.
-    case pause(RegistrationReference.Row, until: Date)
+    case pause(Int64, until: Date)
   }
 
   /// Seconds until an entry that does not open is looked at again.
@@ -71,7 +71,7 @@ extension Outbox {
           kind, id: try row.int64(0), registeredAt: Date(milliseconds: try row.int64(1)))
       }
       guard let registration,
-        let push = SealedPush.open(try row.bytes(2), for: registration.row, with: storageKey)
+        let push = SealedPush.open(try row.bytes(2), for: registration.id, with: storageKey)
       else {
         unreadable.append((lease, isOver(expiresAt) ? .remove : .retry(at: now + Self.unreadablePause)))
         continue
@@ -108,10 +108,8 @@ extension Outbox {
             try connection.run(
               Statement(
                 """
-                UPDATE outbox SET due_at = $3
-                WHERE registration_id = $1 AND registration_kind = $2 AND due_at <= $4
-                """, .integer(registration.id), .integer(registration.kind.rawValue),
-                .integer(date.milliseconds), now))
+                UPDATE outbox SET due_at = $2 WHERE registration_id = $1 AND due_at <= $3
+                """, .integer(registration), .integer(date.milliseconds), now))
           }
           return false
         }

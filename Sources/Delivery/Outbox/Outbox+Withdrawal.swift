@@ -20,13 +20,8 @@ extension Outbox {
           }
         ).map { ("collapse_hash IN (\(Statement.placeholders($0.count)))", $0) }
       } else {
-        Dictionary(grouping: registrations, by: \.kind).flatMap { kind, registrations in
-          chunks(registrations.map { .integer($0.id) }).map {
-            (
-              "registration_kind = \(kind.rawValue) AND registration_id IN (\(Statement.placeholders($0.count)))",
-              $0
-            )
-          }
+        chunks(registrations.map { .integer($0.id) }).map {
+          ("registration_id IN (\(Statement.placeholders($0.count)))", $0)
         }
       }
     guard !conditions.isEmpty else { return }
@@ -36,7 +31,7 @@ extension Outbox {
         let found = try connection.query(
           Statement(
             """
-            SELECT r.provider, r.credential, r.target, r.owner, o.registration_kind
+            SELECT r.provider, r.credential, r.target, r.owner, o.wire
             FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(sql)
             """, arguments: arguments))
         guard !found.isEmpty else { continue }
@@ -61,15 +56,9 @@ extension Outbox {
 
   /// 64 bits of a keyed hash of a registration and a collapse id.
   func collapseHash(of collapseID: String, _ registration: RegistrationReference) -> Int64 {
-    storageKey.hash("\(registration.collapseKey) \(collapseID)", for: Self.collapsePurpose).prefix(8)
+    storageKey.hash("\(registration.id) \(collapseID)", for: Self.collapsePurpose).prefix(8)
       .reduce(0) { $0 << 8 | Int64($1) }
   }
 
   private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")
-}
-
-extension RegistrationReference {
-  /// Tells registrations apart, of every kind. Those that are end-to-end encrypted keep the name they
-  /// had when there were no others.
-  fileprivate var collapseKey: String { kind == .e2ee ? "\(id)" : "\(kind) \(id)" }
 }

@@ -64,8 +64,8 @@ package final class Outbox: Sendable {
     depth = OutboxDepth(limits: limits)
     routes = OutboxRoutes(database: database)
     queue = LeasedQueue(
-      "outbox", columns: "registration_id, registered_at, push, expires_at, registration_kind, created_at",
-      where: "route_id = $4", inTurnsOf: "registration_id, registration_kind",
+      "outbox", columns: "registration_id, registered_at, push, expires_at, wire, created_at",
+      where: "route_id = $4", inTurnsOf: "registration_id",
       changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
       longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
       now: now)
@@ -84,9 +84,9 @@ package final class Outbox: Sendable {
     depth.beginCount()
     let statement = Statement(
       """
-      SELECT r.id, r.provider, r.credential, r.target, r.owner, COUNT(CASE o.registration_kind WHEN 1 THEN 1 END),
-        COUNT(CASE o.registration_kind WHEN 2 THEN 1 END), COUNT(CASE o.registration_kind WHEN 3 THEN 1 END),
-        COUNT(CASE o.registration_kind WHEN 4 THEN 1 END)
+      SELECT r.id, r.provider, r.credential, r.target, r.owner, COUNT(CASE o.wire WHEN 1 THEN 1 END),
+        COUNT(CASE o.wire WHEN 2 THEN 1 END), COUNT(CASE o.wire WHEN 3 THEN 1 END),
+        COUNT(CASE o.wire WHEN 4 THEN 1 END)
       FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id
       """)
     let rows = try await database.query(statement)
@@ -178,12 +178,12 @@ package final class Outbox: Sendable {
     let values: [Value] = [
       .integer(routeID), .integer(registration.kind.rawValue), .integer(registration.id),
       .integer(registration.registeredAt.milliseconds),
-      .bytes(try SealedPush.seal(push, for: registration.row, with: storageKey)), .integer(collapse),
+      .bytes(try SealedPush.seal(push, for: registration.id, with: storageKey)), .integer(collapse),
       .integer(now.milliseconds), .integer(entry.dueAt.milliseconds), .integer(expiry.milliseconds),
     ]
     return Insertion(
       statement: Statement(Self.insertion, arguments: values + queue.columns),
-      registration: registration.row)
+      registration: registration.id)
   }
 
   /// Takes rows of routes away that nothing refers to any more, a bounded number.
@@ -196,12 +196,12 @@ package final class Outbox: Sendable {
   /// Inserts nothing where the route's row is gone, or is another's by now.
   private static let insertion = """
     INSERT INTO outbox
-      (route_id, registration_kind, registration_id, registered_at, push, collapse_hash, created_at, due_at,
+      (route_id, wire, registration_id, registered_at, push, collapse_hash, created_at, due_at,
       expires_at, attempts)
     SELECT id, $2, $3, $4, $5, CAST($6 AS BIGINT), $7, $8, $9, 1 FROM outbox_routes
     WHERE id = $1 AND provider = $10 AND credential = $11 AND target = $12 AND owner = $13
     ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
-      route_id = excluded.route_id, registration_kind = excluded.registration_kind,
+      route_id = excluded.route_id, wire = excluded.wire,
       registration_id = excluded.registration_id, registered_at = excluded.registered_at,
       push = excluded.push, created_at = excluded.created_at, due_at = excluded.due_at,
       expires_at = excluded.expires_at, attempts = outbox.attempts + 1

@@ -69,10 +69,10 @@ package struct OutboxContents: Sendable {
   /// What waits, by route and kind. Reads every entry.
   package func listing(_ filter: Filter = Filter()) async throws -> Listing {
     let others = try await groups(
-      filter, "r.provider <> 'webpush'", "r.provider, r.credential, r.target, o.registration_kind")
+      filter, "r.provider <> 'webpush'", "r.provider, r.credential, r.target, o.wire")
     let services = try await groups(
       filter, "r.provider = 'webpush'",
-      "COUNT(*) DESC, r.credential, o.registration_kind LIMIT \(Self.mostServices)")
+      "COUNT(*) DESC, r.credential, o.wire LIMIT \(Self.mostServices)")
     let total = try await database.query(
       Statement(
         """
@@ -92,10 +92,10 @@ package struct OutboxContents: Sendable {
   private func groups(_ filter: Filter, _ condition: String, _ order: String) async throws -> [Group] {
     let statement = Statement(
       """
-      SELECT r.provider, r.credential, r.target, o.registration_kind, COUNT(*), MIN(o.created_at), MAX(o.attempts),
+      SELECT r.provider, r.credential, r.target, o.wire, COUNT(*), MIN(o.created_at), MAX(o.attempts),
         MIN(o.due_at), MIN(o.expires_at)
       FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE \(condition) AND \(Self.condition)
-      GROUP BY r.provider, r.credential, r.target, o.registration_kind ORDER BY \(order)
+      GROUP BY r.provider, r.credential, r.target, o.wire ORDER BY \(order)
       """, arguments: filter.arguments)
     return try await database.query(statement).map { row in
       Group(
@@ -130,7 +130,7 @@ package struct OutboxContents: Sendable {
   /// An argument that is NULL excludes nothing. The casts tell PostgreSQL of which type such a one is.
   private static let condition = """
     (CAST($1 AS TEXT) IS NULL OR r.provider || ':' || r.credential = $1 OR r.provider = $1)
-    AND (CAST($2 AS BIGINT) IS NULL OR o.registration_kind = $2)
+    AND (CAST($2 AS BIGINT) IS NULL OR o.wire = $2)
     AND (CAST($3 AS BIGINT) IS NULL OR o.created_at < $3)
     """
 }

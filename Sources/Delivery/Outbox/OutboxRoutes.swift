@@ -110,7 +110,7 @@ final class OutboxRoutes: Sendable {
           DELETE FROM outbox_routes WHERE id IN (
             SELECT r.id FROM outbox_routes r
             WHERE NOT EXISTS (SELECT 1 FROM outbox o WHERE o.route_id = r.id)
-              AND NOT EXISTS (SELECT 1 FROM held_deaths h WHERE h.route_id = r.id) LIMIT $1)
+              AND NOT EXISTS (SELECT 1 FROM registrations g WHERE g.dead_route_id = r.id) LIMIT $1)
           RETURNING provider, credential, target, owner
           """, .integer(Int64(limit))))
       forget(try removed.compactMap { try OutboxQueue($0, from: 0) })

@@ -100,7 +100,7 @@ package final class OutboxSender: Sendable {
     let current: [Outbox.Entry]
     do {
       let living = entries.isEmpty ? [] : try await deliverer.living(entries.map(\.delivery))
-      current = entries.filter { !outbox.isOver($0) && living.contains($0.delivery.registration.row) }
+      current = entries.filter { !outbox.isOver($0) && living.contains($0.delivery.registration.id) }
     } catch {
       // Nothing has been sent: they need not wait for the end of their lease.
       try? await outbox.settle(entries.map { ($0.lease, .retry(at: now)) })

@@ -19,7 +19,7 @@ enum SealedPush {
       token: String, body: Data, urgency: String, timeToLive: Int?, collapseID: String?)
   }
 
-  static func seal(_ push: Push, for registration: RegistrationReference.Row, with key: StorageKey) throws
+  static func seal(_ push: Push, for registration: Int64, with key: StorageKey) throws
     -> [UInt8]
   {
     let stored: Stored
@@ -38,15 +38,15 @@ enum SealedPush {
         token: push.subscription.token, body: Data(buffer: push.body), urgency: push.urgency.rawValue,
         timeToLive: push.timeToLive, collapseID: push.collapseID)
     }
-    return key.seal([UInt8](try JSONEncoder().encode(stored)), at: registration.place)
+    return key.seal([UInt8](try JSONEncoder().encode(stored)), at: Outbox.place(of: registration))
   }
 
   /// nil if it was sealed under another key or for another registration, or is of a kind that this program does not
   /// know.
-  static func open(_ sealed: [UInt8], for registration: RegistrationReference.Row, with key: StorageKey)
+  static func open(_ sealed: [UInt8], for registration: Int64, with key: StorageKey)
     -> Push?
   {
-    guard let plaintext = key.open(sealed, at: registration.place),
+    guard let plaintext = key.open(sealed, at: Outbox.place(of: registration)),
       let stored = try? JSONDecoder().decode(Stored.self, from: Data(plaintext))
     else { return nil }
     switch stored {

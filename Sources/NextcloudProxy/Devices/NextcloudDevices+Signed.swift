@@ -27,7 +27,7 @@ extension NextcloudDevices {
       let since = namesToken ? "NULL" : "COALESCE(token_differs_since, $3)"
       return Statement(
         """
-        UPDATE nextcloud_devices SET is_used = 1, seen_at = $3, token_differs_since = \(since)
+        UPDATE registrations SET is_used = 1, seen_at = $3, token_differs_since = \(since)
         WHERE id = $1 AND registered_at = $2
         """,
         .integer(device.id), .integer(device.registeredAt.milliseconds), .integer(now.milliseconds))
@@ -51,8 +51,8 @@ extension NextcloudDevices {
   package func removeUnused(since date: Date, limit: Int) async throws -> Int {
     let statement = Statement(
       """
-      DELETE FROM nextcloud_devices WHERE id IN (
-        SELECT id FROM nextcloud_devices WHERE seen_at < $1 ORDER BY seen_at LIMIT $2)
+      DELETE FROM registrations WHERE id IN (
+        SELECT id FROM registrations WHERE seen_at IS NOT NULL AND seen_at < $1 ORDER BY seen_at LIMIT $2)
       """, .integer(date.milliseconds), .integer(Int64(limit)))
     return try await database.write { connection in
       let count = try connection.run(statement)

@@ -18,7 +18,7 @@ extension NextcloudDevices {
   /// people and for once a minute.
   package func counts() async throws -> [Count] {
     let statement = Statement(
-      "SELECT app, kind, failure, COUNT(*) FROM nextcloud_devices GROUP BY app, kind, failure")
+      "SELECT app, kind, failure, COUNT(*) FROM registrations WHERE wire = 3 GROUP BY app, kind, failure")
     let rows = try await database.query(statement).map { row in
       (
         app: try row.text(0), kind: NextcloudDevice.Destination.Kind(rawValue: try row.int64(1)),
@@ -70,7 +70,7 @@ extension NextcloudDevices {
   package func state(countingTo limit: Int64) async throws -> StoreState? {
     let statement = Statement(
       """
-      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM nextcloud_devices LIMIT $1) AS counted),
+      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM registrations WHERE seen_at IS NOT NULL LIMIT $1) AS counted),
         COALESCE((SELECT devices FROM nextcloud_removals WHERE id = 1), 0)
       FROM metadata WHERE name = 'nextcloud_store'
       """, .integer(limit))

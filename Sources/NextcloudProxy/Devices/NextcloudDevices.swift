@@ -32,8 +32,8 @@ package final class NextcloudDevices: Sendable {
     _ registration: NextcloudDevice.Registration, from address: String = "",
     admit: @escaping @Sendable () throws -> Void = {}
   ) async throws {
-    let place = SealedColumn.nextcloudToken.place(
-      .bytes(registration.identifier), .bytes(registration.userKey))
+    let place = SealedPlace.token(
+      identifier: .bytes(registration.identifier), userKey: .bytes(registration.userKey))
     let told: [Value] = [
       .bytes(registration.identifier), .bytes(registration.userKey), .bytes(registration.tokenHash),
       .bytes(storageKey.seal(registration.token, at: place)),
@@ -48,7 +48,7 @@ package final class NextcloudDevices: Sendable {
       let placement = DevicePlacement(of: registration, among: rows)
       if placement.row == nil { try admit() }
       for id in placement.removed {
-        try connection.run(Statement("DELETE FROM nextcloud_devices WHERE id = $1", .integer(id)))
+        try connection.run(Statement("DELETE FROM registrations WHERE id = $1", .integer(id)))
       }
       try connection.noteRemovedNextcloudDevices(placement.removed.count)
       try connection.run(
@@ -62,7 +62,7 @@ package final class NextcloudDevices: Sendable {
   /// - Returns: whether there was one with this identifier and key.
   package func remove(identifier: [UInt8], userKey: [UInt8]) async throws -> Bool {
     let statement = Statement(
-      "DELETE FROM nextcloud_devices WHERE device_identifier = $1 AND user_key = $2",
+      "DELETE FROM registrations WHERE device_identifier = $1 AND user_key = $2",
       .bytes(identifier), .bytes(userKey))
     return try await database.write { connection in
       let count = try connection.run(statement)
@@ -78,9 +78,9 @@ package final class NextcloudDevices: Sendable {
     for start in stride(from: 0, to: identifiers.count, by: Self.maximumList) {
       let statement = Statement(
         """
-        SELECT id, device_identifier, user_key, token, token_hash, kind, app, target, registered_at, is_used,
+        SELECT id, device_identifier, user_key, token, token_sha512, kind, app, target, registered_at, is_used,
           seen_at, token_differs_since, owner
-        FROM nextcloud_devices WHERE device_identifier IN ($list)
+        FROM registrations WHERE device_identifier IN ($list)
         """,
         list: identifiers[start..<min(start + Self.maximumList, identifiers.count)].map(Value.bytes))
       devices += try await database.lookUp(statement).map(device)
@@ -93,7 +93,7 @@ package final class NextcloudDevices: Sendable {
       throw DatabaseError(.corrupt, "Nextcloud device \(try row.int64(0)) is of no known kind")
     }
     let (identifier, userKey) = (try row.bytes(1), try row.bytes(2))
-    let place = SealedColumn.nextcloudToken.place(.bytes(identifier), .bytes(userKey))
+    let place = SealedPlace.token(identifier: .bytes(identifier), userKey: .bytes(userKey))
     return NextcloudDevice(
       id: try row.int64(0), identifier: identifier, userKey: userKey,
       token: storageKey.openText(try row.bytes(3), at: place), tokenHash: try row.bytes(4),
@@ -129,30 +129,32 @@ extension DevicePlacement.Row {
 }
 
 private let sameIdentifier = """
-  SELECT id, user_key, token_hash, is_used, seen_at, registered_at FROM nextcloud_devices
+  SELECT id, user_key, token_sha512, is_used, seen_at, registered_at FROM registrations
   WHERE device_identifier = $1
   """
 
 private let renewal = """
-  UPDATE nextcloud_devices SET
+  UPDATE registrations SET
     token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9,
-    push_hash = $10, token_differs_since = NULL, failure = NULL, failed_at = NULL
-  WHERE device_identifier = $1 AND user_key = $2 AND token_hash = $3
+    token_hash = $10, token_differs_since = NULL,
+    \(RegistrationReference.cleanSheet)
+  WHERE device_identifier = $1 AND user_key = $2 AND token_sha512 = $3
   RETURNING id
   """
 
 /// A key that comes in the place of another one has signed nothing yet.
 private let replacement = """
-  UPDATE nextcloud_devices SET
+  UPDATE registrations SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
-    device_identifier = $1, user_key = $2, token_hash = $3, token = $4, kind = $5, app = $6, target = $7,
-    registered_at = $8, seen_at = $8, owner = $9, push_hash = $10, token_differs_since = NULL, failure = NULL,
-    failed_at = NULL, delivered_at = CASE WHEN token_hash = $3 THEN delivered_at END
+    device_identifier = $1, user_key = $2, token_sha512 = $3, token = $4, kind = $5, app = $6, target = $7,
+    registered_at = $8, seen_at = $8, owner = $9, token_hash = $10, token_differs_since = NULL,
+    \(RegistrationReference.cleanSheet), delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END
   WHERE id = $11
   """
 
 private let insertion = """
-  INSERT INTO nextcloud_devices
-    (device_identifier, user_key, token_hash, token, kind, app, target, registered_at, seen_at, owner, push_hash)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)
+  INSERT INTO registrations
+    (wire, is_used, device_identifier, user_key, token_sha512, token, kind, app, target, registered_at, seen_at, owner,
+     token_hash)
+  VALUES (3, 0, $1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)
   """

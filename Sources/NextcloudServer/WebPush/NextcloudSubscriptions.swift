@@ -1,10 +1,11 @@
 package import Foundation
 package import Providers
+internal import Registrations
 package import SQL
 package import Sealing
 internal import Storage
 
-/// The Web Push subscriptions of the Nextcloud side's users (`nextcloud_webpush`). They go with their app password and
+/// The Web Push subscriptions of the Nextcloud side's users. They go with their app password and
 /// with their user; one that was made with the account's API key counts for nothing under another key.
 package struct NextcloudSubscriptions: Sendable {
   /// The app password is gone, or its user.
@@ -30,7 +31,7 @@ package struct NextcloudSubscriptions: Sendable {
     case wrongToken
   }
 
-  private static let activationPurpose = StorageKey.Purpose("nextcloud_webpush.activation_hash")
+  private static let activationPurpose = StorageKey.Purpose("registrations.activation_hash")
 
   private let database: any Database
   private let storageKey: StorageKey
@@ -55,23 +56,24 @@ package struct NextcloudSubscriptions: Sendable {
     let now = Date(milliseconds: now().milliseconds)
     let token = UUID().canonical
     let (text, hash) = (target.token, storageKey.hash(endpoint: target.endpoint.url))
-    let place = SealedColumn.nextcloudSubscription.place(.integer(holder.user), .bytes(hash))
+    let place = SealedPlace.token(account: .integer(holder.user), endpoint: .bytes(hash))
     let insertion = Statement(
       """
-      INSERT INTO nextcloud_webpush
-        (user_id, app_password_id, api_key_hash, endpoint_hash, token, app_types, activation_hash, created_at,
-         registered_at)
-      VALUES ($1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $7) RETURNING id
+      INSERT INTO registrations
+        (wire, kind, account_id, app_password_id, api_key_hash, endpoint_hash, token, app_types, activation_hash,
+         registered_at, token_hash)
+      VALUES (4, 2, $1, $2, \(holder.apiKeyHash), $3, $4, $5, $6, $7, $8) RETURNING id
       """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash),
       .bytes(storageKey.seal(text, at: place)), .text(appTypes.text),
-      .bytes(storageKey.hash(token, for: Self.activationPurpose)), .integer(now.milliseconds))
+      .bytes(storageKey.hash(token, for: Self.activationPurpose)), .integer(now.milliseconds),
+      .integer(hash.prefix(8).reduce(0) { $0 << 8 | Int64($1) }))
     do {
       return try await database.write { [storageKey] connection in
         guard try connection.lock(holder) else { throw UnknownHolder() }
         let active = try connection.query(
           Statement(
             """
-            SELECT id, token FROM nextcloud_webpush
+            SELECT id, token FROM registrations
             WHERE \(isHolders) AND endpoint_hash = $3 AND activated_at IS NOT NULL
               AND (app_password_id IS NOT NULL OR api_key_hash = \(holder.apiKeyHash))
             """, .integer(holder.user), .integer(holder.appPassword), .bytes(hash))
@@ -80,14 +82,15 @@ package struct NextcloudSubscriptions: Sendable {
           try connection.run(
             Statement(
               """
-              UPDATE nextcloud_webpush SET app_types = $2, registered_at = $3, failure = NULL, failed_at = NULL
+              UPDATE registrations SET app_types = $2, registered_at = $3,
+                \(RegistrationReference.cleanSheet)
               WHERE id = $1
               """, .integer(try active.int64(0)), .text(appTypes.text), .integer(now.milliseconds)))
           return .renewed
         }
         try connection.run(
           Statement(
-            "DELETE FROM nextcloud_webpush WHERE \(isHolders) OR user_id = $1 AND endpoint_hash = $3",
+            "DELETE FROM registrations WHERE \(isHolders) OR account_id = $1 AND endpoint_hash = $3",
             .integer(holder.user), .integer(holder.appPassword), .bytes(hash)))
         guard let id = try connection.query(insertion).first?.int64(0) else {
           throw DatabaseError(.other, "an insertion returned no row")
@@ -110,7 +113,7 @@ package struct NextcloudSubscriptions: Sendable {
     return try await database.write { [storageKey] connection in
       let found = try connection.query(
         Statement(
-          "SELECT id, activation_hash FROM nextcloud_webpush WHERE \(isHolders)", .integer(holder.user),
+          "SELECT id, activation_hash FROM registrations WHERE \(isHolders)", .integer(holder.user),
           .integer(holder.appPassword))
       ).first
       guard let found else { return .nothing }
@@ -118,7 +121,7 @@ package struct NextcloudSubscriptions: Sendable {
       guard storageKey.matches(token, hash: expected, for: Self.activationPurpose) else { return .wrongToken }
       try connection.run(
         Statement(
-          "UPDATE nextcloud_webpush SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
+          "UPDATE registrations SET activation_hash = NULL, activated_at = $2 WHERE id = $1",
           .integer(try found.int64(0)), .integer(now.milliseconds)))
       return .isActive
     }
@@ -127,7 +130,7 @@ package struct NextcloudSubscriptions: Sendable {
   /// Forgets a holder's subscription; false if there was none.
   package func remove(_ holder: NextcloudSubscription.Holder) async throws -> Bool {
     let statement = Statement(
-      "DELETE FROM nextcloud_webpush WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword))
+      "DELETE FROM registrations WHERE \(isHolders)", .integer(holder.user), .integer(holder.appPassword))
     return try await database.write { try $0.run(statement) > 0 }
   }
 
@@ -136,13 +139,13 @@ package struct NextcloudSubscriptions: Sendable {
     let statement = Statement(
       """
       SELECT w.id, w.app_password_id, w.endpoint_hash, w.token, w.app_types, w.registered_at, w.failure
-      FROM nextcloud_webpush w JOIN users u ON u.id = w.user_id
-      WHERE w.user_id = $1 AND w.activated_at IS NOT NULL
+      FROM registrations w JOIN users u ON u.id = w.account_id
+      WHERE w.account_id = $1 AND w.activated_at IS NOT NULL
         AND (w.app_password_id IS NOT NULL OR w.api_key_hash = u.api_key_hash)
       ORDER BY w.id
       """, .integer(user))
     return try await database.query(statement).compactMap { row in
-      let place = SealedColumn.nextcloudSubscription.place(.integer(user), .bytes(try row.bytes(2)))
+      let place = SealedPlace.token(account: .integer(user), endpoint: .bytes(try row.bytes(2)))
       guard let text = storageKey.openText(try row.bytes(3), at: place),
         let target = try? WebPushSubscription(token: text)
       else { return nil }
@@ -156,14 +159,15 @@ package struct NextcloudSubscriptions: Sendable {
 
   /// How many there are of all users, and how many of them are active.
   package func count() async throws -> (all: Int64, active: Int64) {
-    let statement = Statement("SELECT COUNT(*), COUNT(activated_at) FROM nextcloud_webpush")
+    let statement = Statement(
+      "SELECT COUNT(*), COUNT(activated_at) FROM registrations WHERE account_id IS NOT NULL")
     guard let row = try await database.query(statement).first else { return (0, 0) }
     return (try row.int64(0), try row.int64(1))
   }
 }
 
 /// Which row is a holder's, whose parts are the arguments `$1` and `$2`.
-private let isHolders = "user_id = $1 AND app_password_id IS NOT DISTINCT FROM $2"
+private let isHolders = "account_id = $1 AND app_password_id IS NOT DISTINCT FROM $2"
 
 extension NextcloudSubscription.Holder {
   /// What `api_key_hash` is, of the user who is the argument `$1`.

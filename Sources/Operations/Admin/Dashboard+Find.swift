@@ -60,7 +60,7 @@ extension Dashboard {
       ("Device identifier", device.identifier.map { "<span class=\"code\">\($0)</span>" }),
       ("Bouncer key", device.bouncerKey.map { "<span class=\"code\">\($0)</span>" }),
       ("Registered", Shown.age(device.registeredAt, at: now)),
-      ("Ended", device.expiredAt.map { Shown.age($0, at: now) }),
+      ("Ended", device.endedAt.map { Shown.age($0, at: now) }),
       ("Last success", Shown.age(device.deliveredAt, at: now)), ("Last failure", device.failure.map(failure)),
       ("Called dead, not believed yet", device.held.map(failure)),
       (
@@ -84,7 +84,7 @@ extension Dashboard {
   }
 
   private static func kind(_ device: FoundDevice) -> String {
-    switch device.row.kind {
+    switch device.kind {
     case .e2ee: "an encrypting app's registration"
     case .legacy: "an old app's registration"
     case .nextcloud: "a device of Nextcloud's"

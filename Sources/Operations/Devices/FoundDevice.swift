@@ -22,8 +22,10 @@ package struct FoundDevice: Sendable, Hashable {
     package let at: Date
   }
 
-  /// Its row: `e2ee:12`.
-  package let row: RegistrationReference.Row
+  /// What kind of registration.
+  package let kind: RegistrationReference.Kind
+  /// Its row.
+  package let id: Int64
   /// Whose service it is reached by: `apns`, `fcm`, `pushkit`, `webpush`.
   package let provider: String
   /// The app's bundle id (APNs), or Nextcloud's app; nil if it was not told.
@@ -47,7 +49,7 @@ package struct FoundDevice: Sendable, Hashable {
   /// When it was last registered.
   package let registeredAt: Date
   /// When it ended, if it has.
-  package let expiredAt: Date?
+  package let endedAt: Date?
   /// The last success, to the day.
   package let deliveredAt: Date?
   /// The last failure since it was last registered.
@@ -60,7 +62,7 @@ package struct FoundDevice: Sendable, Hashable {
   package let waitingSince: Date?
 
   /// What the operator calls it: `e2ee:12`.
-  package var name: String { "\(row.kind):\(row.id)" }
+  package var name: String { "\(kind):\(id)" }
 
   /// How it fares, from the worst to the best.
   package enum State: String, Sendable {
@@ -80,7 +82,7 @@ package struct FoundDevice: Sendable, Hashable {
 
   /// How it fares.
   package var state: State {
-    if expiredAt != nil { return .ended }
+    if endedAt != nil { return .ended }
     if server?.isDeactivated == true || realm?.isDeactivated == true { return .switchedOff }
     // The last success is only known to the day, but one after a failure is written at once.
     if let failure, deliveredAt.map({ $0 <= failure.at }) ?? true { return .failing }
@@ -113,7 +115,7 @@ package struct FoundDevice: Sendable, Hashable {
         """
     case .unused:
       return """
-        It is registered, and nothing has been sent to it \(row.kind == .nextcloud ? "" : "by its chat server ")since. \
+        It is registered, and nothing has been sent to it \(kind == .nextcloud ? "" : "by its chat server ")since. \
         Send a test notification from the app; if nothing comes, look in the chat server's log, and whether the user \
         has notifications switched on.
         """

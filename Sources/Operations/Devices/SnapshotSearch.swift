@@ -16,14 +16,14 @@ struct SnapshotSearch {
     switch query {
     case .tokenID(let id):
       return (
-        try e2ee("e.realm_id IN (SELECT id FROM remote_realms) AND e.token_id = $2", .integer(id.storage)),
+        try devices("g.realm_id IN (SELECT id FROM remote_realms) AND g.token_id = $2", .integer(id.storage)),
         [], true
       )
     case .fingerprint(let digits):
       let first = Int64(bitPattern: UInt64(digits) << 32)
       return (
-        try e2ee(
-          "e.realm_id IN (SELECT id FROM remote_realms) AND e.token_id BETWEEN $2 AND $3", .integer(first),
+        try devices(
+          "g.realm_id IN (SELECT id FROM remote_realms) AND g.token_id BETWEEN $2 AND $3", .integer(first),
           .integer(first | 0xFFFF_FFFF)), [], true
       )
     case .token(let text): return (try token(text), [], true)
@@ -31,47 +31,44 @@ struct SnapshotSearch {
       guard let server else { return (try self.user(user), [], true) }
       let servers = try self.servers(named: server)
       return (try servers.flatMap { try self.user(user, at: $0.id) }, [], !servers.isEmpty)
-    case .identifier(let bytes): return (try nextcloud("n.device_identifier = $2", .bytes(bytes)), [], true)
+    case .identifier(let bytes): return (try devices("g.device_identifier = $2", .bytes(bytes)), [], true)
     case .registration(let kind, let id):
-      switch RegistrationReference.Kind(rawValue: kind) {
-      case .e2ee: return (try e2ee("e.id = $2", .integer(id)), [], true)
-      case .legacy: return (try legacy("l.id = $2", .integer(id)), [], true)
-      case .nextcloud: return (try nextcloud("n.id = $2", .integer(id)), [], true)
-      case .nextcloudWebPush: return (try subscriptions("w.id = $2", .integer(id)), [], true)
-      case nil: return ([], [], true)
-      }
+      return (try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(kind)), [], true)
     case .server(let name, let realm):
       let servers = try self.servers(named: name)
       guard let realm else {
         return (try servers.flatMap { try devices(ofServer: $0.id) }, servers, !servers.isEmpty)
       }
       let realms = try servers.flatMap { try self.realms(named: realm, of: $0.id) }
-      return (try realms.flatMap { try devices(ofRealm: $0.id, at: $0.server) }, servers, !realms.isEmpty)
+      return (try realms.flatMap { try devices(ofRealm: $0.id) }, servers, !realms.isEmpty)
     case .name(let name): return try named(name)
     }
   }
 
   private func token(_ text: String) throws -> [FoundDevice] {
-    var devices: [FoundDevice] = []
-    for kind in PushToken.Kind.allCases {
-      guard let token = try? PushToken(text, kind: kind) else { continue }
-      let hash = Value.integer(storageKey.tokenHash(of: token))
-      devices += try e2ee("e.token_hash = $2 AND e.kind = $3", hash, .integer(kind.storage))
-      devices += try legacy("l.token_hash = $2 AND l.kind = $3", hash, .integer(kind.storage))
+    let hashes = PushToken.Kind.allCases.compactMap { kind in
+      (try? PushToken(text, kind: kind)).map { (hash: storageKey.tokenHash(of: $0), kind: kind.storage) }
     }
-    devices += try nextcloud("n.token_hash = $2", .bytes(Array(SHA512.hash(data: Array(text.utf8)))))
-    // Those of the Nextcloud server side are known by their endpoint.
+    var found = try hashes.flatMap { hash, kind in
+      try devices("g.token_hash = $2 AND g.kind = $3", .integer(hash), .integer(kind))
+    }
+    // Talk's pairs of tokens are known by the hash of both, subscriptions of the Nextcloud server side by their endpoint.
+    let sha512 = Value.bytes(Array(SHA512.hash(data: Array(text.utf8))))
+    found += try devices("g.seen_at IS NOT NULL AND g.token_hash = 0 AND g.token_sha512 = $2", sha512)
     let endpoint = (try? WebPushSubscription(token: text))?.endpoint.url ?? text
-    let hash = storageKey.hash(endpoint: endpoint)
-    return devices + (try subscriptions("w.endpoint_hash = $2", .bytes(hash)))
+    return found
+      + (try devices(
+        "g.account_id IS NOT NULL AND g.endpoint_hash = $2", .bytes(storageKey.hash(endpoint: endpoint))))
   }
 
   private func user(_ user: String, at server: Int64? = nil) throws -> [FoundDevice] {
-    let place = server == nil ? "l.server_id IN (SELECT id FROM remote_servers)" : "l.server_id = $3"
+    let place = server == nil ? "g.server_id IN (SELECT id FROM remote_servers)" : "g.server_id = $3"
     let more: [Value] = server.map { [.integer($0)] } ?? []
-    if let id = Int64(user) { return try legacy("\(place) AND l.user_id = $2", [.integer(id)] + more) }
+    if let id = Int64(user) {
+      return try devices("\(place) AND g.user_id = $2", arguments: [.integer(id)] + more)
+    }
     guard let uuid = UUID(uuidString: user) else { return [] }
-    return try legacy("\(place) AND l.user_uuid = $2", [.text(uuid.canonical)] + more)
+    return try devices("\(place) AND g.user_uuid = $2", arguments: [.text(uuid.canonical)] + more)
   }
 
   /// A hostname, or the UUID of a server, a realm or a user; else what is a part of hostnames.
@@ -83,12 +80,12 @@ struct SnapshotSearch {
       let servers = try Set(realms.map(\.server)).sorted().flatMap {
         try self.servers("id = $1", .integer($0))
       }
-      return (try realms.flatMap { try devices(ofRealm: $0.id, at: $0.server) }, servers, true)
+      return (try realms.flatMap { try devices(ofRealm: $0.id) }, servers, true)
     }
     let users =
       try user(name)
-      + subscriptions(
-        "w.user_id IN (SELECT id FROM users WHERE username_key = $2 OR email_key = $2)",
+      + devices(
+        "g.account_id IN (SELECT id FROM users WHERE username_key = $2 OR email_key = $2)",
         .text(name.lowercased()))
     if !users.isEmpty { return (users, [], true) }
     let pattern =
@@ -123,135 +120,48 @@ struct SnapshotSearch {
   }
 
   private func devices(ofServer server: Int64) throws -> [FoundDevice] {
-    try e2ee("e.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2)", .integer(server))
-      + legacy("l.server_id = $2", .integer(server))
+    try devices(
+      "(g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)",
+      .integer(server))
   }
 
-  private func devices(ofRealm realm: Int64, at server: Int64) throws -> [FoundDevice] {
-    try e2ee("e.realm_id = $2", .integer(realm))
-      + legacy("l.server_id = $2 AND l.realm_id = $3", .integer(server), .integer(realm))
+  private func devices(ofRealm realm: Int64) throws -> [FoundDevice] {
+    try devices("g.realm_id = $2", .integer(realm))
   }
 
   // MARK: Reading
 
-  private func e2ee(_ condition: String, _ values: Value...) throws -> [FoundDevice] {
+  private func devices(_ condition: String, _ values: Value...) throws -> [FoundDevice] {
+    try devices(condition, arguments: values)
+  }
+
+  private func devices(_ condition: String, arguments: [Value]) throws -> [FoundDevice] {
+    let entries = "FROM outbox o WHERE o.registration_id = g.id"
     let rows = try connection.query(
       Statement(
         """
-        SELECT e.id, e.kind, e.ios_app_id, e.registered_at, e.delivered_at, e.failure, e.failed_at,
-          \(waiting(.e2ee, "e")), s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
-          e.token_id, k.public_key, e.expired_at, CASE e.kind WHEN 2 THEN e.token END, e.realm_id
-        FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
-          JOIN remote_servers s ON s.id = r.server_id LEFT JOIN bouncer_keys k ON k.id = e.bouncer_key_id
-          LEFT JOIN held_deaths h ON h.kind = 1 AND h.registration_id = e.id AND h.registered_at = e.registered_at
-        WHERE \(condition) ORDER BY e.id LIMIT $1
-        """, arguments: [.integer(limit)] + values))
-    return try rows.map { row in
-      let id = TokenID(storage: try row.int64(17))
-      // Who registered counts as an Android device may have a subscription in the place of a token.
-      let token = try row.optionalBytes(20).flatMap {
-        storageKey.openText($0, at: E2EERegistrations.place(realm: try row.int64(21), id))
-      }
-      return try FoundDevice(
-        .e2ee, row, way: Way(try row.int64(1), token), tokenID: id, fingerprint: id.fingerprint,
-        bouncerKey: try row.optionalText(18), expiredAt: try row.optionalDate(19)
-      )
-    }
-  }
-
-  private func legacy(_ condition: String, _ values: Value...) throws -> [FoundDevice] {
-    try legacy(condition, values)
-  }
-
-  private func legacy(_ condition: String, _ values: [Value]) throws -> [FoundDevice] {
-    let rows = try connection.query(
-      Statement(
-        """
-        SELECT l.id, l.kind, l.ios_app_id, l.registered_at, l.delivered_at, l.failure, l.failed_at,
-          \(waiting(.legacy, "l")), s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
-          l.token, l.server_id, l.user_id, l.user_uuid
-        FROM legacy_registrations l JOIN remote_servers s ON s.id = l.server_id
-          LEFT JOIN remote_realms r ON r.id = l.realm_id
-          LEFT JOIN held_deaths h ON h.kind = 2 AND h.registration_id = l.id AND h.registered_at = l.registered_at
-        WHERE \(condition) ORDER BY l.id LIMIT $1
-        """, arguments: [.integer(limit)] + values))
-    return try rows.map { row in
-      let (number, uuid) = (try row.optionalInt64(19), try row.optionalText(20))
-      let token = storageKey.openText(
-        try row.bytes(17),
-        at: LegacyRegistrations.place(server: try row.int64(18), user: .integer(number), uuid: .text(uuid)))
-      return try FoundDevice(
-        .legacy, row, way: Way(try row.int64(1), token),
-        tokenID: token.map(TokenID.init(token:)), fingerprint: token.map(PushToken.fingerprint),
-        user: uuid ?? number.map(String.init))
-    }
-  }
-
-  private func nextcloud(_ condition: String, _ value: Value) throws -> [FoundDevice] {
-    let rows = try connection.query(
-      Statement(
-        """
-        SELECT n.id, n.kind, n.app, n.registered_at, n.delivered_at, n.failure, n.failed_at,
-          \(waiting(.nextcloud, "n")), NULL, NULL, NULL, NULL, NULL, NULL,
-          n.target, n.device_identifier, n.token, n.user_key
-        FROM nextcloud_devices n
-          LEFT JOIN held_deaths h ON h.kind = 3 AND h.registration_id = n.id AND h.registered_at = n.registered_at
-        WHERE \(condition) ORDER BY n.id LIMIT $1
-        """, .integer(limit), value))
-    return try rows.map { row in
-      let identifier = try row.bytes(18)
-      let place = SealedColumn.nextcloudToken.place(.bytes(identifier), .bytes(try row.bytes(20)))
-      // Of Talk's two tokens the first is the one for notifications.
-      let token = storageKey.openText(try row.bytes(19), at: place)?.prefix { $0 != " " }
-      return try FoundDevice(
-        .nextcloud, row,
-        way: Way(
-          provider: [1: "apns", 2: "fcm", 3: "pushkit"][try row.int64(1)], target: try row.optionalText(17)),
-        fingerprint: token.map { PushToken.fingerprint(of: String($0)) },
-        identifier: Base64.encode(identifier))
-    }
-  }
-
-  /// Web Push of the Nextcloud server side's users.
-  private func subscriptions(_ condition: String, _ value: Value) throws -> [FoundDevice] {
-    let rows = try connection.query(
-      Statement(
-        """
-        SELECT w.id, 0, NULL, w.registered_at, w.delivered_at, w.failure, w.failed_at,
-          \(waiting(.nextcloudWebPush, "w")), NULL, NULL, NULL, NULL, NULL, NULL,
-          w.user_id, w.endpoint_hash, w.token, u.username
-        FROM nextcloud_webpush w JOIN users u ON u.id = w.user_id
-          LEFT JOIN held_deaths h ON h.kind = 4 AND h.registration_id = w.id AND h.registered_at = w.registered_at
-        WHERE \(condition) ORDER BY w.id LIMIT $1
-        """, .integer(limit), value))
-    return try rows.map { row in
-      let place = SealedColumn.nextcloudSubscription.place(
-        .integer(try row.int64(17)), .bytes(try row.bytes(18)))
-      let token = storageKey.openText(try row.bytes(19), at: place)
-      return try FoundDevice(
-        .nextcloudWebPush, row, way: Way(PushToken.Kind.fcm.storage, token),
-        fingerprint: token.map { PushToken.fingerprint(of: $0) }, user: try row.text(20))
-    }
-  }
-
-  /// The outbox and what is held back, for columns 7 to 10.
-  private func waiting(_ kind: RegistrationReference.Kind, _ table: String) -> String {
-    let entries =
-      "FROM outbox o WHERE o.registration_id = \(table).id AND o.registration_kind = \(kind.rawValue)"
-    return "(SELECT COUNT(*) \(entries)), (SELECT MIN(o.created_at) \(entries)), h.reason, h.first_said_at"
+        SELECT g.id, g.kind, COALESCE(g.app, CASE WHEN g.wire <= 2 THEN g.target END), g.registered_at, g.delivered_at,
+          g.failure, g.failed_at, (SELECT COUNT(*) \(entries)), (SELECT MIN(o.created_at) \(entries)),
+          g.dead_reason, g.dead_since, s.uuid, s.hostname, s.deactivated_at, r.uuid, r.host, r.is_deactivated,
+          g.wire, g.target, g.token, g.realm_id, g.token_id, g.server_id, g.user_id, g.user_uuid, g.device_identifier,
+          g.user_key, g.account_id, g.endpoint_hash, k.public_key, g.ended_at, u.username
+        FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
+          LEFT JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id)
+          LEFT JOIN bouncer_keys k ON k.id = g.bouncer_key_id LEFT JOIN users u ON u.id = g.account_id
+        WHERE \(condition) ORDER BY g.wire, g.id LIMIT $1
+        """, arguments: [.integer(limit)] + arguments))
+    return try rows.compactMap { try FoundDevice($0, storageKey) }
   }
 }
 
 /// Whose service a device is reached by, and where there; nothing of an endpoint but its host.
 private struct Way {
-  var provider: String?
+  var provider: String
   var target: String?
-
-  init(provider: String?, target: String?) { (self.provider, self.target) = (provider, target) }
 
   /// - Parameter kind: as it is kept.
   init(_ kind: Int64, _ token: String?) {
-    provider = PushToken.Kind(storage: kind)?.rawValue
+    provider = PushToken.Kind(storage: kind)?.rawValue ?? (kind == 3 ? "pushkit" : "unknown")
     guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
     provider = Route.Provider.webPush.rawValue
     target = (try? WebPushSubscription(token: token))?.endpoint.authority
@@ -259,12 +169,9 @@ private struct Way {
 }
 
 extension FoundDevice {
-  /// From the columns that all kinds have in the same places.
-  fileprivate init(
-    _ kind: RegistrationReference.Kind, _ row: Row, way: Way, tokenID: TokenID? = nil, fingerprint: String?,
-    bouncerKey: String? = nil, user: String? = nil,
-    identifier: String? = nil, expiredAt: Date? = nil
-  ) throws {
+  /// nil if it is of no known kind.
+  fileprivate init?(_ row: Row, _ storageKey: StorageKey) throws {
+    guard let kind = RegistrationReference.Kind(rawValue: try row.int64(17)) else { return nil }
     func place(_ index: Int, _ isDeactivated: Bool) throws -> Place? {
       guard let uuid = try row.optionalText(index), let host = try row.optionalText(index + 1) else {
         return nil
@@ -277,15 +184,29 @@ extension FoundDevice {
       }
       return Failure(reason: reason, at: at)
     }
+    let values = row.values
+    let tokenPlace = SealedPlace.token(
+      realm: kind == .e2ee ? values[20] : .null, tokenID: values[21], server: values[22], user: values[23],
+      uuid: values[24], identifier: values[25], userKey: values[26], account: values[27], endpoint: values[28]
+    )
+    // Of Talk's two tokens the first is the one for notifications.
+    let token = storageKey.openText(try row.bytes(19), at: tokenPlace).map { text in
+      kind == .nextcloud ? String(text.prefix { $0 != " " }) : text
+    }
+    let way = Way(try row.int64(1), token)
+    let tokenID =
+      try row.optionalInt64(21).map(TokenID.init(storage:))
+      ?? (kind == .legacy ? token.map(TokenID.init(token:)) : nil)
+    let user = try row.optionalText(24) ?? row.optionalInt64(23).map(String.init) ?? row.optionalText(31)
     self.init(
-      row: .init(kind: kind, id: try row.int64(0)), provider: way.provider ?? "unknown",
-      app: try row.optionalText(2),
-      target: way.target, tokenID: tokenID, fingerprint: fingerprint, bouncerKey: bouncerKey,
-      server: try place(11, try row.optionalInt64(13) != nil),
+      kind: kind, id: try row.int64(0), provider: way.provider, app: try row.optionalText(2),
+      target: kind == .nextcloud ? try row.optionalText(18) : way.target, tokenID: tokenID,
+      fingerprint: kind == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
+      bouncerKey: try row.optionalText(29), server: try place(11, try row.optionalInt64(13) != nil),
       realm: try place(14, try row.optionalInt64(16).map { $0 != 0 } ?? false), user: user,
-      identifier: identifier, registeredAt: try row.date(3), expiredAt: expiredAt,
-      deliveredAt: try row.optionalDate(4), failure: try failure(5), held: try failure(9),
-      waiting: try row.int64(7), waitingSince: try row.optionalDate(8))
+      identifier: try row.optionalBytes(25).map { Base64.encode($0) }, registeredAt: try row.date(3),
+      endedAt: try row.optionalDate(30), deliveredAt: try row.optionalDate(4), failure: try failure(5),
+      held: try failure(9), waiting: try row.int64(7), waitingSince: try row.optionalDate(8))
   }
 }
 

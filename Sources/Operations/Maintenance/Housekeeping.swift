@@ -20,7 +20,6 @@ package struct Housekeeping: Sendable {
   /// Seconds between two entries in the history of the migration, each of which reads every registration.
   private static let historyInterval: TimeInterval = 3600
 
-  private let registrations: E2EERegistrations
   private let legacy: LegacyRegistrations
   private let recorder: OutcomeRecorder
   private let removals: [Removal]
@@ -56,14 +55,12 @@ package struct Housekeeping: Sendable {
   ///   - removals: what to remove besides registrations.
   ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
   package init(
-    registrations: E2EERegistrations, legacy: LegacyRegistrations, recorder: OutcomeRecorder,
-    removals: [Removal],
-    status: MigrationStatus, resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
+    legacy: LegacyRegistrations, recorder: OutcomeRecorder, removals: [Removal], status: MigrationStatus,
+    resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
-    self.registrations = registrations
     self.legacy = legacy
     self.recorder = recorder
     self.removals = removals
@@ -94,7 +91,6 @@ package struct Housekeeping: Sendable {
     if try await lease.claim(for: 150) {
       if mayExpire() { try await removeWhatIsOver() }
       try await removeSuperseded(&round)
-      if mayExpire() { try await forgetHeld(&round) }
       try await sealAnew(&round)
       _ = try await holders.living(within: Self.silence, &round.holders)
       if mayExpire(), now().timeIntervalSince(round.recordedAt) >= Self.historyInterval {
@@ -103,11 +99,10 @@ package struct Housekeeping: Sendable {
       }
     }
     reportUnopened(&round)
-    for count in try await registrations.counts() {
-      gauge("e2ee", count.kind, "live").record(count.live)
-      gauge("e2ee", count.kind, "expired").record(count.expired)
+    for count in try await recorder.counts() {
+      gauge(count, "live").record(count.live)
+      if count.registrations == .e2ee { gauge(count, "expired").record(count.ended) }
     }
-    for (kind, count) in try await legacy.counts() { gauge("legacy", kind, "live").record(count) }
   }
 
   /// What one round leaves to the next.
@@ -116,8 +111,6 @@ package struct Housekeeping: Sendable {
     var last: Int64 = 0
     /// How many of them were removed on the way there.
     var removed = 0
-    /// How far what is held back has been looked through.
-    var lastHeld: RegistrationReference.Row?
     /// When the history of the migration was written last.
     var recordedAt = Date.distantPast
     /// How far the sealed values have been looked through.
@@ -137,7 +130,7 @@ package struct Housekeeping: Sendable {
     guard pass.isAtEnd, try await resealing.finish(pass) else { return }
     if pass.count.resealed > 0 {
       logger.info(
-        "secrets sealed anew: each is bound to its row",
+        "secrets sealed anew under the present storage.key",
         metadata: ["count": .stringConvertible(pass.count.resealed)])
     }
   }
@@ -168,23 +161,15 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  private func forgetHeld(_ round: inout Round) async throws {
-    for _ in 0..<Self.stretches where !Task.isCancelled {
-      let (removed, last) = try await recorder.sweepHeld(after: round.lastHeld)
-      round.lastHeld = last
-      if removed > 0 {
-        logger.info("held deaths forgotten", metadata: ["count": .stringConvertible(removed)])
-      }
-      if last == nil { return }
-    }
-  }
-
   private func removeWhatIsOver() async throws {
     let limit = 1000
-    let expired = Removal("expired registrations removed") { [registrations, now, retention] limit in
-      try await registrations.removeExpired(before: now() - retention, limit: limit)
-    }
-    for removal in [expired] + removals {
+    let own = [
+      Removal("expired registrations removed") { [recorder, now, retention] limit in
+        try await recorder.removeEnded(before: now() - retention, limit: limit)
+      },
+      Removal("held deaths forgotten") { [recorder] in try await recorder.forgetHeld(limit: $0) },
+    ]
+    for removal in own + removals {
       var removed = 0
       repeat {
         removed = try await removal.remove(limit)
@@ -195,9 +180,11 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  private func gauge(_ name: String, _ kind: PushToken.Kind, _ state: String) -> Gauge {
+  private func gauge(_ count: OutcomeRecorder.Count, _ state: String) -> Gauge {
     Gauge(
       label: "push_bouncer_registrations",
-      dimensions: [("kind", name), ("provider", kind.rawValue), ("state", state)], factory: metrics)
+      dimensions: [
+        ("kind", "\(count.registrations)"), ("provider", count.kind.rawValue), ("state", state),
+      ], factory: metrics)
   }
 }

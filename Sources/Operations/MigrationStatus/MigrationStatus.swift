@@ -89,13 +89,15 @@ package struct MigrationStatus: Sendable {
   func present() async throws -> [Place: Devices] {
     let legacy = Statement(
       """
-      SELECT server_id, COALESCE(realm_id, 0), COUNT(DISTINCT token_hash) FROM legacy_registrations
-      GROUP BY server_id, COALESCE(realm_id, 0)
+      SELECT server_id, COALESCE(realm_id, 0), COUNT(DISTINCT token_hash) FROM registrations
+      WHERE server_id IS NOT NULL GROUP BY server_id, COALESCE(realm_id, 0)
       """)
     let e2ee = Statement(
       """
       SELECT r.server_id, e.realm_id, e.devices
-      FROM (SELECT realm_id, COUNT(*) AS devices FROM e2ee_registrations WHERE expired_at IS NULL GROUP BY realm_id) e
+      FROM (
+        SELECT realm_id, COUNT(*) AS devices FROM registrations
+        WHERE token_id IS NOT NULL AND ended_at IS NULL GROUP BY realm_id) e
       JOIN remote_realms r ON r.id = e.realm_id
       """)
     return try await database.read { connection in

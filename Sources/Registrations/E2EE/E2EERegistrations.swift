@@ -51,8 +51,8 @@ package final class E2EERegistrations: Sendable {
     for start in stride(from: 0, to: tokenIDs.count, by: Self.maximumList) {
       let statement = Statement(
         """
-        SELECT id, token_id, kind, token, ios_app_id, registered_at FROM e2ee_registrations
-        WHERE realm_id = $1 AND token_id IN ($list) AND expired_at IS NULL
+        SELECT id, token_id, kind, token, target, registered_at FROM registrations
+        WHERE realm_id = $1 AND token_id IN ($list) AND ended_at IS NULL
         """,
         .integer(realm),
         list: tokenIDs[start..<min(start + Self.maximumList, tokenIDs.count)].map { .integer($0.storage) })
@@ -80,7 +80,7 @@ package final class E2EERegistrations: Sendable {
   }
 
   package static func place(realm: Int64, _ token: TokenID) -> SealedPlace {
-    SealedColumn.e2eeToken.place(.integer(realm), .integer(token.storage))
+    .token(realm: .integer(realm), tokenID: .integer(token.storage))
   }
 
   private func bouncerKeyID(_ publicKey: String) async throws -> Int64 {
@@ -101,11 +101,11 @@ package final class E2EERegistrations: Sendable {
 }
 
 private let upsert = """
-  INSERT INTO e2ee_registrations
-    (realm_id, token_id, kind, token, token_hash, ios_app_id, bouncer_key_id, registered_at)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-  ON CONFLICT (realm_id, token_id) DO UPDATE SET
-    kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
-    ios_app_id = excluded.ios_app_id, bouncer_key_id = excluded.bouncer_key_id,
-    registered_at = excluded.registered_at, expired_at = NULL, failure = NULL, failed_at = NULL
+  INSERT INTO registrations
+    (wire, realm_id, token_id, kind, token, token_hash, target, bouncer_key_id, registered_at)
+  VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
+  ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
+    kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash, target = excluded.target,
+    bouncer_key_id = excluded.bouncer_key_id, registered_at = excluded.registered_at, ended_at = NULL,
+    \(RegistrationReference.cleanSheet)
   """

@@ -42,11 +42,11 @@ extension LegacyRegistrations {
   package func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
     let statement = Statement(
       """
-      SELECT l.id, l.kind, l.token, l.ios_app_id, l.registered_at, l.user_id, l.user_uuid, l.token_hash,
+      SELECT l.id, l.kind, l.token, l.target, l.registered_at, l.user_id, l.user_uuid, l.token_hash,
         l.realm_id, e.id, e.registered_at
-      FROM legacy_registrations l LEFT JOIN e2ee_registrations e
-        ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.expired_at IS NULL
-        AND e.realm_id = COALESCE(l.realm_id, $4)
+      FROM registrations l LEFT JOIN registrations e
+        ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
+        AND e.realm_id = COALESCE(l.realm_id, $4) AND e.token_id IS NOT NULL
       WHERE l.server_id = $1 AND (l.user_id = $2 OR l.user_uuid = $3)
       ORDER BY l.kind DESC, l.id
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(realm?.id))
@@ -92,7 +92,7 @@ extension LegacyRegistrations {
       guard !moving.isEmpty else { return }
       try connection.run(
         Statement(
-          "UPDATE legacy_registrations SET realm_id = $1 WHERE realm_id IS NULL AND id IN ($list)", realm,
+          "UPDATE registrations SET realm_id = $1 WHERE realm_id IS NULL AND id IN ($list)", realm,
           list: moving.map { .integer($0) }))
     }
   }
@@ -105,7 +105,7 @@ extension LegacyRegistrations {
   package func sweep(after row: Int64, limit: Int64 = 2000) async throws -> (removed: Int, last: Int64?) {
     // The end of the stretch is found by its own: a join would have to go on until it had found enough.
     let end = Statement(
-      "SELECT MAX(id) FROM (SELECT id FROM legacy_registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",
+      "SELECT MAX(id) FROM (SELECT id FROM registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",
       .integer(row), .integer(limit))
     guard let last = try await database.query(end).first?.optionalInt64(0) else {
       return (0, nil)
@@ -113,9 +113,10 @@ extension LegacyRegistrations {
     let doubles = Statement(
       """
       SELECT l.id, l.registered_at, e.id, e.registered_at
-      FROM legacy_registrations l JOIN e2ee_registrations e
-        ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.realm_id = l.realm_id AND e.expired_at IS NULL
-      WHERE l.id > $1 AND l.id <= $2
+      FROM registrations l JOIN registrations e
+        ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.realm_id = l.realm_id AND e.ended_at IS NULL
+        AND e.token_id IS NOT NULL
+      WHERE l.wire = 2 AND l.id > $1 AND l.id <= $2
       """, .integer(row), .integer(last))
     let found = try await database.query(doubles).map { row in
       (

@@ -53,7 +53,7 @@ package struct LegacyRegistrations: Sendable {
     }
     let doubles = Statement(
       """
-      SELECT id, registered_at FROM legacy_registrations
+      SELECT id, registered_at FROM registrations
       WHERE server_id = $1 AND user_id = $2 AND kind = $3 AND token_hash = $4
       """, .integer(server), .integer(formerly), kind, hash)
     try await database.write { connection in
@@ -72,7 +72,7 @@ package struct LegacyRegistrations: Sendable {
   package func unregister(_ token: PushToken, of user: LegacyUser, server: Int64) async throws {
     let statement = Statement(
       """
-      DELETE FROM legacy_registrations
+      DELETE FROM registrations
       WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4 AND token_hash = $5
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(token.kind.storage),
       .integer(storageKey.tokenHash(of: token)))
@@ -82,7 +82,7 @@ package struct LegacyRegistrations: Sendable {
   /// Removes all tokens of a user.
   package func unregisterAll(of user: LegacyUser, server: Int64) async throws {
     let statement = Statement(
-      "DELETE FROM legacy_registrations WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3)",
+      "DELETE FROM registrations WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3)",
       .integer(server), .integer(user.id), .text(user.uuid?.canonical))
     _ = try await database.execute(statement)
   }
@@ -93,7 +93,7 @@ package struct LegacyRegistrations: Sendable {
   ) async throws -> LegacyRegistration? {
     let statement = Statement(
       """
-      SELECT id, kind, token, ios_app_id, registered_at, user_id, user_uuid FROM legacy_registrations
+      SELECT id, kind, token, target, registered_at, user_id, user_uuid FROM registrations
       WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4 AND token_hash = $5
       ORDER BY id LIMIT 1
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical),
@@ -111,7 +111,7 @@ package struct LegacyRegistrations: Sendable {
     guard !texts.isEmpty else { return [] }
     let statement = Statement(
       """
-      SELECT token_hash FROM legacy_registrations
+      SELECT token_hash FROM registrations
       WHERE server_id = $1 AND (user_id = $2 OR user_uuid = $3) AND kind = $4
       """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(kind.storage))
     var held = Set(try await database.lookUp(statement).map { try $0.int64(0) })
@@ -119,18 +119,6 @@ package struct LegacyRegistrations: Sendable {
       guard let token = try? PushToken(text, kind: kind) else { return true }
       return held.remove(storageKey.tokenHash(of: token)) == nil
     }
-  }
-
-  /// Registrations by kind of token, and how many there are of each.
-  package func counts() async throws -> [PushToken.Kind: Int64] {
-    let rows = try await database.read {
-      try $0.query(Statement("SELECT kind, COUNT(*) FROM legacy_registrations GROUP BY kind"))
-    }
-    var counts = Dictionary(uniqueKeysWithValues: PushToken.Kind.allCases.map { ($0, Int64(0)) })
-    for row in rows {
-      if let kind = PushToken.Kind(storage: try row.int64(0)) { counts[kind] = try row.int64(1) }
-    }
-    return counts
   }
 
   /// nil if the token does not open.
@@ -148,7 +136,7 @@ package struct LegacyRegistrations: Sendable {
 
 extension LegacyRegistrations {
   package static func place(server: Int64, user: Value, uuid: Value) -> SealedPlace {
-    SealedColumn.legacyToken.place(.integer(server), user, uuid)
+    .token(server: .integer(server), user: user, uuid: uuid)
   }
 
   /// Removes a registration whose place another one takes. What is on its way to it reaches the device as
@@ -158,7 +146,7 @@ extension LegacyRegistrations {
   ) throws {
     let removed = try connection.run(
       Statement(
-        "DELETE FROM legacy_registrations WHERE id = $1 AND registered_at = $2", .integer(registration.id),
+        "DELETE FROM registrations WHERE id = $1 AND registered_at = $2", .integer(registration.id),
         .integer(registration.registeredAt.milliseconds)))
     // One that was registered again meanwhile stays for the next time.
     guard removed > 0 else { return }
@@ -167,16 +155,16 @@ extension LegacyRegistrations {
 }
 
 private let columns = """
-  INSERT INTO legacy_registrations
-    (server_id, realm_id, user_id, user_uuid, kind, token, token_hash, ios_app_id, registered_at)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+  INSERT INTO registrations
+    (wire, server_id, realm_id, user_id, user_uuid, kind, token, token_hash, target, registered_at)
+  VALUES (2, $1, $2, $3, $4, $5, $6, $7, $8, $9)
   """
 
 private let renewal = """
   DO UPDATE SET
-    realm_id = COALESCE(legacy_registrations.realm_id, excluded.realm_id),
-    ios_app_id = COALESCE(legacy_registrations.ios_app_id, excluded.ios_app_id),
-    registered_at = excluded.registered_at, failure = NULL, failed_at = NULL
+    realm_id = COALESCE(registrations.realm_id, excluded.realm_id),
+    target = COALESCE(registrations.target, excluded.target),
+    registered_at = excluded.registered_at, \(RegistrationReference.cleanSheet)
   RETURNING id
   """
 

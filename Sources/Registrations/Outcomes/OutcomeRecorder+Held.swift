@@ -40,17 +40,13 @@ extension OutcomeRecorder {
       var held: Set<RegistrationReference> = []
       var confirmed: [Failure] = []
       for (death, route) in deaths {
-        guard let said = try connection.hold(death, on: route, now: now) else {
-          try connection.releaseHeld(death.registration)
-          continue
-        }
+        guard let said = try connection.hold(death, on: route, now: now) else { continue }
         if said <= latest {
           confirmed.append(death)
         } else if said == now.stored {
           held.insert(death.registration)
         }
       }
-      for death in confirmed { try connection.releaseHeld(death.registration) }
       return (held, try connection.end(confirmed, now: now))
     }
   }
@@ -81,153 +77,91 @@ extension OutcomeRecorder {
 
   /// Believes the provider in everything that is held back on a route now.
   ///
-  /// - Returns: how many registrations have ended by that, and how many had been made again or were gone already.
-  package func endHeld(on route: Int64) async throws -> (ended: Int, stayed: Int) {
-    var rest = try await held().filter { $0.routeID == route }.map(\.count).reduce(0, +)
-    var (ended, stayed) = (0, 0)
-    while rest > 0 {
-      let statement = Statement(takeHeld, .integer(route), .integer(Int64(min(rest, 500))))
+  /// - Returns: how many registrations have ended by that.
+  package func endHeld(on route: Int64) async throws -> Int {
+    var ended = 0
+    while true {
+      let statement = Statement(
+        """
+        SELECT id, wire, registered_at, dead_reason, dead_before FROM registrations
+        WHERE dead_route_id = $1 LIMIT 500
+        """, .integer(route))
       let now = now()
-      let (taken, gone) = try await database.write { connection in
+      let count = try await database.write { connection in
         let deaths = try connection.query(statement).compactMap { row -> Failure? in
-          guard let kind = RegistrationReference.Kind(rawValue: try row.int64(0)) else { return nil }
+          guard let kind = RegistrationReference.Kind(rawValue: try row.int64(1)) else { return nil }
           return Failure(
-            .init(kind, id: try row.int64(1), registeredAt: try row.date(2)), reason: try row.text(3),
+            .init(kind, id: try row.int64(0), registeredAt: try row.date(2)), reason: try row.text(3),
             holdsBefore: try row.optionalDate(4))
         }
-        return (deaths.count, try connection.end(deaths, now: now).count)
+        return try connection.end(deaths, now: now).count
       }
-      guard taken > 0 else { break }
-      rest -= taken
-      ended += gone
-      stayed += taken - gone
+      guard count > 0 else { return ended }
+      ended += count
     }
-    return (ended, stayed)
   }
 
-  /// Forgets what is held against registrations that have been made again or are gone, or was said too long ago,
-  /// out of a bounded stretch of rows.
+  /// Forgets what was said too long ago, of a bounded number of registrations.
   ///
-  /// - Parameter row: the last row that has been looked at.
-  /// - Returns: how many were forgotten, and the last row looked at; nil at the end.
-  package func sweepHeld(
-    after row: RegistrationReference.Row?, limit: Int64 = 1000
-  ) async throws -> (removed: Int, last: RegistrationReference.Row?) {
+  /// - Returns: of how many; fewer than `limit` means that none are left.
+  package func forgetHeld(limit: Int = 1000) async throws -> Int {
     let statement = Statement(
       """
-      SELECT kind, registration_id, registered_at, first_said_at FROM held_deaths
-      WHERE (kind, registration_id) > ($1, $2) ORDER BY kind, registration_id LIMIT $3
-      """, .integer(row?.kind.rawValue ?? 0), .integer(row?.id ?? 0), .integer(limit))
-    let oldest = now() - Self.heldRetention
-    let (stale, last) = try await database.read { connection in
-      let held = try connection.query(statement).compactMap(HeldRow.init)
-      let present = try connection.present(held.map(\.registration))
-      return (
-        held.filter { $0.firstSaidAt < oldest || !present.contains($0.registration) }.map(\.registration),
-        held.last?.registration.row
-      )
-    }
-    guard !stale.isEmpty else { return (0, last) }
-    let removed = try await database.write { connection in
-      try stale.count { try connection.releaseHeld($0) }
-    }
-    return (removed, last)
+      UPDATE registrations SET \(RegistrationReference.notDead) WHERE id IN (
+        SELECT id FROM registrations WHERE dead_route_id IS NOT NULL AND dead_since < $1 LIMIT $2)
+      """, .integer((now() - Self.heldRetention).milliseconds), .integer(Int64(limit)))
+    return try await database.write { try $0.run(statement) }
   }
 
   /// When a provider first said that these are dead, of those whose deaths are held back.
   func held(of registrations: [RegistrationReference]) async throws -> [RegistrationReference: Date] {
-    let statements = Dictionary(grouping: registrations, by: \.kind).map { kind, registrations in
-      Statement(
-        """
-        SELECT kind, registration_id, registered_at, first_said_at FROM held_deaths
-        WHERE kind = $1 AND registration_id IN ($list)
-        """, .integer(kind.rawValue), list: registrations.map { .integer($0.id) })
+    guard !registrations.isEmpty else { return [:] }
+    let statement = Statement(
+      "SELECT id, registered_at, dead_since FROM registrations WHERE id IN ($list) AND dead_since IS NOT NULL",
+      list: registrations.map { .integer($0.id) })
+    let rows = try await database.read { connection in
+      try connection.query(statement).map { (try $0.int64(0), try $0.date(1), try $0.date(2)) }
     }
-    guard !statements.isEmpty else { return [:] }
-    let registrations = Set(registrations)
-    return try await database.read { connection in
-      var held: [RegistrationReference: Date] = [:]
-      for statement in statements {
-        for row in try connection.query(statement).compactMap(HeldRow.init)
-        where registrations.contains(row.registration) {
-          held[row.registration] = row.firstSaidAt
-        }
+    let held = Dictionary(rows.map { ($0.0, ($0.1, $0.2)) }) { $1 }
+    return Dictionary(
+      registrations.compactMap { registration in
+        held[registration.id].flatMap { $0.0 == registration.registeredAt ? (registration, $0.1) : nil }
       }
-      return held
-    }
-  }
-}
-
-private struct HeldRow {
-  let registration: RegistrationReference
-  let firstSaidAt: Date
-
-  init?(_ row: Row) throws {
-    guard let kind = RegistrationReference.Kind(rawValue: try row.int64(0)) else { return nil }
-    registration = .init(kind, id: try row.int64(1), registeredAt: try row.date(2))
-    firstSaidAt = try row.date(3)
+    ) { $1 }
   }
 }
 
 extension Connection {
   /// When it was first said of this registration, as it is now; nil if it is gone or was made again.
   fileprivate func hold(_ death: OutcomeRecorder.Failure, on route: Int64, now: Date) throws -> Date? {
-    let registration = death.registration
-    return try query(
+    try query(
       Statement(
         """
-        INSERT INTO held_deaths
-          (kind, registration_id, registered_at, route_id, reason, holds_before, first_said_at)
-        SELECT $1, id, registered_at, $4, $5, CAST($6 AS BIGINT), $7 FROM \(registration.kind.table)
-        WHERE id = $2 AND registered_at = $3\(registration.kind.living)
-        ON CONFLICT (kind, registration_id) DO UPDATE SET
-          first_said_at = CASE WHEN held_deaths.registered_at = excluded.registered_at
-            THEN held_deaths.first_said_at ELSE excluded.first_said_at END,
-          registered_at = excluded.registered_at, route_id = excluded.route_id, reason = excluded.reason,
-          holds_before = excluded.holds_before
-        RETURNING first_said_at
+        UPDATE registrations SET dead_since = COALESCE(dead_since, $6), dead_route_id = $3, dead_reason = $4,
+          dead_before = CAST($5 AS BIGINT)
+        WHERE id = $1 AND registered_at = $2 AND ended_at IS NULL RETURNING dead_since
         """,
-        .integer(registration.kind.rawValue), .integer(registration.id),
-        .integer(registration.registeredAt.milliseconds), .integer(route), .text(death.reason),
-        .integer(death.holdsBefore?.milliseconds), .integer(now.milliseconds))
+        .integer(death.registration.id), .integer(death.registration.registeredAt.milliseconds),
+        .integer(route),
+        .text(death.reason), .integer(death.holdsBefore?.milliseconds), .integer(now.milliseconds))
     ).first?.date(0)
   }
 
   /// Whether anything was held against it.
-  @discardableResult
-  func releaseHeld(_ registration: RegistrationReference) throws -> Bool {
+  fileprivate func releaseHeld(_ registration: RegistrationReference) throws -> Bool {
     try run(
       Statement(
-        "DELETE FROM held_deaths WHERE kind = $1 AND registration_id = $2 AND registered_at = $3",
-        .integer(registration.kind.rawValue), .integer(registration.id),
-        .integer(registration.registeredAt.milliseconds))) > 0
-  }
-
-  /// Those that are there, live and have not been made again.
-  fileprivate func present(_ registrations: [RegistrationReference]) throws -> Set<RegistrationReference> {
-    var present: Set<RegistrationReference> = []
-    for (kind, registrations) in Dictionary(grouping: registrations, by: \.kind) {
-      let statement = Statement(
-        "SELECT id, registered_at FROM \(kind.table) WHERE id IN ($list)\(kind.living)",
-        list: registrations.map { .integer($0.id) })
-      for row in try query(statement) {
-        present.insert(.init(kind, id: try row.int64(0), registeredAt: try row.date(1)))
-      }
-    }
-    return present
+        """
+        UPDATE registrations SET \(RegistrationReference.notDead)
+        WHERE id = $1 AND registered_at = $2 AND dead_since IS NOT NULL
+        """, .integer(registration.id), .integer(registration.registeredAt.milliseconds))) > 0
   }
 }
 
 private let countHeld = """
-  SELECT r.id, r.provider, r.credential, r.target, h.kind, h.reason, h.since, h.deaths
+  SELECT r.id, r.provider, r.credential, r.target, h.wire, h.reason, h.since, h.deaths
   FROM (
-    SELECT route_id, kind, reason, MIN(first_said_at) AS since, COUNT(*) AS deaths
-    FROM held_deaths GROUP BY route_id, kind, reason) AS h
-  JOIN outbox_routes r ON r.id = h.route_id
-  """
-
-private let takeHeld = """
-  DELETE FROM held_deaths WHERE (kind, registration_id) IN (
-    SELECT kind, registration_id FROM held_deaths WHERE route_id = $1 LIMIT $2)
-  RETURNING kind, registration_id, registered_at, reason, holds_before
+    SELECT dead_route_id, wire, dead_reason AS reason, MIN(dead_since) AS since, COUNT(*) AS deaths
+    FROM registrations WHERE dead_route_id IS NOT NULL GROUP BY dead_route_id, wire, dead_reason) AS h
+  JOIN outbox_routes r ON r.id = h.dead_route_id
   """

@@ -1,5 +1,6 @@
 package import Foundation
 package import SQL
+package import Sealing
 import Storage
 
 /// What deliveries find out about registrations, of every kind: which have ended, and what went wrong.
@@ -46,8 +47,8 @@ package struct OutcomeRecorder: Sendable {
   /// meanwhile stays, and so does one whose death is held back: until the provider has said so long enough.
   ///
   /// With it end all with the same token and target that were registered no later, or before the provider was asked,
-  /// whatever kind, realm or server they are of. An end-to-end encrypted one stays as expired, so that its server can be
-  /// told; others are forgotten at once.
+  /// whatever kind, realm or server they are of. An end-to-end encrypted one stays as ended, so that its server can be
+  /// told; others are removed at once.
   ///
   /// - Returns: those that are at an end now, by this call or by another one before it.
   package func end(_ dead: [Failure]) async throws -> Set<RegistrationReference> {
@@ -58,10 +59,7 @@ package struct OutcomeRecorder: Sendable {
     let latest = believedSince
     let believed = dead.filter { (held[$0.registration] ?? .distantPast) <= latest }
     return try await database.write { connection in
-      let dead = try believed.filter {
-        try held[$0.registration] == nil || connection.releaseHeld($0.registration)
-      }
-      return try connection.end(dead, now: now)
+      try connection.end(believed, now: now)
     }
   }
 
@@ -76,7 +74,7 @@ package struct OutcomeRecorder: Sendable {
         try connection.run(
           Statement(
             """
-            UPDATE \(registration.kind.table) SET failure = $4, failed_at = $3
+            UPDATE registrations SET failure = $4, failed_at = $3
             WHERE id = $1 AND registered_at = $2
             """,
             .integer(registration.id), .integer(registration.registeredAt.milliseconds), now,
@@ -85,125 +83,98 @@ package struct OutcomeRecorder: Sendable {
     }
   }
 
-  /// Those of these rows that are there and have not expired, whenever they were registered.
-  package func living(_ registrations: [RegistrationReference]) async throws -> Set<RegistrationReference.Row>
-  {
-    let statements = Dictionary(grouping: registrations, by: \.kind).map { kind, registrations in
-      (
-        kind,
-        Statement(
-          "SELECT id FROM \(kind.table) WHERE id IN ($list)\(kind.living)",
-          list: registrations.map { .integer($0.id) })
-      )
-    }
-    guard !statements.isEmpty else { return [] }
-    return try await database.read { connection in
-      var living: Set<RegistrationReference.Row> = []
-      for (kind, statement) in statements {
-        for row in try connection.query(statement) { living.insert(.init(kind: kind, id: try row.int64(0))) }
+  /// Those of these that are there and have not ended, whenever they were registered.
+  package func living(_ registrations: [RegistrationReference]) async throws -> Set<Int64> {
+    guard !registrations.isEmpty else { return [] }
+    let statement = Statement(
+      "SELECT id FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
+      list: registrations.map { .integer($0.id) })
+    return try await database.read { Set(try $0.query(statement).map { try $0.int64(0) }) }
+  }
+
+  /// Removes registrations that ended before a time (`retention.expired_days`), a bounded number at once so that no
+  /// other writer waits long.
+  ///
+  /// - Returns: how many were removed; fewer than `limit` means that none are left.
+  package func removeEnded(before time: Date, limit: Int = 1000) async throws -> Int {
+    let statement = Statement(
+      """
+      DELETE FROM registrations WHERE id IN (
+        SELECT id FROM registrations WHERE ended_at IS NOT NULL AND ended_at < $1 LIMIT $2)
+      """, .integer(time.milliseconds), .integer(Int64(limit)))
+    return try await database.write { try $0.run(statement) }
+  }
+
+  /// Registrations of a kind and provider.
+  package struct Count: Sendable, Hashable {
+    /// Over which wire they came.
+    package let registrations: RegistrationReference.Kind
+    /// Whose tokens.
+    package let kind: PushToken.Kind
+    /// Those that live.
+    package let live: Int64
+    /// Those that have ended and not been removed.
+    package let ended: Int64
+  }
+
+  /// How many registrations of Zulip's apps there are of each kind. Reads every registration, a quarter of a second for
+  /// a million: for once a minute.
+  package func counts() async throws -> [Count] {
+    let statement = Statement(
+      """
+      SELECT wire, kind, COUNT(*) FILTER (WHERE ended_at IS NULL), COUNT(ended_at)
+      FROM registrations WHERE wire <= 2 GROUP BY wire, kind
+      """)
+    let rows = try await database.read { connection in
+      try connection.query(statement).map { row in
+        (wire: try row.int64(0), kind: try row.int64(1), live: try row.int64(2), ended: try row.int64(3))
       }
-      return living
+    }
+    return [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
+      PushToken.Kind.allCases.map { kind in
+        let row = rows.first { $0.wire == registrations.rawValue && $0.kind == kind.storage }
+        return Count(registrations: registrations, kind: kind, live: row?.live ?? 0, ended: row?.ended ?? 0)
+      }
     }
   }
-}
-
-extension RegistrationReference.Kind {
-  /// Where such registrations are kept.
-  package var table: String {
-    switch self {
-    case .e2ee: "e2ee_registrations"
-    case .legacy: "legacy_registrations"
-    case .nextcloud: "nextcloud_devices"
-    case .nextcloudWebPush: "nextcloud_webpush"
-    }
-  }
-
-  /// What else is true, in SQL, of one that is kept there and has not ended.
-  var living: String { self == .e2ee ? " AND expired_at IS NULL" : "" }
 }
 
 extension Connection {
-  /// Ends registrations, unless they have been made again; those that are at an end then.
+  /// Ends registrations, unless they have been made again, and with each all that have its token; those of `dead` that
+  /// are at an end then.
   func end(_ dead: [OutcomeRecorder.Failure], now: Date) throws -> Set<RegistrationReference> {
     var ended: Set<RegistrationReference> = []
+    var removedDevices = 0
     for failure in dead {
       let registration = failure.registration
-      let key: [Value] = [.integer(registration.id), .integer(registration.registeredAt.milliseconds)]
-      let token = try registration.kind.token.flatMap { try query(Statement($0, key[0])).first }
-      let statement =
-        switch registration.kind {
-        case .e2ee:
-          Statement(expireE2EE, arguments: key + [.integer(now.milliseconds), .text(failure.reason)])
-        case .legacy: Statement(forgetLegacy, arguments: key)
-        case .nextcloud: Statement(forgetNextcloud, arguments: key)
-        case .nextcloudWebPush:
-          Statement(
-            forgetNextcloudWebPush, arguments: key + [.integer(failure.holdsBefore?.milliseconds ?? .min)])
-        }
-      guard try run(statement) > 0 else { continue }
+      let found = try query(
+        Statement(
+          "SELECT token_hash, kind, target FROM registrations WHERE id = $1 AND registered_at = $2",
+          .integer(registration.id), .integer(registration.registeredAt.milliseconds)))
+      guard let token = found.first else { continue }
       ended.insert(registration)
-      if let token { try endOthers(with: token.values, failure, now: now) }
-    }
-    try noteRemovedNextcloudDevices(ended.count { $0.kind == .nextcloud })
-    return ended
-  }
-
-  /// Ends whatever else was registered with the token of one that has ended: its provider has said of them the same.
-  ///
-  /// - Parameter token: its hash, kind and target.
-  private func endOthers(with token: [Value], _ failure: OutcomeRecorder.Failure, now: Date) throws {
-    let latest = max(
-      failure.registration.registeredAt.milliseconds, (failure.holdsBefore?.milliseconds ?? 0) - 1)
-    let these = token + [.integer(latest)]
-    try run(
-      Statement(
-        """
-        UPDATE e2ee_registrations SET expired_at = $5, failure = $6, failed_at = $5
-        WHERE token_hash = $1 AND kind = $2 AND ios_app_id IS NOT DISTINCT FROM $3 AND registered_at <= $4
-          AND expired_at IS NULL
-        """, arguments: these + [.integer(now.milliseconds), .text(failure.reason)]))
-    try run(
-      Statement(
-        """
-        DELETE FROM legacy_registrations
-        WHERE token_hash = $1 AND kind = $2 AND ios_app_id IS NOT DISTINCT FROM $3 AND registered_at <= $4
-        """, arguments: these))
-    try noteRemovedNextcloudDevices(
+      let latest = max(
+        registration.registeredAt.milliseconds, (failure.holdsBefore?.milliseconds ?? 0) - 1)
+      let these: [Value] = [.integer(registration.id)] + token.values + [.integer(latest)]
       try run(
         Statement(
           """
-          DELETE FROM nextcloud_devices
-          WHERE push_hash = $1 AND push_hash <> 0 AND kind = $2 AND target IS NOT DISTINCT FROM $3
-            AND registered_at <= $4
-          """, arguments: these)))
-  }
-}
-
-extension RegistrationReference.Kind {
-  /// The hash, kind and target of a row's token; nil where no other kind has such tokens.
-  fileprivate var token: String? {
-    switch self {
-    case .e2ee, .legacy: "SELECT token_hash, kind, ios_app_id FROM \(table) WHERE id = $1"
-    case .nextcloud: "SELECT push_hash, kind, target FROM \(table) WHERE id = $1"
-    case .nextcloudWebPush: nil
+          UPDATE registrations SET ended_at = COALESCE(ended_at, $6), failure = $7, failed_at = $6,
+            \(RegistrationReference.notDead)
+          WHERE wire = 1 AND \(withToken)
+          """, arguments: these + [.integer(now.milliseconds), .text(failure.reason)]))
+      removedDevices += try query(
+        Statement(
+          "DELETE FROM registrations WHERE wire <> 1 AND \(withToken) RETURNING wire", arguments: these)
+      ).count { try $0.int64(0) == RegistrationReference.Kind.nextcloud.rawValue }
     }
+    try noteRemovedNextcloudDevices(removedDevices)
+    return ended
   }
 }
 
-private let expireE2EE = """
-  UPDATE e2ee_registrations SET expired_at = COALESCE(expired_at, $3), failure = $4, failed_at = $3
-  WHERE id = $1 AND registered_at = $2
-  """
-
-private let forgetLegacy = "DELETE FROM legacy_registrations WHERE id = $1 AND registered_at = $2"
-
-private let forgetNextcloud = "DELETE FROM nextcloud_devices WHERE id = $1 AND registered_at = $2"
-
-/// An endpoint is dead for whoever has it.
-private let forgetNextcloudWebPush = """
-  DELETE FROM nextcloud_webpush WHERE id IN (
-    SELECT other.id FROM nextcloud_webpush dead JOIN nextcloud_webpush other
-      ON other.endpoint_hash = dead.endpoint_hash
-      AND (other.registered_at <= dead.registered_at OR other.registered_at < $3)
-    WHERE dead.id = $1 AND dead.registered_at = $2)
+/// A registration, and those with the same token and target that were registered no later than `$5`.
+private let withToken = """
+  (id = $1 OR token_hash = $2 AND token_hash <> 0 AND kind = $3 AND target IS NOT DISTINCT FROM $4
+    AND registered_at <= $5 AND ended_at IS NULL)
   """

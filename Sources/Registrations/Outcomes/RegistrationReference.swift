@@ -1,8 +1,8 @@
 package import Foundation
 
-/// A registration of any kind, as it was when a notification was made for it.
+/// A registration, as it was when a notification was made for it.
 package struct RegistrationReference: Sendable, Hashable {
-  /// What kind of registration; also as the outbox keeps it.
+  /// The wire that it was registered over; also as the database keeps it.
   package enum Kind: Int64, Sendable, Hashable, CaseIterable {
     /// Of an app that gets end-to-end encrypted notifications.
     case e2ee = 1
@@ -28,20 +28,8 @@ package struct RegistrationReference: Sendable, Hashable {
     self.registeredAt = registeredAt
   }
 
-  /// The row, whatever has become of it since.
-  package var row: Row { Row(kind: kind, id: id) }
-
-  /// A row of one kind of registration.
-  package struct Row: Sendable, Hashable {
-    /// What kind of registration.
-    package let kind: Kind
-    /// Its row.
-    package let id: Int64
-
-    /// A row by its parts.
-    package init(kind: Kind, id: Int64) {
-      self.kind = kind
-      self.id = id
-    }
-  }
+  /// What becomes of a row, in SQL, that is no longer called dead.
+  static let notDead = "dead_since = NULL, dead_reason = NULL, dead_before = NULL, dead_route_id = NULL"
+  /// What becomes of a row, in SQL, that is registered again: nothing is held against it any more.
+  package static let cleanSheet = "failure = NULL, failed_at = NULL, \(notDead)"
 }

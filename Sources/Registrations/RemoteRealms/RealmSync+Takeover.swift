@@ -63,7 +63,8 @@ extension RealmSync {
         .integer(realm.dateCreated.milliseconds)))
     guard taken == 1 else { throw DuplicateRealm(realm: realm.uuid) }
     if !isSame {
-      try connection.run(Statement("DELETE FROM e2ee_registrations WHERE realm_id = $1", .integer(id)))
+      try connection.run(
+        Statement("DELETE FROM registrations WHERE realm_id = $1 AND token_id IS NOT NULL", .integer(id)))
       try connection.run(Statement(deleteLegacy, .integer(owner), .integer(id)))
     } else if !moved.contains(owner) {
       try connection.run(
@@ -107,9 +108,9 @@ extension RealmSync {
       Statement(
         """
         \(deleteLegacy) AND EXISTS (
-          SELECT 1 FROM legacy_registrations n WHERE n.server_id = $3
-            AND (n.user_uuid = legacy_registrations.user_uuid OR n.user_id = legacy_registrations.user_id)
-            AND n.kind = legacy_registrations.kind AND n.token_hash = legacy_registrations.token_hash)
+          SELECT 1 FROM registrations n WHERE n.server_id = $3
+            AND (n.user_uuid = registrations.user_uuid OR n.user_id = registrations.user_id)
+            AND n.kind = registrations.kind AND n.token_hash = registrations.token_hash)
         """, .integer(owner), .integer(realm), .integer(server)))
     let rows = try connection.query(
       Statement(
@@ -123,7 +124,7 @@ extension RealmSync {
       guard let token = storageKey.open(try row.bytes(3), at: place(owner)) else { continue }
       try connection.run(
         Statement(
-          "UPDATE legacy_registrations SET server_id = $2, token = $3 WHERE id = $1",
+          "UPDATE registrations SET server_id = $2, token = $3 WHERE id = $1",
           .integer(try row.int64(0)), .integer(server), .bytes(storageKey.seal(token, at: place(server)))))
     }
   }
@@ -133,5 +134,5 @@ private let selectOwned = """
   SELECT r.id, r.server_id, r.owner_secret_hash, r.is_deactivated, r.released_until, s.deactivated_at
   FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id WHERE r.uuid = $1
   """
-private let ofLegacy = "legacy_registrations WHERE server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
+private let ofLegacy = "registrations WHERE server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
 private let deleteLegacy = "DELETE FROM \(ofLegacy)"

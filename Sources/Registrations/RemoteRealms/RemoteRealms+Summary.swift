@@ -27,13 +27,13 @@ extension RemoteRealms {
     let realms = Statement(
       """
       SELECT r.id, r.uuid, r.host, r.name, r.is_deactivated + r.is_locally_deleted, r.last_request_at,
-        COUNT(e.id) FILTER (WHERE e.expired_at IS NULL), MAX(e.registered_at)
-      FROM remote_realms r LEFT JOIN e2ee_registrations e ON e.realm_id = r.id
+        COUNT(e.id) FILTER (WHERE e.ended_at IS NULL), MAX(e.registered_at)
+      FROM remote_realms r LEFT JOIN registrations e ON e.realm_id = r.id AND e.token_id IS NOT NULL
       WHERE r.server_id = $1 GROUP BY r.id ORDER BY r.host, r.id
       """, .integer(server))
     let legacy = Statement(
       """
-      SELECT COALESCE(realm_id, 0), COUNT(*), MAX(registered_at) FROM legacy_registrations
+      SELECT COALESCE(realm_id, 0), COUNT(*), MAX(registered_at) FROM registrations
       WHERE server_id = $1 GROUP BY COALESCE(realm_id, 0)
       """, .integer(server))
     return try await database.read { connection in

@@ -70,11 +70,11 @@ package struct RemoteServers: Sendable {
       """
       SELECT \(RemoteServer.columns),
         (SELECT COUNT(*) FROM remote_realms r WHERE r.server_id = s.id AND r.is_locally_deleted = 0),
-        (SELECT COUNT(*) FROM e2ee_registrations e JOIN remote_realms r ON r.id = e.realm_id
-          WHERE r.server_id = s.id AND e.expired_at IS NULL),
+        (SELECT COUNT(*) FROM registrations e JOIN remote_realms r ON r.id = e.realm_id
+          WHERE r.server_id = s.id AND e.token_id IS NOT NULL AND e.ended_at IS NULL),
         COALESCE(l.number, 0)
       FROM remote_servers s LEFT JOIN (
-          SELECT server_id, COUNT(*) AS number FROM legacy_registrations GROUP BY server_id
+          SELECT server_id, COUNT(*) AS number FROM registrations WHERE server_id IS NOT NULL GROUP BY server_id
         ) l ON l.server_id = s.id
       ORDER BY hostname_key
       """)

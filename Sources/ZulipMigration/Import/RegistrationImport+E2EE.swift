@@ -56,7 +56,7 @@ extension RegistrationImport {
     for (id, expiredAt) in revived {
       try connection.run(
         Statement(
-          "UPDATE e2ee_registrations SET expired_at = $2 WHERE id = $1", .integer(id), .integer(expiredAt)))
+          "UPDATE registrations SET ended_at = $2 WHERE id = $1", .integer(id), .integer(expiredAt)))
     }
     return outcome
   }
@@ -88,10 +88,10 @@ private struct PresentE2EE {
 }
 
 private let insertE2EE = RowInsertion(
-  "e2ee_registrations",
+  "registrations",
   [
-    "realm_id": "$", "token_id": "$", "kind": "$", "token": "$", "token_hash": "$",
-    "ios_app_id": "NULLIF($, '')", "registered_at": "$", "expired_at": "NULLIF($, \(Int64.min))",
+    "wire": "1", "realm_id": "$", "token_id": "$", "kind": "$", "token": "$", "token_hash": "$",
+    "target": "NULLIF($, '')", "registered_at": "$", "ended_at": "NULLIF($, \(Int64.min))",
   ])
 
 extension Connection {
@@ -102,8 +102,8 @@ extension Connection {
     for row in try query(
       Statement(
         """
-        SELECT realm_id, token_id, id, bouncer_key_id, registered_at, expired_at FROM e2ee_registrations
-        WHERE token_hash IN ($list)
+        SELECT realm_id, token_id, id, bouncer_key_id, registered_at, ended_at FROM registrations
+        WHERE token_hash IN ($list) AND token_id IS NOT NULL
         """, list: rows.map { .integer($0.tokenHash) }))
     {
       present[E2EEKey(realm: try row.int64(0), tokenID: try row.int64(1))] = PresentE2EE(

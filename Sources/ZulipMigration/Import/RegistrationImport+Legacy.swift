@@ -84,7 +84,7 @@ extension RegistrationImport {
       try connection.run(
         Statement(
           """
-          UPDATE legacy_registrations SET realm_id = $2, ios_app_id = $3, registered_at = $4 WHERE id = $1
+          UPDATE registrations SET realm_id = $2, target = $3, registered_at = $4 WHERE id = $1
           """, .integer(id), .integer(row.realm), .text(row.iosAppID), .integer(row.registeredAt)))
     }
     return outcome
@@ -108,11 +108,11 @@ extension RegistrationImport {
     try connection.run(
       Statement(
         """
-        DELETE FROM legacy_registrations WHERE id IN (
-          SELECT n.id FROM legacy_registrations n
+        DELETE FROM registrations WHERE id IN (
+          SELECT n.id FROM registrations n
           WHERE n.id BETWEEN $1 AND $2 AND n.registered_at < $3 AND n.user_id IS NOT NULL
-            AND (SELECT COUNT(*) FROM legacy_registrations u WHERE u.user_uuid IS NOT NULL AND \(sameDevice("u")))
-              >= (SELECT COUNT(*) FROM legacy_registrations o WHERE o.user_id IS NOT NULL AND \(sameDevice("o"))))
+            AND (SELECT COUNT(*) FROM registrations u WHERE u.user_uuid IS NOT NULL AND \(sameDevice("u")))
+              >= (SELECT COUNT(*) FROM registrations o WHERE o.user_id IS NOT NULL AND \(sameDevice("o"))))
         """, .integer(max(ids.lowerBound, firstLegacyID)), .integer(ids.upperBound),
         .integer(startedAt.milliseconds)))
   }
@@ -181,11 +181,11 @@ extension RegistrationImport.SealedLegacy {
 }
 
 private let insertLegacy = RowInsertion(
-  "legacy_registrations",
+  "registrations",
   [
-    "server_id": "$", "realm_id": "NULLIF($, 0)", "user_id": "NULLIF($, \(Int64.min))",
+    "wire": "2", "server_id": "$", "realm_id": "NULLIF($, 0)", "user_id": "NULLIF($, \(Int64.min))",
     "user_uuid": "NULLIF($, '')", "kind": "$", "token": "$", "token_hash": "$",
-    "ios_app_id": "NULLIF($, '')", "registered_at": "$",
+    "target": "NULLIF($, '')", "registered_at": "$",
   ])
 
 extension Connection {
@@ -193,8 +193,8 @@ extension Connection {
     let rows = try query(
       Statement(
         """
-        SELECT realm_id, kind, token_hash FROM e2ee_registrations
-        WHERE token_hash IN ($list) AND expired_at IS NULL
+        SELECT realm_id, kind, token_hash FROM registrations
+        WHERE token_hash IN ($list) AND token_id IS NOT NULL AND ended_at IS NULL
         """, list: hashes))
     return Set(
       try rows.map { row in
@@ -207,8 +207,8 @@ extension Connection {
     for row in try query(
       Statement(
         """
-        SELECT id, server_id, user_id, user_uuid, kind, token_hash, realm_id, token, ios_app_id, registered_at
-        FROM legacy_registrations WHERE token_hash IN ($list)
+        SELECT id, server_id, user_id, user_uuid, kind, token_hash, realm_id, token, target, registered_at
+        FROM registrations WHERE token_hash IN ($list) AND server_id IS NOT NULL
         """, list: hashes))
     {
       let user: RegistrationImport.User =

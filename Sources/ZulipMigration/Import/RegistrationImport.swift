@@ -12,7 +12,7 @@ internal import Storage
 struct RegistrationImport: Sendable {
   /// When it began, in whole milliseconds.
   let startedAt: Date
-  /// What it brings into `legacy_registrations` has this id or a later one.
+  /// What it brings into `registrations` has this id or a later one.
   let firstLegacyID: Int64
 
   let storageKey: StorageKey
@@ -26,9 +26,9 @@ struct RegistrationImport: Sendable {
     self.firstLegacyID = firstLegacyID
   }
 
-  /// The id that comes after all that are in `legacy_registrations`.
+  /// The id that comes after all that are in `registrations`.
   static func nextLegacyID(on connection: any Connection) throws -> Int64 {
-    let rows = try connection.query(Statement("SELECT COALESCE(MAX(id), 0) + 1 FROM legacy_registrations"))
+    let rows = try connection.query(Statement("SELECT COALESCE(MAX(id), 0) + 1 FROM registrations"))
     return try rows.first?.int64(0) ?? 1
   }
 

@@ -12,14 +12,19 @@ struct RowInsertion: Sendable {
   /// By the power of two.
   private let texts: [String]
 
-  /// - Parameter columns: each with what it is set to, `$` being its argument.
+  /// - Parameter columns: each with what it is set to, `$` being its argument, if it has one.
   init(_ table: String, _ columns: KeyValuePairs<String, String>) {
-    let width = columns.count
+    let width = columns.count { $0.value.contains("$") }
     let names = columns.map(\.key).joined(separator: ", ")
     self.width = width
     texts = (0...Self.maximumRows.trailingZeroBitCount).map { power in
       let tuples = (0..<1 << power).map { row in
-        let values = columns.enumerated().map { $1.value.replacing("$", with: "$\(row * width + $0 + 1)") }
+        var argument = row * width
+        let values = columns.map { column in
+          guard column.value.contains("$") else { return column.value }
+          argument += 1
+          return column.value.replacing("$", with: "$\(argument)")
+        }
         return "(\(values.joined(separator: ", ")))"
       }
       return "INSERT INTO \(table) (\(names)) VALUES \(tuples.joined(separator: ", "))"

@@ -32,7 +32,7 @@ extension Connection {
     try run(
       Statement(
         """
-        DELETE FROM e2ee_registrations
+        DELETE FROM registrations
         WHERE token_id IN ($list)
           AND realm_id = (
             SELECT m.id FROM users u JOIN realms r ON r.id = u.realm_id JOIN remote_realms m ON m.uuid = r.uuid
@@ -40,8 +40,8 @@ extension Connection {
           AND NOT EXISTS (
             SELECT 1 FROM devices d JOIN users u ON u.id = d.user_id
             WHERE u.realm_id = (SELECT realm_id FROM users WHERE id = $1)
-              AND (d.token_id = e2ee_registrations.token_id
-                OR d.pending_token_id = e2ee_registrations.token_id))
+              AND (d.token_id = registrations.token_id
+                OR d.pending_token_id = registrations.token_id))
         """, .integer(user), .integer(server), list: tokens.map { .integer($0.storage) }))
   }
 }

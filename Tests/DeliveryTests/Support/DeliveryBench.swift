@@ -161,7 +161,7 @@ final class DeliveryBench: Sendable {
   }
 
   func lives(_ device: Device) async throws -> Bool {
-    try await recorder.living([device.registration]).contains(device.registration.row)
+    try await recorder.living([device.registration]).contains(device.registration.id)
   }
 
   /// A notification to be told by its name.

@@ -59,8 +59,8 @@ import Testing
       try await store.registrations.lookup(realm: realms[index], tokenIDs: [token.id]).found.first
     }
 
-    func count(_ table: String) async throws -> Int {
-      try await store.rows("SELECT id FROM \(table)").count
+    func count(_ wire: Int) async throws -> Int {
+      try await store.rows("SELECT id FROM registrations WHERE wire = \(wire)").count
     }
 
     func end(_ registration: RegistrationReference, holdsBefore: Date? = nil) async throws {
@@ -85,10 +85,10 @@ import Testing
     try await registered.end(dead.reference, holdsBefore: registered.store.clock.now)
     // Their servers are told at the next notification, which asks nobody.
     for index in 0...1 { #expect(try await registered.encrypted(index) == nil) }
-    #expect(try await registered.count("e2ee_registrations") == 2)
-    #expect(try await registered.count("legacy_registrations") == 0)
+    #expect(try await registered.count(1) == 2)
+    #expect(try await registered.count(2) == 0)
     // The other one's app is another.
-    #expect(try await registered.count("nextcloud_devices") == 1)
+    #expect(try await registered.count(3) == 1)
     #expect(try await registered.store.rows("SELECT devices FROM nextcloud_removals") == [[.integer(1)]])
   }
 
@@ -98,12 +98,12 @@ import Testing
     try await registered.registerNextcloud(1, target: Self.app)
     try await registered.registerNextcloud(2, target: Self.app)
     let id = try #require(
-      try await registered.store.rows("SELECT id, registered_at FROM nextcloud_devices").first)
+      try await registered.store.rows("SELECT id, registered_at FROM registrations WHERE wire = 3").first)
     guard case .integer(let row) = id[0], case .integer(let time) = id[1] else { return }
     try await registered.end(
       .init(.nextcloud, id: row, registeredAt: Date(timeIntervalSince1970: Double(time) / 1000)))
     #expect(try await registered.encrypted(0) == nil)
-    #expect(try await registered.count("nextcloud_devices") == 0)
+    #expect(try await registered.count(3) == 0)
   }
 
   @Test func `What was registered after the push was sent stays, and so does what has another app`()
@@ -120,7 +120,7 @@ import Testing
     try await registered.end(dead.reference, holdsBefore: sent)
     #expect(try await registered.encrypted(0) == nil)
     #expect(try await registered.encrypted(1) != nil)
-    #expect(try await registered.count("nextcloud_devices") == 1)
+    #expect(try await registered.count(3) == 1)
 
     let other = try await Registered(try PushToken("c0ffee", kind: .apns), app: Self.app)
     try await other.registerEncrypted(0)

@@ -77,7 +77,7 @@ import Testing
     try await devices.note([.init(try await find(1), namesToken: true)])
     try await devices.register(registration(1, key: 7, hash: 7))
     #expect(try await keys() == [1, 5, 6, 7])
-    #expect(try await store.rows("SELECT COUNT(*) FROM nextcloud_devices") == [[.integer(4)]])
+    #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 3") == [[.integer(4)]])
   }
 
   @Test func `A new key with the same token takes the row, and nobody else's`() async throws {
@@ -92,7 +92,7 @@ import Testing
     // The same row, so that what waits in the outbox for the phone goes to it; the key has yet to sign.
     let new = try #require(try await devices.lookup([registration(1).identifier]).first)
     #expect(new.id == old.id && new.userKey == registration(1, key: 2).userKey && !new.isUsed)
-    #expect(try await store.recorder.living([old.reference]) == [old.reference.row])
+    #expect(try await store.recorder.living([old.reference]) == [old.reference.id])
     #expect(try await store.recorder.end([.init(old.reference, reason: "Unregistered")]).isEmpty)
     #expect(try await devices.lookup([other.identifier]).count == 1)
     // One of two rows of a phone that has a token again.
@@ -177,7 +177,7 @@ import Testing
     #expect(try await devices.removeUnused(since: limit, limit: 2) == 1)
     #expect(try await devices.removeUnused(since: limit, limit: 2) == 0)
     #expect(
-      Set(try await store.rows("SELECT device_identifier FROM nextcloud_devices"))
+      Set(try await store.rows("SELECT device_identifier FROM registrations WHERE wire = 3"))
         == [[.bytes(registration(1).identifier)], [.bytes(registration(2).identifier)]])
   }
 
@@ -187,7 +187,7 @@ import Testing
     try await devices.register(registration(1))
     let before = try #require(try await devices.lookup([registration(1).identifier]).first)
     try await store.recorder.note([.init(before.reference, reason: "TooBig")])
-    #expect(try await store.rows("SELECT failure FROM nextcloud_devices") == [[.text("TooBig")]])
+    #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 3") == [[.text("TooBig")]])
     store.clock.advance(60)
     let renewed = registration(1, token: "new", hash: 8, .init(.pushKit, app: "Talk", target: "t"))
     try await devices.register(renewed)
@@ -195,7 +195,8 @@ import Testing
     #expect(after.id == before.id && after.token == "new" && after.tokenHash == renewed.tokenHash)
     #expect(after.destination == renewed.destination)
     #expect(after.registeredAt == before.registeredAt + 60)
-    #expect(try await store.rows("SELECT failure, failed_at FROM nextcloud_devices") == [[.null, .null]])
+    #expect(
+      try await store.rows("SELECT failure, failed_at FROM registrations WHERE wire = 3") == [[.null, .null]])
     // A provider's word about what was there before ends nothing any more.
     #expect(try await store.recorder.end([.init(before.reference, reason: "Unregistered")]).isEmpty)
     #expect(
@@ -221,7 +222,7 @@ import Testing
     for number: UInt8 in [1, 2] { try await devices.register(registration(number)) }
     _ = try await store.database.execute(
       Statement(
-        "UPDATE nextcloud_devices SET token = $1 WHERE device_identifier = $2", .bytes([1, 2, 3]),
+        "UPDATE registrations SET token = $1 WHERE device_identifier = $2", .bytes([1, 2, 3]),
         .bytes(registration(1).identifier)))
     let found = try await devices.lookup([registration(1).identifier, registration(2).identifier])
     #expect(Set(found.map(\.token)) == [nil, "token"])

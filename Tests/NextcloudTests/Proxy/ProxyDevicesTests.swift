@@ -52,7 +52,7 @@ struct ProxyDevicesTests {
       #expect(try await bench.contents().range(of: Data(phone.token.utf8)) == nil)
       let answer = try await phone.unregister(at: bench)
       #expect(answer.status == 200 && answer.json == [:])
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 0)
+      #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 0)
       #expect(try await phone.unregister(at: bench).status == 403)
     }
   }
@@ -85,7 +85,7 @@ struct ProxyDevicesTests {
       }
       let body = Array(vectors.registerBody.utf8)
       #expect(try await bench.call(.post, "/devices", body: body).status == 200)
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 3)
+      #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 3)
     }
   }
 
@@ -126,7 +126,7 @@ struct ProxyDevicesTests {
           #expect(try await bench.call(.delete, "/devices", body: form).status == 400)
         }
       }
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 0)
+      #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 0)
     }
   }
 
@@ -180,7 +180,10 @@ struct ProxyDevicesTests {
       #expect(after.tokenHash == Hexadecimal.decode(phone.tokenHash))
       #expect(after.destination.app == "Files for iOS")
       #expect(after.registeredAt.timeIntervalSince(before.registeredAt) >= 100)
-      #expect(try await bench.rows("SELECT failure, failed_at FROM nextcloud_devices") == [[.null, .null]])
+      #expect(
+        try await bench.rows("SELECT failure, failed_at FROM registrations WHERE wire = 3") == [
+          [.null, .null]
+        ])
     }
   }
 
@@ -191,7 +194,7 @@ struct ProxyDevicesTests {
       for user in ProxyPhone.users {
         #expect(try await ProxyPhone(user: user, token: token).register(at: bench).status == 200)
       }
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 2)
+      #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 2)
     }
   }
 
@@ -272,7 +275,7 @@ struct ProxyDevicesTests {
       // Whoever cannot sign is not worth a line.
       let unsigned = change(phone.fields, "deviceIdentifierSignature", "AAAA")
       _ = try await bench.call(.post, "/devices", userAgent: "Nobody/1", body: Form.encode(unsigned))
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 0)
+      #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 0)
       #expect(
         recorder.lines.map { $0.metadata["user_agent"]?.description } == [
           "Mozilla/5.0 (Android) Brand-Talk v1", "(none)", "Brand-android/1?2",
@@ -348,7 +351,7 @@ struct ProxyDevicesTests {
       for phone in phones.prefix(3) { #expect(try await register(phone).status == 200) }
       phones[0].user = ProxyPhone.users[1]
       #expect(try await register(phones[0]).status == 200)
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 3)
+      #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 3)
       #expect(try await register(phones[3], from: "2001:db8:0:1::1").status == 200)
       bench.clock.advance(3601)
       #expect(try await register(phones[4]).status == 200)

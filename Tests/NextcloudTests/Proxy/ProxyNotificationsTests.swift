@@ -207,7 +207,8 @@ struct ProxyNotificationsTests {
       #expect(answer.failed == Int64(bad.count))
       #expect(bench.simulator.deliveries(includingRefused: true).count == sent + 1)
       // Nothing of it has changed anything.
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices WHERE failure IS NULL") == 3)
+      #expect(
+        try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3 AND failure IS NULL") == 3)
     }
   }
 
@@ -296,7 +297,7 @@ struct ProxyNotificationsTests {
         let answer = try await bench.notify(entries)
         #expect(answer.status == 200 && answer.unknown == [] && answer.failed == 0)
       }
-      #expect(try await bench.number("SELECT COUNT(*) FROM outbox WHERE registration_kind = 3") == 2)
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox WHERE wire = 3") == 2)
       await bench.faults { _ in }
       await eventually {
         bench.clock.advance(1)
@@ -319,7 +320,7 @@ struct ProxyNotificationsTests {
         let answer = try await bench.notify([phone.entry()])
         #expect(answer.status == 200 && answer.unknown == [] && answer.failed == 0)
       }
-      #expect(try await bench.number("SELECT COUNT(*) FROM outbox WHERE registration_kind = 3") == 9)
+      #expect(try await bench.number("SELECT COUNT(*) FROM outbox WHERE wire = 3") == 9)
     }
   }
 
@@ -357,7 +358,7 @@ struct ProxyNotificationsTests {
       #expect(Set(answer.unknown ?? []) == Set(gone.map(\.identifierText)))
       #expect(answer.unknown?.count == 2)
       #expect(answer.failed == 4)
-      #expect(try await bench.number("SELECT COUNT(*) FROM nextcloud_devices") == 1)
+      #expect(try await bench.number("SELECT COUNT(*) FROM registrations WHERE wire = 3") == 1)
       let again = try await bench.notify(gone.map { $0.entry() })
       #expect(Set(again.unknown ?? []) == Set(gone.map(\.identifierText)))
     }

@@ -118,8 +118,12 @@ struct StoreMemoryTests {
       }
       // So many are left that only who knows of all can tell that some are lost.
       _ = try await bench.database.execute(
-        Statement("DELETE FROM nextcloud_devices WHERE id > (SELECT MIN(id) FROM nextcloud_devices)"))
-      if !isStopped { _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices")) }
+        Statement(
+          "DELETE FROM registrations WHERE wire = 3 AND id > (SELECT MIN(id) FROM registrations WHERE wire = 3)"
+        ))
+      if !isStopped {
+        _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
+      }
       let restarted = StoreLossDetector(
         file: bench.folder.appending(path: "nextcloud-store.json"), devices: devices,
         now: { bench.clock.now }, logger: bench.logger)
@@ -178,7 +182,7 @@ struct StoreMemoryTests {
       #expect(!(try await lossDetector.isDoubtful()))
       _ = try await ProxyPhone().register(at: bench)
       try await lossDetector.look()
-      _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
+      _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
       #expect(try await lossDetector.isDoubtful())
     }
   }
@@ -196,7 +200,7 @@ struct StoreMemoryTests {
       let stranger = ProxyPhone()
       #expect(try await bench.notify([stranger.entry()]).unknown == [stranger.identifierText])
 
-      _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
+      _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
       // One user's two devices, then a group's nine users with two each.
       for some in [phones.prefix(2), phones[...], [stranger]] as [ArraySlice<ProxyPhone>] {
         let answer = try await bench.notify(some.map { $0.entry() })
@@ -225,7 +229,7 @@ struct StoreMemoryTests {
       let phones = [ProxyPhone(), ProxyPhone(), ProxyPhone()]
       for phone in phones { _ = try await phone.register(at: bench) }
       try await bench.lossDetector.look()
-      _ = try await bench.database.execute(Statement("DELETE FROM nextcloud_devices"))
+      _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
       #expect(try await bench.notify([phones[0].entry()]).unknown == [])
       for hours in [25.0, -50.0] {
         bench.clock.isTrusted = false
@@ -251,7 +255,8 @@ struct StoreMemoryTests {
       #expect(!(try await bench.lossDetector.isDoubtful()))
       _ = try await bench.database.execute(
         Statement(
-          "DELETE FROM nextcloud_devices WHERE id > (SELECT MIN(id) FROM nextcloud_devices)"))
+          "DELETE FROM registrations WHERE wire = 3 AND id > (SELECT MIN(id) FROM registrations WHERE wire = 3)"
+        ))
       #expect(try await bench.lossDetector.isDoubtful())
     }
   }

@@ -151,7 +151,7 @@ extension Bouncer {
     let tables = [
       "remote_servers", "remote_server_audit_log", "remote_realms", "remote_realm_audit_log",
       "remote_realm_counts",
-      "remote_installation_counts", "e2ee_registrations",
+      "remote_installation_counts", "registrations",
     ]
     return try await database.read { connection in
       var dump: [String: [[Value]]] = [:]

@@ -16,7 +16,7 @@ extension World {
   private func checkLeftovers() {
     guard violation == nil, time > 2 * 86_400 else { return }
     let limit = Int64((Self.epoch + time - 2 * 86_400 - 6 * 3600) * 1000)
-    let rows = server.rows("SELECT COUNT(*) FROM e2ee_registrations WHERE expired_at < \(limit)")
+    let rows = server.rows("SELECT COUNT(*) FROM registrations WHERE ended_at < \(limit)")
     if let count = try? rows.first?.int64(0), count > 0 {
       violate("what is over is removed", "\(count) registrations expired more than two days ago")
     }
@@ -36,8 +36,8 @@ extension World {
     var rows: [String: Bool] = [:]
     for row in server.rows(
       """
-      SELECT r.uuid, e.token_id, e.expired_at FROM e2ee_registrations e
-      JOIN remote_realms r ON r.id = e.realm_id
+      SELECT r.uuid, e.token_id, e.ended_at FROM registrations e
+      JOIN remote_realms r ON r.id = e.realm_id WHERE e.token_id IS NOT NULL
       """)
     {
       guard let realm = try? row.text(0), let id = try? row.int64(1) else { continue }

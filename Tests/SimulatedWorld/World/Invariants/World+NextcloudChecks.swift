@@ -21,7 +21,7 @@ extension World {
   func checkNextcloudRows() {
     guard violation == nil, let nextcloud else { return }
     var tokens: [[UInt8]: [[UInt8]]] = [:]
-    for row in server.rows("SELECT device_identifier, token_hash FROM nextcloud_devices") {
+    for row in server.rows("SELECT device_identifier, token_sha512 FROM registrations WHERE wire = 3") {
       guard let identifier = try? row.bytes(0), let hash = try? row.bytes(1) else { continue }
       tokens[identifier, default: []].append(hash)
     }

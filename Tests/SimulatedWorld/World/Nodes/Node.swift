@@ -136,7 +136,7 @@ final class Node: @unchecked Sendable {
       time, record: ClockRecord(database: database),
       queues: [outbox.bringForward] + (chat.map { [$0.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
-      registrations: registrations, legacy: legacy, recorder: recorder,
+      legacy: legacy, recorder: recorder,
       removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }],
       status: MigrationStatus(database: database, now: now),
       resealing: Resealing(database: database, storageKey: storageKey),

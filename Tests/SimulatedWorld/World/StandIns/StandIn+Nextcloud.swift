@@ -6,15 +6,17 @@ extension StandIn {
     // Whoever leaves takes everybody along: the removal compares nothing.
     StandIn(
       "proxy-removes-all", replacing: "WHERE device_identifier = $1 AND user_key = $2",
-      by: "WHERE LENGTH($1) + LENGTH($2) > 0", where: { $0.hasPrefix("DELETE FROM nextcloud_devices") }),
+      by: "WHERE LENGTH($1) + LENGTH($2) > 0 AND wire = 3",
+      where: { $0.hasPrefix("DELETE FROM registrations") }),
     // A renewal with a new token keeps the old one.
     StandIn(
-      "proxy-keeps-token", replacing: "token_hash = $3, token = $4,", by: "",
-      where: { $0.contains("UPDATE nextcloud_devices") }),
+      "proxy-keeps-token", replacing: "token_sha512 = $3, token = $4,", by: "",
+      where: { $0.contains("UPDATE registrations") }),
     // An old answer of a provider ends what was registered anew since.
     StandIn(
       "proxy-ends-the-renewed", replacing: "WHERE id = $1 AND registered_at = $2",
-      by: "WHERE id = $1 AND $2 > 0", where: { $0.hasPrefix("DELETE FROM nextcloud_devices") }),
+      by: "WHERE id = $1 AND $2 > 0",
+      where: { $0.hasPrefix("SELECT token_hash, kind, target FROM registrations") }),
     {
       // A server is never told whom to forget.
       var standIn = StandIn(name: "proxy-tells-no-deaths")

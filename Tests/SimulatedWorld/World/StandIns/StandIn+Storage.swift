@@ -65,12 +65,12 @@ extension StandIn {
   /// Compares nothing: what was registered again since it was sent to ends all the same.
   private static let expiresTheRenewed = StandIn(
     "compares-nothing", replacing: "AND registered_at = $2", by: "AND $2 IS NOT NULL",
-    where: { $0.hasPrefix("UPDATE e2ee_registrations SET expired_at") })
+    where: { $0.hasPrefix("SELECT token_hash, kind, target FROM registrations") })
 
   /// An expired registration that is registered again stays expired, as at Zulip's own bouncer.
   private static let neverRevives = StandIn(
-    "never-revives", replacing: ", expired_at = NULL, failure = NULL, failed_at = NULL", by: "",
-    where: { $0.contains("INSERT INTO e2ee_registrations") })
+    "never-revives", replacing: "ended_at = NULL,\n  ", by: "",
+    where: { $0.contains("INSERT INTO registrations\n  (wire, realm_id") })
 
   /// Does not remove what was answered.
   private static let forgetsRemovals: StandIn = {
@@ -87,7 +87,7 @@ extension StandIn {
   private static let legacyStays = StandIn(
     "legacy-stays", replacing: "ON e.token_hash = l.token_hash",
     by: "ON FALSE AND e.token_hash = l.token_hash",
-    where: { $0.contains("JOIN e2ee_registrations e") })
+    where: { $0.contains("JOIN registrations e") })
 
   /// Writes tokens as they are.
   private static let keepsInClear: StandIn = {
@@ -96,10 +96,10 @@ extension StandIn {
       AlteredConnection(
         connection: connection,
         afterwards: { statement, _, connection in
-          guard statement.sql.contains("INSERT INTO e2ee_registrations"),
+          guard statement.sql.contains("INSERT INTO registrations\n  (wire, realm_id"),
             let token = world.phones.first?.token
           else { return }
-          try connection.run(Statement("UPDATE e2ee_registrations SET failure = $1", .text(token)))
+          try connection.run(Statement("UPDATE registrations SET failure = $1", .text(token)))
         })
     }
     return standIn
@@ -112,9 +112,9 @@ extension StandIn {
       AlteredConnection(
         connection: connection,
         afterwards: { statement, _, connection in
-          guard statement.sql.contains("INSERT INTO held_deaths") else { return }
+          guard statement.sql.hasPrefix("UPDATE registrations SET dead_since = COALESCE") else { return }
           try connection.run(
-            Statement("UPDATE e2ee_registrations SET expired_at = 1 WHERE id = $1", statement.arguments[1]))
+            Statement("UPDATE registrations SET ended_at = 1 WHERE id = $1", statement.arguments[0]))
         })
     }
     return standIn
