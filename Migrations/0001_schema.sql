@@ -246,7 +246,8 @@ CREATE UNIQUE INDEX registrations_by_user_id
   ON registrations (server_id, user_id, kind, token_hash) WHERE user_id IS NOT NULL;
 CREATE UNIQUE INDEX registrations_by_user_uuid
   ON registrations (server_id, user_uuid, kind, token_hash) WHERE user_uuid IS NOT NULL;
-CREATE INDEX registrations_by_server ON registrations (server_id, realm_id) WHERE server_id IS NOT NULL;
+-- Only for what looks at all of a server, and says so by the wire: for one user's it would read them all.
+CREATE INDEX registrations_by_server ON registrations (server_id, realm_id) WHERE wire = 2;
 CREATE UNIQUE INDEX registrations_by_identifier
   ON registrations (device_identifier, user_key) WHERE device_identifier IS NOT NULL;
 CREATE INDEX registrations_by_use ON registrations (seen_at) WHERE seen_at IS NOT NULL;

@@ -1,10 +1,11 @@
 import Foundation
-import Registrations
 import SQL
 import Sealing
 import TestStore
 import TestSupport
 import Testing
+
+@testable import Registrations
 
 @Suite("Legacy registrations")
 struct LegacyRegistrationsTests {
@@ -119,5 +120,17 @@ struct LegacyRegistrationsTests {
     let failure = OutcomeRecorder.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
     #expect(try await store.recorder.end([failure]) == [found[0]])
     #expect(try await store.recorder.living(found) == [found[2].id])
+  }
+  @Test(arguments: [LegacyRegistrations.reaching, LegacyRegistrations.doubles])
+  func `are found without reading all of a server or of a realm`(_ sql: String) async throws {
+    let store = try await Store()
+    guard store.database.engine == .sqlite else { return }
+    let arguments = (1...4).prefix { sql.contains("$\($0)") }.map { Value.integer(Int64($0)) }
+    let explain = Statement("EXPLAIN QUERY PLAN " + sql, arguments: arguments)
+    let steps = try await store.database.query(explain).map { try $0.text(3) }.joined(separator: "\n")
+    #expect(steps.contains("registrations_by_token"), "\(steps)")
+    for slow in ["registrations_by_server", "registrations_by_realm", "SCAN"] {
+      #expect(!steps.contains(slow), "\(steps)")
+    }
   }
 }

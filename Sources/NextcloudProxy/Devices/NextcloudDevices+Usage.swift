@@ -18,7 +18,8 @@ extension NextcloudDevices {
   /// people and for once a minute.
   package func counts() async throws -> [Count] {
     let statement = Statement(
-      "SELECT app, kind, failure, COUNT(*) FROM registrations WHERE wire = 3 GROUP BY app, kind, failure")
+      "SELECT app, kind, failure, COUNT(*) FROM registrations WHERE seen_at IS NOT NULL GROUP BY app, kind, failure"
+    )
     let rows = try await database.query(statement).map { row in
       (
         app: try row.text(0), kind: NextcloudDevice.Destination.Kind(rawValue: try row.int64(1)),

@@ -121,12 +121,16 @@ struct SnapshotSearch {
 
   private func devices(ofServer server: Int64) throws -> [FoundDevice] {
     try devices(
-      "(g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)",
+      "(g.wire = 2 AND g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)",
       .integer(server))
   }
 
   private func devices(ofRealm realm: Int64) throws -> [FoundDevice] {
-    try devices("g.realm_id = $2", .integer(realm))
+    try devices(
+      """
+      (g.realm_id = $2 AND g.token_id IS NOT NULL
+        OR g.wire = 2 AND g.realm_id = $2 AND g.server_id IN (SELECT id FROM remote_servers))
+      """, .integer(realm))
   }
 
   // MARK: Reading

@@ -90,7 +90,7 @@ package struct MigrationStatus: Sendable {
     let legacy = Statement(
       """
       SELECT server_id, COALESCE(realm_id, 0), COUNT(DISTINCT token_hash) FROM registrations
-      WHERE server_id IS NOT NULL GROUP BY server_id, COALESCE(realm_id, 0)
+      WHERE wire = 2 GROUP BY server_id, COALESCE(realm_id, 0)
       """)
     let e2ee = Statement(
       """

@@ -41,15 +41,7 @@ extension LegacyRegistrations {
   /// One query, and a transaction only where something is to be put right.
   package func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
     let statement = Statement(
-      """
-      SELECT l.id, l.kind, l.token, l.target, l.registered_at, l.user_id, l.user_uuid, l.token_hash,
-        l.realm_id, e.id, e.registered_at
-      FROM registrations l LEFT JOIN registrations e
-        ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
-        AND e.realm_id = COALESCE(l.realm_id, $4) AND e.token_id IS NOT NULL
-      WHERE l.server_id = $1 AND (l.user_id = $2 OR l.user_uuid = $3)
-      ORDER BY l.kind DESC, l.id
-      """, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(realm?.id))
+      Self.reaching, .integer(server), .integer(user.id), .text(user.uuid?.canonical), .integer(realm?.id))
     var candidates: [Candidate] = []
     for row in try await database.query(statement) where row.id != candidates.last?.id {
       candidates.append(try Candidate(row))
@@ -79,6 +71,25 @@ extension LegacyRegistrations {
     try await settle(replaced, homeless, in: realm)
     return reach
   }
+
+  /// Rows of a user, each with the encrypted one of its device. The plus keeps SQLite from reading all of a realm.
+  static let reaching = """
+    SELECT l.id, l.kind, l.token, l.target, l.registered_at, l.user_id, l.user_uuid, l.token_hash,
+      l.realm_id, e.id, e.registered_at
+    FROM registrations l LEFT JOIN registrations e
+      ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
+      AND +e.realm_id = COALESCE(l.realm_id, $4) AND e.token_id IS NOT NULL
+    WHERE l.server_id = $1 AND (l.user_id = $2 OR l.user_uuid = $3)
+    ORDER BY l.kind DESC, l.id
+    """
+  /// Legacy registrations out of a stretch of rows that have an encrypted one beside.
+  static let doubles = """
+    SELECT l.id, l.registered_at, e.id, e.registered_at
+    FROM registrations l JOIN registrations e
+      ON e.token_hash = l.token_hash AND e.kind = l.kind AND +e.realm_id = l.realm_id AND e.ended_at IS NULL
+      AND e.token_id IS NOT NULL
+    WHERE l.wire = 2 AND l.id > $1 AND l.id <= $2
+    """
 
   private func settle(
     _ replaced: [(old: RegistrationReference, new: RegistrationReference)], _ homeless: [Int64],
@@ -110,14 +121,7 @@ extension LegacyRegistrations {
     guard let last = try await database.query(end).first?.optionalInt64(0) else {
       return (0, nil)
     }
-    let doubles = Statement(
-      """
-      SELECT l.id, l.registered_at, e.id, e.registered_at
-      FROM registrations l JOIN registrations e
-        ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.realm_id = l.realm_id AND e.ended_at IS NULL
-        AND e.token_id IS NOT NULL
-      WHERE l.wire = 2 AND l.id > $1 AND l.id <= $2
-      """, .integer(row), .integer(last))
+    let doubles = Statement(Self.doubles, .integer(row), .integer(last))
     let found = try await database.query(doubles).map { row in
       (
         RegistrationReference(.legacy, id: try row.int64(0), registeredAt: try row.date(1)),

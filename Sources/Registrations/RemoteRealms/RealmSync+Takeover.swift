@@ -108,7 +108,7 @@ extension RealmSync {
       Statement(
         """
         \(deleteLegacy) AND EXISTS (
-          SELECT 1 FROM registrations n WHERE n.server_id = $3
+          SELECT 1 FROM registrations n WHERE +n.server_id = $3
             AND (n.user_uuid = registrations.user_uuid OR n.user_id = registrations.user_id)
             AND n.kind = registrations.kind AND n.token_hash = registrations.token_hash)
         """, .integer(owner), .integer(realm), .integer(server)))
@@ -134,5 +134,5 @@ private let selectOwned = """
   SELECT r.id, r.server_id, r.owner_secret_hash, r.is_deactivated, r.released_until, s.deactivated_at
   FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id WHERE r.uuid = $1
   """
-private let ofLegacy = "registrations WHERE server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
+private let ofLegacy = "registrations WHERE wire = 2 AND server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
 private let deleteLegacy = "DELETE FROM \(ofLegacy)"

@@ -34,7 +34,7 @@ extension RemoteRealms {
     let legacy = Statement(
       """
       SELECT COALESCE(realm_id, 0), COUNT(*), MAX(registered_at) FROM registrations
-      WHERE server_id = $1 GROUP BY COALESCE(realm_id, 0)
+      WHERE wire = 2 AND server_id = $1 GROUP BY COALESCE(realm_id, 0)
       """, .integer(server))
     return try await database.read { connection in
       var clear: [Int64: (count: Int64, last: Date?)] = [:]

@@ -74,7 +74,7 @@ package struct RemoteServers: Sendable {
           WHERE r.server_id = s.id AND e.token_id IS NOT NULL AND e.ended_at IS NULL),
         COALESCE(l.number, 0)
       FROM remote_servers s LEFT JOIN (
-          SELECT server_id, COUNT(*) AS number FROM registrations WHERE server_id IS NOT NULL GROUP BY server_id
+          SELECT server_id, COUNT(*) AS number FROM registrations WHERE wire = 2 GROUP BY server_id
         ) l ON l.server_id = s.id
       ORDER BY hostname_key
       """)
