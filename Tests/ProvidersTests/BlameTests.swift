@@ -228,6 +228,17 @@ import Testing
     #expect(route.mayGo(Self.recipient(2), at: 60.5))
   }
 
+  @Test func `A clock that was ahead for a moment holds no token up`() {
+    var pauses = TokenPauses()
+    let ahead = Self.now + 1800
+    _ = pauses.refused(1, .fcmQuotaExceeded, notBefore: nil, now: ahead, random: 1)
+    #expect(pauses.wait(1, now: ahead) != nil)
+    #expect(pauses.wait(1, now: Self.now) == nil)
+    // Nor does the answer to what was under way then.
+    let until = pauses.refused(1, .fcmQuotaExceeded, notBefore: nil, now: Self.now, random: 1)
+    #expect(until == Self.now + 4)
+  }
+
   @Test func `However many tokens are refused, so many are remembered`() {
     var pauses = TokenPauses()
     for token in 0..<(TokenPauses.most * 2) {

@@ -37,9 +37,13 @@ struct TokenPauses: Sendable {
   /// Until when the token's pushes wait, and why; nil: one may go.
   func wait(_ token: Int, now: Date) -> (until: Date, reason: Reason)? {
     if !late.isEmpty, late[token, default: 0] >= Self.mostLate { return (now + Self.trial, .timeout) }
-    // Further ahead than any pause: the clock was put back.
-    guard let pause = pauses[token], now < pause.until, pause.until <= now + Self.longest else { return nil }
+    guard let pause = pause(of: token, now: now), now < pause.until else { return nil }
     return (pause.until, pause.reason)
+  }
+
+  /// What is held against a token; nothing where the clock was put back since.
+  private func pause(of token: Int, now: Date) -> Pause? {
+    pauses[token].flatMap { $0.refusedAt <= now && $0.until <= now + Self.longest ? $0 : nil }
   }
 
   /// A push of the token goes: others wait for what becomes of it, if the token was refused before.
@@ -62,7 +66,7 @@ struct TokenPauses: Sendable {
   /// - Returns: until when its pushes wait; nil if it has been refused for so long that they are given up.
   mutating func refused(_ token: Int, _ reason: Reason, notBefore: Date?, now: Date, random: Double) -> Date?
   {
-    var pause = pauses[token] ?? Pause(since: now, reason: reason, refusedAt: now, until: now)
+    var pause = pause(of: token, now: now) ?? Pause(since: now, reason: reason, refusedAt: now, until: now)
     // Those that were under way together are one refusal.
     if pause.isTrial { pause.refusals += 1 }
     (pause.isTrial, pause.reason, pause.refusedAt) = (false, reason, now)
