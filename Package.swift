@@ -70,176 +70,147 @@ let package = Package(
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .target(name: "CVersion", cSettings: commit.map { [$0] }),
 
-    // Layer 1: know nothing of the domain and, but for `Timing` and `Outgoing`, nothing of each other.
+    // Layer 1: know nothing of the domain and, but for `Timing`, nothing of each other (`HTTP` tells SQL's errors).
     module("Timing"),
     module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
-    module("SQL", "Timing", "CPostgreSQL", "CSQLite", "Crypto"),
+    module("SQL", "CPostgreSQL", "CSQLite", "Timing", "Crypto"),
+    module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
     module(
-      "Migrations", "SQL", path: "Migrations",
-      embed: [
-        "0001_schema.sql"
-      ]),
-    module("Outgoing", "Timing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
-    module(
-      "Providers", "Outgoing", "Timing", "AsyncHTTPClient", "Crypto", "JWTKit", "Logging", "Metrics",
-      "NIOCore",
+      "Providers", "Timing", "AsyncHTTPClient", "Crypto", "JWTKit", "Logging", "Metrics", "NIOCore",
       "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "Wire", "SQL", "Timing", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOHTTP1", "NIOPosix"),
+      "HTTP", "SQL", "Timing", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
 
     // Layer 2: the domain.
-    module("Storage", "Sealing", "SQL", "Crypto"),
-    module("Registrations", "Outgoing", "Sealing", "SQL", "Storage", "Timing"),
-    module("Accounts", "Sealing", "SQL", "Storage"),
+    module("Registrations", "Providers", "Sealing", "SQL", "Timing", "Crypto"),
 
     // Layer 3: what becomes of a notification.
     module(
-      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Logging", "Metrics",
-      "NIOCore", "NIOFoundationCompat"),
+      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Logging", "Metrics", "NIOCore",
+      "NIOFoundationCompat"),
 
     // Layer 4: one wire each.
     module(
-      "ZulipBouncer", "Delivery", "Outgoing", "Providers", "Registrations", "Sealing", "SQL",
-      "Storage",
-      "Wire", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1",
-      "NIOPosix", "NIOSSL"),
+      "ZulipBouncer", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "AsyncHTTPClient",
+      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "Accounts", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing", "Wire",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
+      "ZulipServer", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing", "AsyncHTTPClient",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
     module(
-      "NextcloudProxy", "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Timing",
-      "Wire", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+      "NextcloudProxy", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing",
+      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Accounts", "Delivery", "Outgoing", "Providers", "Registrations", "Sealing", "SQL",
-      "Storage", "Timing", "Wire", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging",
-      "NIOCore", "NIOHTTP1"),
-    module("Backend", "Accounts", "SQL", "Storage", "Wire", "ZulipServer", "HTTPTypes", "Hummingbird"),
+      "NextcloudServer", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing",
+      "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
 
     // Layer 5: what the operator has.
     module(
-      "Operations", "CVersion", "Delivery", "Migrations", "Providers", "Registrations", "Sealing", "SQL",
-      "Storage", "Timing", "Wire", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
-      "NIOCore", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams"),
-    module("ZulipMigration", "Migrations", "Registrations", "Sealing", "SQL", "Storage", "Wire"),
+      "Operations", "CVersion", "Delivery", "HTTP", "Migrations", "Providers", "Registrations", "Sealing",
+      "SQL", "Timing", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams"),
+    module("ZulipMigration", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),
 
     // Layer 6: the one place where the parts are put together.
     module(
-      "Server", "Accounts", "Backend", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer",
-      "Operations", "Outgoing", "Providers", "Registrations", "Sealing", "SQL", "Storage", "Wire",
-      "ZulipBouncer", "ZulipServer", "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "Metrics",
-      "NIOCore",
-      "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+      "Server", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer", "Operations",
+      "Providers", "Registrations", "Sealing", "SQL", "ZulipBouncer", "ZulipServer", "AsyncHTTPClient",
+      "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOHTTPTypes", "NIOPosix",
+      "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
       "ProviderSimulator", "Timing", "Crypto", "CryptoExtras", "NIOCore", "NIOFoundationCompat", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
-      "Demo", "Operations", "ProviderSimulator", "Sealing", "Server", "Wire", "AsyncHTTPClient", "Crypto",
+      "Demo", "HTTP", "Operations", "ProviderSimulator", "Sealing", "Server", "AsyncHTTPClient", "Crypto",
       "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Layer 7: commands.
     program(
-      "push-bouncer", "Accounts", "Delivery", "Demo", "Migrations", "Operations", "Outgoing", "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "Wire", "ZulipMigration",
-      "ZulipServer", "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1",
-      "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+      "push-bouncer", "Delivery", "Demo", "HTTP", "Migrations", "Operations", "Providers",
+      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "ZulipMigration", "ZulipServer",
+      "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+      "ServiceLifecycle", "UnixSignals"),
 
     // A world in which time and chance are virtual; see Documentation/SimulatedWorld.md.
     .target(name: "CVirtualTime", path: "Tests/SimulatedWorld/CVirtualTime"),
     program(
-      "simulated-world", "Accounts", "Backend", "CVirtualTime", "Delivery", "Migrations", "NextcloudProxy",
-      "Operations",
-      "Providers",
-      "Registrations", "Sealing", "Server", "SQL", "Storage", "Wire", "ZulipBouncer", "ZulipServer",
-      "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK",
+      "simulated-world", "CVirtualTime", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "Operations",
+      "Providers", "Registrations", "Sealing", "Server", "SQL", "ZulipBouncer", "ZulipServer", "Crypto",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHPACK",
       path: "Tests/SimulatedWorld/World"),
 
     // Tests, what they share, and benchmarks.
     module(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
-      "NIOCore",
-      "NIOPosix", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509", path: "Tests/Support/TestSupport"),
+      "NIOCore", "NIOPosix", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
+      path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
     module(
       "TestStore", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       path: "Tests/Support/TestStore"),
     module(
-      "TestService", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipBouncer",
+      "TestService", "HTTP", "Operations", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipBouncer",
       "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore",
       "ServiceLifecycle", path: "Tests/Support/TestService"),
     tests("WorldTests"),
     tests("TimingTests", "Timing"),
-    tests(
-      "OutgoingTests", "TestSupport", "Outgoing", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix",
-      "NIOSSL"),
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
-      "ProvidersTests", "TestSupport", "Outgoing", "Providers", "ProviderSimulator", "Crypto", "CryptoExtras",
-      "JWTKit",
-      "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix",
-      "NIOSSL"),
+      "ProvidersTests", "Providers", "ProviderSimulator", "TestSupport", "AsyncHTTPClient", "Crypto",
+      "CryptoExtras", "JWTKit", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
+      "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
-      "WireTests", "TestSupport", "Wire", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
-      "NIOCore", "NIOEmbedded"),
+      "HTTPTests", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "NIOCore",
+      "NIOEmbedded"),
     tests(
-      "StorageTests", "TestSupport", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers",
-      "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestStore", "ZulipServer"),
-    tests("AccountsTests", "TestSupport", "Accounts", "Sealing", "SQL", "TestStore"),
-    tests("RegistrationsTests", "TestSupport", "Registrations", "Sealing", "SQL", "Storage", "TestStore"),
+      "RegistrationsTests", "Delivery", "NextcloudProxy", "NextcloudServer", "Providers", "Registrations",
+      "Sealing", "SQL", "TestDatabase", "TestStore", "TestSupport", "ZulipServer"),
     tests(
-      "DeliveryTests", "TestSupport", "Delivery", "Operations", "Providers", "ProviderSimulator",
-      "Registrations",
-      "Sealing", "SQL", "Storage", "TestDatabase", "Timing", "Logging", "NIOCore"),
+      "DeliveryTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
+      "Sealing", "SQL", "TestDatabase", "TestSupport", "Timing", "Logging", "NIOCore"),
     tests(
-      "ZulipBouncerTests", "Delivery", "Operations", "Providers", "ProviderSimulator", "Registrations",
-      "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport", "Wire", "ZulipBouncer",
-      "CryptoExtras", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix"),
+      "ZulipBouncerTests", "Delivery", "HTTP", "Operations", "Providers", "ProviderSimulator",
+      "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport",
+      "ZulipBouncer", "CryptoExtras", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix"),
     tests(
-      "ZulipServerTests", "TestSupport", "Accounts", "Operations", "ProviderSimulator", "Providers",
-      "Registrations", "Sealing", "Server", "SQL", "Storage", "TestService", "TestStore", "Wire",
-      "ZulipServer", "HTTPTypes", "NIOCore"),
-    tests(
-      "NextcloudTests", "Accounts", "Delivery", "NextcloudProxy", "NextcloudServer", "Outgoing", "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "Storage", "TestDatabase",
-      "TestService", "TestStore", "TestSupport", "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto",
-      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1",
-      "NIOSSL", embed: ["vectors.json"]),
-    tests(
-      "BackendTests", "Accounts", "Backend", "Sealing", "SQL", "TestDatabase", "Wire", "ZulipServer",
+      "ZulipServerTests", "HTTP", "Operations", "Providers", "ProviderSimulator", "Registrations",
+      "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "ZulipServer",
       "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
-      "OperationsTests", "Accounts", "Delivery", "Migrations", "NextcloudProxy", "NextcloudServer",
-      "Operations",
-      "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase",
-      "TestSupport", "Wire", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
+      "NextcloudTests", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Providers",
+      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestDatabase", "TestService",
+      "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird",
+      "HummingbirdTesting", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", embed: ["vectors.json"]),
+    tests(
+      "OperationsTests", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "NextcloudServer",
+      "Operations", "Providers", "ProviderSimulator", "Registrations", "Sealing", "SQL", "TestDatabase",
+      "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),
     tests(
-      "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "Storage", "TestDatabase", "TestSupport",
+      "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       "ZulipMigration", embed: ["zulip.sql"]),
     tests(
       "ProviderSimulatorTests", "ProviderSimulator", "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore",
       "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
-      "ServerTests", "Operations", "Registrations", "Sealing", "Server", "SQL", "TestService", "TestSupport",
-      "Wire", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded",
-      "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams"),
+      "ServerTests", "HTTP", "Operations", "Registrations", "Sealing", "Server", "SQL", "TestService",
+      "TestSupport", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams"),
     tests(
-      "push-bouncerTests", "Demo", "Operations", "Outgoing", "ProviderSimulator", "push-bouncer", "Sealing",
-      "Server",
-      "SQL", "TestDatabase", "TestSupport", "Wire", "ZulipServer", "AsyncHTTPClient", "Crypto", "Logging",
-      "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
+      "push-bouncerTests", "Demo", "HTTP", "Operations", "Providers", "ProviderSimulator", "push-bouncer",
+      "Sealing", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto",
+      "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
     program(
-      "nextcloud-bench", "Delivery", "Migrations", "NextcloudProxy", "Providers", "Registrations", "Sealing",
-      "SQL", "Wire", "Crypto", "Logging", "NIOCore", path: "Benchmarks/NextcloudBench"),
+      "nextcloud-bench", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "Providers", "Registrations",
+      "Sealing", "SQL", "Crypto", "Logging", "NIOCore", path: "Benchmarks/NextcloudBench"),
     module(
-      "Fuzzing", "NextcloudProxy", "NextcloudServer", "Operations", "Providers", "Sealing", "Wire",
+      "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operations", "Providers", "Sealing",
       "ZulipBouncer", "ZulipMigration", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
-      "NIOEmbedded", "NIOHPACK",
-      "NIOHTTP1", path: "Tests/Fuzzing/Fuzzing"),
+      "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Fuzzing/Fuzzing"),
     tests("FuzzingTests", "Fuzzing", path: "Tests/Fuzzing/FuzzingTests"),
   ]
 )

@@ -1,6 +1,7 @@
 import Crypto
 import Delivery
 import Foundation
+import HTTP
 import Logging
 import Migrations
 import NIOCore
@@ -9,7 +10,6 @@ import Providers
 import Registrations
 import SQL
 import Sealing
-import Wire
 
 /// Measures what a request of the Nextcloud proxy's `/notifications` costs for each of its entries, from the
 /// body to what would be sent, against the bare cost of verifying an RSA signature of 2048 bits.

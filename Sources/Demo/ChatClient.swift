@@ -1,9 +1,9 @@
 package import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import NIOHTTP1
 import Sealing
-import Wire
 
 /// An app at a chat server, ours or a stock Zulip 12: the calls that it makes for its user so that
 /// notifications reach its phone (`Documentation/Protocols/Zulip.md` 10).

@@ -1,7 +1,7 @@
 package import AsyncHTTPClient
+package import HTTP
 import NIOHTTP1
 package import Sealing
-package import Wire
 
 /// A chat server as the bouncer sees it: it makes the calls of a stock Zulip server, in the same
 /// encodings (`Documentation/Protocols/Zulip.md` 2 to 7).

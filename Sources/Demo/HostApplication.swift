@@ -1,6 +1,6 @@
 import AsyncHTTPClient
+import HTTP
 import NIOHTTP1
-import Wire
 
 /// A chat without push code of its own, as the built-in chat-server side sees it: what it calls at the
 /// backend API.

@@ -1,8 +1,8 @@
 import AsyncHTTPClient
+import HTTP
 import NIOCore
 import NIOHTTP1
 import Operations
-import Wire
 
 /// A service that answers in JSON, as a caller with these credentials meets it.
 struct JSONService {

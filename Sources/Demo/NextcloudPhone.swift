@@ -1,9 +1,9 @@
 package import AsyncHTTPClient
 import Crypto
 import Foundation
+package import HTTP
 import NIOHTTP1
 import Sealing
-package import Wire
 
 /// A phone with Nextcloud Talk for iOS on it, as far as pushes go: it registers at its server and at the
 /// proxy, and opens what arrives.

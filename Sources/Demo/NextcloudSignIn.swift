@@ -1,7 +1,7 @@
 package import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOHTTP1
-import Wire
 
 /// An app that adds an account at a Nextcloud server, by version 2 of its login flow: it shows its user a
 /// page, and asks again and again whether it was let in.

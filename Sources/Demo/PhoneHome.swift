@@ -1,8 +1,8 @@
 package import AsyncHTTPClient
+package import HTTP
 import NIOCore
 import NIOHTTP1
 import NIOSSL
-package import Wire
 
 /// The provider simulator's control endpoint, where virtual phones get what was pushed to them.
 package struct PhoneHome {

@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Sealing
-import Wire
 
 /// A phone whose app is signed in at a chat server, and so one of its user's devices there.
 package actor SignedInPhone {

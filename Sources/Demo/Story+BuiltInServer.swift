@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import NIOHTTP1
 import Sealing
-import Wire
 
 /// The second part: a chat that has no push code of its own, and the chat-server side built in here.
 extension Story {

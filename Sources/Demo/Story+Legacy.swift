@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Sealing
-import Wire
 
 /// The third part: a phone whose app is still an old one, and then no longer.
 extension Story {

@@ -1,5 +1,5 @@
 import Foundation
-import Wire
+import HTTP
 
 /// The fourth part: a phone with Nextcloud Talk, at the server side and the push proxy built in here.
 extension Story {

@@ -1,5 +1,5 @@
 import Foundation
-import Wire
+import HTTP
 
 /// The fourth part goes on: a phone without Google at the server side built in here.
 extension Story {

@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Sealing
-import Wire
 
 /// In between: a phone without Google's services, at the same stock server.
 extension Story {

@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Sealing
-import Wire
 
 /// The story that `demo` plays and that everything here is for: a chat server, an Android phone and
 /// an iPhone, and notifications that nobody on the way can read.

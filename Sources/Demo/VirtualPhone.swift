@@ -1,6 +1,6 @@
 package import Foundation
+package import HTTP
 package import Sealing
-package import Wire
 
 /// A phone with an app of ours on it, as far as pushes go: it makes keys, seals its registration to
 /// the bouncer, and opens what arrives (`Documentation/Protocols/Zulip.md` 5).

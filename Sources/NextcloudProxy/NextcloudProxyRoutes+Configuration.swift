@@ -1,8 +1,8 @@
 package import Delivery
 package import Foundation
+package import HTTP
 package import Logging
 package import Registrations
-package import Wire
 
 extension NextcloudProxyRoutes {
   /// What the operator decides.

@@ -1,8 +1,8 @@
 internal import Delivery
+package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import Logging
-package import Wire
 
 /// The push proxy as Nextcloud's servers and apps know it: `/devices` and `/notifications`.
 package struct NextcloudProxyRoutes: Sendable {

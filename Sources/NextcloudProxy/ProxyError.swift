@@ -1,11 +1,11 @@
 internal import Delivery
+internal import HTTP
 package import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
 internal import SQL
-internal import Wire
 
 /// A refusal of the proxy. It never has the keys `unknown` and `failed`: servers take any answer that has both
 /// for one about their devices.

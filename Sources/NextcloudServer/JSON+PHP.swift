@@ -1,4 +1,4 @@
-internal import Wire
+internal import HTTP
 
 extension JSON {
   /// The compact document as PHP's `json_encode` writes it, byte for byte: `/` escaped, and everything that

@@ -1,8 +1,8 @@
-package import Accounts
 package import Foundation
+package import HTTP
 internal import HTTPTypes
 package import Hummingbird
-package import Wire
+package import Registrations
 
 /// The server endpoints that Nextcloud's apps register with for push notifications.
 package struct NextcloudServerRoutes: Sendable {

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Outgoing
+internal import Providers
 
 /// The rules for the proxy that a phone names: an `https` URL of a public host
 /// (`Documentation/Protocols/Nextcloud.md` 5.4).

@@ -4,7 +4,6 @@ import Logging
 import NIOCore
 import NIOPosix
 import NIOSSL
-import Outgoing
 
 /// The providers as they are reached from here: over TLS and HTTP/2, through a proxy if there is one.
 struct Internet: ProviderNetwork {

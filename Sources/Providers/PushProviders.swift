@@ -1,6 +1,5 @@
 package import Foundation
 import NIOCore
-import Outgoing
 import Synchronization
 
 /// APNs, FCM and Web Push behind one door: a push in, an ``Outcome`` out.

@@ -1,7 +1,6 @@
-import Accounts
-import Backend
+import HTTP
 import NextcloudServer
-import Wire
+import Registrations
 import ZulipServer
 
 extension BackendRoutes {

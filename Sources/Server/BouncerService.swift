@@ -1,7 +1,6 @@
-import Accounts
-import Backend
 import Delivery
 import Foundation
+package import HTTP
 import Hummingbird
 package import Logging
 import Migrations
@@ -14,8 +13,6 @@ import Registrations
 import SQL
 import Sealing
 package import ServiceLifecycle
-import Storage
-package import Wire
 package import ZulipBouncer
 package import ZulipServer
 

@@ -1,4 +1,3 @@
-import Accounts
 import AsyncHTTPClient
 import Foundation
 import Logging

@@ -1,8 +1,8 @@
 import Delivery
 import Foundation
+import HTTP
 import Operations
 import Providers
-import Wire
 import ZulipBouncer
 
 extension Configuration {

@@ -1,10 +1,10 @@
+package import HTTP
 import HTTPTypes
 package import Hummingbird
 import Logging
 import NIOCore
 import Operations
 import SQL
-package import Wire
 
 /// What may be called at a listener.
 package struct Endpoints: Sendable {

@@ -2,7 +2,6 @@ package import AsyncHTTPClient
 import Foundation
 package import NIOSSL
 package import Operations
-import Outgoing
 import Providers
 
 extension HTTPClient.Configuration {

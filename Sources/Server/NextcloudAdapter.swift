@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Delivery
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import Logging
@@ -8,11 +9,9 @@ import NIOSSL
 import NextcloudProxy
 import NextcloudServer
 import Operations
-import Outgoing
 import Providers
 import Registrations
 import Sealing
-import Wire
 
 /// The Nextcloud adapter with everything it needs: the push proxy, and the server side with its sender.
 struct NextcloudAdapter {

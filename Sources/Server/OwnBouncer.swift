@@ -1,10 +1,9 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
 import Logging
 import Registrations
 import Sealing
-import Wire
 import ZulipBouncer
 import ZulipServer
 

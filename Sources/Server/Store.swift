@@ -1,4 +1,3 @@
-package import Accounts
 package import Delivery
 package import Foundation
 import Logging
@@ -9,7 +8,6 @@ package import Operations
 package import Registrations
 package import SQL
 package import Sealing
-import Storage
 package import ZulipServer
 
 /// The database with the key that its secrets are sealed under: what commands and service share.

@@ -1,9 +1,8 @@
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Registrations
 internal import Sealing
-internal import Storage
-internal import Wire
 
 /// All that the bouncer refuses with, in the words of Zulip's (`Documentation/Protocols/Zulip.md`). What both sides of
 /// the wire say stands in `Wire`.

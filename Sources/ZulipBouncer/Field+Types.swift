@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Wire
+internal import HTTP
 
 extension Field {
   /// Each element of an array, read.
@@ -43,4 +43,4 @@ extension Field {
 }
 
 /// Hummingbird has parameters of its own, those of a path.
-typealias Parameters = Wire.Parameters
+typealias Parameters = HTTP.Parameters

@@ -1,5 +1,5 @@
+package import HTTP
 package import Registrations
-package import Wire
 
 extension ZulipBouncerRoutes {
   /// What the operator decides.

@@ -1,11 +1,11 @@
 package import Delivery
 package import Foundation
+package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 package import Logging
 package import Registrations
 package import Sealing
-package import Wire
 
 /// The push notification service as Zulip's servers know it: `/api/v1/remotes/...`
 /// (`Documentation/Protocols/Zulip.md` 2 to 7), and the key that apps without Google need.

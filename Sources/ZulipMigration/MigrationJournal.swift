@@ -1,6 +1,6 @@
 internal import Foundation
+internal import Registrations
 internal import SQL
-internal import Storage
 
 /// What is written down of a migration beside the rows it brings in, in the same transactions: how far it
 /// is, what it has counted and refused, and what the source's ids are here.

@@ -1,8 +1,8 @@
 package import Foundation
 internal import Migrations
+internal import Registrations
 package import SQL
 package import Sealing
-internal import Storage
 
 extension ZulipImport {
   /// Runs `body` with a migration into a database that is thrown away afterwards: the same work and the

@@ -1,5 +1,5 @@
+internal import HTTP
 internal import HTTPTypes
-internal import Wire
 
 /// All that the chat-server side refuses with, in the words of Zulip's (`Documentation/Protocols/Zulip.md` 10). What both
 /// sides of the wire say stands in `Wire`.

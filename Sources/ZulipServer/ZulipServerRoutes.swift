@@ -1,8 +1,8 @@
-package import Accounts
 package import Foundation
+package import HTTP
 internal import HTTPTypes
 package import Hummingbird
-package import Wire
+package import Registrations
 
 /// The server endpoints that Zulip's apps register their devices with
 /// (`Documentation/Protocols/Zulip.md` 10), for chats that have no push code of their own.
@@ -98,4 +98,4 @@ package struct ZulipServerRoutes: Sendable {
 }
 
 /// Hummingbird has parameters of its own, those of a path.
-typealias Parameters = Wire.Parameters
+typealias Parameters = HTTP.Parameters

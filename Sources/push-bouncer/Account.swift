@@ -1,9 +1,9 @@
-import Accounts
 import ArgumentParser
 import Foundation
+import HTTP
 import Operations
+import Registrations
 import Server
-import Wire
 import ZulipServer
 
 /// `account ...`: the users of the built-in chat-server side.

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Operations
 import Server
-import Wire
 
 /// `clock ...`: whether the service believes the clock.
 struct Clock: AsyncParsableCommand {

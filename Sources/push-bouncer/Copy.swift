@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Migrations
 import Operations
+import Registrations
 import SQL
-import Storage
-import Wire
 
 /// `copy`: from one database to another.
 struct Copy: AsyncParsableCommand {

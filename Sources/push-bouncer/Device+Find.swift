@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Operations
 import Registrations
 import Sealing
 import Server
-import Wire
 
 extension Device {
   struct List: AsyncParsableCommand {

@@ -2,7 +2,7 @@ import ArgumentParser
 import AsyncHTTPClient
 import Demo
 import Foundation
-import Wire
+import HTTP
 
 extension Phone {
   /// What it takes to be Nextcloud Talk at a Nextcloud server.

@@ -1,8 +1,8 @@
 import Demo
 import Foundation
+import HTTP
 import Sealing
 import UnixSignals
-import Wire
 
 extension Phone {
   /// As an app at a chat server: listens while it registers, rotates and tests.

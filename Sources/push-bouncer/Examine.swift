@@ -1,8 +1,8 @@
 import ArgumentParser
+import HTTP
 import Logging
 import Operations
 import Server
-import Wire
 
 /// `doctor`: is everything as it should be?
 struct Examine: AsyncParsableCommand {

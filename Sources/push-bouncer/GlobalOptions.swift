@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Logging
 import Operations
 import SQL
-import Wire
 
 /// The options of every command.
 struct GlobalOptions: ParsableArguments {

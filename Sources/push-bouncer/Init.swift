@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Operations
 import Sealing
 import Server
-import Wire
 
 /// `init`: the first run.
 struct Init: AsyncParsableCommand {

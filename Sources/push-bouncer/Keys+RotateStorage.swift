@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Operations
+import Registrations
 import Server
-import Storage
-import Wire
 
 extension Keys {
   struct RotateStorage: AsyncParsableCommand {

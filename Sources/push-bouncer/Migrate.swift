@@ -2,10 +2,10 @@ import ArgumentParser
 import Foundation
 import Migrations
 import Operations
+import Registrations
 import SQL
 import Sealing
 import Server
-import Storage
 import UnixSignals
 import ZulipMigration
 

@@ -1,10 +1,10 @@
 import ArgumentParser
 import Delivery
 import Foundation
+import HTTP
 import Operations
 import Registrations
 import Server
-import Wire
 
 /// `outbox ...`: notifications that were promised and that no provider has taken yet.
 struct OutboxCommand: AsyncParsableCommand {

@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 import Operations
-import Outgoing
+import Providers
 import Server
 
 /// Calls a push service of the operator's, under the same trust as messages to it.

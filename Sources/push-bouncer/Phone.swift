@@ -2,9 +2,9 @@ import ArgumentParser
 import AsyncHTTPClient
 import Demo
 import Foundation
+import HTTP
 import Operations
 import Sealing
-import Wire
 
 /// `device phone`, or just `device`: a phone in a terminal.
 struct Phone: AsyncParsableCommand {

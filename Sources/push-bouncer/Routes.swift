@@ -2,6 +2,7 @@ import ArgumentParser
 import AsyncHTTPClient
 import Delivery
 import Foundation
+import HTTP
 import Logging
 import NIOCore
 import NIOHTTP1
@@ -9,7 +10,6 @@ import Operations
 import Providers
 import Registrations
 import Server
-import Wire
 
 /// `routes ...`: the credentials that notifications are sent with, and the deaths of tokens that are held back on each.
 struct Routes: AsyncParsableCommand {

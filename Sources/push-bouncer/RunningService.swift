@@ -1,10 +1,10 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import Operations
-import Outgoing
+import Providers
 import Server
-import Wire
 
 /// The service that runs with a configuration, if one does.
 enum RunningService {

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Registrations
 import Server
-import Wire
 
 /// `server ...`: the chat servers that may use this bouncer.
 struct ServerCommand: AsyncParsableCommand {

@@ -1,12 +1,12 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Logging
 import Operations
 import ProviderSimulator
 import Server
 import ServiceLifecycle
 import UnixSignals
-import Wire
 
 /// `simulate`: Apple, Google and a push service of Web Push on this machine.
 struct Simulate: AsyncParsableCommand {

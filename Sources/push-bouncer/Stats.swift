@@ -1,10 +1,10 @@
 import ArgumentParser
 import Delivery
 import Foundation
+import HTTP
 import Operations
 import Registrations
 import Server
-import Wire
 
 /// `stats`: what has become of notifications, by the hour.
 struct Stats: AsyncParsableCommand {

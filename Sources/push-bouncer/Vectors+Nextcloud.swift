@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
+import HTTP
 import Sealing
-import Wire
 
 /// What Nextcloud's servers, phones and push proxies sign and encrypt for each other
 /// (`Documentation/Protocols/Nextcloud.md` 2).

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Operations
 import Sealing
-import Wire
 
 /// `vectors`: seals values for other implementations to open, and opens what they have sealed.
 struct Vectors: AsyncParsableCommand {

@@ -1,6 +1,5 @@
 import Foundation
 import Registrations
-import Storage
 import TestDatabase
 import Testing
 

@@ -2,7 +2,6 @@ import Foundation
 import Providers
 import Registrations
 import SQL
-import Storage
 import TestSupport
 import Testing
 

@@ -1,9 +1,9 @@
 import Foundation
+import HTTP
 import Logging
 import SQL
 import TestSupport
 import Testing
-import Wire
 
 @testable import Operations
 

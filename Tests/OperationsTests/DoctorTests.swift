@@ -3,9 +3,9 @@ import Foundation
 import Migrations
 import ProviderSimulator
 import Providers
+import Registrations
 import SQL
 import Sealing
-import Storage
 import Testing
 
 @testable import Operations

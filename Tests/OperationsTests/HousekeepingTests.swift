@@ -1,4 +1,3 @@
-import Accounts
 import Foundation
 import Logging
 import NextcloudProxy
@@ -6,7 +5,6 @@ import NextcloudServer
 import Registrations
 import SQL
 import Sealing
-import Storage
 import Synchronization
 import TestDatabase
 import TestSupport

@@ -1,17 +1,17 @@
 import Delivery
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Logging
 import Providers
+import Registrations
 import SQL
 import Sealing
-import Storage
 import Synchronization
 import TestDatabase
 import TestSupport
-import Wire
 
 @testable import Operations
 

@@ -1,6 +1,7 @@
 import CoreMetrics
 import Dispatch
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
@@ -11,7 +12,6 @@ import Synchronization
 import TestDatabase
 import TestSupport
 import Testing
-import Wire
 
 @testable import Operations
 

@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import Operations
 import Providers
 import Registrations
 import TestSupport
 import Testing
-import Wire
 
 @testable import Delivery
 

@@ -1,11 +1,11 @@
 import Crypto
 import Foundation
+import HTTP
 import NIOCore
 import ProviderSimulator
 import Providers
 import TestSupport
 import Testing
-import Wire
 
 @testable import Operations
 

@@ -1,10 +1,10 @@
 import Delivery
 import Foundation
+import HTTP
 import Logging
 import Providers
 import TestSupport
 import Testing
-import Wire
 
 @testable import Operations
 

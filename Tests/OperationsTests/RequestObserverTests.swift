@@ -1,11 +1,11 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Operations
 import TestSupport
 import Testing
-import Wire
 
 @Suite struct RequestObserverTests {
   /// Calls a small service and gives back what was logged and what was measured.

@@ -1,7 +1,7 @@
+import HTTP
 import Logging
 import Synchronization
 import Testing
-import Wire
 
 @testable import Operations
 

@@ -1,7 +1,7 @@
 import Foundation
+import Registrations
 import SQL
 import Sealing
-import Storage
 import Synchronization
 import TestDatabase
 import TestSupport

@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import Providers
 import Testing
-import Wire
 
 @testable import Operations
 

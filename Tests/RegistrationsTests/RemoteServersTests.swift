@@ -2,7 +2,6 @@ import Foundation
 import Registrations
 package import SQL
 import Sealing
-import Storage
 import TestStore
 import TestSupport
 import Testing

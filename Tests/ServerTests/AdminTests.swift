@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -11,7 +12,6 @@ import Synchronization
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import Server
 

@@ -7,8 +7,8 @@ import TestService
 import TestSupport
 import Testing
 
+@testable import HTTP
 @testable import Server
-@testable import Wire
 
 @Suite struct BodyGateTests {
   private let path = "/api/v1/remotes/server/register"

@@ -1,6 +1,6 @@
+import HTTP
 import Operations
 import Testing
-import Wire
 import ZulipBouncer
 
 @testable import Server

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import Logging
@@ -7,7 +8,6 @@ import Registrations
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import Server
 

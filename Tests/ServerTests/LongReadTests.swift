@@ -1,7 +1,7 @@
+import HTTP
 import NIOCore
 import NIOPosix
 import Testing
-import Wire
 
 @testable import Server
 

@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import NIOCore
 import TestService
 import Testing
-import Wire
 import Yams
 
 @testable import Server

@@ -1,7 +1,7 @@
+import HTTP
 import NIOCore
 import NIOEmbedded
 import Testing
-import Wire
 
 @testable import Server
 

@@ -8,8 +8,8 @@ import TestService
 import TestSupport
 import Testing
 
+@testable import HTTP
 @testable import Server
-@testable import Wire
 
 /// Peers that do not take their answers.
 @Suite struct UntakenAnswerTests {

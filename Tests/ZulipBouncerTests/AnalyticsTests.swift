@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Registrations
 import SQL
 import TestService
 import Testing
-import Wire
 
 @Suite("server/analytics")
 struct AnalyticsTests {

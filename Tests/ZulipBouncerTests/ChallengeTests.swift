@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -8,7 +9,6 @@ import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 

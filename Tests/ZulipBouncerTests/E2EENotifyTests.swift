@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Registrations
 import Sealing
 import TestService
 import Testing
-import Wire
 
 @Suite("push/e2ee/notify")
 struct E2EENotifyTests {

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Registrations
 import SQL
@@ -6,7 +7,6 @@ import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 import ZulipBouncer
 
 /// Bodies that no server sends: each is answered, none with 500, and nothing of them stays that was

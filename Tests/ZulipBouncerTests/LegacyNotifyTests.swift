@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import ProviderSimulator
 import Registrations
@@ -7,7 +8,6 @@ import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @Suite("push/notify")
 struct LegacyNotifyTests {

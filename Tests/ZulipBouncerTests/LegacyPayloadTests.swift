@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import NIOCore
 import Providers
 import Registrations
 import Sealing
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 

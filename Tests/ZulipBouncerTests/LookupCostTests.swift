@@ -1,7 +1,7 @@
+import HTTP
 import Registrations
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 
@@ -27,7 +27,7 @@ import Wire
         """
       let fields = [("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", realm)]
       return try cpuSeconds {
-        var parameters = Wire.Parameters(fields.map { (name: $0, value: $1) })
+        var parameters = HTTP.Parameters(fields.map { (name: $0, value: $1) })
         let upload = try AnalyticsUpload(&parameters)
         #expect(upload.realms?.count == 1)
       }

@@ -1,5 +1,6 @@
 import Delivery
 import Foundation
+import HTTP
 import HTTPTypes
 import Providers
 import Registrations
@@ -8,7 +9,6 @@ import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 

@@ -1,5 +1,6 @@
 import Delivery
 import Foundation
+import HTTP
 import Logging
 import NIOCore
 import Providers
@@ -8,7 +9,6 @@ import SQL
 import Sealing
 import TestService
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import ProviderSimulator
 import Registrations
@@ -6,7 +7,6 @@ import SQL
 import Sealing
 import TestService
 import Testing
-import Wire
 
 @Suite("The items of push/e2ee/notify")
 struct NotifyItemsTests {

@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Registrations
 import TestService
 import TestSupport
 import Testing
-import Wire
 import ZulipBouncer
 
 @Suite("server/register")

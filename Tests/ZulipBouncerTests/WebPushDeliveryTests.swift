@@ -1,11 +1,11 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import ProviderSimulator
 import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 

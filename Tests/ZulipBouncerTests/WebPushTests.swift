@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Providers
 import SQL
@@ -6,7 +7,6 @@ import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 

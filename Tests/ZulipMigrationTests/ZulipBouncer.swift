@@ -2,7 +2,6 @@ import Foundation
 import Registrations
 import SQL
 import Sealing
-import Storage
 import TestDatabase
 import Testing
 

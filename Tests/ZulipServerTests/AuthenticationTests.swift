@@ -1,9 +1,9 @@
+import HTTP
 import HTTPTypes
 import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipServer
 

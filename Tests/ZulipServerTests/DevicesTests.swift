@@ -1,9 +1,7 @@
-import Accounts
 import Foundation
 import Registrations
 import SQL
 import Sealing
-import Storage
 import Synchronization
 import TestStore
 import TestSupport

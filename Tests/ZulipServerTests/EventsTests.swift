@@ -1,10 +1,10 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
+import Registrations
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipServer
 

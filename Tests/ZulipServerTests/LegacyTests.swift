@@ -1,13 +1,13 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
+import Registrations
 import SQL
 import Sealing
 import Synchronization
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipServer
 

@@ -1,9 +1,9 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
+import Registrations
 import Sealing
 import Testing
-import Wire
 
 @testable import ZulipServer
 

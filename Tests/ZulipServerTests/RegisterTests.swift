@@ -1,12 +1,12 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
+import Registrations
 import Sealing
 import Synchronization
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipServer
 

@@ -1,14 +1,14 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
 import Operations
 import ProviderSimulator
 import Providers
+import Registrations
 import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import Server
 @testable import ZulipServer

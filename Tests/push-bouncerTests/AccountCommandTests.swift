@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Testing
-import Wire
 
 @Suite struct AccountCommandTests {
   private func accounts(_ place: Workplace) async throws -> [JSON] {

@@ -1,10 +1,10 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import NIOHTTP1
 import TestSupport
 import Testing
-import Wire
 
 extension Chaos {
   /// What strangers, and servers, can make the process hold.

@@ -1,11 +1,11 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import NIOHTTP1
 import NIOSSL
 import TestSupport
 import Testing
-import Wire
 
 /// The public listener's TLS, with clients that are picky.
 @Suite struct CertificateTests {

@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import NIOHTTP1
 import ProviderSimulator
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

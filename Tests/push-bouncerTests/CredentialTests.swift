@@ -1,10 +1,10 @@
 import Crypto
 import Foundation
+import HTTP
 import ProviderSimulator
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

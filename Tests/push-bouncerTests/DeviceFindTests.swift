@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Testing
-import Wire
 
 /// `device list`, `find` and `show`, and `stats`.
 @Suite struct DeviceFindTests {

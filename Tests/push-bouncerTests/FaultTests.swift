@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import TestSupport
 import Testing
-import Wire
 
 /// What an operator gets wrong: `serve` refuses it in a sentence that says what to do, and `doctor` says the same.
 @Suite struct FaultTests {

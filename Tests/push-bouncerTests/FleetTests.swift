@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import ProviderSimulator
 import Sealing
 import Synchronization
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,12 +1,12 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import NIOHTTP1
 import Sealing
 import TestDatabase
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import Operations
 import Testing
-import Wire
 
 @Suite struct InitTests {
   private func mode(_ url: URL) throws -> Int {

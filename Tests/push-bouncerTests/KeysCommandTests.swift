@@ -1,8 +1,8 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import Sealing
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import TestSupport
 import Testing
-import Wire
 
 @Suite struct MigrateCommandTests {
   private static let uuid = "a1000000-0000-4000-8000-000000000001"

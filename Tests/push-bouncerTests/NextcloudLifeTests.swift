@@ -1,10 +1,10 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import ProviderSimulator
 import SQL
 import Sealing
 import Testing
-import Wire
 
 @testable import Demo
 

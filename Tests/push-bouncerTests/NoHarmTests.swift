@@ -1,9 +1,9 @@
 import Foundation
+import HTTP
 import SQL
 import TestDatabase
 import TestSupport
 import Testing
-import Wire
 
 /// Commands in the wrong place, or at the wrong time.
 @Suite struct NoHarmTests {

@@ -1,10 +1,10 @@
 import Foundation
+import HTTP
 import Sealing
 import Synchronization
 import TestDatabase
 import TestSupport
 import Testing
-import Wire
 
 @testable import push_bouncer
 

@@ -1,11 +1,11 @@
 import Foundation
+import HTTP
 import ProviderSimulator
 import Sealing
 import Synchronization
 import TestDatabase
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

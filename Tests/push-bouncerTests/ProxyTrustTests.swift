@@ -1,12 +1,12 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import NIOHTTP1
 import Operations
-import Outgoing
+import Providers
 import TestSupport
 import Testing
-import Wire
 import ZulipServer
 
 @testable import Server

@@ -1,8 +1,8 @@
 import Foundation
+import HTTP
 import Synchronization
 import TestSupport
 import Testing
-import Wire
 
 /// Root works in the folder of a service that has been taken over: what stands there must not move root to do what the
 /// service's user could not.

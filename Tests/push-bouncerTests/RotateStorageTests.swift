@@ -1,8 +1,8 @@
 import Foundation
+import HTTP
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import push_bouncer
 

@@ -1,9 +1,9 @@
 import Foundation
+import HTTP
 import ProviderSimulator
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,9 +1,9 @@
 import Crypto
 import Foundation
+import HTTP
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Testing
-import Wire
 
 @Suite struct ServerCommandTests {
   @Test func `A server is added listed and shown`() async throws {

@@ -1,12 +1,12 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import NIOPosix
 import ProviderSimulator
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

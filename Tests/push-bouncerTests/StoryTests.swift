@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import TestSupport
 import Testing
-import Wire
 
 /// The commands that play: on this machine, as whoever tries the program does it.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct StoryTests {

@@ -1,9 +1,9 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import ProviderSimulator
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,6 +1,6 @@
+import HTTP
 import Operations
 import Testing
-import Wire
 
 @testable import push_bouncer
 

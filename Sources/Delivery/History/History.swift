@@ -2,7 +2,6 @@ package import Foundation
 import Providers
 import Registrations
 package import SQL
-import Storage
 import Synchronization
 import Timing
 

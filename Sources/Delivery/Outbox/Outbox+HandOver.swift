@@ -1,7 +1,6 @@
 package import Registrations
 package import SQL
 package import Sealing
-import Storage
 
 extension Outbox {
   /// Gives what is on its way to a registration to another one, in the transaction in which that takes its place: it

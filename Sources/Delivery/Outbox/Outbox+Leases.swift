@@ -3,7 +3,6 @@ import Providers
 import Registrations
 import SQL
 import Sealing
-import Storage
 import Synchronization
 
 extension Outbox {

@@ -1,7 +1,7 @@
 package import Foundation
 package import Providers
+import Registrations
 import SQL
-import Storage
 
 /// What waits, and for how long.
 extension Outbox {

@@ -3,7 +3,6 @@ import Providers
 import Registrations
 package import SQL
 package import Sealing
-import Storage
 import Synchronization
 
 /// What was promised and no provider has taken yet, durable and sealed (`Documentation/Decisions` 0001, 0002).

@@ -1,7 +1,6 @@
 package import Foundation
 package import Registrations
 package import SQL
-import Storage
 
 /// The outbox as an operator sees it: how much waits where, never what. Works beside a service that runs.
 package struct OutboxContents: Sendable {

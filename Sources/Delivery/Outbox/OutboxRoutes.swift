@@ -1,7 +1,7 @@
 import Foundation
 import Providers
+import Registrations
 import SQL
-import Storage
 import Synchronization
 
 /// What waits for a route, of one owner.

@@ -1,8 +1,8 @@
 package import Foundation
 package import Providers
+import Registrations
 package import SQL
 package import Sealing
-import Storage
 
 /// The key pair that push services know us by (`vapid_keys`): one for all nodes, made when it is first needed and then
 /// for good. The private half is kept sealed.

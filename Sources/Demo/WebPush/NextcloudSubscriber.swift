@@ -1,6 +1,6 @@
 package import AsyncHTTPClient
+package import HTTP
 import NIOHTTP1
-package import Wire
 
 /// A phone without Google at a Nextcloud server, of version 34 or the one built in here: no push proxy takes part
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).

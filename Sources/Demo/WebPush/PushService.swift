@@ -1,8 +1,8 @@
 package import AsyncHTTPClient
+package import HTTP
 import NIOCore
 import NIOHTTP1
 import Sealing
-package import Wire
 
 /// The simulator's push service, as phones meet it in the place of a distributor of UnifiedPush or a browser's maker.
 package struct PushService: Sendable {

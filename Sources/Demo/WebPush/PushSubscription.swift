@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
+import HTTP
 import Sealing
-import Wire
 
 /// A subscription of Web Push as its phone has it: where messages for it go, and the keys that open them (RFC 8291).
 /// Written from the standard, beside what sends: each would notice the other's mistakes.

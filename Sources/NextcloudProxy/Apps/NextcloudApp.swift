@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Wire
+internal import HTTP
 
 /// An app as the proxy tells it from others: by the `User-Agent` that it registers with
 /// (`nextcloud.apps_file` names own ones).

@@ -1,7 +1,7 @@
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
-internal import Wire
 
 /// The parameters of `/devices`, wherever a client puts them: a form, a JSON object or the query string, on
 /// `DELETE` as well as on `POST`. Others are not looked at. Names and values are compared by their bytes:

@@ -1,7 +1,6 @@
 package import Foundation
 internal import Registrations
 internal import SQL
-internal import Storage
 
 extension NextcloudDevices {
   /// A notification that a device's key has signed.

@@ -3,7 +3,6 @@ internal import Providers
 internal import Registrations
 package import SQL
 package import Sealing
-internal import Storage
 
 /// The devices of Nextcloud's push proxy, each an identifier together with a user's key. Tokens are sealed
 /// under the storage key.

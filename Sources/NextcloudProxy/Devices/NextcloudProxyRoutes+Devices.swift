@@ -1,8 +1,8 @@
 internal import Crypto
+internal import HTTP
 internal import Hummingbird
 internal import Logging
 internal import Sealing
-internal import Wire
 
 extension NextcloudProxyRoutes {
   /// `POST /devices`. A device is an identifier together with the key that has signed it, so that nobody

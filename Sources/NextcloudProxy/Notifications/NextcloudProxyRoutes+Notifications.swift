@@ -1,5 +1,6 @@
 internal import Delivery
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
@@ -8,7 +9,6 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Wire
 
 extension NextcloudProxyRoutes {
   /// How long a phone whose server names a new token has to bring it here, in seconds: servers delete what they

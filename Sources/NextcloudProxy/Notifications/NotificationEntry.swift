@@ -1,5 +1,5 @@
+internal import HTTP
 internal import Sealing
-internal import Wire
 
 /// One notification for one device, as a server puts it. A class, as it is handed
 /// on several times and has many parts to be counted.

@@ -1,6 +1,6 @@
+internal import HTTP
 internal import HTTPTypes
 internal import NIOCore
-internal import Wire
 
 /// The body of `POST /notifications`: a form whose values are JSON texts, as PHP builds it from an array, or
 /// a JSON object.

@@ -1,6 +1,6 @@
 internal import Foundation
+internal import HTTP
 internal import Sealing
-internal import Wire
 
 /// What is remembered of the store that was last served, and whether devices have been lost since then. Told
 /// what the store looks like now and then, it knows.

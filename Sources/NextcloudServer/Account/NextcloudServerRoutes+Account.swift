@@ -1,8 +1,8 @@
-internal import Accounts
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
-internal import Wire
+internal import Registrations
 
 extension NextcloudServerRoutes {
   /// `GET /status.php`: by which apps know a Nextcloud server, before they ask who the user is.

@@ -1,7 +1,7 @@
 package import Foundation
+internal import Registrations
 package import SQL
 package import Sealing
-internal import Storage
 internal import Synchronization
 
 /// The key pairs that sign for users at push proxies (`Documentation/Protocols/Nextcloud.md` 2): RSA-2048, one per user,

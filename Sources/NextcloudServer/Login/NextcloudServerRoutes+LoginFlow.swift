@@ -1,9 +1,9 @@
-internal import Accounts
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
-internal import Wire
+internal import Registrations
 
 /// Version 2 of Nextcloud's login flow, by which apps add an account: the app asks for a page, opens it in a
 /// browser, where the user lets the app sign in, and meanwhile asks again and again for the app password.

@@ -1,7 +1,7 @@
 package import Foundation
+internal import Registrations
 package import SQL
 package import Sealing
-internal import Storage
 
 /// What users of Nextcloud's apps have been told, until it is taken back: apps fetch it by its number, since
 /// a push holds little, and it can be taken back by its number alone. What people read is kept sealed.

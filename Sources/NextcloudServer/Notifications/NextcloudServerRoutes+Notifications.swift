@@ -1,10 +1,9 @@
-internal import Accounts
 internal import Crypto
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
-internal import Storage
-internal import Wire
+internal import Registrations
 
 extension NextcloudServerRoutes {
   /// How many a list has, the newest.

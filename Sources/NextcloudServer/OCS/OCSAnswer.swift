@@ -1,7 +1,7 @@
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
-internal import Wire
 
 /// An answer in the envelope of the Open Collaboration Services:
 /// `{"ocs":{"meta":{"status","statuscode","message"},"data":...}}`, in JSON or XML.

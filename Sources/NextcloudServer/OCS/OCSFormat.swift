@@ -1,6 +1,6 @@
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
-internal import Wire
 
 /// How an OCS answer is written: as the parameter `format` says, else the first known type of the `Accept`
 /// header, else XML.

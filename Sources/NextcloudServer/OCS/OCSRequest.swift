@@ -1,7 +1,7 @@
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
-internal import Wire
 
 /// A call of an OCS endpoint: its parameters, of the query and of the body, whose fields go before those of
 /// the query. A body is a form or JSON.

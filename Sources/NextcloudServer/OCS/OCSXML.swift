@@ -1,4 +1,4 @@
-internal import Wire
+internal import HTTP
 
 /// The XML that Nextcloud makes of an answer: elements named after the keys, those of a list `element`,
 /// one space of indentation a level; `true` is 1, `false` empty, an empty list or object an empty element.

@@ -1,6 +1,6 @@
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
-internal import Wire
 
 /// Tells who calls an endpoint that is not there so in the envelope that its kind of client reads. That it is not there
 /// by that method is told without a body.

@@ -1,5 +1,5 @@
+internal import HTTP
 internal import HTTPTypes
-internal import Wire
 
 extension NextcloudServerRoutes {
   /// `GET cloud/capabilities`. Without a login it does not mention notifications.

@@ -1,9 +1,9 @@
-internal import Accounts
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
+internal import Registrations
 internal import SQL
-internal import Wire
 
 extension NextcloudServerRoutes {
   /// `GET identityproof/key/{userId}`: the key that signs for a user, which anybody may know

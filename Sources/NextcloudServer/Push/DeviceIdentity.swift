@@ -1,7 +1,7 @@
 internal import Crypto
 internal import Foundation
+internal import HTTP
 internal import Sealing
-internal import Wire
 
 /// What a phone is to push proxies: the hash of a text that only the server knows, and the user's signature over
 /// that text (`Documentation/Protocols/Nextcloud.md` 2.2).

@@ -1,6 +1,6 @@
 package import Foundation
+internal import Registrations
 package import SQL
-internal import Storage
 
 /// The phones that get pushes of the Nextcloud side's users, one per app password. They go with their app
 /// password and with their user.

@@ -1,7 +1,7 @@
-internal import Accounts
+internal import HTTP
 internal import HTTPTypes
+internal import Registrations
 internal import Sealing
-internal import Wire
 
 extension NextcloudServerRoutes {
   /// `POST v2/push`: a phone that is to get the user's pushes by way of the proxy it names

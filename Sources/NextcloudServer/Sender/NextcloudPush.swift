@@ -1,5 +1,5 @@
 package import Foundation
-package import Storage
+package import Registrations
 
 /// A push to one phone, made and signed, on its way to the phone's proxy.
 package struct NextcloudPush: Sendable, Hashable {

@@ -1,6 +1,6 @@
 package import Foundation
+internal import Registrations
 package import SQL
-internal import Storage
 
 /// Pushes that no proxy has taken yet, durable until one has or their time is over.
 package struct NextcloudPushes: Sendable {

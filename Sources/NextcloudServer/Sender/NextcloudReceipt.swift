@@ -1,5 +1,5 @@
 internal import Delivery
-package import Wire
+package import HTTP
 
 /// What became of a message to a user's phones.
 package struct NextcloudReceipt: Sendable, Hashable {

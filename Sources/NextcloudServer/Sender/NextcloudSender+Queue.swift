@@ -1,9 +1,9 @@
 internal import Foundation
+internal import HTTP
 internal import Logging
+internal import Registrations
 internal import SQL
-internal import Storage
 internal import Timing
-internal import Wire
 
 extension NextcloudSender {
   /// From the queue in one request.

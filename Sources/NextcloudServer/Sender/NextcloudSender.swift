@@ -1,11 +1,11 @@
-package import Accounts
 package import Foundation
+internal import HTTP
 package import Logging
-package import Outgoing
+package import Providers
+package import Registrations
 internal import SQL
 package import Sealing
 internal import Timing
-internal import Wire
 
 /// Sends a Nextcloud user's notifications to the proxies of the user's phones, and again to those that were away:
 /// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022). Those with

@@ -3,7 +3,6 @@ package import Providers
 internal import Registrations
 package import SQL
 package import Sealing
-internal import Storage
 
 /// The Web Push subscriptions of the Nextcloud side's users. They go with their app password and
 /// with their user; one that was made with the account's API key counts for nothing under another key.

@@ -1,6 +1,6 @@
 package import Delivery
+internal import HTTP
 package import Providers
-internal import Wire
 
 /// Web Push of the Nextcloud side: who may subscribe, and the way to those who have
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).

@@ -1,8 +1,8 @@
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import Sealing
-internal import Wire
 
 /// Who may see the operator's pages: whoever reaches the listener, or, where `admin.token` is set, who shows it as a
 /// bearer token or has signed in with it.

@@ -1,10 +1,10 @@
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 internal import SQL
 internal import Sealing
-internal import Wire
 
 /// The operator's pages: `/admin`.
 struct AdminRoutes: Sendable {

@@ -1,11 +1,10 @@
 package import Delivery
 package import Foundation
+internal import HTTP
 package import Providers
 package import Registrations
 package import SQL
 package import Sealing
-internal import Storage
-internal import Wire
 
 /// What the operator's pages show, gathered without holding up anything: what takes long is counted once a minute at
 /// most, however many look.

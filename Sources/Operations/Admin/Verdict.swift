@@ -1,6 +1,6 @@
 internal import Foundation
+internal import HTTP
 internal import Providers
-internal import Wire
 
 /// What `/readyz` says, as sentences for people.
 struct Verdict {

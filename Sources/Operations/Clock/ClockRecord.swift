@@ -1,6 +1,6 @@
 package import Foundation
+internal import Registrations
 package import SQL
-internal import Storage
 
 /// The newest time in the database. Nodes whose clock is trusted write it once a minute, so that one that starts with
 /// a wrong clock can tell. `clock trust` writes it as well.

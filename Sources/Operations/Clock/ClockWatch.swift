@@ -1,7 +1,7 @@
 internal import Foundation
 package import Logging
+internal import Registrations
 internal import SQL
-internal import Storage
 internal import Timing
 
 /// Watches the clock: compares it with the newest time in the database, writes the time there, warns the operator of a

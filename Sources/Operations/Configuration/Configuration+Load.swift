@@ -1,8 +1,8 @@
 internal import Foundation
+internal import HTTP
 internal import Logging
 internal import Registrations
 internal import SQL
-internal import Wire
 
 extension Configuration {
   /// Reads the configuration; later wins: defaults, file, environment, command line.

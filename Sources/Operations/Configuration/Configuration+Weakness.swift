@@ -1,4 +1,4 @@
-internal import Wire
+internal import HTTP
 
 extension Configuration {
   /// A value that would let strangers do what only the operator may.

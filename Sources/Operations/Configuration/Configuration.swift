@@ -1,8 +1,8 @@
 package import Foundation
+package import HTTP
 package import Logging
 package import Registrations
 package import SQL
-package import Wire
 
 /// The configuration as the service uses it.
 package struct Configuration: Sendable {

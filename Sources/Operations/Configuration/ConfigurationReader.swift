@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Wire
+internal import HTTP
 
 /// Reads raw values as what they should be; an empty text counts as no value.
 struct ConfigurationReader {

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Wire
+internal import HTTP
 internal import Yams
 
 /// The raw values that win, each with where it comes from.

@@ -1,7 +1,7 @@
 internal import Foundation
+internal import HTTP
 internal import Providers
 package import Sealing
-internal import Wire
 
 /// What devices are looked for by.
 package enum DeviceQuery: Sendable, Hashable {

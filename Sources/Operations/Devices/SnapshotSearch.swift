@@ -4,7 +4,6 @@ internal import Providers
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 /// A search for devices within one snapshot.
 struct SnapshotSearch {

@@ -1,8 +1,8 @@
 internal import Foundation
 internal import Migrations
+internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension StartCheck {
   /// The database is looked at only if it is there, and not migrated: a service of another version may run on it.

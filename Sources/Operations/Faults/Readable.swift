@@ -1,5 +1,5 @@
 package import Providers
-package import Storage
+package import Registrations
 
 /// An error of this program's own whose description is a sentence for whoever has to mend it. Of others nobody reads
 /// the description.

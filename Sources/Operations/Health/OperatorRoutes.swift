@@ -1,7 +1,7 @@
+package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import NIOCore
-package import Wire
 
 /// The operator's listener: is it alive, can it work, what has it done.
 package struct OperatorRoutes: Sendable {

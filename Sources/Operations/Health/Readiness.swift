@@ -1,12 +1,12 @@
 package import Delivery
 package import Foundation
+package import HTTP
 package import Logging
 package import Providers
 internal import Registrations
 package import SQL
 internal import Sealing
 internal import Synchronization
-package import Wire
 
 /// Whether the service can do its work, told truly.
 package final class Readiness: Sendable {

@@ -1,6 +1,6 @@
 package import Foundation
+internal import HTTP
 package import Sealing
-internal import Wire
 
 /// The bouncer's key pairs in their files, `Keys/bouncer/*.json`, as commands change them. A running
 /// service notices within seconds.

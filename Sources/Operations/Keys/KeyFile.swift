@@ -1,7 +1,7 @@
 internal import Foundation
+internal import HTTP
 internal import Providers
 internal import Sealing
-internal import Wire
 
 /// A file of the key folder.
 struct KeyFile {

@@ -1,8 +1,8 @@
 internal import Foundation
 package import Logging
+internal import Registrations
 package import SQL
 package import Sealing
-internal import Storage
 internal import Timing
 
 /// Keeps a process's storage key as the folder and the database have it, while `keys rotate-storage` changes it, and

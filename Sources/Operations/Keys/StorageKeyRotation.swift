@@ -1,6 +1,6 @@
+package import Registrations
 package import SQL
 package import Sealing
-package import Storage
 
 /// Puts a new key in the place of the one in `storage.key`, while services run.
 ///

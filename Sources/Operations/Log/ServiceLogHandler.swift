@@ -1,7 +1,7 @@
 internal import Foundation
+internal import HTTP
 package import Logging
 internal import Synchronization
-internal import Wire
 
 /// How log lines look.
 package enum LogFormat: String, Sendable, CaseIterable {

@@ -4,7 +4,6 @@ package import Metrics
 package import Registrations
 internal import SQL
 internal import Sealing
-package import Storage
 internal import Timing
 
 /// Regular work: removes expired registrations (`retention.expired_days`) and other rows whose time is over, legacy

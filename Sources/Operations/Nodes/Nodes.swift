@@ -1,7 +1,7 @@
 package import Foundation
 package import Logging
+internal import Registrations
 package import SQL
-internal import Storage
 internal import Timing
 
 /// The processes that serve with a database.

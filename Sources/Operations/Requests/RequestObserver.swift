@@ -1,11 +1,11 @@
 internal import Delivery
 package import Foundation
+package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 package import Logging
 package import Metrics
 internal import Synchronization
-package import Wire
 
 /// Counts and logs requests by the route that served them and by who called: never a path's own words, a query, a
 /// header or a body.

@@ -1,7 +1,6 @@
 import NIOCore
 import NIOHPACK
 import NIOHTTP1
-import Outgoing
 
 /// A connection to a peer that speaks HTTP/1.1 only: one request at a time. To its pool it is one with a single stream.
 final class HTTP1ConnectionHandler: ChannelInboundHandler, ConnectionHandler {

@@ -1,7 +1,6 @@
 import NIOCore
 import NIOHPACK
 import NIOTLS
-import Outgoing
 
 /// What a connection reports to its pool. Called on the connection's event loop.
 protocol HTTP2ConnectionOwner: Sendable {

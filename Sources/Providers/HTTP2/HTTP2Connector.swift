@@ -1,7 +1,6 @@
 import NIOCore
 import NIOPosix
 import NIOSSL
-import Outgoing
 
 /// Opens connections to one origin: TCP, the proxy's CONNECT where there is one, TLS, HTTP/2.
 ///

@@ -1,7 +1,6 @@
 import NIOCore
 import NIOHTTP1
 import NIOTLS
-import Outgoing
 
 /// Waits above TLS for what the peer speaks (ALPN, RFC 7301), and leaves its place to the handler of that: HTTP/2, or
 /// HTTP/1.1 where nothing was agreed on.

@@ -1,5 +1,4 @@
 import NIOCore
-import Outgoing
 import Timing
 
 /// Which push services may be called, and at which addresses. Their names come from strangers.

@@ -2,7 +2,6 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
-import Outgoing
 
 /// Opens connections to one push service: to an address that was looked at, over TLS, with HTTP/2 where that is offered
 /// and HTTP/1.1 elsewhere. A proxy is asked for the address, too, not for what the name may mean to it.

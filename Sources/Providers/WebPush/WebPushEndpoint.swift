@@ -1,5 +1,3 @@
-import Outgoing
-
 /// The address that a push service has given a subscription: an https URL, which is a secret of its phone.
 package struct WebPushEndpoint: Sendable, Hashable {
   /// Longer ones are refused, in bytes.

@@ -1,5 +1,4 @@
 import NIOCore
-import Outgoing
 import Synchronization
 
 /// Who may have how many of the connections to push services. Hosts that have not answered, or no longer do, share a part

@@ -1,6 +1,5 @@
 package import Foundation
 package import SQL
-import Storage
 
 /// Which bouncer keys the nodes of the service have in their folders.
 ///

@@ -1,7 +1,6 @@
 package import Foundation
 internal import SQL
 package import Sealing
-internal import Storage
 
 extension E2EERegistrations {
   /// How a bouncer key is used.

@@ -1,7 +1,6 @@
 package import Foundation
 package import SQL
 package import Sealing
-internal import Storage
 internal import Synchronization
 
 /// The devices that get end-to-end encrypted notifications.

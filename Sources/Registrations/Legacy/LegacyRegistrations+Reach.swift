@@ -1,7 +1,6 @@
 internal import Foundation
 internal import SQL
 package import Sealing
-internal import Storage
 
 extension LegacyRegistrations {
   /// The registrations that a notification goes to, and what was put right on the way there.

@@ -1,7 +1,6 @@
 package import Foundation
 package import SQL
 package import Sealing
-import Storage
 
 /// The devices that get notifications in clear.
 ///

@@ -1,6 +1,5 @@
 package import Foundation
 internal import SQL
-internal import Storage
 
 /// Deaths that are held back, because a provider has called too many dead at once to be believed: kept for as long
 /// as it takes to see whether it says the same again, or the operator does.

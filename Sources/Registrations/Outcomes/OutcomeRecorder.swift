@@ -1,7 +1,6 @@
 package import Foundation
 package import SQL
 package import Sealing
-import Storage
 
 /// What deliveries find out about registrations, of every kind: which have ended, and what went wrong.
 package struct OutcomeRecorder: Sendable {

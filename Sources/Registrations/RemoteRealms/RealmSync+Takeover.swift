@@ -1,7 +1,6 @@
 package import Foundation
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension RealmSync {
   /// How long the proof of a hostname tells that the server has moved to it.

@@ -1,7 +1,6 @@
 package import Foundation
 package import SQL
 package import Sealing
-internal import Storage
 
 /// Takes in the lists of their realms that chat servers send.
 package struct RealmSync: Sendable {

@@ -1,6 +1,5 @@
 package import Foundation
 internal import SQL
-internal import Storage
 
 extension RemoteRealms {
   /// A realm with what it has here.

@@ -1,6 +1,5 @@
 package import Foundation
-import Outgoing
-import Storage
+import Providers
 
 /// The name under which a chat server is reached: `host` or `host:port`. A host is a name with a dot, `localhost`,
 /// or an IP address.

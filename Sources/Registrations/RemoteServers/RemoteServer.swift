@@ -1,6 +1,5 @@
 package import Foundation
 internal import SQL
-internal import Storage
 
 /// A chat server that uses this bouncer (`Documentation/Protocols/Zulip.md` 1.3).
 package struct RemoteServer: Sendable, Hashable {

@@ -1,7 +1,6 @@
 package import Foundation
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension RemoteServers {
   /// What a pair of id and key is worth, in the order in which a caller is told.

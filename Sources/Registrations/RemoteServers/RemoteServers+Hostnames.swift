@@ -1,6 +1,5 @@
 internal import Foundation
 internal import SQL
-internal import Storage
 
 extension RemoteServers {
   /// Brings the hostnames that were kept as they were spelled into the one form that they are looked up under.

@@ -1,7 +1,6 @@
 package import Foundation
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension RemoteServers {
   /// What a server says of itself when it registers.

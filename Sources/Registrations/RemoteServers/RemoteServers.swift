@@ -1,7 +1,6 @@
 package import Foundation
 package import SQL
 package import Sealing
-import Storage
 
 /// The chat servers that may use this bouncer.
 package struct RemoteServers: Sendable {

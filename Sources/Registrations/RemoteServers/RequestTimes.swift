@@ -1,6 +1,5 @@
 package import Foundation
 package import SQL
-internal import Storage
 internal import Synchronization
 internal import Timing
 

@@ -2,7 +2,6 @@ package import Foundation
 import Registrations
 package import SQL
 package import Sealing
-import Storage
 
 /// What chat servers report: figures, events and the list of their realms.
 package struct Analytics: Sendable {

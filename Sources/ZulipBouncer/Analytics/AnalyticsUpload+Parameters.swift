@@ -1,6 +1,6 @@
 internal import Foundation
+internal import HTTP
 internal import Registrations
-internal import Wire
 
 extension AnalyticsUpload {
   private static let maximumVersionLength = 128

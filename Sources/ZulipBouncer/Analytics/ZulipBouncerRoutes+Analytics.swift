@@ -1,10 +1,9 @@
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 package import Logging
 package import Registrations
-internal import Storage
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// `GET server/analytics/status`: how far a server's reports have come

@@ -1,6 +1,6 @@
 internal import Foundation
-internal import Storage
-internal import Wire
+internal import HTTP
+internal import Registrations
 
 extension UUID {
   /// Reads a UUID in every spelling that Python's `uuid.UUID` takes: `urn:uuid:` in front, braces

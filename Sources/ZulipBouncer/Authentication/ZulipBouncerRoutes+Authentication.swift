@@ -1,11 +1,10 @@
 package import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 package import Registrations
 internal import SQL
-internal import Storage
-internal import Wire
 
 extension ZulipBouncerRoutes {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response

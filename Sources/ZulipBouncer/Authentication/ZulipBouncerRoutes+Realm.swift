@@ -1,7 +1,7 @@
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Registrations
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// The realm that a server calls for, its call noted.

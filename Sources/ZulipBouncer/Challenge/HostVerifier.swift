@@ -1,13 +1,12 @@
 internal import AsyncHTTPClient
 internal import Foundation
+internal import HTTP
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import NIOSSL
-internal import Outgoing
 internal import Providers
 internal import Registrations
-internal import Wire
 
 /// Asks a host for the secret that it shows: `GET https://{host}/api/v1/zulip-services/verify/{token}/`.
 ///

@@ -1,7 +1,6 @@
 internal import Foundation
 internal import Registrations
 internal import Sealing
-internal import Storage
 
 /// Secrets that prove, for ten seconds, that this service was asked about a hostname: the hostname
 /// and the time with their keyed hash, in upper-case base16. Nothing is stored.

@@ -1,10 +1,9 @@
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import Registrations
-internal import Storage
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// `POST server/register/transfer`: a server that has lost its key gets a secret to show at its

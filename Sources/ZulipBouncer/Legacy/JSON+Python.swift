@@ -1,4 +1,4 @@
-import Wire
+import HTTP
 
 extension JSON {
   /// As Python's `str` writes it, which is how values reach old apps through FCM

@@ -1,11 +1,11 @@
 import Delivery
 import Foundation
+import HTTP
 import Logging
 import NIOCore
 import Providers
 import Registrations
 import Sealing
-import Wire
 
 /// A notification in clear with the devices it goes to.
 struct LegacyBatch {

@@ -1,9 +1,9 @@
 import Foundation
+package import HTTP
 import NIOCore
 import Providers
 import Registrations
 import Sealing
-package import Wire
 
 /// A notification in clear, as a chat server hands it over (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
 package struct LegacyNotification: Sendable {

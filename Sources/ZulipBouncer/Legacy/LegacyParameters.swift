@@ -1,8 +1,7 @@
 import Foundation
+import HTTP
 import Registrations
 import Sealing
-import Storage
-import Wire
 
 /// What the legacy calls that are forms have in common: a user, perhaps of a realm, and mostly a token
 /// (`Documentation/Protocols/Zulip.md` 7.1 to 7.4).

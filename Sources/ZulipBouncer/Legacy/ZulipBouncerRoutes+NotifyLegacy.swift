@@ -1,5 +1,6 @@
 internal import Delivery
 package import Foundation
+package import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 package import Logging
@@ -7,7 +8,6 @@ internal import Providers
 package import Registrations
 internal import SQL
 package import Sealing
-package import Wire
 
 /// What became of a notification in clear.
 package struct LegacyReceipt: Sendable {

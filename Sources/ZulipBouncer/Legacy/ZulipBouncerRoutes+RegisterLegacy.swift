@@ -1,10 +1,10 @@
 package import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 package import Logging
 package import Registrations
 package import Sealing
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// `POST push/register` (`Documentation/Protocols/Zulip.md` 7.2).

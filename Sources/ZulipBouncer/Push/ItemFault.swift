@@ -1,6 +1,6 @@
+package import HTTP
 internal import Logging
 internal import Metrics
-package import Wire
 
 /// Why a notification of a request is not sent.
 package enum ItemFault: Error {

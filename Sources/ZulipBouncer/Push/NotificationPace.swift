@@ -1,6 +1,6 @@
 internal import Delivery
 internal import Foundation
-internal import Wire
+internal import HTTP
 
 /// The pace at which a chat server's notifications are sent. A refused notification is lost for good, so what is
 /// beyond it is not refused but due later.

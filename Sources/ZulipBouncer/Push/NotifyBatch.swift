@@ -1,9 +1,9 @@
 internal import Delivery
+internal import HTTP
 internal import Logging
 internal import Providers
 internal import Registrations
 package import Sealing
-internal import Wire
 
 /// What became of the notifications of a request.
 package struct NotifyReceipt: Sendable {

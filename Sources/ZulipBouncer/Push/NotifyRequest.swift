@@ -1,7 +1,7 @@
+package import HTTP
 internal import NIOCore
 package import Providers
 package import Sealing
-package import Wire
 
 /// What `push/e2ee/notify` is to send: a notification for each of some devices.
 package struct NotifyRequest: Sendable {

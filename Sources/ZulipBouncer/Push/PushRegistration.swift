@@ -1,6 +1,6 @@
 internal import Foundation
+internal import HTTP
 internal import Sealing
-internal import Wire
 
 /// What a phone seals for its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
 struct PushRegistration {

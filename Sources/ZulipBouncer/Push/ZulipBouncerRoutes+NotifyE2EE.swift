@@ -1,11 +1,11 @@
 internal import Delivery
 package import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 package import Logging
 internal import Providers
 package import Registrations
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// `POST push/e2ee/notify` (`Documentation/Protocols/Zulip.md` 6.2).

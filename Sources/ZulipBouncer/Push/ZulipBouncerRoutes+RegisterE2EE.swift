@@ -1,10 +1,10 @@
 internal import Delivery
 package import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 package import Registrations
 package import Sealing
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// `POST push/e2ee/register` (`Documentation/Protocols/Zulip.md` 6.1).

@@ -1,9 +1,9 @@
 internal import Delivery
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import Providers
 internal import Sealing
-internal import Wire
 
 /// Web Push, which stock servers know nothing of: for them its subscriptions are tokens of kind FCM
 /// (`Documentation/Protocols/Zulip.md` 6.5).

@@ -1,7 +1,7 @@
 internal import Foundation
-internal import Outgoing
+internal import HTTP
+internal import Providers
 internal import Registrations
-internal import Wire
 
 /// An address to write to, as Django's validator takes it (`Documentation/Protocols/Zulip.md` 3.2).
 struct ContactEmail {

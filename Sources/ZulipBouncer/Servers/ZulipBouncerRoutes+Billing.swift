@@ -1,8 +1,8 @@
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 internal import Registrations
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// The page that a server's administrators are sent to.

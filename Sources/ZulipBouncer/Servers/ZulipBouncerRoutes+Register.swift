@@ -1,10 +1,9 @@
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import Registrations
-internal import Storage
-internal import Wire
 
 extension ZulipBouncerRoutes {
   /// `POST server/register`: a server comes in, or changes what is known of it

@@ -2,7 +2,6 @@ internal import Foundation
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension RegistrationImport {
   /// An E2EE registration ready to be stored, its token sealed.

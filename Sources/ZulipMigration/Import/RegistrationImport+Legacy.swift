@@ -2,7 +2,6 @@ internal import Foundation
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension RegistrationImport {
   /// Whose legacy registration it is: old servers name their users by number, newer ones by UUID.

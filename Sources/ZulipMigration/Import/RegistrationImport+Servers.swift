@@ -2,7 +2,6 @@ internal import Foundation
 internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension RegistrationImport {
   /// A chat server as another bouncer knows it.

@@ -1,7 +1,7 @@
 internal import Foundation
+internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 /// Takes servers, realms and registrations in that another bouncer has kept: many at a time, in
 /// transactions of the caller's, and never over what is here already.

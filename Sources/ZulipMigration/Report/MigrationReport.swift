@@ -1,5 +1,5 @@
 internal import Foundation
-package import Wire
+package import HTTP
 
 /// What a migration has done so far: all of it, however often it was stopped.
 package struct MigrationReport: Sendable, Hashable {

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import Wire
+internal import HTTP
 
 extension MigrationWork {
   func bringRealms() async throws -> Bool {

@@ -1,7 +1,7 @@
 internal import Foundation
+internal import HTTP
+internal import Registrations
 internal import Sealing
-internal import Storage
-internal import Wire
 
 extension MigrationWork {
   /// E2EE registrations.

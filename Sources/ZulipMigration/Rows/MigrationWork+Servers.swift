@@ -1,6 +1,6 @@
 internal import Foundation
+internal import HTTP
 internal import Registrations
-internal import Wire
 
 extension MigrationWork {
   /// Who keeps a hostname that several servers have, which upstream does not prevent: an active one before

@@ -1,7 +1,7 @@
-internal import Accounts
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
-internal import Wire
+internal import Registrations
 
 extension ZulipServerRoutes {
   typealias UserHandler = @Sendable (User, Request, WireContext) async throws -> Response

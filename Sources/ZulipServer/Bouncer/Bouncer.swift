@@ -1,8 +1,7 @@
-package import Accounts
 package import Foundation
+package import HTTP
 package import Registrations
 package import Sealing
-package import Wire
 
 /// A bouncer as a chat server uses it: another program's (``BouncerClient``), or this program's own, which is
 /// called without a wire. Each call throws a ``BouncerError`` for what the bouncer does not do.

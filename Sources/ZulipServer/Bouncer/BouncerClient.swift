@@ -1,11 +1,9 @@
-package import Accounts
 package import Foundation
+internal import HTTP
 package import NIOCore
 internal import Providers
-internal import Registrations
+package import Registrations
 package import Sealing
-internal import Storage
-internal import Wire
 
 /// Another program's bouncer, as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9).
 package struct BouncerClient: Bouncer {

@@ -1,8 +1,8 @@
 package import Foundation
+internal import HTTP
 internal import Providers
 internal import Sealing
 internal import Timing
-internal import Wire
 
 /// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
 package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {

@@ -1,6 +1,6 @@
-package import Accounts
 package import Foundation
 package import Logging
+package import Registrations
 internal import SQL
 internal import Timing
 

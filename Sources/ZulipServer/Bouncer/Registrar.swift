@@ -1,9 +1,9 @@
 package import Foundation
+internal import HTTP
 package import Logging
+internal import Registrations
 internal import SQL
-internal import Storage
 internal import Timing
-internal import Wire
 
 /// Brings the tokens of devices to the bouncer: durably, again and again for a day, and never stuck
 /// (`Documentation/Decisions` 0010).

@@ -1,7 +1,7 @@
 internal import Foundation
+internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 /// A device's token on its way to the bouncer.
 struct RegistrationJob: Sendable {

@@ -1,7 +1,7 @@
 package import Foundation
+internal import Registrations
 package import SQL
 package import Sealing
-internal import Storage
 
 /// The devices of users, what happens to them, and their registrations on the way to the bouncer.
 ///

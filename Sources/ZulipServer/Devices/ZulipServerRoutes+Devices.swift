@@ -1,8 +1,8 @@
-internal import Accounts
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
+internal import Registrations
 internal import Sealing
-internal import Wire
 
 extension ZulipServerRoutes {
   /// `POST register_client_device` (`Documentation/Protocols/Zulip.md` 10.2).

@@ -1,6 +1,6 @@
 internal import Foundation
+internal import HTTP
 internal import Sealing
-internal import Wire
 
 extension Device.State {
   /// As clients know it (`Documentation/Protocols/Zulip.md` 10.2): all of it, or only some parts.

@@ -1,7 +1,7 @@
 internal import Foundation
+internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 extension DeviceEvent.Operation {
   var values: [Value] {

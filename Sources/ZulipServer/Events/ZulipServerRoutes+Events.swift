@@ -1,8 +1,8 @@
-internal import Accounts
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
+internal import Registrations
 internal import Timing
-internal import Wire
 
 extension ZulipServerRoutes {
   /// `POST register`: a queue of events and what there is now, as far as devices go. Other event types may

@@ -1,9 +1,7 @@
-package import Accounts
 package import Foundation
+package import HTTP
 package import Registrations
 package import Sealing
-internal import Storage
-package import Wire
 
 extension BouncerClient {
   /// Tells of a token of an old app (`Documentation/Protocols/Zulip.md` 7.2).

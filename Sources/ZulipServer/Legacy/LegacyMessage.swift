@@ -1,5 +1,5 @@
+package import HTTP
 internal import Sealing
-package import Wire
 
 /// A notification as old apps read it, in clear (`Documentation/Protocols/Zulip.md` 7.5).
 package struct LegacyMessage: Sendable {

@@ -1,7 +1,6 @@
 internal import Foundation
 internal import Registrations
 internal import Sealing
-internal import Storage
 
 /// A token of a user's old app, as the built-in chat-server side keeps it.
 struct LegacyToken: Sendable, Hashable {

@@ -1,8 +1,7 @@
-internal import Accounts
 internal import Foundation
+internal import Registrations
 internal import SQL
 internal import Sealing
-internal import Storage
 
 /// The tokens of users' old apps, and what the bouncer has yet to be told of them.
 ///

@@ -1,7 +1,7 @@
 package import Foundation
 package import Logging
+internal import Registrations
 internal import SQL
-internal import Storage
 internal import Timing
 
 /// Tells the bouncer of tokens that are no longer used: durably, and again and again until it knows

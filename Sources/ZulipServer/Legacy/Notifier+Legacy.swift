@@ -1,6 +1,6 @@
-internal import Accounts
+package import HTTP
+internal import Registrations
 internal import Sealing
-package import Wire
 
 extension Notifier {
   /// What became of a notification to old apps.

@@ -1,11 +1,11 @@
-internal import Accounts
 internal import Foundation
+internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import Providers
+internal import Registrations
 internal import Sealing
-internal import Wire
 
 /// What old apps register with (`Documentation/Protocols/Zulip.md` 10.8).
 extension ZulipServerRoutes {

@@ -1,6 +1,6 @@
-package import Accounts
+package import HTTP
 internal import HTTPTypes
-package import Wire
+package import Registrations
 
 /// Sends notifications to all devices of a user, each sealed with that device's key, in one request to
 /// the bouncer.

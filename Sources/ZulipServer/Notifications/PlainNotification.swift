@@ -1,6 +1,6 @@
+package import HTTP
 package import Providers
 package import Sealing
-package import Wire
 
 /// A notification as its users' phones will read it, before it is sealed for each
 /// (`Documentation/Protocols/Zulip.md` 5.6, 6.6 and 10.6).

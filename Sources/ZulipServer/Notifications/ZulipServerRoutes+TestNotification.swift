@@ -1,8 +1,8 @@
-internal import Accounts
 internal import Foundation
+internal import HTTP
 internal import Hummingbird
 internal import Logging
-internal import Wire
+internal import Registrations
 
 extension ZulipServerRoutes {
   /// `POST mobile_push/e2ee/test_notification` (`Documentation/Protocols/Zulip.md` 10.7): to one device of

@@ -1,8 +1,8 @@
 import Foundation
+import HTTP
 import ProviderSimulator
 import TestSupport
 import Testing
-import Wire
 
 @testable import NextcloudProxy
 

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Logging
 import ProviderSimulator
@@ -7,7 +8,6 @@ import SQL
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import NextcloudProxy
 

@@ -1,11 +1,11 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import NextcloudProxy
 import Registrations
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 /// Bodies that no client sends: each is answered, none with 500, and nothing of them stays.
 @Suite("Nonsense at the Nextcloud proxy")

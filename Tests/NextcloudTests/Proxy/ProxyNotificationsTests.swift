@@ -1,5 +1,6 @@
 import Delivery
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
@@ -10,7 +11,6 @@ import SQL
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import NextcloudProxy
 

@@ -1,12 +1,12 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
+import Registrations
 import SQL
 import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import NextcloudServer
 @testable import Server

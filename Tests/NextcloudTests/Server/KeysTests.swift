@@ -1,5 +1,5 @@
-import Accounts
 import Foundation
+import HTTP
 import Registrations
 import SQL
 import Sealing
@@ -8,7 +8,6 @@ import TestDatabase
 import TestService
 import TestSupport
 import Testing
-import Wire
 import ZulipServer
 
 @testable import NextcloudServer

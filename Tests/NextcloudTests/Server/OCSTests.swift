@@ -1,12 +1,11 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
 import Registrations
 import Sealing
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import NextcloudServer
 

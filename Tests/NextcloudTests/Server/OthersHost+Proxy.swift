@@ -1,5 +1,5 @@
+import HTTP
 import TestSupport
-import Wire
 
 /// Another's host as a push proxy.
 extension OthersHost {

@@ -1,12 +1,12 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
-import Outgoing
+import Providers
 import Registrations
 import Synchronization
 import TestSupport
 import Testing
-import Wire
 
 /// Calls to hosts whose names come from outside.
 @Suite struct OutgoingClientTests {

@@ -1,8 +1,8 @@
 import Foundation
+import HTTP
 import Registrations
 import Sealing
 import Testing
-import Wire
 
 @testable import NextcloudServer
 

@@ -1,5 +1,5 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
 import Registrations
 import SQL
@@ -8,7 +8,6 @@ import Server
 import TestService
 import TestSupport
 import Testing
-import Wire
 import ZulipServer
 
 @testable import NextcloudServer

@@ -1,6 +1,5 @@
 import Foundation
 import NIOCore
-import Outgoing
 import Testing
 
 @testable import Providers

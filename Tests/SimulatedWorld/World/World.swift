@@ -1,4 +1,3 @@
-import Accounts
 import CVirtualTime
 import Crypto
 import Foundation

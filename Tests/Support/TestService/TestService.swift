@@ -1,4 +1,5 @@
 package import Foundation
+package import HTTP
 package import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
@@ -10,7 +11,6 @@ package import Server
 import ServiceLifecycle
 import TestDatabase
 package import TestSupport
-package import Wire
 package import ZulipBouncer
 package import ZulipServer
 

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Operations
 import Providers
@@ -9,7 +10,6 @@ import Server
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import ZulipBouncer
 

@@ -1,11 +1,11 @@
 import CryptoExtras
 import Foundation
+import HTTP
 import Hummingbird
 import Providers
 import Synchronization
 import TestSupport
 import Testing
-import Wire
 
 /// Google's OAuth and FCM as far as one project needs them, over HTTP/1.1 in clear.
 final class Google: Sendable {

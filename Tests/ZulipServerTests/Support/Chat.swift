@@ -1,15 +1,14 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
 import NIOCore
+import Registrations
 import SQL
 import Sealing
-import Storage
 import Synchronization
 import TestService
 import TestSupport
 import Testing
-import Wire
 
 @testable import Server
 @testable import ZulipServer

@@ -1,11 +1,11 @@
 import Foundation
+import HTTP
 import NIOCore
 import NIOPosix
 import ProviderSimulator
 import Sealing
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import Synchronization
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,8 +1,8 @@
 import Foundation
+import HTTP
 import ProviderSimulator
 import Sealing
 import Synchronization
-import Wire
 
 @testable import Demo
 

@@ -1,10 +1,10 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOCore
 import NIOHTTP1
 import TestSupport
 import Testing
-import Wire
 
 /// The service, or another command that goes on, as another process.
 struct Running {

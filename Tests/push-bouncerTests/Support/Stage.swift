@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import HTTP
 import NIOHTTP1
 import NIOSSL
 import ProviderSimulator
@@ -7,7 +8,6 @@ import Sealing
 import Synchronization
 import TestSupport
 import Testing
-import Wire
 
 @testable import Demo
 

@@ -1,8 +1,8 @@
 import AsyncHTTPClient
 import Crypto
+import HTTP
 import NIOHTTP1
 import Sealing
-import Wire
 
 @testable import Demo
 

@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import TestSupport
 import Testing
-import Wire
 
 /// A working folder of its own, in which the program runs.
 struct Workplace {

@@ -1,4 +1,4 @@
-package import Wire
+package import HTTP
 
 /// What the host application wants a user's phones to know.
 package enum NextcloudMessage: Sendable, Hashable {

@@ -1,5 +1,5 @@
+internal import HTTP
 internal import Sealing
-internal import Wire
 
 /// Makes the pushes of a message: for whom, what each says, encrypted for the phone and signed for the user
 /// (`Documentation/Protocols/Nextcloud.md` 6.2 to 6.4).

@@ -1,4 +1,4 @@
-internal import Wire
+internal import HTTP
 
 /// What a phone finds in a push (`Documentation/Protocols/Nextcloud.md` 6.4), as PHP writes it: by way of a proxy within
 /// what RSA can encrypt.

@@ -1,5 +1,5 @@
+internal import HTTP
 internal import NIOCore
-internal import Wire
 
 /// What a proxy says to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
 package enum ProxyAnswer: Sendable, Hashable {

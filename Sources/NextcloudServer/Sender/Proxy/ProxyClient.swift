@@ -1,9 +1,9 @@
 internal import AsyncHTTPClient
 internal import Foundation
+internal import HTTP
 internal import NIOCore
 internal import NIOHTTP1
-internal import Outgoing
-internal import Wire
+internal import Providers
 
 /// Posts pushes to proxies as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1).
 struct ProxyClient: Sendable {

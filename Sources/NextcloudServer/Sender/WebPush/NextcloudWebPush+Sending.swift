@@ -1,8 +1,8 @@
 internal import Delivery
+internal import HTTP
 internal import NIOCore
 internal import Providers
 internal import Registrations
-internal import Wire
 
 extension NextcloudWebPush {
   /// What a message to a user's subscriptions came to.

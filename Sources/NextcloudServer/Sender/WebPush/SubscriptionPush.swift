@@ -1,7 +1,7 @@
 internal import Delivery
+internal import HTTP
 internal import NIOCore
 internal import Providers
-internal import Wire
 
 /// A push to one subscription, made.
 struct SubscriptionPush: Sendable {

@@ -1,8 +1,8 @@
 import Foundation
 import NIOCore
 
+@testable import HTTP
 @testable import Providers
-@testable import Wire
 
 /// What FCM answers, and Google's endpoint for access tokens.
 enum FCMAnswerTarget: FuzzTarget {

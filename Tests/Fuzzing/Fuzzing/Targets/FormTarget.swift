@@ -1,4 +1,4 @@
-@testable import Wire
+@testable import HTTP
 
 /// Forms: as a slow and plain reading has them, and the same when written and read again.
 enum FormTarget: FuzzTarget {

@@ -1,8 +1,8 @@
 import Foundation
 import NIOCore
 
+@testable import HTTP
 @testable import NextcloudServer
-@testable import Wire
 @testable import ZulipBouncer
 
 /// JSON: what is read and written reads the same, and it is JSON to Foundation too.

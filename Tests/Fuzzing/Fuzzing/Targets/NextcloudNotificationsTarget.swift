@@ -1,8 +1,8 @@
 import NIOCore
 
+@testable import HTTP
 @testable import NextcloudProxy
 @testable import Sealing
-@testable import Wire
 
 /// `/notifications` of the push proxy, as a form and as JSON; an entry says the same in bytes as in base64.
 enum NextcloudNotificationsTarget: FuzzTarget {

@@ -1,8 +1,8 @@
 import NIOCore
 import Sealing
 
+@testable import HTTP
 @testable import Providers
-@testable import Wire
 @testable import ZulipBouncer
 
 /// Bodies of `push/e2ee/notify`: what is sent is within the providers' limits, and JSON.

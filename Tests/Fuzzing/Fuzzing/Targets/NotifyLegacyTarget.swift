@@ -1,6 +1,6 @@
 import NIOCore
 
-@testable import Wire
+@testable import HTTP
 @testable import ZulipBouncer
 
 /// Bodies of `push/notify`: what APNs gets is JSON, and the ids of a removal stay numbers, the largest of them.

@@ -2,9 +2,9 @@ import HTTPTypes
 import Hummingbird
 import Logging
 
+@testable import HTTP
 @testable import NextcloudServer
 @testable import Providers
-@testable import Wire
 
 /// Calls of OCS: a request with its query, headers and body, the parameters that phones send, and what is answered.
 enum OCSTarget: FuzzTarget {

@@ -1,7 +1,7 @@
 import Foundation
 
+@testable import HTTP
 @testable import Sealing
-@testable import Wire
 @testable import ZulipBouncer
 
 /// What a phone seals for its bouncer: the bytes as what is in the box, as the box, and as its base64.

@@ -1,7 +1,7 @@
 import Foundation
 
+@testable import HTTP
 @testable import Providers
-@testable import Wire
 
 /// Tokens that are subscriptions, their endpoints, and `Retry-After`.
 enum WebPushSubscriptionTarget: FuzzTarget {

@@ -1,5 +1,6 @@
 import Delivery
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
@@ -13,7 +14,6 @@ import Synchronization
 import TestDatabase
 import TestSupport
 import Testing
-import Wire
 
 @testable import NextcloudProxy
 @testable import Providers

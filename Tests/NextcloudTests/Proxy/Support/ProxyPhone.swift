@@ -1,8 +1,8 @@
 import Crypto
 import Foundation
+import HTTP
 import HTTPTypes
 import Sealing
-import Wire
 
 @testable import NextcloudProxy
 

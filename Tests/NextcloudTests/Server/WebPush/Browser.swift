@@ -1,9 +1,9 @@
-import Accounts
 import Foundation
+import HTTP
 import HTTPTypes
 import Providers
+import Registrations
 import TestSupport
-import Wire
 
 @testable import NextcloudServer
 @testable import Server

@@ -1,8 +1,8 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import TestSupport
 import Testing
-import Wire
 
 @testable import NextcloudServer
 

@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Sealing
-import Wire
 import ZulipServer
 
 /// A chat that has no push code of its own: it tells the built-in chat server of messages, and its phones register there.

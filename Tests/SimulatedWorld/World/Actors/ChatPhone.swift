@@ -1,7 +1,7 @@
 import Foundation
+import HTTP
 import Providers
 import Sealing
-import Wire
 
 /// A phone with an app of the chat's and one account. As the published apps do, it looks at what the server knows of it,
 /// tells what has changed, and looks again until the server has said yes or no.

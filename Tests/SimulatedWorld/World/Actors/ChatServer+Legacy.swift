@@ -1,6 +1,6 @@
 import Foundation
+import HTTP
 import Providers
-import Wire
 
 /// Old apps, which get their notifications in clear, and what becomes of them when they are updated.
 extension ChatServer {

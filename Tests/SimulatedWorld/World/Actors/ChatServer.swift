@@ -1,8 +1,8 @@
 import Foundation
+import HTTP
 import HTTPTypes
 import Providers
 import Sealing
-import Wire
 
 /// A chat server as Zulip has it in stock: what it makes of an answer is in Documentation/Protocols/Zulip.md 2.8.
 ///

@@ -1,8 +1,8 @@
 import Crypto
 import Foundation
+import HTTP
 import HTTPTypes
 import Sealing
-import Wire
 
 /// A stock Nextcloud server with its users: it sends everything that a message makes in one request, never tries again,
 /// and forgets at once whom the proxy calls unknown.

@@ -1,9 +1,9 @@
 import Crypto
 import Foundation
+import HTTP
 import HTTPTypes
 import Providers
 import Sealing
-import Wire
 
 /// Somebody with devices that their provider refuses, each time and in one way, who sends to them in bursts: a chat
 /// server, or what is registered with the push proxy from one address. Nothing that is sent so arrives anywhere; what

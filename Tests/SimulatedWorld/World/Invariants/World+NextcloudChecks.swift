@@ -1,9 +1,9 @@
 import Crypto
 import Foundation
+import HTTP
 import Providers
 import SQL
 import Sealing
-import Wire
 
 /// The promises of the push proxy.
 extension World {

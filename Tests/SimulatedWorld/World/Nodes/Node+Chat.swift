@@ -1,12 +1,11 @@
-import Accounts
-import Backend
 import Foundation
+import HTTP
 import Hummingbird
 import Logging
 import NIOCore
+import Registrations
 import SQL
 import Sealing
-import Wire
 import ZulipServer
 
 extension Node {

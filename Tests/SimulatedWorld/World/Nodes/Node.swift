@@ -1,5 +1,6 @@
 import Delivery
 import Foundation
+import HTTP
 import HTTPTypes
 import Hummingbird
 import Logging
@@ -11,8 +12,6 @@ import Registrations
 import SQL
 import Sealing
 import Server
-import Storage
-import Wire
 import ZulipBouncer
 
 /// One run of the service's process. What it can do to the world ends with it.

@@ -1,0 +1,146 @@
+import Foundation
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Operations
+import ServiceLifecycle
+
+/// An HTTP listener that loses no request when it ends.
+///
+/// A chat server opens a connection for each notification and does not try a second time, so a connection that
+/// was taken is as good as a request. Hummingbird's own `Server` closes those on which no request has come yet,
+/// and cannot listen on a socket that is there already; its connections and their handlers are used as they are.
+struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
+  let responder: Responder
+  let address: ListenerAddress
+  /// nil for HTTP in clear.
+  var certificate: ServerCertificate?
+  let limits: OpenConnections.Limits
+  /// How long a peer may take no byte of what waits for it.
+  var patience = Duration.seconds(15)
+  let metrics: ConnectionMetrics
+  let logger: Logger
+  /// Called once it listens.
+  let onRunning: @Sendable (any Channel) -> Void
+
+  private let group = MultiThreadedEventLoopGroup.singleton
+  private let date = HTTPDate()
+
+  func run() async throws {
+    let connections = OpenConnections(limits, metrics)
+    let http = HTTP1Channel(
+      responder: { try await answer($0, $1, $2) },
+      configuration: .init(
+        additionalChannelHandlers: [
+          RequestDeadline(timeout: .seconds(30), connections), BodyGate(),
+        ],
+        // Longer than any client's, and short enough to have one for each connection.
+        httpDecoderConfiguration: .init(
+          maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 200)))
+    try await serve(
+      GuardedChannel(base: http, certificate: certificate, connections: connections), connections)
+  }
+
+  private func serve(_ connection: some ServerChildChannel, _ connections: OpenConnections) async throws {
+    let descriptor = try address.open()
+    bound(descriptor)
+    let server = try await ServerBootstrap(group: group)
+      .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
+      .childChannelOption(.allowRemoteHalfClosure, value: true)
+      // How many bytes a connection reads ahead of its handler, and how many wait for its peer.
+      .childChannelOption(
+        .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
+      )
+      .childChannelOption(.maxMessagesPerRead, value: 1)
+      .childChannelOption(.writeBufferWaterMark, value: .init(low: 16 << 10, high: 32 << 10))
+      .bind(descriptor) { connection.setup(channel: $0, logger: logger) }
+    onRunning(server.channel)
+    try await withGracefulShutdownHandler {
+      try await server.executeThenClose { taken in
+        await withDiscardingTaskGroup { tasks in
+          do {
+            for try await value in taken {
+              connections.open(value.channel)
+              tasks.addTask(executorPreference: EventLoopExecutor(value.channel.eventLoop)) {
+                await connection.handle(value: value, logger: logger)
+              }
+            }
+          } catch {
+            logger.error("the listener failed", metadata: ["reason": "\(type(of: error))"])
+          }
+        }
+      }
+    } onGracefulShutdown: {
+      connections.end()
+      Task { try await close(server.channel, descriptor, connections) }
+    }
+  }
+
+  /// Bounds what the kernel keeps for each connection, which it takes over from the listening socket, and how long
+  /// for a peer that takes nothing of it.
+  private func bound(_ descriptor: CInt) {
+    let options: [(level: CInt, name: CInt, value: CInt)] = [
+      (SOL_SOCKET, SO_RCVBUF, 256 << 10), (SOL_SOCKET, SO_SNDBUF, 64 << 10),
+      (CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 16 << 10),
+      (CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, CInt(patience / .milliseconds(1))),
+    ]
+    for option in options {
+      var value = option.value
+      setsockopt(descriptor, option.level, option.name, &value, socklen_t(MemoryLayout<CInt>.size))
+    }
+  }
+
+  /// Stops taking connections. Those that wait in the kernel are left to the next process if the socket was passed
+  /// to this one; otherwise they are still taken, for a second at most.
+  private func close(_ server: any Channel, _ descriptor: CInt, _ connections: OpenConnections) async throws {
+    let end = ContinuousClock.now + .seconds(1)
+    let hasTakenAll: @Sendable () -> Bool = {
+      address.passed != nil || ContinuousClock.now > end || !hasWaiting(descriptor)
+    }
+    var isClosed = false
+    while !isClosed {
+      while !hasTakenAll() { try await Task.sleep(for: .milliseconds(1)) }
+      try await server.setOption(.autoRead, value: false).get()
+      while connections.areComing { try await Task.sleep(for: .milliseconds(1)) }
+      isClosed = try await server.eventLoop.submit {
+        guard hasTakenAll() else { return false }
+        server.close(promise: nil)
+        return true
+      }.get()
+      if !isClosed { try await server.setOption(.autoRead, value: true).get() }
+    }
+  }
+
+  /// Whether the kernel holds a connection that has not been taken.
+  private func hasWaiting(_ descriptor: CInt) -> Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&entry, 1, 0) > 0
+  }
+
+  private func answer(
+    _ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel
+  ) async throws {
+    var response: Response
+    do {
+      response = try await responder.respond(
+        to: request, context: WireContext(source: .init(channel: channel, logger: logger)))
+    } catch let error as HTTPParserError {
+      // Answered by Hummingbird, as long as no answer has begun.
+      throw error
+    } catch {
+      response = Response(status: .internalServerError)
+    }
+    response.headers[.date] = date.text()
+    do {
+      try await writer.write(response: response.head, body: response.body)
+    } catch is HTTPParserError {
+      throw BrokenAnswer()
+    }
+  }
+
+  /// The request turned out to be malformed while it was being answered.
+  private struct BrokenAnswer: Error {}
+}

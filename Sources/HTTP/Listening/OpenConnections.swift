@@ -1,0 +1,187 @@
+import NIOCore
+import Synchronization
+
+/// The connections of a listener: it limits their number, in all and for each address, and tells all of them when
+/// the listener ends, also those that are just being opened.
+///
+/// A connection beyond a limit is closed before a byte is read. When there is no room at all, a new connection takes
+/// the place of one that is idle or does not get on, so that nobody keeps others out by holding many connections and
+/// sending or taking nothing.
+final class OpenConnections: Sendable {
+  /// How many there may be.
+  struct Limits: Sendable {
+    /// In all.
+    var total: Int
+    /// From each source.
+    var perSource: Int
+    /// Reverse proxies: the limit for one address does not hold for them, as many clients are behind each.
+    var proxies: [ClientAddress.Network] = []
+  }
+
+  private struct State {
+    var isEnding = false
+    var all: [ObjectIdentifier: OpenConnection] = [:]
+    /// Those of each source, the oldest first; proxies have no share.
+    var shares: [ClientAddress: [OpenConnection]] = [:]
+    var coming = 0
+    var leaving = 0
+    var arrivals = 0
+  }
+
+  /// How many connections may be closing at a time, as each holds a descriptor until it is closed.
+  private static let maximumLeaving = 16
+
+  /// A source with no more connections than this does not count as having too many.
+  private static let modestShare = 8
+
+  private let limits: Limits
+  private let metrics: ConnectionMetrics
+  private let state = Mutex(State())
+
+  init(_ limits: Limits, _ metrics: ConnectionMetrics) {
+    self.limits = limits
+    self.metrics = metrics
+  }
+
+  /// Whether a connection is on its way that would be lost if the listener's channel were closed now.
+  var areComing: Bool { state.withLock { $0.coming > 0 } }
+
+  /// Whether closing connections have to be closed before more are taken.
+  private var areTooManyLeaving: Bool { state.withLock { $0.leaving >= Self.maximumLeaving } }
+
+  /// A connection has been taken from the kernel.
+  ///
+  /// - Returns: whether it may stay; it is being closed otherwise.
+  private func take(_ channel: any Channel) -> Bool {
+    let address = ClientAddress(channel.remoteAddress)
+    let source = limits.proxies.contains { $0.contains(address) } ? nil : address.source
+    let (mayStay, displaced) = state.withLock { state -> (Bool, OpenConnection?) in
+      let share = source.flatMap { state.shares[$0]?.count } ?? 0
+      let isFull = state.all.count - state.leaving >= limits.total
+      let displaced = isFull ? displaceable(in: state, by: share) : nil
+      let mayStay = share < limits.perSource && (!isFull || displaced != nil)
+      state.arrivals += 1
+      let connection = OpenConnection(channel, source: mayStay ? source : nil, number: state.arrivals)
+      state.all[ObjectIdentifier(channel)] = connection
+      metrics.note(open: state.all.count)
+      guard mayStay else {
+        metrics.note(isFull ? .full : .share)
+        connection.phase = .leaving
+        state.leaving += 1
+        return (false, nil)
+      }
+      state.coming += 1
+      if let source { state.shares[source, default: []].append(connection) }
+      if let displaced {
+        displaced.phase = .leaving
+        state.leaving += 1
+      }
+      return (true, displaced)
+    }
+    channel.closeFuture.whenComplete { _ in self.forget(channel) }
+    if let displaced { displaced.channel.pipeline.fireUserInboundEventTriggered(Displaced()) }
+    if !mayStay { channel.close(promise: nil) }
+    return mayStay
+  }
+
+  /// The connection that makes room for a new one, whose source has `share`: one whose peer does not take its answer;
+  /// otherwise the oldest of the source with most, or, if no source has many, the oldest of all.
+  private func displaceable(in state: State, by share: Int) -> OpenConnection? {
+    guard state.leaving < Self.maximumLeaving,
+      let largest = state.shares.values.max(by: { $0.count < $1.count })
+    else { return nil }
+    if let stalled = state.shares.values.lazy.compactMap({ $0.first { $0.mayGo && $0.isStalled } }).first {
+      return stalled
+    }
+    guard largest.count <= Self.modestShare else {
+      return share < largest.count ? largest.first { $0.mayGo } : nil
+    }
+    return state.shares.values.compactMap { $0.first { $0.mayGo } }.min { $0.number < $1.number }
+  }
+
+  private func forget(_ channel: any Channel) {
+    state.withLock { state in
+      guard let connection = state.all.removeValue(forKey: ObjectIdentifier(channel)) else { return }
+      metrics.note(open: state.all.count)
+      switch connection.phase {
+      case .coming: state.coming -= 1
+      case .open: break
+      case .leaving: state.leaving -= 1
+      }
+      guard let source = connection.source else { return }
+      state.shares[source]?.removeAll { $0 === connection }
+      if state.shares[source]?.isEmpty == true { state.shares[source] = nil }
+    }
+  }
+
+  /// A connection that was taken.
+  func connection(of channel: any Channel) -> OpenConnection? {
+    state.withLock { $0.all[ObjectIdentifier(channel)] }
+  }
+
+  /// A connection's handlers are in place: it can be answered.
+  func open(_ channel: any Channel) {
+    let isEnding = state.withLock { state in
+      // Otherwise it is closed already.
+      if let connection = state.all[ObjectIdentifier(channel)], connection.phase == .coming {
+        connection.phase = .open
+        state.coming -= 1
+      }
+      return state.isEnding
+    }
+    if isEnding { Self.tell(channel) }
+  }
+
+  /// Tells all connections, present and future, to end with their next answer.
+  func end() {
+    let connections = state.withLock { state in
+      state.isEnding = true
+      return state.all.values.filter { $0.phase == .open }
+    }
+    for connection in connections { Self.tell(connection.channel) }
+  }
+
+  private static func tell(_ channel: any Channel) {
+    channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
+  }
+
+  /// A connection that was to make room is being answered after all.
+  func keep(_ connection: OpenConnection) {
+    state.withLock { state in
+      connection.phase = .open
+      state.leaving -= 1
+    }
+  }
+
+  /// A connection is closed.
+  func note(_ reason: ConnectionMetrics.Reason) { metrics.note(reason) }
+
+  /// A connection is to make room for another.
+  struct Displaced {}
+
+  /// Counts a listener's new connections, and turns away those beyond the limit.
+  final class Counting: ChannelInboundHandler, ChannelOutboundHandler, Sendable {
+    typealias InboundIn = any Channel
+    typealias OutboundIn = any Channel
+
+    private let connections: OpenConnections
+
+    init(_ connections: OpenConnections) {
+      self.connections = connections
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      if connections.take(unwrapInboundIn(data)) { context.fireChannelRead(data) }
+    }
+
+    /// Takes no more connections for a moment while closing ones still hold their descriptors.
+    func read(context: ChannelHandlerContext) {
+      guard connections.areTooManyLeaving else { return context.read() }
+      let channel = context.channel
+      context.eventLoop.scheduleTask(in: .milliseconds(1)) {
+        // Where it is off, whoever has switched it off reads when it is on again.
+        if try channel.syncOptions?.getOption(.autoRead) ?? true { channel.read() }
+      }
+    }
+  }
+}

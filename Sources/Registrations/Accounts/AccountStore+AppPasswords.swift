@@ -1,0 +1,118 @@
+internal import Foundation
+internal import SQL
+internal import Sealing
+
+extension AccountStore {
+  /// How many app passwords a user may have.
+  package static let maximumAppPasswords = 100
+
+  /// Letters and digits in an app password, as many as Nextcloud's have.
+  package static let appPasswordLength = 72
+
+  static let appPasswordPurpose = StorageKey.Purpose("app_passwords.password")
+
+  /// Why a user gets no app password.
+  package enum AppPasswordRefusal: Error, Hashable {
+    /// The user has ``maximumAppPasswords``.
+    case tooMany
+    /// The user is gone.
+    case unknownUser
+  }
+
+  /// Makes an app password for a user. Only its hash is kept: nobody can be told it again.
+  ///
+  /// - Parameter user: the user's row.
+  /// - Throws: ``AppPasswordRefusal``, or the database's own error.
+  package func addAppPassword(name: String, user: Int64) async throws -> (id: Int64, password: String) {
+    let new = newAppPassword()
+    let id = try await database.write { try $0.insert(new, name: name, user: user) }
+    return (id, new.password)
+  }
+
+  /// An app password that nobody has yet.
+  func newAppPassword() -> NewAppPassword {
+    let password = RandomText.alphanumeric(Self.appPasswordLength)
+    return NewAppPassword(
+      password: password, hash: storageKey.hash(password, for: Self.appPasswordPurpose), createdAt: now())
+  }
+
+  struct NewAppPassword: Sendable {
+    let password: String
+    let hash: [UInt8]
+    let createdAt: Date
+  }
+
+  /// Removes an app password of a user; false if the user has none with this id.
+  package func removeAppPassword(_ id: Int64, user: Int64) async throws -> Bool {
+    let statement = Statement(
+      "DELETE FROM app_passwords WHERE id = $1 AND user_id = $2", .integer(id), .integer(user))
+    return try await database.write { try $0.run(statement) > 0 }
+  }
+
+  /// Who has signed in with an app password.
+  package struct AppPasswordLogin: Sendable {
+    /// The user whose it is.
+    package let user: User
+    /// The password's id.
+    package let appPassword: Int64
+  }
+
+  /// Whose app password this is.
+  package func login(appPassword: String) async throws -> AppPasswordLogin? {
+    // By the password, which is unique: one user's username may be spelled like another's email.
+    let statement = Statement(
+      "\(Self.select), p.id \(Self.from) JOIN app_passwords p ON p.user_id = u.id WHERE p.password_hash = $1",
+      .bytes(storageKey.hash(appPassword, for: Self.appPasswordPurpose)))
+    return try await database.lookUp(statement).first.map { row in
+      AppPasswordLogin(user: try User(row: row), appPassword: try row.int64(Self.columnCount))
+    }
+  }
+
+  /// The user whose app password this is, if `login` is its username or email, without regard to case.
+  package func authenticate(login: String, appPassword: String) async throws -> User? {
+    guard let found = try await self.login(appPassword: appPassword), found.user.answers(to: login) else {
+      return nil
+    }
+    return found.user
+  }
+}
+
+extension User {
+  /// Whether this is its username or email, without regard to case.
+  package func answers(to login: String) -> Bool {
+    let login = login.lowercased()
+    return [username, email].contains { $0.lowercased() == login }
+  }
+}
+
+extension Connection {
+  /// Gives an app password to a user; its id.
+  ///
+  /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
+  func insert(_ new: AccountStore.NewAppPassword, name: String, user: Int64) throws -> Int64 {
+    try checkRoomForAppPassword(of: user)
+    let rows = try query(
+      Statement(
+        """
+        INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
+        RETURNING id
+        """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds)))
+    guard let id = try rows.first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
+    }
+    return id
+  }
+
+  /// Throws ``AccountStore/AppPasswordRefusal`` where a user may have no more app passwords.
+  func checkRoomForAppPassword(of user: Int64) throws {
+    // Locks the user's row, so that two calls at a time are counted one after the other.
+    let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))
+    guard try run(lock) > 0 else { throw AccountStore.AppPasswordRefusal.unknownUser }
+    let count = try query(
+      Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
+    ).first?.int64(0)
+    guard let count, count < AccountStore.maximumAppPasswords else {
+      throw AccountStore.AppPasswordRefusal.tooMany
+    }
+  }
+}

@@ -1,0 +1,188 @@
+package import Foundation
+package import SQL
+internal import Sealing
+
+extension AccountStore {
+  /// A user as it is to be.
+  package struct UserDescription: Sendable {
+    /// What it signs in with.
+    package var email: String
+    /// nil keeps it, or makes one.
+    package var uuid: UUID?
+    /// 32 letters and digits; nil keeps it, or makes one.
+    package var apiKey: String?
+    /// nil keeps it, or takes the email's local part, or the whole email where another user has that.
+    package var username: String?
+
+    /// A description by its parts.
+    package init(email: String, uuid: UUID? = nil, apiKey: String? = nil, username: String? = nil) {
+      self.email = email
+      self.uuid = uuid
+      self.apiKey = apiKey
+      self.username = username
+    }
+  }
+
+  /// Why a user cannot be as told.
+  package enum Refusal: Error, Hashable {
+    /// No such realm.
+    case unknownRealm
+    /// Another user has this email.
+    case emailTaken
+    /// Another user has this username.
+    case usernameTaken
+    /// The realm has a user with this number (``AccountStore/add(_:userID:realm:)``).
+    case userIDTaken
+    /// The realm has no number left for a user that is given none.
+    case noUserIDLeft
+  }
+
+  /// Adds a user, or makes the one that is there as told.
+  ///
+  /// - Parameter newKey: what is to be done in the same transaction if a user that is there gets another
+  ///   API key; given the user's row. May be run more than once.
+  /// - Returns: the user; its API key if it was given or made now; and whether the user is new.
+  /// - Throws: ``Refusal``, or the database's own error.
+  package func put(
+    _ description: UserDescription, userID: Int64, realm: UUID,
+    newKey: @escaping @Sendable (_ user: Int64, any Connection) throws -> Void = { _, _ in }
+  ) async throws -> (user: User, apiKey: String?, isNew: Bool) {
+    let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
+    return try await write(description) { [self] connection in
+      let realmID = try connection.realm(realm)
+      let before = try connection.user(userID, realm: realmID)
+      if let before {
+        if try update(before, to: description, on: connection) { try newKey(before.id, connection) }
+      } else {
+        try insert(description, apiKey: key, userID: userID, realm: realmID, on: connection)
+      }
+      let isKeyNew = before == nil || description.apiKey != nil
+      return (try connection.present(userID, realm: realmID), isKeyNew ? key : nil, before == nil)
+    }
+  }
+
+  /// Adds a user; never changes one that is there.
+  ///
+  /// - Parameter userID: nil takes a number that no user of the realm has.
+  /// - Returns: the user with its API key.
+  /// - Throws: ``Refusal``, or the database's own error.
+  package func add(_ description: UserDescription, userID: Int64?, realm: UUID) async throws -> (
+    user: User, apiKey: String
+  ) {
+    let key = description.apiKey ?? RandomText.alphanumeric(Self.apiKeyLength)
+    return try await write(description) { [self] connection in
+      let realmID = try connection.realm(realm)
+      let number = try userID ?? connection.freeUserID(realm: realmID)
+      guard Self.isUserID(number) else { throw Refusal.noUserIDLeft }
+      try insert(description, apiKey: key, userID: number, realm: realmID, on: connection)
+      return (try connection.present(number, realm: realmID), key)
+    }
+  }
+
+  /// Two nodes may both find a name or a number free; the database's constraint decides. A user for whom no name was asked
+  /// then gets the next free one.
+  private func write<Result: Sendable>(
+    _ description: UserDescription, _ body: @escaping @Sendable (any Connection) throws -> Result
+  ) async throws -> Result {
+    for _ in 0..<3 {
+      do {
+        return try await database.write(body)
+      } catch let error as DatabaseError where error.code == .uniqueViolation {
+        let constraint = error.constraint ?? ""
+        if constraint.contains("username") {
+          if description.username == nil { continue }
+          throw Refusal.usernameTaken
+        }
+        throw constraint.contains("email") ? Refusal.emailTaken : Refusal.userIDTaken
+      }
+    }
+    throw Refusal.usernameTaken
+  }
+
+  private func insert(
+    _ description: UserDescription, apiKey: String, userID: Int64, realm: Int64, on connection: any Connection
+  ) throws {
+    let uuid = description.uuid ?? UUID()
+    let username =
+      try description.username
+      ?? Self.usernames(for: description.email, uuid).first { try !connection.hasUser("username_key", $0) }
+    guard let username else { throw Refusal.usernameTaken }
+    try connection.check(description.email, username, byOtherThan: nil)
+    try connection.run(
+      Statement(
+        """
+        INSERT INTO users
+          (email, email_key, username, username_key, uuid, api_key_hash, realm_id, user_id, last_event, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)
+        """,
+        .text(description.email), .text(description.email.lowercased()), .text(username),
+        .text(username.lowercased()), .text(uuid.canonical),
+        .bytes(storageKey.hash(apiKey, for: Self.apiKeyPurpose)), .integer(realm), .integer(userID),
+        .integer(now().milliseconds)))
+  }
+
+  /// - Returns: whether its API key is another one now.
+  private func update(
+    _ user: User, to description: UserDescription, on connection: any Connection
+  ) throws -> Bool {
+    let username = description.username ?? user.username
+    try connection.check(description.email, username, byOtherThan: user.id)
+    let keyHash = description.apiKey.map { storageKey.hash($0, for: Self.apiKeyPurpose) }
+    let oldHash = try connection.query(
+      Statement("SELECT api_key_hash FROM users WHERE id = $1", .integer(user.id))
+    ).first?.bytes(0)
+    try connection.run(
+      Statement(
+        """
+        UPDATE users SET email = $1, email_key = $2, username = $3, username_key = $4, uuid = $5,
+          api_key_hash = COALESCE($6, api_key_hash)
+        WHERE id = $7
+        """,
+        .text(description.email), .text(description.email.lowercased()), .text(username),
+        .text(username.lowercased()), .text((description.uuid ?? user.uuid).canonical), .bytes(keyHash),
+        .integer(user.id)))
+    return keyHash != nil && keyHash != oldHash
+  }
+}
+
+extension Connection {
+  fileprivate func realm(_ uuid: UUID) throws -> Int64 {
+    let statement = Statement("SELECT id FROM realms WHERE uuid = $1", .text(uuid.canonical))
+    guard let id = try query(statement).first?.int64(0) else { throw AccountStore.Refusal.unknownRealm }
+    return id
+  }
+
+  fileprivate func user(_ userID: Int64, realm: Int64) throws -> User? {
+    try query(
+      Statement(
+        "\(AccountStore.select) \(AccountStore.from) WHERE u.realm_id = $1 AND u.user_id = $2",
+        .integer(realm),
+        .integer(userID))
+    ).first.map(User.init)
+  }
+
+  /// One that has just been written.
+  fileprivate func present(_ userID: Int64, realm: Int64) throws -> User {
+    guard let user = try user(userID, realm: realm) else {
+      throw DatabaseError(.other, "an insertion left no row")
+    }
+    return user
+  }
+
+  fileprivate func freeUserID(realm: Int64) throws -> Int64 {
+    let statement = Statement(
+      "SELECT COALESCE(MAX(user_id), 9) + 1 FROM users WHERE realm_id = $1", .integer(realm))
+    return try query(statement).first?.int64(0) ?? 10
+  }
+
+  fileprivate func check(_ email: String, _ username: String, byOtherThan id: Int64?) throws {
+    if try hasUser("email_key", email, otherThan: id) { throw AccountStore.Refusal.emailTaken }
+    if try hasUser("username_key", username, otherThan: id) { throw AccountStore.Refusal.usernameTaken }
+  }
+
+  /// Whether a user has this email or username, without regard to case.
+  fileprivate func hasUser(_ column: String, _ text: String, otherThan id: Int64? = nil) throws -> Bool {
+    try query(Statement("SELECT id FROM users WHERE \(column) = $1", .text(text.lowercased())))
+      .contains { try $0.int64(0) != id }
+  }
+}

@@ -1,0 +1,206 @@
+package import Foundation
+internal import SQL
+internal import Sealing
+
+/// Apps that want to sign in and wait for the user to let them: version 2 of Nextcloud's login flow.
+///
+/// A flow has two secrets, of which hashes are kept: with one the app asks what has become of it, with the
+/// other the user, or the host application in the user's name, grants it. Only when the app then asks is its
+/// app password made, so that none is ever kept.
+package struct NextcloudLoginFlows: Sendable {
+  /// How long a flow is open, in seconds, as long as Nextcloud's.
+  package static let lifetime: TimeInterval = 20 * 60
+  /// How long who has signed in may take to say yes, in seconds.
+  static let proofLifetime: TimeInterval = 10 * 60
+  /// How many are open at a time, of all apps. For one more, the oldest that nobody has granted gives way, of the
+  /// address that has most of them.
+  package static let maximumOpen = 10_000
+  /// How many are open at a time, of apps with one address.
+  package static let maximumOpenPerAddress = 200
+  /// Letters and digits in each secret.
+  static let secretLength = 128
+
+  private static let pollPurpose = StorageKey.Purpose("nextcloud_login_flows.poll_token")
+  private static let loginPurpose = StorageKey.Purpose("nextcloud_login_flows.login_token")
+  private static let proofPurpose = StorageKey.Purpose("nextcloud_login_flows.proof")
+  private static let addressPurpose = StorageKey.Purpose("nextcloud_login_flows.address")
+
+  /// The secrets of a flow, which nobody can be told again.
+  package struct Secrets: Sendable {
+    /// With which the app asks.
+    package let poll: String
+    /// With which it is granted.
+    package let login: String
+  }
+
+  /// Why there is no flow.
+  package enum Refusal: Error, Hashable {
+    /// So many are open of this address.
+    case tooManyOfAddress
+    /// So many are open, and all of them are granted.
+    case tooMany
+  }
+
+  /// A flow that waits to be granted.
+  package struct Flow: Sendable, Hashable {
+    /// Its row.
+    package let id: Int64
+    /// What the app calls itself.
+    package let client: String
+  }
+
+  private let accounts: AccountStore
+  private var database: any Database { accounts.database }
+  private var storageKey: StorageKey { accounts.storageKey }
+
+  /// Flows by which apps sign in to these accounts.
+  package init(accounts: AccountStore) {
+    self.accounts = accounts
+  }
+
+  /// Opens a flow.
+  ///
+  /// - Parameters:
+  ///   - client: what the app calls itself, as ``clientName(_:)`` has it.
+  ///   - address: from where it calls.
+  /// - Throws: ``Refusal``, or the database's own error.
+  package func open(client: String, address: String) async throws -> Secrets {
+    let secrets = Secrets(
+      poll: RandomText.alphanumeric(Self.secretLength), login: RandomText.alphanumeric(Self.secretLength))
+    let address = storageKey.hash(address, for: Self.addressPurpose)
+    let now = accounts.now()
+    let insertion = Statement(
+      """
+      INSERT INTO nextcloud_login_flows (poll_hash, login_hash, client, address_hash, created_at)
+      VALUES ($1, $2, $3, $4, $5)
+      """, .bytes(hash(poll: secrets.poll)), .bytes(hash(login: secrets.login)), .text(client),
+      .bytes(address), .integer(now.milliseconds))
+    let earliest = Value.integer((now - Self.lifetime).milliseconds)
+    let (all, own) = (Statement(countOpen, earliest), Statement(countOfAddress, .bytes(address), earliest))
+    let displacement = Statement(displace, earliest)
+    try await database.write { connection in
+      guard let ownCount = try connection.query(own).first?.int64(0),
+        let count = try connection.query(all).first?.int64(0)
+      else { throw DatabaseError(.other, "a count returned no row") }
+      guard ownCount < Self.maximumOpenPerAddress else { throw Refusal.tooManyOfAddress }
+      if count >= Self.maximumOpen, try connection.run(displacement) == 0 { throw Refusal.tooMany }
+      try connection.run(insertion)
+    }
+    return secrets
+  }
+
+  /// The flow that this secret grants, if it is open and not granted.
+  package func find(login: String) async throws -> Flow? {
+    let statement = Statement(
+      """
+      SELECT id, client FROM nextcloud_login_flows
+      WHERE login_hash = $1 AND created_at > $2 AND user_id IS NULL
+      """, .bytes(hash(login: login)), .integer((accounts.now() - Self.lifetime).milliseconds))
+    return try await database.read { connection in
+      try connection.query(statement).first.map { Flow(id: try $0.int64(0), client: try $0.text(1)) }
+    }
+  }
+
+  /// What proves for some minutes that a user has signed in to grant this flow, and no other. Another site
+  /// can make a browser send a form, but has none of these to put into it.
+  package func proof(of user: Int64, for flow: Flow) -> String {
+    let time = (accounts.now() + Self.proofLifetime).milliseconds
+    let hash = storageKey.hash(Self.claim(user, flow, time), for: Self.proofPurpose)
+    return "\(user).\(time).\(Base64.encode(hash))"
+  }
+
+  /// The user whose proof this is; nil if it is not a proof, is for another flow, or is too old.
+  package func user(provenBy proof: String, for flow: Flow) -> Int64? {
+    let parts = proof.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count == 3, let user = Int64(Substring(parts[0])), let time = Int64(Substring(parts[1])),
+      time > accounts.now().milliseconds, let hash = Base64.decodeStrictly(String(Substring(parts[2]))),
+      storageKey.matches(Self.claim(user, flow, time), hash: hash, for: Self.proofPurpose)
+    else { return nil }
+    return user
+  }
+
+  private static func claim(_ user: Int64, _ flow: Flow, _ time: Int64) -> String {
+    "\(flow.id).\(user).\(time)"
+  }
+
+  /// Lets the app sign in as a user; false if the secret is unknown, too old, or used already.
+  ///
+  /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
+  package func grant(login: String, user: Int64) async throws -> Bool {
+    let statement = Statement(
+      """
+      UPDATE nextcloud_login_flows SET user_id = $1
+      WHERE login_hash = $2 AND created_at > $3 AND user_id IS NULL
+      """, .integer(user), .bytes(hash(login: login)),
+      .integer((accounts.now() - Self.lifetime).milliseconds))
+    return try await database.write { connection in
+      // Told now, where a person hears of it, and not when the app asks.
+      try connection.checkRoomForAppPassword(of: user)
+      return try connection.run(statement) > 0
+    }
+  }
+
+  /// Ends a flow that was granted: from now on the app signs in with the app password, which is shown once.
+  ///
+  /// - Returns: nil if nobody has granted it, or it is no flow, or none any more.
+  package func finish(poll: String) async throws -> (user: User, password: String)? {
+    let removal = Statement(
+      """
+      DELETE FROM nextcloud_login_flows WHERE poll_hash = $1 AND created_at > $2 AND user_id IS NOT NULL
+      RETURNING user_id, client
+      """, .bytes(hash(poll: poll)), .integer((accounts.now() - Self.lifetime).milliseconds))
+    let new = accounts.newAppPassword()
+    let user = try await database.write { connection -> Int64? in
+      guard let row = try connection.query(removal).first else { return nil }
+      let user = try row.int64(0)
+      _ = try connection.insert(new, name: try row.text(1), user: user)
+      return user
+    }
+    guard let user, let found = try await accounts.find(user) else { return nil }
+    return (found, new.password)
+  }
+
+  /// Removes some of those that nobody has granted or asked about in time; returns how many.
+  package func removeOld(limit: Int) async throws -> Int {
+    let statement = Statement(
+      """
+      DELETE FROM nextcloud_login_flows WHERE id IN (
+        SELECT id FROM nextcloud_login_flows WHERE created_at <= $1 LIMIT $2)
+      """, .integer((accounts.now() - Self.lifetime).milliseconds), .integer(Int64(limit)))
+    return try await database.write { try $0.run(statement) }
+  }
+
+  private func hash(poll: String) -> [UInt8] { storageKey.hash(poll, for: Self.pollPurpose) }
+
+  private func hash(login: String) -> [UInt8] { storageKey.hash(login, for: Self.loginPurpose) }
+
+  /// What an app calls itself, as people may be shown it and its password may be named: at most 100
+  /// characters, none of which is invisible or turns the others around.
+  package static func clientName(_ userAgent: String) -> String {
+    let shown = userAgent.unicodeScalars.prefix(1000).filter { scalar in
+      switch scalar.properties.generalCategory {
+      case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned,
+        .nonspacingMark, .enclosingMark, .spacingMark:
+        false
+      default: true
+      }
+    }
+    let name = String(String.UnicodeScalarView(shown.prefix(100))).trimmingCharacters(in: .whitespaces)
+    return name.isEmpty ? "An app without a name" : name
+  }
+}
+
+private let countOpen = "SELECT COUNT(*) FROM nextcloud_login_flows WHERE created_at > $1"
+
+private let countOfAddress =
+  "SELECT COUNT(*) FROM nextcloud_login_flows WHERE address_hash = $1 AND created_at > $2"
+
+/// Of addresses that have as many, the one whose oldest is older.
+private let displace = """
+  DELETE FROM nextcloud_login_flows WHERE id = (
+    SELECT id FROM nextcloud_login_flows
+    WHERE user_id IS NULL AND created_at > $1 AND address_hash = (
+      SELECT address_hash FROM nextcloud_login_flows WHERE user_id IS NULL AND created_at > $1
+      GROUP BY address_hash ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1)
+    ORDER BY created_at, id LIMIT 1)
+  """

@@ -1,0 +1,44 @@
+internal import Foundation
+internal import HTTP
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+
+extension WireContext {
+  /// The realm that the path names. Bouncers take none whose UUID has another version.
+  func realmUUID() throws(APIError) -> UUID {
+    guard let uuid = parameters.get("realm_uuid").flatMap({ UUID(hyphenated: $0) }), uuid.isVersion4 else {
+      throw APIError("realm_uuid is not a UUID of version 4")
+    }
+    return uuid
+  }
+
+  /// The realm and the number of the user that the path names.
+  func userAddress() throws(APIError) -> (realm: UUID, userID: Int64) {
+    let realm = try realmUUID()
+    let userID = try number("user_id")
+    guard AccountStore.isUserID(userID) else {
+      throw APIError("user_id is not an integer from 0 to \(Int32.max)")
+    }
+    return (realm, userID)
+  }
+
+  /// A number in the path, in the one spelling that it has.
+  func number(_ name: String) throws(APIError) -> Int64 {
+    guard let text = parameters.get(name), let number = Int64(text), number >= 0, String(number) == text
+    else {
+      throw APIError("\(name) is not a whole number")
+    }
+    return number
+  }
+}
+
+extension APIError {
+  static func noRealm(_ uuid: UUID) -> APIError {
+    APIError(.notFound, code: "REALM_NOT_FOUND", "There is no realm \(uuid.canonical)")
+  }
+
+  static func noUser(_ userID: Int64, realm: UUID) -> APIError {
+    APIError(.notFound, code: "USER_NOT_FOUND", "Realm \(realm.canonical) has no user \(userID)")
+  }
+}

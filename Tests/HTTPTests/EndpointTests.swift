@@ -1,0 +1,240 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import NIOCore
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import HTTP
+
+@Suite struct EndpointTests {
+  private struct Surprise: Error {}
+
+  private func application(trustedProxies: [ClientAddress.Network] = []) -> some ApplicationProtocol {
+    let router = Router(context: WireContext.self)
+    router.add(middleware: EnvelopeMiddleware(trustedProxies: trustedProxies))
+    router.endpoint("/api/v1/echo", .post) { request, _ in
+      var parameters = try await Parameters.read(from: request, limit: 100)
+      let text = try parameters.required("text")
+      return parameters.success([.init("text", .string(text))])
+    }
+    router.endpoint("/whoami", .get) { _, context in
+      Envelope.success([.init("address", .string("\(context.clientAddress)"))])
+    }
+    router.endpoint("/surprise", .get) { _, _ in throw Surprise() }
+    router.endpoint("/secret", .get) { request, _ in
+      let credentials = try BasicCredentials(of: request)
+      return Envelope.success([
+        .init("user", .string(credentials.user)), .init("password", .string(credentials.password)),
+      ])
+    }
+    return Application(
+      responder: PlainPaths(router.buildResponder()),
+      configuration: .init(address: .hostname("127.0.0.1", port: 0)))
+  }
+
+  @Test func `Form parameters go before those of the query, and strangers among them are told`() async throws
+  {
+    try await application().test(.router) { client in
+      try await client.execute(
+        uri: "/api/v1/echo?text=query&b=1", method: .post,
+        headers: [.contentType: "application/x-www-form-urlencoded"],
+        body: ByteBuffer(string: "text=a%2Bb&a=1")
+      ) { response in
+        #expect(response.status == .ok)
+        #expect(
+          String(buffer: response.body)
+            == #"{"result":"success","msg":"","text":"a+b","ignored_parameters_unsupported":["a","b"]}"#
+            + "\n")
+        #expect(response.headers[.contentType] == "application/json")
+      }
+      try await client.execute(
+        uri: "/api/v1/echo?text=query", method: .post, headers: [.contentType: "application/json"],
+        body: ByteBuffer(string: "text=form")
+      ) { response in
+        #expect(String(buffer: response.body).contains(#""text":"query""#))
+      }
+    }
+  }
+
+  @Test func `Doubled slashes are tolerated`() async throws {
+    try await application().test(.live) { client in
+      try await client.execute(uri: "//api/v1//echo", method: .post, body: ByteBuffer(string: "text=x")) {
+        response in
+        #expect(response.status == .ok)
+      }
+    }
+  }
+
+  @Test(arguments: [HTTPRequest.Method.get, .put, .delete, .patch, .init("QUERY")!])  // a valid token
+  func `A wrong method is told before anything else`(method: HTTPRequest.Method) async throws {
+    try await application().test(.router) { client in
+      try await client.execute(uri: "/api/v1/echo", method: method) { response in
+        #expect(response.status == .methodNotAllowed)
+        #expect(response.headers[.allow] == "POST")
+        #expect(
+          String(buffer: response.body)
+            == #"{"result":"error","msg":"Method Not Allowed","allowed_methods":["POST"]}"#)
+      }
+    }
+  }
+
+  @Test func `OPTIONS tells the right methods`() async throws {
+    try await application().test(.router) { client in
+      try await client.execute(uri: "/api/v1/echo", method: .options) { response in
+        #expect(response.status == .noContent)
+        #expect(response.headers[.allow] == "POST")
+        #expect(response.body.readableBytes == 0)
+      }
+    }
+  }
+
+  @Test func `Every error is an envelope that gives nothing away`() async throws {
+    try await application().test(.router) { client in
+      try await client.execute(uri: "/nowhere", method: .get) { response in
+        #expect(response.status == .notFound)
+        #expect(
+          String(buffer: response.body) == #"{"result":"error","msg":"Not found","code":"BAD_REQUEST"}"#
+            + "\n")
+      }
+      try await client.execute(uri: "/surprise", method: .get) { response in
+        #expect(response.status == .internalServerError)
+        #expect(!String(buffer: response.body).contains("Surprise"))
+      }
+      let body = ByteBuffer(string: "text=" + String(repeating: "x", count: 100))
+      try await client.execute(uri: "/api/v1/echo", method: .post, body: body) { response in
+        #expect(response.status == .contentTooLarge)
+        #expect(String(buffer: response.body).contains(#""result":"error""#))
+      }
+    }
+  }
+
+  @Test(arguments: ["/whoami", "/nowhere", "/surprise"])
+  func `Every answer carries the request's id, the caller's own if it is sane`(uri: String) async throws {
+    try await application().test(.router) { client in
+      try await client.execute(uri: uri, method: .get, headers: [.xRequestID: "abc-1.2_3"]) { response in
+        #expect(response.headers[.xRequestID] == "abc-1.2_3")
+      }
+      try await client.execute(uri: uri, method: .get, headers: [.xRequestID: "a b\u{e9}"]) { response in
+        #expect(response.headers[.xRequestID]?.count == 16)
+      }
+    }
+  }
+
+  @Test func `An id that is empty or long is not sane`() {
+    #expect(EnvelopeMiddleware.sane(String(repeating: "a", count: 129)) == nil)
+    #expect(EnvelopeMiddleware.sane("") == nil)
+  }
+
+  @Test(
+    arguments: [
+      ("10.0.0.9", "1.2.3.4", "10.0.0.9"),
+      ("10.0.0.1", "1.2.3.4", "1.2.3.4"),
+      ("10.0.0.1", "6.6.6.6, 1.2.3.4", "1.2.3.4"),
+      ("10.0.0.1", "6.6.6.6, 1.2.3.4, 10.0.0.2", "1.2.3.4"),
+      ("10.0.0.1", "10.0.0.2", "10.0.0.2"),
+      ("10.0.0.1", "", "10.0.0.1"),
+      ("10.0.0.1", nil, "10.0.0.1"),
+      ("::ffff:10.0.0.1", "1.2.3.4", "1.2.3.4"),
+      ("2001:db8::1", "1.2.3.4, ::ffff:10.0.0.2", "1.2.3.4"),
+      ("10.0.0.4", "1.2.3.4", "10.0.0.4"),
+      ("10.0.0.1", "1.2.3.4, example.org", "10.0.0.1"),
+    ] as [(String, String?, String)])
+  func `A client's address is the peer's, or what trusted proxies say of it`(
+    peer: String, forwardedFor: String?, expected: String
+  ) throws {
+    let trusted = ["10.0.0.0/30", "2001:db8::/32"].compactMap(ClientAddress.Network.init)
+    let client = EnvelopeMiddleware.client(
+      peer: try #require(ClientAddress(peer)), forwardedFor: forwardedFor, trusted: trusted)
+    #expect("\(client)" == expected)
+  }
+
+  @Test(
+    arguments: [
+      (nil, 401, "Missing authorization header for basic auth"),
+      ("Bearer x", 400, "This endpoint requires HTTP basic authentication."),
+      ("Basic", 401, "Invalid authorization header for basic auth"),
+      ("Basic a b", 401, "Invalid authorization header for basic auth"),
+      ("Basic ****", 401, "Invalid authorization header for basic auth"),
+      ("Basic " + Data("ab".utf8).base64EncodedString(), 401, "Invalid authorization header for basic auth"),
+      (
+        "Basic " + Data("a:b:c".utf8).base64EncodedString(), 401,
+        "Invalid authorization header for basic auth"
+      ),
+      (
+        "Basic " + Data([0xFF, 0x3A]).base64EncodedString(), 401,
+        "Invalid authorization header for basic auth"
+      ),
+      ("bAsIc " + Data("a:b".utf8).base64EncodedString(), 200, ""),
+    ] as [(String?, Int, String)])
+  func `Credentials are read with upstream's errors`(header: String?, status: Int, message: String)
+    async throws
+  {
+    var headers: HTTPFields = [:]
+    headers[.authorization] = header
+    try await application().test(.router) { [headers] client in
+      try await client.execute(uri: "/secret", method: .get, headers: headers) { response in
+        #expect(response.status.code == status)
+        #expect(String(buffer: response.body).contains(#""msg":"\#(message)""#))
+        #expect((response.headers[.wwwAuthenticate] == "Basic realm=\"zulip\"") == (status == 401))
+      }
+    }
+  }
+}
+
+@Suite struct RateLimiterTests {
+  @Test func `A key may call so often in a window, then is told when again`() throws {
+    let clock = Mutex(Date(timeIntervalSince1970: 1000))
+    let limiter = RateLimiter<String>(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
+    try limiter.check("a")
+    clock.withLock { $0 += 30 }
+    try limiter.check("a")
+    let error = #expect(throws: APIError.self) { try limiter.check("a") }
+    #expect(error?.status == .tooManyRequests)
+    #expect(error?.code == "RATE_LIMIT_HIT")
+    #expect(error?.headers[.retryAfter] == "30.0")
+    #expect(error?.headers[.xRateLimitReset] == "1060")
+    #expect(error?.fields == [.init("retry-after", .number("30.0"))])
+    try limiter.check("b")
+    clock.withLock { $0 += 30 }
+    try limiter.check("a")
+  }
+
+  @Test func `Without a limit every call passes`() throws {
+    let limiter = RateLimiter<String>(nil) { Date() }
+    for _ in 0..<10_000 { try limiter.check("a") }
+  }
+
+  @Test func `Whom a limiter holds back it does not forget because others came`() throws {
+    let clock = Mutex(Date(timeIntervalSince1970: 1000))
+    let limiter = RateLimiter<Int>(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
+    for _ in 0..<2 { try limiter.check(-1) }
+    #expect(throws: APIError.self) { try limiter.check(-1) }
+    for key in 0..<200_000 { _ = limiter.count(key) }
+    #expect(throws: APIError.self) { try limiter.check(-1) }
+    // Those who came when it was full share windows, which are kept as well.
+    for _ in 0..<2 { _ = limiter.count(1_000_000) }
+    #expect(throws: APIError.self) { try limiter.check(1_000_000) }
+    for key in 200_000..<300_000 { _ = limiter.count(key) }
+    clock.withLock { $0 += 59 }
+    #expect(throws: APIError.self) { try limiter.check(-1) }
+    #expect(throws: APIError.self) { try limiter.check(1_000_000) }
+    clock.withLock { $0 += 1 }
+    for _ in 0..<2 { try limiter.check(-1) }
+    for _ in 0..<2 { try limiter.check(1_000_000) }
+  }
+
+  @Test func `A full memory makes room again, and who shared a place keeps what was counted there`() {
+    var memory = BoundedMemory<Int, Int>(capacity: 4, lifetime: 10)
+    for key in 0..<8 { memory.set(key, for: key, now: 0) }
+    #expect((0..<4).allSatisfy { memory.value(of: $0) == $0 })
+    #expect(memory.value(of: 7) == 7)
+    // Once the old have gone it has a place of its own.
+    memory.set(0, for: 0, now: 9)
+    memory.set(70, for: 7, now: 11)
+    memory.set(71, for: 7, now: 22)
+    #expect(memory.value(of: 7) == 71)
+  }
+}

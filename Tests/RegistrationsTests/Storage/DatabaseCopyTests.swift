@@ -1,0 +1,216 @@
+import Foundation
+import TestDatabase
+import Testing
+
+@testable import Registrations
+@testable import SQL
+
+@Suite struct DatabaseCopyTests {
+  /// Each engine to each.
+  static let ways = DatabaseEngine.available.flatMap { from in
+    DatabaseEngine.available.map { (from, $0) }
+  }
+
+  /// A source full of rows and an empty target.
+  private func test(
+    _ from: DatabaseEngine = .sqlite, _ to: DatabaseEngine = .sqlite, rows: Int = 1234,
+    _ body: (_ source: any Database, _ target: any Database) async throws -> Void
+  ) async throws {
+    try await TestDatabase.with(from) { source in
+      try await TestDatabase.with(to) { target in
+        try await fill(source, rows)
+        try await body(source, target)
+      }
+    }
+  }
+
+  private func tables(of database: any Database) async throws -> [TableDescription] {
+    try await database.tables().filter { !["schema_migrations", "nodes"].contains($0.name) }
+  }
+
+  /// Every table, with every kind of value in every column that takes it.
+  private func fill(_ database: any Database, _ rows: Int) async throws {
+    let tables = try await tables(of: database)
+    let columns = try await TestDatabase.with(.sqlite) { schema in
+      try await schema.read { connection in
+        try Dictionary(uniqueKeysWithValues: tables.map { ($0.name, try connection.columns(of: $0.name)) })
+      }
+    }
+    try await database.write { connection in
+      for table in tables {
+        let columns = columns[table.name] ?? []
+        let count =
+          ["metadata", "remote_servers", "realms", "users", "nextcloud_keys"].contains(table.name) ? 3 : rows
+        for number in 1...count {
+          let values = columns.map { column -> Value in
+            switch (column.name, column.type) {
+            // Exactly one of the two is there.
+            case ("user_id", _) where table.name == "nextcloud_keys": .integer(Int64(number))
+            // There is one without for each user.
+            case ("app_password_id", _): .integer(Int64(number))
+            case (_, _) where !column.isRequired && number.isMultiple(of: 3): .null
+            case ("server_id", _),
+              ("realm_id", _) where table.name != "remote_realm_counts",
+              ("bouncer_key_id", _), ("route_id", _), ("dead_route_id", _), ("account_id", _),
+              ("registration_id", _) where table.name == "nextcloud_pushes",
+              ("user_id", _) where table.name != "users":
+              .integer(1)
+            case ("device_id", _): .integer(Int64(number))
+            case (_, "INTEGER"): .integer(Int64(number) &* (column.isKey ? 1 : -7_919_777_777))
+            case (_, "TEXT"): .text("\(column.name) é \(number)")
+            default: .bytes([0, 255] + Array("\(number)".utf8))
+            }
+          }
+          let names = columns.map(\.name)
+          try connection.run(
+            Statement(
+              """
+              INSERT INTO \(table.name) (\(names.joined(separator: ", ")))
+              VALUES (\(Statement.placeholders(names.count)))
+              """, arguments: values))
+        }
+      }
+    }
+  }
+
+  @Test(arguments: DatabaseEngine.available)
+  func `The catalog tells every table, its key first, each after those it refers to`(
+    engine: DatabaseEngine
+  ) async throws {
+    try await TestDatabase.with(engine, migrated: false) { database in
+      try await database.write { connection in
+        try connection.runScript(
+          """
+          CREATE TABLE c (id BIGINT PRIMARY KEY);
+          CREATE TABLE b (t TEXT, y BIGINT, x BIGINT REFERENCES c (id), PRIMARY KEY (x, y));
+          CREATE TABLE a (id BIGINT PRIMARY KEY, c BIGINT REFERENCES a (id), y BIGINT, x BIGINT,
+            FOREIGN KEY (x, y) REFERENCES b (x, y));
+          CREATE TABLE sqlitetable (id BIGINT);
+          """)
+      }
+      #expect(
+        try await database.tables() == [
+          TableDescription(name: "c", key: ["id"], columns: ["id"]),
+          TableDescription(name: "sqlitetable", key: [], columns: ["id"]),
+          TableDescription(name: "b", key: ["x", "y"], columns: ["x", "y", "t"]),
+          TableDescription(name: "a", key: ["id"], columns: ["id", "c", "y", "x"]),
+        ])
+    }
+  }
+
+  @Test func `Both engines tell the same tables`() async throws {
+    var tables: [Set<String>] = []
+    for engine in DatabaseEngine.available {
+      let found = try await TestDatabase.with(engine) { try await $0.tables() }
+      #expect(found.allSatisfy { !$0.key.isEmpty })
+      tables.append(Set(found.map { "\($0)" }))
+    }
+    #expect(Set(tables).count == 1 && tables[0].count > 30)
+  }
+
+  @Test(arguments: ways) func `Everything arrives, and new ids go on after it`(
+    from: DatabaseEngine, to: DatabaseEngine
+  ) async throws {
+    try await test(from, to) { source, target in
+      let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      let tables = try await tables(of: source)
+      #expect(reports.map(\.table) == tables.map(\.name) && tables.count > 30)
+      for report in reports { #expect(report.rows == report.copied && report.rows >= 3) }
+      for table in tables {
+        let statement = Statement(
+          """
+          SELECT \(table.columns.joined(separator: ", ")) FROM \(table.name)
+          ORDER BY \(table.key.joined(separator: ", "))
+          """)
+        let rows = try await source.read { try $0.query(statement) }
+        #expect(try await target.read { try $0.query(statement) } == rows, "\(table.name)")
+      }
+      let id = try await target.execute(
+        Statement("INSERT INTO devices (user_id, created_at) VALUES (1, 1) RETURNING id"))
+      #expect(try id.first?.int64(0) == 1235)
+    }
+  }
+
+  @Test func `A copy that was stopped anywhere goes on, and doubles nothing`() async throws {
+    struct Stopped: Error {}
+    try await test { source, target in
+      // The target refuses from some row on, each time a little later.
+      var copied = 0
+      for stop in 1... {
+        try await target.write { connection in
+          try connection.runScript(
+            """
+            DROP TRIGGER IF EXISTS stop;
+            CREATE TRIGGER stop BEFORE INSERT ON registrations WHEN new.id > \(stop * 500)
+            BEGIN SELECT RAISE(ABORT, 'stopped'); END;
+            """)
+        }
+        do {
+          let reports = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+          copied = reports.first { $0.table == "registrations" }?.copied ?? 0
+          break
+        } catch is DatabaseError {
+          let there = try await target.read {
+            try $0.query(Statement("SELECT COUNT(*) FROM registrations")).first?.int64(0)
+          }
+          #expect(there == Int64(stop * 500))
+        }
+      }
+      #expect(copied == 1234 - 1000)
+    }
+  }
+
+  @Test func `A copy of a copy copies nothing`() async throws {
+    try await test { source, target in
+      _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      let again = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      #expect(again.allSatisfy { $0.copied == 0 })
+    }
+  }
+
+  @Test func `Rows that are not the same are found`() async throws {
+    try await test { source, target in
+      _ = try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      _ = try await target.execute(Statement("UPDATE registrations SET failed_at = 1 WHERE id = 700"))
+      await #expect(
+        throws: DatabaseCopy.Failure.different(
+          table: "registrations", sourceRows: 1234, targetRows: 1234)
+      ) { try await DatabaseCopy(from: source, to: target).run { _, _ in } }
+      _ = try await target.execute(Statement("DELETE FROM devices WHERE id = 700"))
+      await #expect(throws: DatabaseCopy.Failure.self) {
+        try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      }
+    }
+  }
+
+  @Test func `Another service's database is left alone`() async throws {
+    try await test(rows: 3) { source, target in
+      for (database, key) in [(source, UInt8(1)), (target, 2)] {
+        _ = try await database.execute(
+          Statement("INSERT INTO metadata (name, value) VALUES ('storage_key', $1)", .bytes([key])))
+      }
+      await #expect(throws: DatabaseCopy.Failure.foreignTarget) {
+        try await DatabaseCopy(from: source, to: target).run { _, _ in }
+      }
+      let count = try await target.read { try $0.query(Statement("SELECT COUNT(*) FROM remote_servers")) }
+      #expect(try count.first?.int64(0) == 0)
+    }
+  }
+}
+
+private struct Column: Sendable {
+  let name: String
+  let type: String
+  let isRequired: Bool
+  let isKey: Bool
+}
+
+extension Connection {
+  fileprivate func columns(of table: String) throws -> [Column] {
+    try query(Statement("SELECT name, type, \"notnull\", pk FROM pragma_table_info('\(table)')")).map { row in
+      let isKey = try row.int64(3) > 0
+      return Column(
+        name: try row.text(0), type: try row.text(1), isRequired: try row.flag(2) || isKey, isKey: isKey)
+    }
+  }
+}
