@@ -286,13 +286,10 @@ package struct BouncerService {
   ) -> some ServiceLifecycle.Service {
     let http = configuration.http
     return Listener(
-      responder: endpoints.responder,
-      address: address,
-      certificate: certificate,
-      limits: .init(
-        total: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
-        proxies: http.trustedProxies),
-      metrics: ConnectionMetrics(listener: "public"), logger: logger
+      name: "public", responder: endpoints.responder,
+      socket: address.socket, tls: certificate?.forNewConnections,
+      connections: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
+      proxies: http.trustedProxies, logger: logger
     ) { channel in
       port.announce("public", scheme: http.tls == nil ? "http" : "https", channel, logger: logger)
     }
@@ -302,10 +299,9 @@ package struct BouncerService {
     _ endpoints: Endpoints, at address: ListenerAddress, port: Port, logger: Logger
   ) -> some ServiceLifecycle.Service {
     Listener(
-      responder: endpoints.responder,
-      address: address,
-      limits: .init(total: adminConnections, perSource: adminConnections),
-      metrics: ConnectionMetrics(listener: "admin"), logger: logger
+      name: "admin", responder: endpoints.responder,
+      socket: address.socket,
+      connections: adminConnections, perSource: adminConnections, logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }
   }
 }

@@ -1,8 +1,8 @@
-import HTTP
 import NIOCore
 import NIOPosix
 import Testing
 
+@testable import HTTP
 @testable import Server
 
 @Suite struct LongReadTests {

@@ -1,8 +1,8 @@
-import HTTP
 import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import HTTP
 @testable import Server
 
 /// Whose connections are taken, turned away, or closed for others.

@@ -4,6 +4,7 @@ import NIOEmbedded
 import NIOHTTPTypes
 import Testing
 
+@testable import HTTP
 @testable import Server
 
 @Suite struct RequestDeadlineTests {

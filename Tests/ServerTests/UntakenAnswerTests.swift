@@ -28,10 +28,9 @@ import Testing
         })
     }
     let listener = Listener(
-      responder: router.buildResponder(),
-      address: ListenerAddress(host: "127.0.0.1", port: 0, keys: (nil, "http.port")),
-      limits: .init(total: 100, perSource: 100), patience: .seconds(1),
-      metrics: ConnectionMetrics(listener: "test"), logger: .quiet
+      name: "test", responder: router.buildResponder(),
+      socket: ListenerAddress(host: "127.0.0.1", port: 0, keys: (nil, "http.port")).socket,
+      connections: 100, perSource: 100, patience: .seconds(1), logger: .quiet
     ) { ports.continuation.yield($0.localAddress?.port ?? 0) }
     let group = ServiceGroup(configuration: .init(services: [listener], logger: .quiet))
     try await withThrowingTaskGroup(of: Void.self) { tasks in

@@ -1,26 +1,26 @@
 import Foundation
-import Hummingbird
+package import Hummingbird
 import HummingbirdCore
-import Logging
-import NIOCore
+package import Logging
+package import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Operations
-import ServiceLifecycle
+package import NIOSSL
+package import ServiceLifecycle
 
 /// An HTTP listener that loses no request when it ends.
 ///
 /// A chat server opens a connection for each notification and does not try a second time, so a connection that
 /// was taken is as good as a request. Hummingbird's own `Server` closes those on which no request has come yet,
 /// and cannot listen on a socket that is there already; its connections and their handlers are used as they are.
-struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
+package struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
   let responder: Responder
-  let address: ListenerAddress
-  /// nil for HTTP in clear.
-  var certificate: ServerCertificate?
+  let socket: ListeningSocket
+  /// The TLS context for a new connection; nil for HTTP in clear.
+  let tls: (@Sendable () -> NIOSSLContext)?
   let limits: OpenConnections.Limits
   /// How long a peer may take no byte of what waits for it.
-  var patience = Duration.seconds(15)
+  let patience: Duration
   let metrics: ConnectionMetrics
   let logger: Logger
   /// Called once it listens.
@@ -29,7 +29,26 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   private let group = MultiThreadedEventLoopGroup.singleton
   private let date = HTTPDate()
 
-  func run() async throws {
+  /// - Parameters:
+  ///   - name: the listener's, for its metrics.
+  ///   - connections: how many there may be.
+  ///   - perSource: how many from each source; reverse proxies, behind which there are many clients, have no such limit.
+  package init(
+    name: String, responder: Responder, socket: ListeningSocket, tls: (@Sendable () -> NIOSSLContext)? = nil,
+    connections: Int, perSource: Int, proxies: [ClientAddress.Network] = [],
+    patience: Duration = .seconds(15), logger: Logger, onRunning: @escaping @Sendable (any Channel) -> Void
+  ) {
+    self.responder = responder
+    self.socket = socket
+    self.tls = tls
+    limits = .init(total: connections, perSource: perSource, proxies: proxies)
+    self.patience = patience
+    metrics = ConnectionMetrics(listener: name)
+    self.logger = logger
+    self.onRunning = onRunning
+  }
+
+  package func run() async throws {
     let connections = OpenConnections(limits, metrics)
     let http = HTTP1Channel(
       responder: { try await answer($0, $1, $2) },
@@ -41,11 +60,11 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
         httpDecoderConfiguration: .init(
           maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 200)))
     try await serve(
-      GuardedChannel(base: http, certificate: certificate, connections: connections), connections)
+      GuardedChannel(base: http, tls: tls, connections: connections), connections)
   }
 
   private func serve(_ connection: some ServerChildChannel, _ connections: OpenConnections) async throws {
-    let descriptor = try address.open()
+    let descriptor = try socket.open()
     bound(descriptor)
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
@@ -98,7 +117,7 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
   private func close(_ server: any Channel, _ descriptor: CInt, _ connections: OpenConnections) async throws {
     let end = ContinuousClock.now + .seconds(1)
     let hasTakenAll: @Sendable () -> Bool = {
-      address.passed != nil || ContinuousClock.now > end || !hasWaiting(descriptor)
+      socket.isShared || ContinuousClock.now > end || !hasWaiting(descriptor)
     }
     var isClosed = false
     while !isClosed {
@@ -143,4 +162,17 @@ struct Listener<Responder: HTTPResponder>: Service where Responder.Context == Wi
 
   /// The request turned out to be malformed while it was being answered.
   private struct BrokenAnswer: Error {}
+}
+
+/// Where a listener listens.
+package struct ListeningSocket: Sendable {
+  /// Returns the descriptor of a listening socket.
+  let open: @Sendable () throws -> CInt
+  /// Whether another process keeps the socket open, and takes the connections that this one leaves waiting.
+  let isShared: Bool
+
+  package init(isShared: Bool, open: @escaping @Sendable () throws -> CInt) {
+    self.open = open
+    self.isShared = isShared
+  }
 }

@@ -32,6 +32,9 @@ package final class ServerCertificate: Sendable {
     state = Mutex(State(signature: signature, context: try files.serverContext(), end: try files.end()))
   }
 
+  /// Returns what the next connection begins with.
+  package var forNewConnections: @Sendable () -> NIOSSLContext { { self.context } }
+
   /// What the next connection begins with.
   package var context: NIOSSLContext { state.withLock { $0.context } }
 

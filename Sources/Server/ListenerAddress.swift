@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import NIOCore
 package import Operations
 
@@ -62,6 +63,9 @@ package struct ListenerAddress: Sendable {
       throw fault(error.errnoCode)
     }
   }
+
+  /// The same, for the listener.
+  var socket: ListeningSocket { ListeningSocket(isShared: passed != nil) { try open() } }
 
   private func resolved() throws(Fault) -> SocketAddress {
     do {

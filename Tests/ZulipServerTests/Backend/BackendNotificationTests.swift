@@ -4,7 +4,7 @@ import HTTPTypes
 import Registrations
 import Testing
 
-@Suite("Notifications") struct NotificationTests {
+@Suite("Notifications") struct BackendNotificationTests {
   @Test
   func `go to the user's devices as they are, and what became of them comes back`() async throws {
     try await Host.test { host in
