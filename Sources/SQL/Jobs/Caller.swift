@@ -36,3 +36,23 @@ final class Caller: Sendable {
     return taken
   }
 }
+
+/// Where a job leaves what its caller asked for, to be fetched when that has been told that it is done. A job may
+/// be done more than once: what it left last counts.
+final class Kept<Value: Sendable>: Sendable {
+  private let state = Mutex<Value?>(nil)
+
+  var value: Value? {
+    get { state.withLock { $0 } }
+    set { state.withLock { $0 = newValue } }
+  }
+}
+
+/// What one caller wants done by a ``JobQueue``.
+protocol QueuedJob: Sendable {
+  /// Who waits for it.
+  var caller: Caller { get }
+
+  /// Until when it waits for a worker; nil: for as long as it takes.
+  var deadline: ContinuousClock.Instant? { get }
+}
