@@ -109,7 +109,7 @@ let package = Package(
       "Operations", "CVersion", "Delivery", "HTTP", "Migrations", "Providers", "Registrations", "Sealing",
       "SQL", "Timing", "CoreMetrics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams"),
-    module("ZulipMigration", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),
+    module("ZulipImport", "HTTP", "Migrations", "Registrations", "Sealing", "SQL"),
 
     // Layer 6: the one place where the parts are put together.
     module(
@@ -129,7 +129,7 @@ let package = Package(
     // Layer 7: commands.
     program(
       "push-bouncer", "Delivery", "Demo", "HTTP", "Migrations", "Operations", "Providers",
-      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "ZulipMigration", "ZulipServer",
+      "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "ZulipImport", "ZulipServer",
       "ArgumentParser", "AsyncHTTPClient", "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
       "ServiceLifecycle", "UnixSignals"),
 
@@ -190,8 +190,8 @@ let package = Package(
       "TestSupport", "CoreMetrics", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
       "HummingbirdTesting", "Logging", "Metrics", "NIOCore"),
     tests(
-      "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
-      "ZulipMigration", embed: ["zulip.sql"]),
+      "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      "ZulipImport", embed: ["zulip.sql"]),
     tests(
       "ProviderSimulatorTests", "ProviderSimulator", "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore",
       "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
@@ -209,7 +209,7 @@ let package = Package(
       "Sealing", "SQL", "Crypto", "Logging", "NIOCore", path: "Benchmarks/NextcloudBench"),
     module(
       "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operations", "Providers", "Sealing",
-      "ZulipBouncer", "ZulipMigration", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
       "NIOEmbedded", "NIOHPACK", "NIOHTTP1", path: "Tests/Fuzzing/Fuzzing"),
     tests("FuzzingTests", "Fuzzing", path: "Tests/Fuzzing/FuzzingTests"),
   ]

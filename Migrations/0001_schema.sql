@@ -422,43 +422,8 @@ CREATE INDEX nextcloud_pushes_by_proxy ON nextcloud_pushes (proxy_url, due_at);
 CREATE INDEX nextcloud_pushes_by_registration ON nextcloud_pushes (registration_id);
 CREATE INDEX nextcloud_pushes_by_expiry ON nextcloud_pushes (expires_at);
 
--- Moving in from a Zulip bouncer, and how far its devices have come since
--- -----------------------------------------------------------------------
-
--- The run that is under way, or the latest one.
-CREATE TABLE zulip_migration_runs (
-  id $int PRIMARY KEY,                       -- always 1
-  source $text NOT NULL,                      -- which database or which files; no credentials
-  started_at $int NOT NULL,
-  first_legacy_id $int NOT NULL,              -- rows of legacy_registrations from here on are the run's
-  finished_at $int
-) $strict;
-
--- How far it is, written together with what was brought in.
-CREATE TABLE zulip_migration_progress (
-  table_name $text PRIMARY KEY,
-  position $int NOT NULL,                     -- the last id done, or how many bytes of a file
-  counts $text NOT NULL                       -- JSON
-) $strict_by_key;
-
--- What the source's servers and realms are here.
-CREATE TABLE zulip_migration_servers (
-  id $int PRIMARY KEY,                       -- there
-  server_id $int NOT NULL REFERENCES remote_servers (id)
-) $strict;
-
-CREATE TABLE zulip_migration_realms (
-  id $int PRIMARY KEY,                       -- there
-  server_id $int NOT NULL REFERENCES remote_servers (id),
-  realm_id $int NOT NULL REFERENCES remote_realms (id)
-) $strict;
-
-CREATE TABLE zulip_migration_rejects (
-  id $id,
-  table_name $text NOT NULL,
-  row_id $int NOT NULL,                       -- there
-  reason $text NOT NULL
-) $strict;
+-- How far devices have come from legacy to encrypted registrations
+-- -----------------------------------------------------------------
 
 -- Devices by day. A realm has a row only for days on which its numbers changed.
 CREATE TABLE migration_history (

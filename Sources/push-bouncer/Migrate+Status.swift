@@ -4,7 +4,7 @@ import HTTP
 import Operations
 import Registrations
 import Server
-import ZulipMigration
+import ZulipImport
 
 extension Migrate {
   struct Status: AsyncParsableCommand {

@@ -7,7 +7,7 @@ import SQL
 import Sealing
 import Server
 import UnixSignals
-import ZulipMigration
+import ZulipImport
 
 /// `migrate ...`: from an existing bouncer, and from legacy to E2EE registrations.
 struct Migrate: AsyncParsableCommand {
@@ -21,10 +21,10 @@ extension Migrate {
     static let configuration = CommandConfiguration(
       abstract: "Imports servers, realms and registrations from a Zulip bouncer.",
       discussion: """
-        Chat servers keep their ids and keys; only the address that they call has to lead here. Nothing that is here \
-        already is changed, and the source is only read. The database here must have been made, by init or serve. A run \
-        can be stopped at any time: start the same command again, and it goes on where it was. The service may run \
-        meanwhile; on SQLite its writes then wait for up to about a second.
+        Chat servers keep their ids and keys; only the address that they call has to lead here. The source is only read. \
+        What is here already stays, but a legacy registration that the source knows later. The database here must have \
+        been made, by init or serve. A run can be stopped at any time: the same command brings the rest. The service may \
+        run meanwhile; on SQLite its writes then wait for up to about a second.
 
         A folder must hold one CSV file for each table. Zulip's database writes them with:
 
@@ -60,11 +60,11 @@ extension Migrate {
           try await Store.with(options, sqlite: .filling) { store in
             try await bring(
               source, refused,
-              ZulipImport(database: store.database, storageKey: store.storageKey, now: store.now))
+              ImportRun(database: store.database, storageKey: store.storageKey, now: store.now))
           }
         }
       if !isComplete {
-        note(dryRun ? "stopped" : "stopped: start the same command again and it goes on from here")
+        note(dryRun ? "stopped" : "stopped: the same command brings the rest")
         throw ExitCode.failure
       }
     }
@@ -83,23 +83,20 @@ extension Migrate {
     }
 
     /// Runs until the end or a signal, and shows the report. Returns whether it came to the end.
-    private func bring(_ source: ZulipSource, _ refused: FileHandle?, _ migration: ZulipImport) async throws
+    private func bring(_ source: ZulipSource, _ refused: FileHandle?, _ run: ImportRun) async throws
       -> Bool
     {
       let (start, line) = (ContinuousClock.now, ProgressLine(isLong: true))
-      let report: MigrationReport
+      let report: ImportReport
       do {
         report = try await untilSignal {
-          try await migration.run(from: source) { line.show($0.text(since: start)) }
+          try await run.run(from: source, rejects: refused) { line.show($0.text(since: start)) }
         }
       } catch let error as DatabaseError where error.code.isOfOpening {
         guard case .database(let url) = source else { throw error }
         throw Fault(error, of: url, key: "--from")
       }
-      if let rejects, let refused {
-        let count = try await migration.writeRejects(to: refused)
-        note("\(rejects): \(count) refused rows")
-      }
+      if let rejects { note("\(rejects): \(report.refusals) refused rows") }
       options.show(
         report.json,
         report.text + (dryRun ? "\n\nThis was a dry run: nothing has been written." : ""))
@@ -116,7 +113,7 @@ extension Migrate {
     }
 
     /// Works on a copy of the database, if there is one. Makes neither a database nor a key.
-    private func rehearse(_ body: (ZulipImport) async throws -> Bool) async throws -> Bool {
+    private func rehearse(_ body: (ImportRun) async throws -> Bool) async throws -> Bool {
       let configuration = try options.load()
       let url = configuration.database.url
       let key = try KeyFolder.existingStorageKey(in: configuration.keys.directory)
@@ -125,11 +122,11 @@ extension Migrate {
         note(
           "there is nothing here yet: this is what an empty database would take\n\(configuration.whereabouts)"
         )
-        return try await ZulipImport.rehearse(target: nil, storageKey: .generate(), body)
+        return try await ImportRun.rehearse(target: nil, storageKey: .generate(), body)
       }
       let database = try await openDatabase(url: url)
       do {
-        let result = try await ZulipImport.rehearse(
+        let result = try await ImportRun.rehearse(
           target: try await Self.isCurrent(database, key) ? database : nil, storageKey: key, body)
         await database.close()
         return result
@@ -178,7 +175,7 @@ private func untilSignal<Result: Sendable>(
   }
 }
 
-extension ZulipImport.Progress {
+extension ImportRun.Progress {
   fileprivate func text(since start: ContinuousClock.Instant) -> String {
     let spent = (ContinuousClock.now - start) / .seconds(1)
     let left = share > 0.005 ? ", \(Phrase.duration(spent / share * (1 - share))) left" : ""

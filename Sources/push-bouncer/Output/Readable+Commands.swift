@@ -1,7 +1,7 @@
 import Demo
 import Operations
 import ProviderSimulator
-import ZulipMigration
+import ZulipImport
 import ZulipServer
 
 // The errors of modules that do not know who reads them.
@@ -9,5 +9,4 @@ extension BouncerError: Readable {}
 extension CommandError: Readable {}
 extension CredentialsError: Readable {}
 extension DemoError: Readable {}
-extension MigrationDisturbed: Readable {}
 extension ZulipSourceError: Readable {}

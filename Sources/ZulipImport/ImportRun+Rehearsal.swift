@@ -1,20 +1,20 @@
 package import Foundation
-internal import Migrations
-internal import Registrations
+import Migrations
+import Registrations
 package import SQL
 package import Sealing
 
-extension ZulipImport {
-  /// Runs `body` with a migration into a database that is thrown away afterwards: the same work and the
+extension ImportRun {
+  /// Runs `body` with an import into a database that is thrown away afterwards: the same work and the
   /// same counts, and nothing is written anywhere else.
   ///
-  /// It begins with a copy of what `target` has of what a migration looks at, so a run that was stopped
+  /// It begins with a copy of what `target` has of what an import looks at, so a run that was stopped
   /// shows as rows that are already there.
   ///
   /// - Parameter target: nil if there is none yet.
   package static func rehearse<Result>(
     target: (any Database)?, storageKey: StorageKey, now: @escaping @Sendable () -> Date = { Date() },
-    _ body: (ZulipImport) async throws -> Result
+    _ body: (ImportRun) async throws -> Result
   ) async throws -> Result {
     let folder = FileManager.default.temporaryDirectory.appending(path: "push-bouncer-\(UUID().uuidString)")
     try FileManager.default.createDirectory(
@@ -29,7 +29,7 @@ extension ZulipImport {
           "remote_servers", "remote_realms", "bouncer_keys", "registrations",
         ])
       }
-      let result = try await body(ZulipImport(database: database, storageKey: storageKey, now: now))
+      let result = try await body(ImportRun(database: database, storageKey: storageKey, now: now))
       await database.close()
       return result
     } catch {

@@ -1,8 +1,7 @@
-internal import Foundation
+import Foundation
 
 /// A folder of CSV files named after the tables, which are open from the beginning.
 package struct ZulipFolder: ZulipOrigin {
-  let identity: String
   private let files: [ZulipTable: CSVFile]
 
   /// - Throws: ``ZulipSourceError`` if a file is missing that every version has.
@@ -20,26 +19,18 @@ package struct ZulipFolder: ZulipOrigin {
         "\(path) has \(ZulipTable.devices.rawValue).csv, but not \(ZulipTable.realms.rawValue).csv")
     }
     self.files = files
-    // A file that was written again is another source: its rows may be elsewhere.
-    let marks = ZulipTable.allCases.compactMap { table in
-      files[table].map { "\(table.rawValue) \($0.size) \($0.modified.timeIntervalSince1970)" }
-    }
-    identity = (["csv \(URL(fileURLWithPath: path).standardizedFileURL.path)"] + marks).joined(
-      separator: "\n")
   }
 
   func has(_ table: ZulipTable) -> Bool { files[table] != nil }
 
   /// In bytes.
-  func remaining(_ table: ZulipTable, after position: Int64) -> Int64 {
-    max(0, Int64(files[table]?.size ?? 0) - position)
-  }
+  func size(of table: ZulipTable) -> Int64 { Int64(files[table]?.size ?? 0) }
 
-  func rows(of table: ZulipTable, after position: Int64, batch: Int) throws -> any ZulipRows {
+  func rows(of table: ZulipTable, batch: Int) throws -> any ZulipRows {
     guard let file = files[table]?.handle else {
       throw ZulipSourceError("there is no file \(table.rawValue).csv")
     }
-    return try ZulipFileRows(file, table, after: position, batch: batch)
+    return try ZulipFileRows(file, table, batch: batch)
   }
 
   private static func file(of table: ZulipTable, in path: String) -> URL {
@@ -47,11 +38,10 @@ package struct ZulipFolder: ZulipOrigin {
   }
 }
 
-/// A file that is open, with what its entry says of it.
+/// A file that is open, with its size in bytes.
 private struct CSVFile {
   let handle: FileHandle
   let size: Int
-  let modified: Date
 
   /// nil if there is no regular file.
   ///
@@ -59,17 +49,16 @@ private struct CSVFile {
   init?(_ url: URL) throws(ZulipSourceError) {
     let path = url.resolvingSymlinksInPath().path
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
-      attributes[.type] as? FileAttributeType == .typeRegular, let size = attributes[.size] as? Int,
-      let modified = attributes[.modificationDate] as? Date
+      attributes[.type] as? FileAttributeType == .typeRegular, let size = attributes[.size] as? Int
     else { return nil }
     guard let handle = FileHandle(forReadingAtPath: path) else {
       throw ZulipSourceError("\(url.path) cannot be read")
     }
-    (self.handle, self.size, self.modified) = (handle, size, modified)
+    (self.handle, self.size) = (handle, size)
   }
 }
 
-/// The rows of a CSV file, in the order of the file. A position is the number of bytes before it.
+/// The rows of a CSV file, in the order of the file.
 private actor ZulipFileRows: ZulipRows {
   private let table: ZulipTable
   private let batch: Int
@@ -78,7 +67,7 @@ private actor ZulipFileRows: ZulipRows {
   /// Where each of the table's columns is in a record.
   private let places: [Int?]
 
-  init(_ file: FileHandle, _ table: ZulipTable, after position: Int64, batch: Int) throws {
+  init(_ file: FileHandle, _ table: ZulipTable, batch: Int) throws {
     self.table = table
     self.batch = batch
     do {
@@ -86,7 +75,6 @@ private actor ZulipFileRows: ZulipRows {
       guard try reader.advance() else { throw CSVReader.Failure(line: 1, problem: "has no header") }
       fieldCount = reader.fieldCount
       places = try Self.places(of: table, in: reader)
-      try reader.skip(to: position)
       self.reader = reader
     } catch let failure as CSVReader.Failure {
       throw ZulipSourceError(failure, in: table)
@@ -111,7 +99,7 @@ private actor ZulipFileRows: ZulipRows {
       }
       guard !rows.isEmpty else { return nil }
       return SourceBatch(
-        rows: rows, place: .file(lines: lines), position: reader.offset, size: reader.offset - start)
+        rows: rows, place: .file(lines: lines), size: reader.offset - start)
     } catch let failure as CSVReader.Failure {
       throw ZulipSourceError(failure, in: table)
     }

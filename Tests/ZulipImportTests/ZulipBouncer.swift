@@ -5,7 +5,7 @@ import Sealing
 import TestDatabase
 import Testing
 
-@testable import ZulipMigration
+@testable import ZulipImport
 
 extension Trait where Self == ConditionTrait {
   /// Skips what needs a PostgreSQL server where there is none.
@@ -56,7 +56,7 @@ struct ZulipBouncerRoutes {
 }
 
 /// Where a test brings it.
-struct MigrationTarget {
+struct ImportTarget {
   static let key = StorageKey(bytes: [UInt8](repeating: 9, count: 32))
   static let now = Date(timeIntervalSince1970: 1_790_000_000)
 
@@ -69,12 +69,9 @@ struct MigrationTarget {
     RemoteServers(database: database, storageKey: Self.key, now: { Self.now })
   }
 
-  /// - Parameters:
-  ///   - batch: how many rows are read at a time.
-  ///   - transaction: how much text of rows a transaction takes; by default it takes a batch.
-  func migration(batch: Int = 2000, transaction: Int = 1, now: Date = Self.now) -> ZulipImport {
-    ZulipImport(
-      database: database, storageKey: Self.key, now: { now }, batch: batch, transaction: transaction)
+  /// - Parameter batch: how many rows are read at a time.
+  func importing(batch: Int = 2000, now: Date = Self.now) -> ImportRun {
+    ImportRun(database: database, storageKey: Self.key, batch: batch, now: { now })
   }
 
   /// What there is in the tables of the domain, tokens opened, rows in an order of their own.
@@ -117,12 +114,8 @@ struct MigrationTarget {
       }.sorted()
     }
   }
-
-  func count(_ table: String) async throws -> Int64? {
-    try await database.read { try $0.query(Statement("SELECT COUNT(*) FROM \(table)")).first?.int64(0) }
-  }
 }
 
-extension MigrationReport {
-  subscript(table: ZulipTable) -> MigrationCounts { tables[table] ?? MigrationCounts() }
+extension ImportReport {
+  subscript(table: ZulipTable) -> ImportCounts { tables[table] ?? ImportCounts() }
 }

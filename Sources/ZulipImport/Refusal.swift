@@ -1,5 +1,5 @@
 /// Why a row is not brought in.
-package enum Refusal: String, Error, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
+package enum Refusal: String, Error, Sendable, CaseIterable {
   /// A server without a key: anybody could speak for it.
   case noKey = "no_key"
   /// Of a server that is not there, or was refused.

@@ -1,37 +1,32 @@
-internal import Foundation
-internal import HTTP
-internal import Registrations
-internal import Sealing
+import Foundation
+import HTTP
+import Registrations
+import Sealing
 
-extension MigrationWork {
-  /// E2EE registrations.
-  func bringDevices() async throws -> Bool {
-    try await bring(.devices) { batch in
+extension ImportWork {
+  /// Brings E2EE registrations in: those that have ended, or the others.
+  mutating func bringDevices(ended: Bool) async throws -> Bool {
+    try await bring(.devices) { [self] batch in
       let devices = try batch.records(of: .devices, SourceDevice.init(_:))
-      let realms = try await journal.realms(Set(devices.compactMap(\.realm)))
+        .filter { ($0.expiredAt != nil) == ended }
       return ready(devices, \.id) { device throws(Refusal) in
         guard let id = device.realm else { throw .cloudRealm }
         guard let realm = realms[id]?.realm else { throw .unknownRealm }
         guard let kind = PushToken.Kind(rawValue: device.kind) else { throw .unknownKind }
         let token = try Self.token(device.token, kind)
         guard token.id.storage == device.tokenID else { throw .wrongTokenID }
-        return target.seal(
-          token, iosAppID: try Self.appID(device.iosAppID, kind), realm: realm, expiredAt: device.expiredAt)
+        return seal(
+          token, iosAppID: try Self.appID(device.iosAppID, kind), realm: realm, endedAt: device.expiredAt)
       }
-    } store: { rows, connection in
-      let outcome = try target.store(rows, on: connection)
-      var stored = Stored(outcome)
-      stored.counts.foldedTokens = outcome.folded
-      return stored
+    } store: { [self] rows, connection in
+      Stored(counts: try store(rows, on: connection))
     }
   }
 
-  /// Legacy registrations.
-  func bringTokens() async throws -> Bool {
-    try await bring(.tokens) { batch in
+  /// Brings legacy registrations in.
+  mutating func bringTokens() async throws -> Bool {
+    let isWhole = try await bring(.tokens) { [self] batch in
       let tokens = try batch.records(of: .tokens, SourceToken.init(_:))
-      let servers = try await journal.servers(Set(tokens.map(\.server)))
-      let realms = try await journal.realms(Set(tokens.compactMap(\.realm)))
       return ready(tokens, \.id) { row throws(Refusal) in
         guard let server = servers[row.server] else { throw .unknownServer }
         // One that is not known is told again with the next notification.
@@ -41,22 +36,21 @@ extension MigrationWork {
         guard let kind = PushToken.Kind(storage: row.kind) else { throw .unknownKind }
         // What was once a `bytea` is written so, and can mean nothing else.
         let text = kind == .apns && row.token.hasPrefix("\\x") ? String(row.token.dropFirst(2)) : row.token
-        return target.seal(
+        return seal(
           try Self.token(text, kind), iosAppID: try Self.appID(row.iosAppID, kind), server: server,
           realm: realm?.realm, user: user, registeredAt: row.lastUpdatedAt)
       }
-    } store: { rows, connection in
-      let outcome = try target.store(rows, on: connection)
-      var stored = Stored(outcome)
-      stored.counts.foldedSpellings = outcome.folded
-      return stored
+    } store: { [self] rows, connection in
+      try store(rows, on: connection)
     }
+    guard isWhole else { return false }
+    return try await foldUserIDs()
   }
 
   private func ready<Record, Row: Sendable>(
     _ records: [Record], _ id: (Record) -> Int64, _ prepare: (Record) throws(Refusal) -> Row
   ) -> Ready<Row> {
-    var ready = Ready<Row>()
+    var ready = Ready<Row>(read: records.count)
     ready.rows.reserveCapacity(records.count)
     for record in records {
       do {
@@ -84,7 +78,7 @@ extension MigrationWork {
     return text
   }
 
-  private static func user(_ row: SourceToken) throws(Refusal) -> RegistrationImport.User {
+  private static func user(_ row: SourceToken) throws(Refusal) -> LegacyOwner {
     switch (row.userID, row.userUUID) {
     case (nil, nil): throw .noUser
     case (.some, .some): throw .twoUsers
@@ -93,13 +87,5 @@ extension MigrationWork {
       guard id >= 0 else { throw .userIDOutOfRange }
       return .id(id)
     }
-  }
-}
-
-extension MigrationWork.Stored {
-  fileprivate init(_ outcome: RegistrationImport.Outcome) {
-    counts.imported = outcome.imported
-    counts.alreadyThere = outcome.alreadyThere
-    counts.superseded = outcome.superseded
   }
 }

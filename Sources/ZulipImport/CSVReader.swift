@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// Reads the records of a CSV file one after the other, as PostgreSQL's `COPY ... TO ... CSV` writes them:
 /// fields separated by commas, in quotes where they have to be, quotes inside doubled, any line breaks
@@ -84,21 +84,6 @@ struct CSVReader {
     guard let text else { throw Failure(line: line, problem: "is not UTF-8") }
     guard !text.utf8.contains(0) else { throw Failure(line: line, problem: "holds U+0000") }
     return text
-  }
-
-  /// Passes over the bytes before `target`, where a record begins.
-  mutating func skip(to target: Int64) throws {
-    while offset < target {
-      if next == buffer.count {
-        (begin, next) = (0, 0)
-        buffer.removeAll(keepingCapacity: true)
-        guard try fill() else { return }
-      }
-      let end = min(buffer.count, next + Int(target - offset))
-      nextLine += buffer[next..<end].count { $0 == UInt8(ascii: "\n") }
-      offset += Int64(end - next)
-      next = end
-    }
   }
 
   // MARK: - Records

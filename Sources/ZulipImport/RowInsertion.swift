@@ -1,4 +1,4 @@
-internal import SQL
+import SQL
 
 /// Inserts many rows: into PostgreSQL with few statements, each of which is a way to the server and back. SQLite
 /// takes them one by one, because it would keep a copy of each page that a statement of several rows changes.

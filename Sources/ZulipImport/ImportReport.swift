@@ -1,14 +1,17 @@
-internal import Foundation
+import Foundation
 package import HTTP
 
-/// What a migration has done so far: all of it, however often it was stopped.
-package struct MigrationReport: Sendable, Hashable {
+/// What a run of an import has done.
+package struct ImportReport: Sendable, Hashable {
   /// What became of each table.
-  package let tables: [ZulipTable: MigrationCounts]
+  package let tables: [ZulipTable: ImportCounts]
   /// Tables that the source, being of an old version, does not have.
   package let missing: Set<ZulipTable>
-  /// Whether everything has been read; otherwise it was stopped, and another run goes on.
+  /// Whether everything has been read; otherwise it was stopped, and another run brings the rest.
   package let isComplete: Bool
+
+  /// How many rows were refused.
+  package var refusals: Int { tables.values.reduce(0) { $0 + $1.refusals } }
 
   /// For machines.
   package var json: JSON {
@@ -30,7 +33,7 @@ package struct MigrationReport: Sendable, Hashable {
     }.joined(separator: "\n")
   }
 
-  private subscript(table: ZulipTable) -> MigrationCounts { tables[table] ?? MigrationCounts() }
+  private subscript(table: ZulipTable) -> ImportCounts { tables[table] ?? ImportCounts() }
 }
 
 extension ZulipTable {
@@ -44,7 +47,7 @@ extension ZulipTable {
   }
 }
 
-extension MigrationCounts {
+extension ImportCounts {
   fileprivate var json: JSON {
     let refused = Refusal.allCases.compactMap { reason in
       self.refused[reason].map { JSON.Object.Member(reason.rawValue, .integer(Int64($0))) }
@@ -71,5 +74,45 @@ extension MigrationCounts {
     ]
     let refusals = Refusal.allCases.map { ("refused: \($0.text)", refused[$0] ?? 0) }
     return (counts + refusals).filter { $0.1 > 0 }
+  }
+}
+
+/// What became of a table's rows.
+package struct ImportCounts: Sendable, Hashable {
+  /// Rows that the source has. It is the sum of the others, but for ``renamed``, whose rows are imported.
+  package var read = 0
+  /// Rows that are here now.
+  package var imported = 0
+  /// Rows that were here before the run.
+  package var alreadyThere = 0
+  /// Servers that came in under another hostname, because another server has theirs.
+  package var renamed = 0
+  /// Legacy rows by a user's number whose device has one by the user's UUID.
+  package var foldedUserIDs = 0
+  /// Legacy rows with another spelling of a token that the same user has already.
+  package var foldedSpellings = 0
+  /// E2EE rows of a token that the realm has already, which upstream does not prevent.
+  package var foldedTokens = 0
+  /// Legacy rows of devices that have an E2EE registration with the realm.
+  package var superseded = 0
+  /// Rows that were not taken.
+  package var refused: [Refusal: Int] = [:]
+
+  /// Nothing yet.
+  package init() {}
+
+  /// Rows that were not taken, for whatever reason.
+  package var refusals: Int { refused.values.reduce(0, +) }
+
+  static func += (left: inout ImportCounts, right: ImportCounts) {
+    left.read += right.read
+    left.imported += right.imported
+    left.alreadyThere += right.alreadyThere
+    left.renamed += right.renamed
+    left.foldedUserIDs += right.foldedUserIDs
+    left.foldedSpellings += right.foldedSpellings
+    left.foldedTokens += right.foldedTokens
+    left.superseded += right.superseded
+    left.refused.merge(right.refused, uniquingKeysWith: +)
   }
 }
