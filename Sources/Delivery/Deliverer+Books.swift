@@ -10,8 +10,8 @@ extension Deliverer {
   /// Ends the registrations that have ended, keeps in mind which may have, and writes down what was refused. A
   /// registration that was made again meanwhile stays, and so does every one while the database cannot be written:
   /// the provider will say the same next time.
-  func keepBooks(
-    of deliveries: [RegisteredPush], _ endings: [Ending], _ results: inout [DeliveryResult]
+  func record(
+    _ decisions: [Decision], on deliveries: [RegisteredPush], _ results: inout [DeliveryResult]
   ) async {
     var ending: [OutcomeRecorder.Failure] = []
     var refused: [OutcomeRecorder.Failure] = []
@@ -19,13 +19,16 @@ extension Deliverer {
     var living: [(registration: RegistrationReference, route: Route)] = []
     let mayHold = heldDeaths.mayHold
     for (index, delivery) in deliveries.enumerated() {
-      switch endings[index] {
-      case .ended(let reason, let time): ending.append(delivery.failure(reason, holdsBefore: time))
-      case .held(let reason, let time, let route):
-        held.append((index, delivery.failure(reason, holdsBefore: time), reason, route))
-      case .delivered(let route):
-        if mayHold { living.append((delivery.registration, route)) }
-      case .result, .leftover, .underWay: break
+      let decision = decisions[index]
+      if let death = decision.death {
+        let failure = delivery.failure(death.reason, holdsBefore: death.by)
+        if !death.isHeldBack {
+          ending.append(failure)
+        } else if let route = decision.route {
+          held.append((index, failure, death.reason, route))
+        }
+      } else if mayHold, decision.result == .delivered, let route = decision.route {
+        living.append((delivery.registration, route))
       }
       if case .refused(let reason) = results[index] { refused.append(delivery.failure(reason)) }
     }

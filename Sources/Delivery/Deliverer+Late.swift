@@ -7,22 +7,18 @@ import Timing
 /// Tries whose answers come after whoever waited for them has gone on. There are no more of them than requests may
 /// be under way at the providers.
 extension Deliverer {
+  /// An answer that is still to come.
+  struct LateAnswer: Sendable {
+    let over: RouteSender
+    let outcome: @Sendable () async -> Outcome
+  }
+
   /// A try that is at its provider.
   struct LateTry: Sendable {
     let delivery: RegisteredPush
-    let routeSender: RouteSender
     /// Before it was sent.
     let began: Date
-    let answer: @Sendable () async -> Outcome
-  }
-
-  /// How a try for the outbox ended.
-  enum OutboxTry: Sendable {
-    /// It is done, well or badly.
-    case done
-    case leftover(Leftover)
-    /// Its answer settles the entry.
-    case underWay
+    let answer: LateAnswer
   }
 
   /// How long an entry belongs to its try, in seconds: longer than an answer is waited for, by what it takes to begin
@@ -36,30 +32,21 @@ extension Deliverer {
   func attempt(
     _ entries: [Outbox.Entry], on route: Route, within timeout: Duration,
     late: @escaping @Sendable (Outbox.Entry, Leftover?) -> Void
-  ) async -> [OutboxTry] {
+  ) async -> [Decision] {
     let began = now()
-    let endings = await send(entries.map(\.delivery), since: began, within: timeout, backoff: nil)
-    let tries = zip(entries, endings).map { entry, ending -> OutboxTry in
-      switch ending {
-      case .result(.unconfigured):
-        return .leftover(Leftover(route: route, notBefore: nil, scope: .route))
-      case .delivered, .result, .ended, .held:
-        return .done
-      case .leftover(let leftover):
-        return .leftover(leftover)
-      case .underWay(let routeSender, let answer):
-        if let answer {
-          settle(
-            LateTry(delivery: entry.delivery, routeSender: routeSender, began: began, answer: answer),
-            under: entry.lease
-          ) { late(entry, $0) }
-        }
-        return .underWay
+    let decisions = await send(entries.map(\.delivery), since: began, within: timeout, backoff: nil)
+    for (entry, decision) in zip(entries, decisions) {
+      guard let answer = decision.answer else { continue }
+      settle(LateTry(delivery: entry.delivery, began: began, answer: answer), under: entry.lease) {
+        late(entry, $0)
       }
     }
-    var results = endings.map(\.result)
-    await keepBooks(of: entries.map(\.delivery), endings, &results)
-    return tries
+    var results = decisions.map(\.result)
+    await record(decisions, on: entries.map(\.delivery), &results)
+    return decisions.map { decision in
+      guard decision.result == .unconfigured else { return decision }
+      return Decision(result: .queued, route: route, leftover: Leftover(notBefore: nil, scope: .route))
+    }
   }
 
   /// When to try again what is left after so many tries.
@@ -68,10 +55,11 @@ extension Deliverer {
       after: attempts, now: now(), notBefore: leftover.notBefore, random: .random(in: 0...1))
   }
 
-  /// What becomes of an entry that is left after so many tries. What its token waits for, others of it wait for, too.
-  func fate(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Fate {
-    let date = dueAt(leftover, after: attempts)
-    return leftover.scope == .token ? .pause(delivery.registration.id, until: date) : .retry(at: date)
+  /// When an entry that is left after so many tries is tried again. What its token waits for, others of it wait for, too.
+  func retry(of leftover: Leftover, _ delivery: RegisteredPush, after attempts: Int) -> Outbox.Retry {
+    Outbox.Retry(
+      at: dueAt(leftover, after: attempts),
+      registration: leftover.scope == .token ? delivery.registration.id : nil)
   }
 
   /// Why the provider refuses the token of a delivery of late; nil: it does not.
@@ -87,27 +75,19 @@ extension Deliverer {
   ) {
     lateAnswers.begin()
     Task {
-      let outcome = await late.answer()
-      var left: Leftover?
-      var fate: Outbox.Fate?
-      let ending = judge(outcome, of: late.delivery, over: late.routeSender, since: late.began)
-      switch ending {
-      case .delivered, .result, .ended, .held:
-        var results = [ending.result]
-        await keepBooks(of: [late.delivery], [ending], &results)
-        fate = .remove
-      case .leftover(let leftover):
-        left = leftover
-        fate = self.fate(of: leftover, late.delivery, after: lease?.attempts ?? 1)
-      case .underWay:
-        // Nobody knows: the lease outlives whatever may become of it.
-        break
+      let outcome = await late.answer.outcome()
+      let decision = judge(outcome, of: late.delivery, over: late.answer.over, since: late.began)
+      if decision.result != .queued {
+        var results = [decision.result]
+        await record([decision], on: [late.delivery], &results)
       }
-      if let lease, let fate {
+      // Where nobody knows what became of it, the lease outlives whatever may.
+      if let lease, decision.result != .queued || decision.leftover != nil {
+        let retry = decision.leftover.map { self.retry(of: $0, late.delivery, after: lease.attempts) }
         // What cannot be written now is kept in mind by the outbox.
-        try? await outbox.settle([(lease, fate)])
+        try? await outbox.settle([(lease, retry)])
       }
-      ended?(left)
+      ended?(decision.leftover)
       lateAnswers.end()
     }
   }

@@ -56,41 +56,31 @@ package final class Deliverer: Sendable {
     _ deliveries: [RegisteredPush], after delay: Duration = .zero, within limit: Duration? = nil
   ) async throws -> [DeliveryResult] {
     let began = now()
-    let endings = await send(
+    let decisions = await send(
       deliveries, since: began - delay / .seconds(1), within: limit ?? deadline, backoff: .inRequest)
     var leftovers: [(delivery: RegisteredPush, route: Route, dueAt: Date)] = []
     var late: [(index: Int, try: LateTry)] = []
-    var results: [DeliveryResult] = []
-    results.reserveCapacity(deliveries.count)
-    for (delivery, ending) in zip(deliveries, endings) {
-      results.append(ending.result)
-      switch ending {
-      case .delivered, .result, .ended, .held: break
-      case .leftover(let leftover):
-        leftovers.append((delivery, leftover.route, dueAt(leftover, after: 1)))
-      case .underWay(let routeSender, let answer):
-        if let answer {
-          late.append(
-            (
-              leftovers.count,
-              LateTry(delivery: delivery, routeSender: routeSender, began: began, answer: answer)
-            ))
-        }
-        leftovers.append((delivery, routeSender.route, now() + lease))
+    var results = decisions.map(\.result)
+    for (delivery, decision) in zip(deliveries, decisions) {
+      guard decision.result == .queued, let route = decision.route else { continue }
+      if let answer = decision.answer {
+        late.append((leftovers.count, LateTry(delivery: delivery, began: began, answer: answer)))
       }
+      let dueAt = decision.leftover.map { self.dueAt($0, after: 1) } ?? now() + lease
+      leftovers.append((delivery, route, dueAt))
     }
     do {
       let kept = leftovers.isEmpty ? [] : try await outbox.keep(leftovers)
       for (index, late) in late { settle(late, under: kept[index]) }
       for (lease, index) in zip(kept, results.indices.filter { results[$0] == .queued }) where lease == nil {
         results[index] = .refused(.backlogged)
-        if let route = endings[index].route { history?.count(.refused(route, .backlogged)) }
+        if let route = decisions[index].route { history?.count(.refused(route, .backlogged)) }
       }
     } catch {
       for (_, late) in late { settle(late, under: nil) }
       throw error
     }
-    await keepBooks(of: deliveries, endings, &results)
+    await record(decisions, on: deliveries, &results)
     return results
   }
 
@@ -157,9 +147,30 @@ package final class Deliverer: Sendable {
 }
 
 extension Deliverer {
+  /// What an outcome means for a notification and its registration.
+  struct Decision: Sendable {
+    /// What it comes to for whoever waits.
+    var result: DeliveryResult
+    /// The route that it went over, or waits for; nil where no credential serves it.
+    var route: Route?
+    /// The provider calls the token dead.
+    var death: Death?
+    /// What is queued and not at its provider.
+    var leftover: Leftover?
+    /// The answer that is still to come for what is queued and at its provider; nil where nobody will hear it.
+    var answer: LateAnswer?
+  }
+
+  /// The end of whatever was registered with a token by a time.
+  struct Death: Sendable {
+    let reason: Reason
+    let by: Date
+    /// The provider is not believed yet.
+    let isHeldBack: Bool
+  }
+
   /// What is not done yet: nobody has taken it, and it may still be taken.
   struct Leftover: Sendable {
-    let route: Route
     let notBefore: Date?
     let scope: Outcome.Scope
     /// When to try again from the outbox.
@@ -168,86 +179,59 @@ extension Deliverer {
     var triesInRequest = 3
   }
 
-  enum Ending: Sendable {
-    case delivered(on: Route)
-    case result(DeliveryResult)
-    /// The provider says that the token is dead, of whatever was registered with it by then.
-    case ended(Reason, by: Date)
-    /// The provider calls the token dead, and is not believed yet.
-    case held(Reason, by: Date, on: Route)
-    case leftover(Leftover)
-    /// It is at its provider. Nil: nobody will hear the answer.
-    case underWay(RouteSender, answer: (@Sendable () async -> Outcome)?)
-
-    /// Where it waits, if it does.
-    var route: Route? {
-      switch self {
-      case .leftover(let leftover): leftover.route
-      case .underWay(let routeSender, _): routeSender.route
-      case .delivered, .result, .ended, .held: nil
-      }
-    }
-
-    /// What it comes to for whoever waits.
-    var result: DeliveryResult {
-      switch self {
-      case .delivered: .delivered
-      case .result(let result): result
-      case .ended(let reason, _): .ended(reason)
-      case .held(let reason, _, _): .refused(reason)
-      case .leftover, .underWay: .queued
-      }
-    }
-  }
-
   /// - Parameters:
   ///   - began: when whoever waits began to.
   ///   - backoff: for more than one try; nil where nobody waits.
   func send(
     _ deliveries: [RegisteredPush], since began: Date, within timeout: Duration, backoff: Backoff?
-  ) async -> [Ending] {
+  ) async -> [Decision] {
     let deadline = ContinuousClock.now + timeout
     // One delivery needs no task of its own; most notifications are for one or two devices.
     if deliveries.count == 1 { return [await send(deliveries[0], since: began, by: deadline, backoff)] }
-    return await withTaskGroup(of: (Int, Ending).self) { group in
+    return await withTaskGroup(of: (Int, Decision).self) { group in
       for (index, delivery) in deliveries.enumerated() {
         group.addImmediateTask { (index, await self.send(delivery, since: began, by: deadline, backoff)) }
       }
-      var endings = [Ending](repeating: .result(.unconfigured), count: deliveries.count)
-      for await (index, ending) in group { endings[index] = ending }
-      return endings
+      var decisions = [Decision](repeating: Decision(result: .unconfigured), count: deliveries.count)
+      for await (index, decision) in group { decisions[index] = decision }
+      return decisions
     }
   }
 
   /// Tries until it is done, has been tried often enough, or the time is up.
   private func send(
     _ delivery: RegisteredPush, since began: Date, by deadline: ContinuousClock.Instant, _ backoff: Backoff?
-  ) async -> Ending {
-    var leftover: Leftover?
+  ) async -> Decision {
+    var latest: Decision?
     var tries = 0
     while true {
       // For each try by itself: the credential may have been replaced meanwhile.
       guard let routeSender = providers.routeSender(for: delivery.push) else {
         history?.count(.unconfigured(delivery.push.provider))
-        return leftover.map(Ending.leftover) ?? .result(.unconfigured)
+        return latest ?? Decision(result: .unconfigured)
       }
       if let notBefore = delivery.notBefore, notBefore > now() {
-        return .leftover(Leftover(route: routeSender.route, notBefore: notBefore, scope: .token))
+        return Decision(
+          result: .queued, route: routeSender.route,
+          leftover: Leftover(notBefore: notBefore, scope: .token))
       }
       tries += 1
-      let ending: Ending
+      let decision: Decision
       switch await routeSender.attempt(
         delivery.push, of: delivery.owner, deadline: deadline, isPatient: backoff == nil)
       {
-      case .ended(let outcome): ending = judge(outcome, of: delivery, over: routeSender, since: began)
-      case .underWay(let answer): return .underWay(routeSender, answer: answer)
+      case .ended(let outcome): decision = judge(outcome, of: delivery, over: routeSender, since: began)
+      case .underWay(let answer):
+        return Decision(
+          result: .queued, route: routeSender.route, answer: LateAnswer(over: routeSender, outcome: answer))
       }
-      guard case .leftover(let left) = ending, let backoff, tries < left.triesInRequest,
-        left.notBefore == nil
-      else { return ending }
+      guard let leftover = decision.leftover, let backoff, tries < leftover.triesInRequest,
+        leftover.notBefore == nil
+      else { return decision }
       let pause = Duration.seconds(backoff.pause(after: tries))
-      guard ContinuousClock.now + pause < deadline else { return ending }
-      leftover = left
+      guard ContinuousClock.now + pause < deadline else { return decision }
+      latest = decision
+      // A cancelled caller is told by the next try, which ends at once.
       try? await Task.sleep(for: pause)
     }
   }
@@ -257,11 +241,11 @@ extension Deliverer {
   /// - Parameter began: when it was asked for, if it does not come from the outbox.
   func judge(
     _ outcome: Outcome, of delivery: RegisteredPush, over routeSender: RouteSender, since began: Date
-  ) -> Ending {
+  ) -> Decision {
     let (route, registration) = (routeSender.route, delivery.registration)
     history?.tried(outcome, of: registration, on: route, since: delivery.promisedAt ?? began)
-    let verdict = routeSender.judge(
-      outcome, of: registration.kind.tokens, delivery.owner, registeredAt: registration.registeredAt,
+    let verdict = routeSender.verdict(
+      on: outcome, of: registration.kind.tokens, delivery.owner, registeredAt: registration.registeredAt,
       believedSince: registrations.believedSince
     ) { doubt in
       let metadata: Logger.Metadata = ["route": "\(route)", "kind": "\(registration.kind)"]
@@ -273,33 +257,45 @@ extension Deliverer {
         logger.notice("the provider takes tokens again", metadata: metadata)
       }
     }
+    func ended(_ reason: Reason, by time: Date) -> Decision {
+      Decision(
+        result: .ended(reason), route: route, death: Death(reason: reason, by: time, isHeldBack: false))
+    }
+    func refused(_ reason: Reason) -> Decision { Decision(result: .refused(reason), route: route) }
+    func queued(_ leftover: Leftover?) -> Decision {
+      Decision(result: .queued, route: route, leftover: leftover)
+    }
     switch outcome {
     case .delivered:
       metrics.accepted(route.provider, after: now().timeIntervalSince(delivery.promisedAt ?? began))
-      return .delivered(on: route)
+      return Decision(result: .delivered, route: route)
     case .dead(let reason, let since):
       // FCM and push services speak of when they were asked, APNs of a time that it names.
       let time = since.map { min(began, max($0, registrations.believedSince)) } ?? began
       switch verdict {
-      case .hold: return .held(reason, by: time, on: route)
-      case .end: return .ended(reason, by: time)
-      case .keep, .doubtRoute: return .result(.refused(reason))
+      case .hold:
+        var decision = refused(reason)
+        decision.death = Death(reason: reason, by: time, isHeldBack: true)
+        return decision
+      case .end: return ended(reason, by: time)
+      case .keep, .doubtRoute: return refused(reason)
       }
     case .suspect(let reason):
-      return verdict == .end ? .ended(reason, by: began) : .result(.refused(reason))
+      return verdict == .end ? ended(reason, by: began) : refused(reason)
     case .rejected(let reason):
-      return .result(.refused(reason))
+      return refused(reason)
     case .retry(_, _, .process):
-      return .underWay(routeSender, answer: nil)
+      // It may have been taken, and nobody will know.
+      return queued(nil)
     case .retry(_, let notBefore, let scope):
-      var leftover = Leftover(route: route, notBefore: notBefore, scope: scope)
+      var leftover = Leftover(notBefore: notBefore, scope: scope)
       if route.provider == .apns, scope == .provider {
         (leftover.backoff, leftover.triesInRequest) = (.outage, 2)
       }
-      return .leftover(leftover)
+      return queued(leftover)
     case .misconfigured:
       // Mended by the operator, not by trying at once.
-      return .leftover(Leftover(route: route, notBefore: now() + 1, scope: .route))
+      return queued(Leftover(notBefore: now() + 1, scope: .route))
     }
   }
 }

@@ -20,7 +20,7 @@ struct DeliveryMetrics: Sendable {
     (apns, fcm, webPush) = (waits(.apns), waits(.fcm), waits(.webPush))
     // What comes up for the first time would not count as an increase.
     for kind in RegistrationReference.Kind.allCases {
-      for reason in Reason.usuallyEnding { ended(kind, reason, by: 0) }
+      for reason in Outcome.usuallyEnding { ended(kind, reason, by: 0) }
     }
   }
 
@@ -44,11 +44,4 @@ struct DeliveryMetrics: Sendable {
       dimensions: [("kind", "\(kind)"), ("reason", "\(reason)")], factory: factory
     ).increment(by: count)
   }
-}
-
-extension Reason {
-  fileprivate static let usuallyEnding: [Reason] = [
-    .unregistered, .expiredToken, .badDeviceToken, .deviceTokenNotForTopic, .fcmUnregistered,
-    .fcmSenderIDMismatch, .invalidRegistrationToken, .subscriptionGone, .subscriptionUnknown,
-  ]
 }

@@ -14,39 +14,42 @@ struct AuthorizedTransport: Sendable {
     of owner: Owner, deadline: NIODeadline,
     request: (_ authorization: String) -> Result<ProviderRequest, Unsendable>,
     meaning: @escaping @Sendable (ProviderResponse) -> (outcome: Outcome, remedy: Remedy)
-  ) async -> Attempt<RouteAnswer> {
+  ) async -> Awaited<(Outcome, from: Outcome.Source)> {
     var isSecondTry = false
     while true {
       let authorization: String
       switch await tokens.token(deadline: deadline) {
       case .success(let token): authorization = token.authorization
-      case .failure(let failure): return .ended(.missing(Outcome(failure)))
+      case .failure(let failure): return .ended((Outcome(failure), from: .transport))
       }
       var made: ProviderRequest
       switch request(authorization) {
       case .success(let request): made = request
-      case .failure(let unsendable): return .ended(.notAsked(unsendable.outcome))
+      case .failure(let unsendable): return .ended((unsendable.outcome, from: .ourselves))
       }
       made.owner = owner
       switch await transport.send(made, deadline: deadline) {
       case .ended(let ending):
-        let (answer, isWorthAnother) = judge(ending, authorization, meaning)
-        guard isWorthAnother, !isSecondTry else { return .ended(answer) }
+        let (outcome, source, isWorthAnother) = read(ending, authorization, meaning)
+        guard isWorthAnother, !isSecondTry else { return .ended((outcome, from: source)) }
         isSecondTry = true
       case .underWay(let ending):
-        return .underWay { judge(await ending(), authorization, meaning).answer }
+        return .underWay {
+          let (outcome, source, _) = read(await ending(), authorization, meaning)
+          return (outcome, from: source)
+        }
       }
     }
   }
 
-  /// What the ending means, and whether it is worth another try at once.
-  private func judge(
-    _ ending: PendingRequest.Ending, _ authorization: String,
+  /// What the answer means, and whether it is worth another try at once.
+  private func read(
+    _ answer: Result<ProviderResponse, TransportFailure>, _ authorization: String,
     _ meaning: (ProviderResponse) -> (outcome: Outcome, remedy: Remedy)
-  ) -> (answer: RouteAnswer, isWorthAnother: Bool) {
-    switch ending {
+  ) -> (outcome: Outcome, from: Outcome.Source, isWorthAnother: Bool) {
+    switch answer {
     case .failure(let failure):
-      return (.missing(Outcome(failure)), false)
+      return (Outcome(failure), .transport, false)
     case .success(let response):
       let (outcome, remedy) = meaning(response)
       if let connection = response.connection {
@@ -58,9 +61,9 @@ struct AuthorizedTransport: Sendable {
         }
       }
       switch remedy.again {
-      case .no: return (.given(outcome), false)
-      case .atOnce: return (.given(outcome), true)
-      case .withAnotherToken: return (.given(outcome), tokens.refused(authorization))
+      case .no: return (outcome, .provider, false)
+      case .atOnce: return (outcome, .provider, true)
+      case .withAnotherToken: return (outcome, .provider, tokens.refused(authorization))
       }
     }
   }
@@ -69,19 +72,4 @@ struct AuthorizedTransport: Sendable {
 /// The push cannot be sent at all.
 struct Unsendable: Error {
   let outcome: Outcome
-}
-
-/// An outcome, and whether it is the provider's own word.
-enum RouteAnswer: Sendable, Hashable {
-  case given(Outcome)
-  /// None came, or none that the provider gave to the push.
-  case missing(Outcome)
-  /// The push cannot be sent: nothing is learned about the route.
-  case notAsked(Outcome)
-
-  var outcome: Outcome {
-    switch self {
-    case .given(let outcome), .missing(let outcome), .notAsked(let outcome): outcome
-    }
-  }
 }

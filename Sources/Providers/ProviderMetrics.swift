@@ -86,7 +86,7 @@ final class ProviderMetrics: Sendable {
   }
 
   /// A deletion guard has judged what was said of a token.
-  func judged(_ provider: Route.Provider, _ outcome: Outcome, _ verdict: DeletionGuard.Verdict) {
+  func count(_ verdict: DeletionGuard.Verdict, on outcome: Outcome, of provider: Route.Provider) {
     switch outcome {
     case .dead(let reason, _), .suspect(let reason):
       count(

@@ -67,7 +67,7 @@ import Testing
     try await reopened.recount()
     #expect(try await reopened.keep([entry("11", b)]).map { $0 != nil } == [false])
     let taken = try await reopened.lease(a, limit: 9, for: 30)
-    try await reopened.settle(taken.map { ($0.lease, .remove) })
+    try await reopened.settle(taken.map { ($0.lease, nil) })
     #expect(try await reopened.keep([entry("12", b), entry("13", b)]).map { $0 != nil } == [true, false])
   }
 
@@ -98,7 +98,7 @@ import Testing
     try await other.recount()
     for route in [a, OutboxStore.route] {
       let taken = try await store.outbox.lease(route, limit: 9, for: 30)
-      try await store.outbox.settle(taken.map { ($0.lease, .remove) })
+      try await store.outbox.settle(taken.map { ($0.lease, nil) })
     }
     #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 2)
     #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 0)

@@ -67,12 +67,12 @@ import Testing
     let second = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
     #expect(second.lease.id == first.lease.id && second.lease.attempts == first.lease.attempts + 1)
     // Whoever held it before has nothing to say any more.
-    try await store.outbox.settle([(first.lease, .remove)])
-    try await store.outbox.settle([(first.lease, .retry(at: store.clock.now))])
+    try await store.outbox.settle([(first.lease, nil)])
+    try await store.outbox.settle([(first.lease, .init(at: store.clock.now))])
     #expect(try await store.rows() == 1)
     #expect(store.outbox.count == 1)
     #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
-    try await store.outbox.settle([(second.lease, .remove)])
+    try await store.outbox.settle([(second.lease, nil)])
     #expect(try await store.rows() == 0)
     #expect(store.outbox.count == 0)
   }
@@ -82,7 +82,7 @@ import Testing
     try await store.keep(.sample("one"))
     let entry = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
     try await store.outbox.settle(
-      [(entry.lease, .retry(at: store.clock.now + 5))])
+      [(entry.lease, .init(at: store.clock.now + 5))])
     store.clock.advance(4.9)
     #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
     store.clock.advance(0.1)
@@ -100,7 +100,7 @@ import Testing
       try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN due_at TO gone"))
     }
     await #expect(throws: DatabaseError.self) {
-      try await store.outbox.settle([(entry.lease, .remove)])
+      try await store.outbox.settle([(entry.lease, nil)])
     }
     await #expect(throws: DatabaseError.self) { try await store.outbox.lease(route, limit: 9, for: 30) }
     _ = try await store.database.write {
@@ -134,7 +134,7 @@ import Testing
     #expect(try await store.rows() == 5)
     let queue = OutboxQueue(route: other, owner: .chatServer(2))
     let taken = try await store.outbox.lease(queue, limit: 1, for: 30)
-    try await store.outbox.settle(taken.map { ($0.lease, .remove) })
+    try await store.outbox.settle(taken.map { ($0.lease, nil) })
     try await store.outbox.keep(entries(1, route))
     #expect(store.outbox.count == 5)
   }
@@ -186,7 +186,9 @@ import Testing
     let taken = try await store.outbox.lease(route, limit: 1, for: 30)
     let entry = try #require(taken.first)
     let end = store.clock.now + 60
-    try await store.outbox.settle([(entry.lease, .pause(entry.delivery.registration.id, until: end))])
+    try await store.outbox.settle([
+      (entry.lease, .init(at: end, registration: entry.delivery.registration.id))
+    ])
     store.clock.advance(59)
     #expect(try await store.outbox.lease(route, limit: 9, for: 1).map(\.delivery.text) == ["other"])
     store.clock.advance(1)
@@ -219,7 +221,7 @@ import Testing
     #expect(reopened.count == 9)
     #expect(try await reopened.keep(entries(1, other, .nextcloud)).compactMap(\.self).isEmpty)
     let taken = try await reopened.lease(other, limit: 9, for: 30)
-    try await reopened.settle(taken.map { ($0.lease, .remove) })
+    try await reopened.settle(taken.map { ($0.lease, nil) })
     try await reopened.keep(entries(1, other, .nextcloud))
     #expect(reopened.count == 7)
   }
@@ -240,7 +242,7 @@ import Testing
     #expect(try await store.outbox.keep(entries(0..<1, 1)).allSatisfy { $0 == nil })
     #expect(try await store.outbox.keep(entries(0..<1, 3, .nextcloud)).allSatisfy { $0 != nil })
     let taken = try await store.outbox.lease(route, limit: 1, for: 30)
-    try await store.outbox.settle(taken.map { ($0.lease, .remove) })
+    try await store.outbox.settle(taken.map { ($0.lease, nil) })
     #expect(try await store.outbox.keep(entries(0..<2, 1)).map { $0 != nil } == [true, false])
     // The newest of a collapse id takes the older one's place however many there are.
     let collapsing = (0..<3).map {
@@ -283,7 +285,7 @@ import Testing
     try await store.keep(.sample("old", collapseID: "c"))
     let old = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
     try await store.keep(.sample("new", collapseID: "c"))
-    try await store.outbox.settle([(old.lease, .remove)])
+    try await store.outbox.settle([(old.lease, nil)])
     #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["new"])
     #expect(store.outbox.count == 1)
   }
@@ -391,7 +393,7 @@ import Testing
     try await other.keep([(.sample("new", registration: 2), route, store.clock.now)])
     let new = try await other.lease(route, limit: 9, for: 30)
     #expect(new.map(\.delivery.text) == ["new"])
-    try await other.settle(new.map { ($0.lease, .remove) })
+    try await other.settle(new.map { ($0.lease, nil) })
     #expect(other.count == 1)
     // Another node can open it.
     store.clock.advance(61)

@@ -20,7 +20,7 @@ import Testing
     @discardableResult
     func answer(_ outcome: Outcome, to recipient: Recipient, at seconds: TimeInterval = 0) -> Outcome {
       health.record(
-        .given(outcome), for: recipient, after: .milliseconds(5), isProbe: false,
+        outcome, from: .provider, for: recipient, after: .milliseconds(5), isProbe: false,
         now: BlameTests.now + seconds)
     }
 
@@ -91,7 +91,7 @@ import Testing
     route.answer(.delivered, to: recipient(1, token: 9), at: -5)
     route.answer(outcomes.0, to: subscription)
     _ = route.health.record(
-      .given(answer), for: recipient(2), after: before, isProbe: false, now: now + 1)
+      answer, from: .provider, for: recipient(2), after: before, isProbe: false, now: now + 1)
     if isTried { #expect(route.mayGo(subscription, at: clock)) }
     return route.answer(outcomes.1, to: subscription, at: clock)
   }
@@ -184,7 +184,7 @@ import Testing
     let hanging = Outcome(TransportFailure.unanswered)
     for token in 0..<100 {
       let outcome = route.health.record(
-        .missing(hanging), for: Self.recipient(1, token: token), after: .seconds(60), isProbe: false,
+        hanging, from: .transport, for: Self.recipient(1, token: token), after: .seconds(60), isProbe: false,
         now: Self.now)
       guard case .retry(.timeout, _?, .token) = outcome else {
         Issue.record("\(outcome)")
@@ -199,7 +199,7 @@ import Testing
       broken.answer(.retry(.connectFailed, notBefore: nil, scope: .route), to: Self.recipient(3))
     }
     broken.health.record(
-      .missing(hanging), for: Self.recipient(1), after: .seconds(60), isProbe: false, now: Self.now)
+      hanging, from: .transport, for: Self.recipient(1), after: .seconds(60), isProbe: false, now: Self.now)
     #expect(!broken.mayGo(Self.recipient(2), at: 0.4))
   }
 
@@ -215,7 +215,8 @@ import Testing
     route.health.waitedInVain(from: .now(), now: Self.now)
     #expect(route.mayGo(other, at: 0))
     _ = route.health.record(
-      .given(.delivered), for: hanging, after: .seconds(20), isProbe: false, isLate: true, now: Self.now)
+      .delivered, from: .provider, for: hanging, after: .seconds(20), isProbe: false, isLate: true,
+      now: Self.now)
     #expect(route.mayGo(hanging, at: 0))
     #expect(route.health.state == .ok)
   }

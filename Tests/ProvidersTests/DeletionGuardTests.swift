@@ -14,10 +14,10 @@ import Testing
     func dead(_ since: Double?) -> Outcome {
       .dead(.unregistered, since: since.map(Date.init(timeIntervalSince1970:)))
     }
-    #expect(deletionGuard.judge(dead(nil), registeredAt: registered, now: now) == .end)
-    #expect(deletionGuard.judge(dead(1000.001), registeredAt: registered, now: now) == .end)
-    #expect(deletionGuard.judge(dead(1000), registeredAt: registered, now: now) == .keep)
-    #expect(deletionGuard.judge(dead(999), registeredAt: registered, now: now) == .keep)
+    #expect(deletionGuard.verdict(on: dead(nil), registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.verdict(on: dead(1000.001), registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.verdict(on: dead(1000), registeredAt: registered, now: now) == .keep)
+    #expect(deletionGuard.verdict(on: dead(999), registeredAt: registered, now: now) == .keep)
   }
 
   @Test func `A time before the registration counts for as long as a provider may need to notice it`() {
@@ -27,66 +27,71 @@ import Testing
       (registered - 0.001, DeletionGuard.Verdict.keep), (registered, .end), (registered + 3600, .end),
     ] {
       #expect(
-        deletionGuard.judge(dead, registeredAt: registered, believedSince: believedSince, now: now) == verdict
+        deletionGuard.verdict(on: dead, registeredAt: registered, believedSince: believedSince, now: now)
+          == verdict
       )
     }
     // Many at once are held back like others.
-    for _ in 0..<20 { _ = deletionGuard.judge(dead, registeredAt: registered, now: now) }
-    #expect(deletionGuard.judge(dead, registeredAt: registered, believedSince: now, now: now) == .hold)
+    for _ in 0..<20 { _ = deletionGuard.verdict(on: dead, registeredAt: registered, now: now) }
+    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, believedSince: now, now: now) == .hold)
   }
 
   @Test func `While the clock is doubted, no time that a provider names ends a registration`() {
     var deletionGuard = DeletionGuard()
-    func judge(_ since: Date?) -> DeletionGuard.Verdict {
-      deletionGuard.judge(
-        .dead(.unregistered, since: since), registeredAt: registered, believedSince: .distantPast, now: now)
+    func verdict(_ since: Date?) -> DeletionGuard.Verdict {
+      deletionGuard.verdict(
+        on: .dead(.unregistered, since: since), registeredAt: registered, believedSince: .distantPast,
+        now: now)
     }
-    for since in [registered - 1, registered + 1, now + 1] { #expect(judge(since) == .keep) }
-    #expect(judge(nil) == .end)
+    for since in [registered - 1, registered + 1, now + 1] { #expect(verdict(since) == .keep) }
+    #expect(verdict(nil) == .end)
   }
 
   @Test func `A refused token counts for nothing on a route that has never delivered`() {
     var deletionGuard = DeletionGuard()
     for _ in 0..<100 {
-      #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .doubtRoute)
+      #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .doubtRoute)
     }
   }
 
   @Test func `A refused token ends its registration on a route that delivers`() {
     var deletionGuard = DeletionGuard()
-    #expect(deletionGuard.judge(delivered, registeredAt: registered, now: now) == .keep)
+    #expect(deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) == .keep)
     // One of two is not more than half.
-    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .end)
-    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .doubtRoute)
+    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .doubtRoute)
   }
 
   @Test func `Refusals stop ending registrations when they are more than half of the last 50 answers`() {
     var deletionGuard = DeletionGuard()
-    for _ in 0..<1000 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
+    for _ in 0..<1000 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
     for count in 1...60 {
       #expect(
-        deletionGuard.judge(suspect, registeredAt: registered, now: now) == (count <= 25 ? .end : .doubtRoute)
+        deletionGuard.verdict(on: suspect, registeredAt: registered, now: now)
+          == (count <= 25 ? .end : .doubtRoute)
       )
     }
     // And go on when the route has recovered.
-    for _ in 0..<24 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
-    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .doubtRoute)
-    _ = deletionGuard.judge(delivered, registeredAt: registered, now: now)
-    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .end)
+    for _ in 0..<24 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
+    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .doubtRoute)
+    _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now)
+    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .end)
   }
 
   @Test func `An outage or a wrong key ends nothing and proves nothing`() {
     var deletionGuard = DeletionGuard()
-    _ = deletionGuard.judge(delivered, registeredAt: registered, now: now)
+    _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now)
     for _ in 0..<100 {
       #expect(
-        deletionGuard.judge(
-          .retry(.timeout, notBefore: nil, scope: .route), registeredAt: registered, now: now) == .keep)
+        deletionGuard.verdict(
+          on: .retry(.timeout, notBefore: nil, scope: .route), registeredAt: registered, now: now) == .keep)
       #expect(
-        deletionGuard.judge(.misconfigured(.topicDisallowed), registeredAt: registered, now: now) == .keep)
-      #expect(deletionGuard.judge(.rejected(.payloadTooLarge), registeredAt: registered, now: now) == .keep)
+        deletionGuard.verdict(on: .misconfigured(.topicDisallowed), registeredAt: registered, now: now)
+          == .keep)
+      #expect(
+        deletionGuard.verdict(on: .rejected(.payloadTooLarge), registeredAt: registered, now: now) == .keep)
     }
-    #expect(deletionGuard.judge(suspect, registeredAt: registered, now: now) == .end)
+    #expect(deletionGuard.verdict(on: suspect, registeredAt: registered, now: now) == .end)
   }
 
   @Test func `Deaths stop ending registrations when they are too many within minutes`() {
@@ -95,68 +100,69 @@ import Testing
     // All that are asked for: twenty are believed.
     for count in 1...60 {
       #expect(
-        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 20 ? .end : .hold))
+        deletionGuard.verdict(on: dead, registeredAt: registered, now: now) == (count <= 20 ? .end : .hold))
     }
-    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now + 599) == .hold)
+    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, now: now + 599) == .hold)
     // Long after, they are the first again.
-    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now + 1200) == .end)
+    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, now: now + 1200) == .end)
 
     // Half of fifty: one more is too many.
     deletionGuard = DeletionGuard()
-    for _ in 0..<50 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
+    for _ in 0..<50 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
     for count in 1...30 {
       #expect(
-        deletionGuard.judge(dead, registeredAt: registered, now: now) == (count <= 25 ? .end : .hold))
+        deletionGuard.verdict(on: dead, registeredAt: registered, now: now) == (count <= 25 ? .end : .hold))
     }
-    for _ in 0..<26 { _ = deletionGuard.judge(delivered, registeredAt: registered, now: now) }
-    #expect(deletionGuard.judge(dead, registeredAt: registered, now: now) == .end)
+    for _ in 0..<26 { _ = deletionGuard.verdict(on: delivered, registeredAt: registered, now: now) }
+    #expect(deletionGuard.verdict(on: dead, registeredAt: registered, now: now) == .end)
 
     // Few among many, for as long as it takes.
     deletionGuard = DeletionGuard()
     for count in 0..<1000 {
       let isDead = count.isMultiple(of: 3)
-      let verdict = deletionGuard.judge(isDead ? dead : delivered, registeredAt: registered, now: now)
+      let verdict = deletionGuard.verdict(on: isDead ? dead : delivered, registeredAt: registered, now: now)
       #expect(verdict == (isDead ? .end : .keep))
     }
   }
 
   @Test func `One owner's bad tokens make nobody else's doubtful`() {
     var deletionGuard = DeletionGuard()
-    func judge(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
-      deletionGuard.judge(
-        outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now)
+    func verdict(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
+      deletionGuard.verdict(
+        on: outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now)
     }
     let dead = Outcome.dead(.fcmUnregistered, since: nil)
-    for _ in 0..<10 { _ = judge(delivered, 2) }
-    for count in 1...400 { #expect(judge(dead, 1) == (count <= 20 ? .end : .hold)) }
-    #expect(judge(dead, 2) == .end)
-    for _ in 0..<400 { _ = judge(suspect, 1) }
-    #expect(judge(suspect, 2) == .end)
-    #expect(judge(suspect, 3) == .end)
+    for _ in 0..<10 { _ = verdict(delivered, 2) }
+    for count in 1...400 { #expect(verdict(dead, 1) == (count <= 20 ? .end : .hold)) }
+    #expect(verdict(dead, 2) == .end)
+    for _ in 0..<400 { _ = verdict(suspect, 1) }
+    #expect(verdict(suspect, 2) == .end)
+    #expect(verdict(suspect, 3) == .end)
   }
 
   @Test func `Three owners whose tokens are mostly refused or dead make everybody's doubtful`() {
     for outcome in [suspect, .dead(.fcmUnregistered, since: nil)] {
       var deletionGuard = DeletionGuard()
-      func judge(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
-        deletionGuard.judge(
-          outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now)
+      func verdict(_ outcome: Outcome, _ owner: Int64) -> DeletionGuard.Verdict {
+        deletionGuard.verdict(
+          on: outcome, of: .chatServer(owner), registeredAt: registered, believedSince: .distantPast, now: now
+        )
       }
-      _ = judge(delivered, 9)
+      _ = verdict(delivered, 9)
       for _ in 0..<8 {
-        for owner in 1...3 { _ = judge(outcome, Int64(owner)) }
+        for owner in 1...3 { _ = verdict(outcome, Int64(owner)) }
       }
-      #expect(judge(outcome, 4) == (outcome == suspect ? .doubtRoute : .hold))
+      #expect(verdict(outcome, 4) == (outcome == suspect ? .doubtRoute : .hold))
     }
   }
 }
 
 extension DeletionGuard {
   /// With a registration that is new, of the one owner that there is.
-  fileprivate mutating func judge(
-    _ outcome: Outcome, registeredAt: Date, believedSince: Date = Date(timeIntervalSince1970: 0), now: Date
+  fileprivate mutating func verdict(
+    on outcome: Outcome, registeredAt: Date, believedSince: Date = Date(timeIntervalSince1970: 0), now: Date
   ) -> Verdict {
-    judge(
-      outcome, of: .chatServer(1), registeredAt: registeredAt, believedSince: believedSince, now: now)
+    verdict(
+      on: outcome, of: .chatServer(1), registeredAt: registeredAt, believedSince: believedSince, now: now)
   }
 }

@@ -485,14 +485,16 @@ struct HTTP2PoolTests {
 
 extension HTTP2Pool {
   /// Sends the request and waits for its ending.
-  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> PendingRequest.Ending {
+  func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  > {
     await send(request, deadline: deadline).ending
   }
 }
 
-extension Attempt {
+extension Awaited {
   /// How it ends, however long that takes.
-  fileprivate var ending: Ending {
+  fileprivate var ending: Answer {
     get async {
       switch self {
       case .ended(let ending): ending

@@ -91,17 +91,17 @@ struct PushProvidersTests {
     }
     #expect(new.state == .unknown)
 
-    func judge(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
-      sender.judge(
-        outcome, of: TokenGroup(group), .nobody, registeredAt: .distantPast, believedSince: .distantPast
+    func verdict(_ outcome: Outcome, _ sender: RouteSender, _ group: Int64 = 1) -> DeletionGuard.Verdict {
+      sender.verdict(
+        on: outcome, of: TokenGroup(group), .nobody, registeredAt: .distantPast, believedSince: .distantPast
       ) {
         _ in
       }
     }
-    #expect(judge(.delivered, old) == .keep)
-    #expect(judge(.suspect(.badDeviceToken), old) == .end)
-    #expect(judge(.suspect(.badDeviceToken), old, 2) == .doubtRoute)
-    #expect(judge(.suspect(.badDeviceToken), new) == .doubtRoute)
+    #expect(verdict(.delivered, old) == .keep)
+    #expect(verdict(.suspect(.badDeviceToken), old) == .end)
+    #expect(verdict(.suspect(.badDeviceToken), old, 2) == .doubtRoute)
+    #expect(verdict(.suspect(.badDeviceToken), new) == .doubtRoute)
     #expect(old.doubt(of: TokenGroup(1)) == nil)
     #expect(new.doubt(of: TokenGroup(1))?.reason == .badDeviceToken)
     #expect(new.doubt(of: TokenGroup(2)) == nil)
@@ -121,8 +121,8 @@ struct PushProvidersTests {
       .suspect(.badDeviceToken), .suspect(.deviceTokenNotForTopic), .delivered, .delivered,
     ]
     for outcome in outcomes {
-      _ = sender.judge(
-        outcome, of: TokenGroup(1), .nobody, registeredAt: .distantPast, believedSince: .distantPast
+      _ = sender.verdict(
+        on: outcome, of: TokenGroup(1), .nobody, registeredAt: .distantPast, believedSince: .distantPast
       ) {
         told.append($0?.reason)
       }
@@ -208,8 +208,8 @@ struct PushProvidersTests {
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.ended(.apns, .suspect(.badDeviceToken), after: .milliseconds(5))
     metrics.unconfigured(.apns)
-    metrics.judged(.fcm, .dead(.fcmUnregistered, since: nil), .hold)
-    metrics.judged(.fcm, .delivered, .keep)
+    metrics.count(.hold, on: .dead(.fcmUnregistered, since: nil), of: .fcm)
+    metrics.count(.keep, on: .delivered, of: .fcm)
     metrics.minted(.fcm)
     metrics.connectionsChanged(.apns, by: 1)
     metrics.connectionsChanged(.apns, by: 1)

@@ -18,7 +18,7 @@ import Testing
   /// A route that such an outcome has come over so many times.
   private static func route(_ outcome: Outcome, times: Int = Breaker.threshold) -> RouteHealth {
     let health = RouteHealth()
-    for _ in 0..<times { health.record(.given(outcome), after: .milliseconds(50), now: now) }
+    for _ in 0..<times { health.record(outcome, after: .milliseconds(50), now: now) }
     return health
   }
 
@@ -37,7 +37,7 @@ import Testing
   func `What concerns one notification or device proves that the route works`(outcome: Outcome) {
     let health = Self.route(Self.retry(.route))
     #expect(Self.wait(health) != nil)
-    health.record(.given(outcome), after: .milliseconds(50), isProbe: true, now: Self.now)
+    health.record(outcome, after: .milliseconds(50), isProbe: true, now: Self.now)
     #expect(health.state == .ok)
     #expect(Self.wait(health) == nil)
   }
@@ -70,7 +70,8 @@ import Testing
     func lose(at seconds: TimeInterval, times: Int = 1) {
       for _ in 0..<times {
         health.record(
-          .missing(.retry(.connectionLost, notBefore: nil, scope: .connection)), after: .milliseconds(5),
+          .retry(.connectionLost, notBefore: nil, scope: .connection), from: .transport,
+          after: .milliseconds(5),
           isProbe: false, now: Self.now + seconds)
       }
     }
@@ -83,7 +84,7 @@ import Testing
     #expect(health.state == .failing(.connectionLost, since: Self.now))
     lose(at: 5)
     #expect(health.state == .open(.connectionLost, since: Self.now))
-    health.record(.given(.delivered), after: .milliseconds(5), isProbe: true, now: Self.now + 7)
+    health.record(.delivered, after: .milliseconds(5), isProbe: true, now: Self.now + 7)
     #expect(health.state == .ok)
   }
 
@@ -93,7 +94,7 @@ import Testing
       let outcome: Outcome =
         second.isMultiple(of: 3) ? .delivered : .retry(.connectionLost, notBefore: nil, scope: .connection)
       health.record(
-        .missing(outcome), after: .milliseconds(5), isProbe: false, now: Self.now + Double(second))
+        outcome, from: .transport, after: .milliseconds(5), isProbe: false, now: Self.now + Double(second))
       #expect(health.state == .ok)
     }
   }
@@ -112,14 +113,14 @@ import Testing
     let health = Self.route(Self.retry(.route))
     let later = Self.now + 2
     #expect(health.admit(Self.other, isPatient: true, now: later) == .probe)
-    health.record(.missing(Self.retry(scope)), after: .milliseconds(50), isProbe: true, now: later)
+    health.record(Self.retry(scope), from: .transport, after: .milliseconds(50), isProbe: true, now: later)
     #expect((health.admit(Self.other, isPatient: true, now: later) == .probe) == goesOn)
   }
 
   @Test func `A token is not tried by a push that its route holds back`() {
     let health = Self.route(Self.retry(.token), times: 1)
     let later = Self.now + 4
-    health.record(.given(.misconfigured(.invalidProviderToken)), after: .zero, now: later)
+    health.record(.misconfigured(.invalidProviderToken), after: .zero, now: later)
     guard
       case .wait(.retry(.breakerOpen, _, .route)) = health.admit(Self.recipient, isPatient: true, now: later)
     else {
@@ -130,15 +131,15 @@ import Testing
   }
 
   @Test func `What cannot be sent at all proves nothing, and lets the next probe go`() {
-    let unsendable = RouteAnswer.notAsked(.suspect(.badDeviceToken))
+    let unsendable = Outcome.suspect(.badDeviceToken)
     let unused = RouteHealth()
-    unused.record(unsendable, after: .zero, isProbe: false, now: Self.now)
+    unused.record(unsendable, from: .ourselves, after: .zero, isProbe: false, now: Self.now)
     #expect(unused.state == .unknown)
     let open = Self.route(Self.retry(.route))
     let later = Self.now + 2
     for _ in 0..<2 {
       #expect(open.admit(Self.other, isPatient: true, now: later) == .probe)
-      open.record(unsendable, after: .zero, isProbe: true, now: later)
+      open.record(unsendable, from: .ourselves, after: .zero, isProbe: true, now: later)
     }
     #expect(open.state == .open(.unknown, since: Self.now))
   }
@@ -147,8 +148,9 @@ import Testing
 extension RouteHealth {
   @discardableResult
   fileprivate func record(
-    _ answer: RouteAnswer, after time: TimeAmount, isProbe: Bool = false, now: Date
+    _ outcome: Outcome, from source: Outcome.Source = .provider, after time: TimeAmount,
+    isProbe: Bool = false, now: Date
   ) -> Outcome {
-    record(answer, for: RouteHealthTests.recipient, after: time, isProbe: isProbe, now: now)
+    record(outcome, from: source, for: RouteHealthTests.recipient, after: time, isProbe: isProbe, now: now)
   }
 }

@@ -24,14 +24,11 @@ extension Outbox {
     let expiresAt: Date
   }
 
-  /// What becomes of an entry.
-  enum Fate: Sendable {
-    /// It is done with, well or badly.
-    case remove
-    /// It is tried again.
-    case retry(at: Date)
-    /// It is tried again, and so is whatever else is due for its registration.
-    case pause(Int64, until: Date)
+  /// When an entry is tried again.
+  struct Retry: Sendable {
+    let at: Date
+    /// Whatever else is due for this registration is put off as well.
+    var registration: Int64?
   }
 
   /// Seconds until an entry that does not open is looked at again.
@@ -60,7 +57,7 @@ extension Outbox {
     let taken = try await self.queue.take(
       limit: limit, for: seconds, .integer(routeID), .integer(latestEnd.milliseconds))
     var entries: [Entry] = []
-    var unreadable: [(Lease, Fate)] = []
+    var unreadable: [(Lease, Retry?)] = []
     for (held, row) in taken {
       let kind = RegistrationReference.Kind(rawValue: try row.int64(4))
       let lease = Lease(row: held, share: kind.map { OutboxDepth.Share(queue: queue, kind: $0) })
@@ -72,7 +69,7 @@ extension Outbox {
       guard let registration,
         let push = SealedPush.open(try row.bytes(2), for: registration.id, with: storageKey)
       else {
-        unreadable.append((lease, isOver(expiresAt) ? .remove : .retry(at: now + Self.unreadablePause)))
+        unreadable.append((lease, isOver(expiresAt) ? nil : Retry(at: now + Self.unreadablePause)))
         continue
       }
       var delivery = RegisteredPush(push: push, registration: registration, owner: queue.owner)
@@ -83,13 +80,13 @@ extension Outbox {
     return entries
   }
 
-  /// Writes down what became of leased entries. One that another has taken over meanwhile is that one's.
+  /// Puts leased entries off, and removes those that are done with, well or badly. One that another has taken over meanwhile is that one's.
   ///
   /// What cannot be written now is written before anything else is leased: the answer was heard, and a database
   /// that is away for a while is no reason to send again.
-  func settle(_ fates: [(lease: Lease, fate: Fate)] = []) async throws {
+  func settle(_ entries: [(lease: Lease, retry: Retry?)] = []) async throws {
     let waiting = unsettled.withLock { unsettled in
-      unsettled += fates
+      unsettled += entries
       defer { unsettled = [] }
       return unsettled
     }
@@ -97,18 +94,14 @@ extension Outbox {
     do {
       let now = Value.integer(now().milliseconds)
       let removed = try await database.write { [queue] connection in
-        try waiting.filter { lease, fate in
-          switch fate {
-          case .remove: return try connection.run(queue.removal(of: lease.row)) > 0
-          case .retry(let date):
-            try connection.run(queue.postponement(of: lease.row, until: date))
-          case .pause(let registration, let date):
-            try connection.run(queue.postponement(of: lease.row, until: date))
+        try waiting.filter { lease, retry in
+          guard let retry else { return try connection.run(queue.removal(of: lease.row)) > 0 }
+          try connection.run(queue.postponement(of: lease.row, until: retry.at))
+          if let registration = retry.registration {
             try connection.run(
               Statement(
-                """
-                UPDATE outbox SET due_at = $2 WHERE registration_id = $1 AND due_at <= $3
-                """, .integer(registration), .integer(date.milliseconds), now))
+                "UPDATE outbox SET due_at = $2 WHERE registration_id = $1 AND due_at <= $3",
+                .integer(registration), .integer(retry.at.milliseconds), now))
           }
           return false
         }

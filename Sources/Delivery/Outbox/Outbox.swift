@@ -42,7 +42,7 @@ package final class Outbox: Sendable {
   let depth: OutboxDepth
   private let backlog = Mutex<Date?>(nil)
   let routes: OutboxRoutes
-  let unsettled = Mutex<[(lease: Lease, fate: Fate)]>([])
+  let unsettled = Mutex<[(lease: Lease, retry: Retry?)]>([])
 
   /// How long a provider may ask us to wait, and a try may take then, in seconds; rounded up.
   package static let longestPause: TimeInterval = 2 * 3600

@@ -103,37 +103,37 @@ package final class OutboxSender: Sendable {
       current = entries.filter { !outbox.isOver($0) && living.contains($0.delivery.registration.id) }
     } catch {
       // Nothing has been sent: they need not wait for the end of their lease.
-      try? await outbox.settle(entries.map { ($0.lease, .retry(at: now)) })
+      try? await outbox.settle(entries.map { ($0.lease, .init(at: now)) })
       throw error
     }
-    let tries = await deliverer.attempt(current, on: route, within: Self.timeout) { [self] entry, leftover in
-      answeredLate(entry, leftover, on: route)
+    let decisions = await deliverer.attempt(current, on: route, within: Self.timeout) {
+      [self] entry, leftover in answeredLate(entry, leftover, on: route)
     }
-    var fates: [(lease: Outbox.Lease, fate: Outbox.Fate)] = []
-    for (entry, result) in zip(current, tries) {
-      switch result {
-      case .done:
-        round.ended += 1
-        fates.append((entry.lease, .remove))
-      case .underWay:
+    var settled: [(lease: Outbox.Lease, retry: Outbox.Retry?)] = []
+    for (entry, decision) in zip(current, decisions) {
+      guard decision.result != .queued || decision.leftover != nil else {
         round.late[entry.delivery.owner, default: 0] += 1
-      case .leftover(let leftover):
-        round.ended += 1
-        fates.append((entry.lease, deliverer.fate(of: leftover, entry.delivery, after: entry.lease.attempts)))
-        guard leftover.scope != .token else { continue }
-        round.failures += 1
-        round.notBefore = leftover.notBefore ?? round.notBefore
+        continue
       }
+      round.ended += 1
+      settled.append(
+        (
+          entry.lease,
+          decision.leftover.map { deliverer.retry(of: $0, entry.delivery, after: entry.lease.attempts) }
+        ))
+      guard let leftover = decision.leftover, leftover.scope != .token else { continue }
+      round.failures += 1
+      round.notBefore = leftover.notBefore ?? round.notBefore
     }
     let kept = Set(current.map(\.lease.id))
     let dropped = entries.filter { !kept.contains($0.lease.id) }
-    for entry in dropped { fates.append((entry.lease, .remove)) }
+    for entry in dropped { settled.append((entry.lease, nil)) }
     await giveUp(dropped.filter(outbox.isOver), on: route)
     // Nothing was sent: that says nothing about the route.
     let goesOn =
       current.isEmpty && entries.isEmpty && round.more.isEmpty
       ? false : schedule.withLock { [round] in $0.ended(round, of: route, now: self.now()) }
-    try await outbox.settle(fates)
+    try await outbox.settle(settled)
     return goesOn
   }
 

@@ -19,7 +19,9 @@ final class ClearTransport: Transport {
     self.limits = limits
   }
 
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<PendingRequest.Ending> {
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Awaited<
+    Result<ProviderResponse, TransportFailure>
+  > {
     let pending = PendingRequest(request)
     let refusal = open.withLock { open -> TransportFailure? in
       guard !open.isClosing else { return .shuttingDown }
@@ -41,12 +43,14 @@ final class ClearTransport: Transport {
     }
   }
 
-  private func end(_ pending: PendingRequest, _ ending: PendingRequest.Ending) {
+  private func end(_ pending: PendingRequest, _ ending: Result<ProviderResponse, TransportFailure>) {
     open.withLock { open in _ = open.pendingRequests.removeValue(forKey: ObjectIdentifier(pending)) }
     pending.end(ending)
   }
 
-  private func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> PendingRequest.Ending {
+  private func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
+    ProviderResponse, TransportFailure
+  > {
     let authority = request.headers.first(name: ":authority") ?? ""
     let path = request.headers.first(name: ":path") ?? "/"
     var outgoing = HTTPClientRequest(url: "http://\(authority)\(path)")

@@ -9,7 +9,8 @@ protocol HTTP2ConnectionOwner: Sendable {
   func draining(_ id: ConnectionID)
   func suspected(_ id: ConnectionID)
   func alive(_ id: ConnectionID)
-  func finished(_ pending: PendingRequest, on id: ConnectionID, _ ending: PendingRequest.Ending)
+  func finished(
+    _ pending: PendingRequest, on id: ConnectionID, _ ending: Result<ProviderResponse, TransportFailure>)
   /// The peer certainly did not process the request.
   func unprocessed(_ pending: PendingRequest, on id: ConnectionID)
   /// Reported once, with why.

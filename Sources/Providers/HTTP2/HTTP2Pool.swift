@@ -59,7 +59,9 @@ final class HTTP2Pool: Transport {
 
   // MARK: Transport
 
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<PendingRequest.Ending> {
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Awaited<
+    Result<ProviderResponse, TransportFailure>
+  > {
     let pending = PendingRequest(request)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
@@ -222,7 +224,9 @@ extension HTTP2Pool: HTTP2ConnectionOwner {
     decide { $0.decisions.alive(id, now: $1) }
   }
 
-  func finished(_ pending: PendingRequest, on id: ConnectionID, _ ending: PendingRequest.Ending) {
+  func finished(
+    _ pending: PendingRequest, on id: ConnectionID, _ ending: Result<ProviderResponse, TransportFailure>
+  ) {
     let answered = (try? ending.get()) != nil
     decide { state, now in
       state.forget(pending)

@@ -4,9 +4,11 @@ import Synchronization
 /// One request and whoever waits for its answer. It ends once: by an answer, a failure, or because
 /// time is up. Whoever waits may leave before that, and come back for the ending.
 final class PendingRequest: Sendable {
-  typealias Ending = Result<ProviderResponse, TransportFailure>
-  typealias Continuation = CheckedContinuation<Attempt<Ending>, Never>
-  typealias Successor = CheckedContinuation<Ending, Never>
+  private typealias Ending = Result<ProviderResponse, TransportFailure>
+  typealias Continuation = CheckedContinuation<
+    Awaited<Result<ProviderResponse, TransportFailure>>, Never
+  >
+  private typealias Successor = CheckedContinuation<Ending, Never>
 
   /// The stream that a request is under way on.
   struct Place {
@@ -85,7 +87,7 @@ final class PendingRequest: Sendable {
 
   /// Ends it unless it has ended. Returns the stream that is to be reset, if there is one.
   @discardableResult
-  func end(_ ending: Ending) -> Place? {
+  func end(_ ending: Result<ProviderResponse, TransportFailure>) -> Place? {
     let ended = state.withLock { state -> (caller: Continuation?, successor: Successor?, place: Place?)? in
       guard state.ending == nil else { return nil }
       state.ending = ending

@@ -48,7 +48,7 @@ package struct ConnectionID: Hashable, Sendable {
 package protocol Transport: AnyObject, Sendable {
   /// Sends the request. Returns by the deadline, a few milliseconds late at most, or when the task is cancelled:
   /// a request that no connection has taken is then withdrawn, another goes on.
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Awaited<
     Result<ProviderResponse, TransportFailure>
   >
   /// Uses the connection for no more requests; those on it go on.
@@ -59,4 +59,15 @@ package protocol Transport: AnyObject, Sendable {
   /// Takes no more requests and returns when those under way have ended, or are given up at the deadline (nil:
   /// never), and all is closed.
   func shutdown(deadline: NIODeadline?) async
+}
+
+/// An answer that has come by a deadline, or is still to come.
+///
+/// What has been handed to a provider cannot be taken back, and sending it again would show it twice. So the
+/// deadline ends the waiting, not the request: it goes on, and ends when the answer comes or
+/// ``PushProviders/answerPatience`` has passed.
+package enum Awaited<Answer: Sendable>: Sendable {
+  case ended(Answer)
+  /// It is at the provider. The caller has to await the answer, once: it also counts for the route's health.
+  case underWay(_ answer: @Sendable () async -> Answer)
 }

@@ -8,6 +8,15 @@ extension Outcome {
     return missing + own + special(provider)
   }
 
+  /// Why registrations usually end.
+  package static let usuallyEnding = Set(
+    Route.Provider.allCases.flatMap(special).compactMap { outcome -> Reason? in
+      switch outcome {
+      case .dead(let reason, _), .suspect(let reason): reason
+      default: nil
+      }
+    })
+
   private static func special(_ provider: Route.Provider) -> [Outcome] {
     switch provider {
     case .apns:

@@ -37,6 +37,16 @@ package enum Outcome: Sendable, Hashable {
     case process
   }
 
+  /// Who says so.
+  package enum Source: Sendable {
+    /// The provider, of the push that it was sent.
+    case provider
+    /// The way there: no answer came, or none that the provider gave to the push.
+    case transport
+    /// This program: the push cannot be sent, and nothing is learned about the route.
+    case ourselves
+  }
+
   /// Why; nil for what was delivered.
   package var reason: Reason? {
     switch self {

@@ -50,7 +50,7 @@ package struct DeletionGuard: Sendable {
   /// The latest of each owner, of those that were answered last.
   private var own: [Owner: Answers] = [:]
 
-  /// Takes an answer into account and judges it.
+  /// Takes an answer into account and says what it means.
   ///
   /// - Parameters:
   ///   - owner: who answers for the registration.
@@ -60,8 +60,8 @@ package struct DeletionGuard: Sendable {
   ///     took long or from a clock that was ahead, and then it stays what it is for good. The distant past while the
   ///     clock is doubted: then no times are compared, as a clock that is behind puts the registration before what is
   ///     said of the token's former life.
-  mutating func judge(
-    _ outcome: Outcome, of owner: Owner, registeredAt: Date, believedSince: Date, now: Date
+  mutating func verdict(
+    on outcome: Outcome, of owner: Owner, registeredAt: Date, believedSince: Date, now: Date
   ) -> Verdict {
     switch outcome {
     case .delivered:

@@ -115,15 +115,15 @@ final class RouteHealth: Sendable {
   }
 
   /// Whether an outcome ends a registration that was last made then, and the doubt before and after it.
-  func judge(
+  func weigh(
     _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
     now: Date
   ) -> (verdict: DeletionGuard.Verdict, before: DeletionGuard.Doubt?, after: DeletionGuard.Doubt?) {
     mutex.withLock { state in
       let before = state.guards[group]?.doubt
       // In its place: a copy would copy all that it looks back on.
-      let verdict = state.guards[group, default: DeletionGuard()].judge(
-        outcome, of: owner, registeredAt: registeredAt, believedSince: believedSince, now: now)
+      let verdict = state.guards[group, default: DeletionGuard()].verdict(
+        on: outcome, of: owner, registeredAt: registeredAt, believedSince: believedSince, now: now)
       return (verdict, before, state.guards[group]?.doubt)
     }
   }
@@ -133,22 +133,23 @@ final class RouteHealth: Sendable {
   /// - Parameter isLate: whether nobody waited for it any more.
   /// - Returns: its outcome, in the light of others.
   func record(
-    _ answer: RouteAnswer, for recipient: Recipient, after time: TimeAmount, isProbe: Bool,
+    _ outcome: Outcome, from source: Outcome.Source, for recipient: Recipient, after time: TimeAmount,
+    isProbe: Bool,
     isLate: Bool = false, now: Date
   ) -> Outcome {
     mutex.withLock { state in
       if isLate { state.tokens.endedLate(recipient.token) }
       state.underWay = max(0, state.underWay - 1)
-      switch answer {
-      case .given(let outcome):
+      switch source {
+      case .provider:
         state.slowness.answered(after: time)
         // However long it took, nothing waits any more.
         if state.underWay == 0 { state.slowness = Slowness() }
         if !state.slowness.isSlow { state.slowSince = nil }
         if outcome == .delivered { state.takenAt = now - TimeInterval(time.nanoseconds) / 1e9 }
         return state.record(outcome, recipient, isGiven: true, isProbe, now)
-      case .missing(let outcome): return state.record(outcome, recipient, isGiven: false, isProbe, now)
-      case .notAsked(let outcome):
+      case .transport: return state.record(outcome, recipient, isGiven: false, isProbe, now)
+      case .ourselves:
         if isProbe { state.abandonProbe(now) }
         return outcome
       }

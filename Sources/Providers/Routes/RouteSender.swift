@@ -56,7 +56,7 @@ package final class RouteSender: Sendable {
   ///   - isPatient: goes also where answers come later than the deadlines of most.
   package func attempt(
     _ push: Push, of owner: Owner, deadline: ContinuousClock.Instant, isPatient: Bool = false
-  ) async -> Attempt<Outcome> {
+  ) async -> Awaited<Outcome> {
     let started = NIODeadline.now()
     let end = started + TimeAmount(deadline - .now)
     // Says nothing about the route.
@@ -84,27 +84,29 @@ package final class RouteSender: Sendable {
       sender.meaning(of: answer)
     }
     switch attempt {
-    case .ended(let answer):
+    case .ended((let outcome, from: let source)):
       leave()
-      if case .missing = answer, .now() >= end { health.waitedInVain(from: started, now: now()) }
-      return .ended(learned(answer, recipient, since: started, isProbe: isProbe))
+      if source == .transport, .now() >= end { health.waitedInVain(from: started, now: now()) }
+      return .ended(learned(outcome, from: source, recipient, since: started, isProbe: isProbe))
     case .underWay(let answer):
       health.waitedInVain(from: started, late: recipient.token, now: now())
       return .underWay { [self] in
-        let answer = await answer()
+        let (outcome, source) = await answer()
         leave()
-        return learned(answer, recipient, since: started, isProbe: isProbe, isLate: true)
+        return learned(outcome, from: source, recipient, since: started, isProbe: isProbe, isLate: true)
       }
     }
   }
 
   private func learned(
-    _ answer: RouteAnswer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool,
+    _ outcome: Outcome, from source: Outcome.Source, _ recipient: Recipient, since started: NIODeadline,
+    isProbe: Bool,
     isLate: Bool = false
   ) -> Outcome {
-    host?.note(answer)
+    host?.note(outcome, from: source)
     let outcome = health.record(
-      answer, for: recipient, after: .now() - started, isProbe: isProbe, isLate: isLate, now: now())
+      outcome, from: source, for: recipient, after: .now() - started, isProbe: isProbe, isLate: isLate,
+      now: now())
     return ended(outcome, since: started)
   }
 
@@ -123,13 +125,13 @@ package final class RouteSender: Sendable {
   ///   - registeredAt: when it was last made.
   ///   - believedSince: of one that was made by then a death is believed whatever time it names.
   ///   - doubtChanged: is told when refusals of that group begin to be doubted, and (nil) when they no longer are.
-  package func judge(
-    _ outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
+  package func verdict(
+    on outcome: Outcome, of group: TokenGroup, _ owner: Owner, registeredAt: Date, believedSince: Date,
     doubtChanged: (DeletionGuard.Doubt?) -> Void
   ) -> DeletionGuard.Verdict {
-    let (verdict, before, after) = health.judge(
+    let (verdict, before, after) = health.weigh(
       outcome, of: group, owner, registeredAt: registeredAt, believedSince: believedSince, now: now())
-    metrics.judged(route.provider, outcome, verdict)
+    metrics.count(verdict, on: outcome, of: route.provider)
     if (before == nil) != (after == nil) { doubtChanged(after) }
     return verdict
   }

@@ -9,11 +9,11 @@ struct WebPushHost: Sendable {
   }
 
   /// It has answered, or has not.
-  func note(_ answer: RouteAnswer) {
-    switch answer {
-    case .given: shares.note(standing, isProven: true)
-    case .missing(.retry(_, _, .caller)), .notAsked: break
-    case .missing: shares.note(standing, isProven: false)
+  func note(_ outcome: Outcome, from source: Outcome.Source) {
+    switch (source, outcome) {
+    case (.provider, _): shares.note(standing, isProven: true)
+    case (.transport, .retry(_, _, .caller)), (.ourselves, _): break
+    case (.transport, _): shares.note(standing, isProven: false)
     }
   }
 }

@@ -21,7 +21,9 @@ final class RecordingOwner: HTTP2ConnectionOwner {
   func suspected(_ id: ConnectionID) {}
   func alive(_ id: ConnectionID) {}
 
-  func finished(_ pending: PendingRequest, on id: ConnectionID, _ ending: PendingRequest.Ending) {
+  func finished(
+    _ pending: PendingRequest, on id: ConnectionID, _ ending: Result<ProviderResponse, TransportFailure>
+  ) {
     state.withLock { state in
       state.endings[ObjectIdentifier(pending), default: 0] += 1
       if case .success(let response) = ending { state.responses.append(response) }

@@ -41,7 +41,7 @@ final class NodeTransport: Transport {
     (self.provider, self.world, self.life) = (provider, world, life)
   }
 
-  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Attempt<
+  func send(_ request: ProviderRequest, deadline: NIODeadline) async -> Awaited<
     Result<ProviderResponse, TransportFailure>
   > {
     guard let provider = world.providers[provider], life.isAlive else {
