@@ -59,218 +59,97 @@ package struct BouncerService {
     bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
     adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
-    let (now, mayExpire) = (time.now, time.mayExpire)
-
-    let keyFolder = KeyFolder(
-      directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
-      logger: logger)
-    let keys = keyFolder.load()
-    let isDelivering = if case .remote = configuration.server.bouncer { false } else { true }
-    for shortage in keys.shortages(
-      isDelivering: isDelivering || configuration.nextcloud.isEnabled,
-      hasWebPush: configuration.webPush.isEnabled)
-    {
-      logger.log(
-        level: shortage.isFault ? .warning : .notice, "\(shortage.problem)",
-        metadata: ["advice": "\(shortage.advice)"])
-    }
-    let certificate = try configuration.http.tls.map { try ServerCertificate($0, logger: logger) }
-    let store = try await Store.open(
-      configuration, making: true, now: now, mayExpire: mayExpire, observer: DatabaseMetrics().observe,
-      logger: logger)
-    let storageKey = store.storageKey
-    logger.notice(
-      "database opened",
-      metadata: [
-        "url": "\(configuration.database.url)", "schema": .stringConvertible(Schema.version),
-      ])
-
-    let record = ClockRecord(database: store.database)
-    // First, because everything else asks the clock whether something may expire.
-    try await ClockWatch(time, record: record, queues: [], logger: logger).hear()
-
-    let providers = try PushProviders(
-      configuration: try await .init(configuration, store: store, descriptors: descriptors))
-    providers.use(keys.credentials)
-    let registrations = store.registrations
-    let outbox = Outbox(
-      database: store.database, storageKey: storageKey,
-      maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds),
-      longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
-    let history = History(database: store.database, now: now)
-    let deliverer = Deliverer(
-      providers: providers, registrations: store.recorder, outbox: outbox,
-      deadline: configuration.delivery.deadline, history: history, now: now, logger: logger)
-    let outboxSender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
-    let requestTimes = RequestTimes(database: store.database, now: now)
-    let bouncerKeys = BouncerKeys(database: store.database, now: now)
-    let publicPort = Port()
-    let bouncerDependencies = ZulipBouncerRoutes.Dependencies(
-      servers: store.servers, realms: store.realms,
-      analytics: Analytics(database: store.database, storageKey: storageKey, now: now),
-      registrations: registrations, legacy: store.legacy, bouncerKeys: bouncerKeys,
-      requestTimes: requestTimes,
-      deliverer: deliverer,
-      keyring: { keyFolder.current.bouncer }, storageKey: storageKey, now: now, mayExpire: mayExpire,
-      logger: logger)
-    var bouncerConfiguration = ZulipBouncerRoutes.Configuration(configuration, port: publicPort)
-    adjust(&bouncerConfiguration)
-    let bouncer = ZulipBouncerRoutes(
-      configuration: bouncerConfiguration, dependencies: bouncerDependencies)
+    let core = try await Core.open(
+      configuration, time: time, descriptors: descriptors, logger: logger)
+    let store = core.store
+    let parts = ZulipBouncerRoutes.Dependencies(core)
+    var settings = ZulipBouncerRoutes.Configuration(configuration, port: core.publicPort)
+    adjust(&settings)
+    let bouncer = ZulipBouncerRoutes(configuration: settings, dependencies: parts)
     let builtIn = try await BuiltInServer.build(
       configuration, store: store,
       ownBouncer: ZulipBouncerRoutes(
-        configuration: .unlimited(configuration, port: publicPort), dependencies: bouncerDependencies),
+        configuration: .unlimited(configuration, port: core.publicPort), dependencies: parts),
       remoteBouncer: remoteBouncer, logger: logger)
     let nextcloud =
       configuration.nextcloud.isEnabled
       ? try NextcloudAdapter.build(
-        configuration, store: store, providers: providers, deliverer: deliverer,
-        publicURL: configuration.http.publicAddress(listeningOn: publicPort), logger: logger) : nil
-    let backend = BackendRoutes(
-      accounts: builtIn.accounts, devices: builtIn.devices, loginFlows: store.nextcloudLoginFlows,
-      token: configuration.backendToken,
-      notify: BackendRoutes.ways(builtIn, nextcloud),
-      realmsChanged: { builtIn.realms?.request() }, now: now)
-
-    let pushServices: @Sendable () -> PushServices? = { [own = configuration.webPush.privateHosts] in
-      guard providers.vapidPublicKey != nil else { return nil }
-      return PushServices(providers, outbox, held: deliverer.held, own: own, now: now())
-    }
-    let readiness = Readiness(
-      database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,
-      routeStates: { deliverer.routeStates() }, doubts: { deliverer.doubts() }, pushServices: pushServices,
-      clockDoubt: { time.doubt }, certificate: certificate)
-    metrics.watchProcess()
-    metrics.gauges("push_bouncer_clock_trusted") { [.init(time.mayExpire() ? 1 : 0)] }
-    metrics.watch(deliverer, outbox, pushServices, now: now)
-    if let certificate {
-      metrics.gauges("push_bouncer_certificate_expires_seconds") {
-        [.init(certificate.end.timeIntervalSince1970)]
-      }
-    }
-    metrics.gauges("push_bouncer_sealed_values_not_opened") {
-      storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
-    }
-    metrics.gauges("push_bouncer_event_waiters") { [.init(Double(builtIn.eventNotifier.waiters))] }
-    metrics.gauges("push_bouncer_device_registrations_pending") {
-      [.init(Double(try await builtIn.devices.jobCount()))]
-    }
-    if let nextcloud { metrics.watch(nextcloud) }
-    metrics.gauges("push_bouncer_legacy_unregistrations_pending") {
-      [.init(Double(try await builtIn.devices.legacyTokens.jobCount()))]
-    }
+        configuration, store: store, providers: core.providers, deliverer: core.deliverer,
+        publicURL: configuration.http.publicAddress(listeningOn: core.publicPort), logger: logger) : nil
+    let features: [Feature] =
+      [
+        .database(core), .delivery(core), .keys(core), .bouncer(bouncer, core),
+        .chatServer(builtIn, core), .backend(BackendRoutes(builtIn, nextcloud, core), store),
+        .nextcloudLeftovers(core),
+      ] + (nextcloud.map { [.nextcloud($0)] } ?? [])
+    let bodies = bodies ?? BodyBudget(configuration.http)
+    metrics.watch(core, bodies)
+    for feature in features { feature.gauges(metrics) }
+    let readiness = core.readiness()
     let adminPort = Port()
-    let bodies =
-      bodies
-      ?? BodyBudget(
-        limit: configuration.http.maxBytesInFlight, largest: configuration.http.largestBodyBytes)
-    metrics.gauges("push_bouncer_http_body_bytes") { [.init(Double(bodies.bytes))] }
     let endpoints = Endpoints.forStrangers(
       trustedProxies: configuration.http.trustedProxies, bodies: bodies
     ) { router in
-      bouncer.addRoutes(to: router)
-      builtIn.server.addRoutes(to: router)
-      backend.addRoutes(to: router)
-      nextcloud?.addRoutes(to: router)
+      for feature in features { feature.routes(router) }
     }
     let operatorEndpoints = Endpoints.forOperator(
       OperatorRoutes(
         readiness: readiness, metrics: metrics, token: configuration.admin.token,
         heldAddress: sockets.public.map(PassedSockets.address),
-        dashboard: Dashboard(
-          .init(
-            database: store.database, storageKey: storageKey, keyFolder: keyFolder,
-            registrations: registrations,
-            outbox: outbox, routeStates: { deliverer.routeStates() }, pushServices: pushServices,
-            apps: nextcloud.map { $0.apps }, now: now),
-          readiness: readiness)))
+        dashboard: Dashboard(.init(core, apps: nextcloud.map { $0.apps }), readiness: readiness)))
+    let listeners: [any ServiceLifecycle.Service] = [
+      adminListener(
+        operatorEndpoints, at: configuration.adminAddress(sockets), port: adminPort, logger: logger),
+      publicListener(core, endpoints, at: configuration.publicAddress(sockets), descriptors),
+    ]
     return BouncerService(
-      services: [
-        Closing { await store.database.close() },
-        Repeating { await store.follower.run() },
-        Repeating { await readiness.watchDatabase(logger: logger) },
-        Repeating { await Nodes(database: store.database, now: now).serve(logger: logger) },
-        Repeating { await history.run { _ in logger.warning("the history could not be written") } },
-        Closing {
-          // What has no answer by then stays in the outbox, under a lease that outlives every answer.
-          await providers.shutdown(within: .seconds(3))
-          await deliverer.settled()
-        },
-        Closing { await builtIn.close() },
-        Closing { await nextcloud?.close() },
-        Repeating {
-          await requestTimes.run { _ in logger.warning("times of requests could not be written") }
-        },
-        Repeating {
-          await ClockWatch(
-            time, record: record,
-            queues: [
-              outbox.bringForward, builtIn.devices.bringForward, builtIn.devices.legacyTokens.bringForward,
-            ] + (nextcloud.map { [$0.pushes.bringForward] } ?? []), logger: logger
-          ).run()
-        },
-        Repeating { await KeyAnnouncer(keyFolder, keys: bouncerKeys, logger: logger).run() },
-        Repeating { await outboxSender.run() },
-        Repeating { await deliverer.followHeldDeaths() },
-        Repeating {
-          await RouteWatch(
-            providers: providers, outbox: outbox, pushServices: pushServices, now: now, logger: logger
-          ).run()
-        },
-        Repeating { await builtIn.run(logger: logger) },
-        Repeating { await nextcloud?.run() },
-        keyFolder.watcher { snapshot in providers.use(snapshot.credentials) },
-        Repeating { await certificate?.run() },
-        Repeating {
-          await Housekeeping(
-            legacy: store.legacy, recorder: store.recorder,
-            removals: [
-              .init("unused Nextcloud devices removed") {
-                try await store.nextcloudDevices.removeUnused(
-                  since: now() - configuration.retention.nextcloud, limit: $0)
-              },
-              .init { try await builtIn.devices.removeOldEvents(limit: $0) },
-              .init {
-                try await store.nextcloudNotifications.removeOld(
-                  before: now() - configuration.retention.notifications, limit: $0)
-              },
-              .init { try await store.nextcloudLoginFlows.removeOld(limit: $0) },
-              .init { try await store.hourlyCounts.removeOld(limit: $0) },
-              .init { try await outbox.removeUnusedRoutes(limit: $0) },
-            ],
-            status: MigrationStatus(database: store.database, now: now),
-            resealing: Resealing(database: store.database, storageKey: storageKey),
-            holders: StorageKeyHolders(store.database),
-            lease: MaintenanceLease("housekeeping", database: store.database, now: now), configuration,
-            now: now, mayExpire: mayExpire,
-            logger: logger
-          ).run()
-        },
-        Bounded(
-          listener: adminListener(
-            operatorEndpoints, at: configuration.adminAddress(sockets), port: adminPort, logger: logger),
-          limit: .seconds(1)),
-        Bounded(
-          listener: publicListener(
-            configuration, endpoints, certificate, at: configuration.publicAddress(sockets), port: publicPort,
-            descriptors: descriptors,
-            logger: logger),
-          limit: max(drainLimit, configuration.delivery.deadline + .seconds(3))),
-        Repeating {
-          await manager?.follow(store.database, logger: logger) {
-            publicPort.number != nil && adminPort.number != nil
-          }
-        },
-        Draining {
-          manager?.tell(.stopping)
-          readiness.drain()
-          builtIn.eventNotifier.close()
-        },
-      ],
-      publicPort: publicPort, adminPort: adminPort, endpoints: endpoints,
-      operatorEndpoints: operatorEndpoints, store: store, providers: providers, bouncer: bouncer,
-      builtIn: builtIn, nextcloud: nextcloud, keyFolder: keyFolder, certificate: certificate, logger: logger)
+      services: [Closing { await store.database.close() }] + features.services
+        + upkeep(core, features, readiness) + listeners
+        + heralds(manager, core, adminPort, readiness, features),
+      publicPort: core.publicPort, adminPort: adminPort, endpoints: endpoints,
+      operatorEndpoints: operatorEndpoints, store: store, providers: core.providers, bouncer: bouncer,
+      builtIn: builtIn, nextcloud: nextcloud, keyFolder: core.keyFolder, certificate: core.certificate,
+      logger: logger)
+  }
+
+  /// Looks after what all features have: clock, health, and rows whose time is over.
+  private static func upkeep(
+    _ core: Core, _ features: [Feature], _ readiness: Readiness
+  ) -> [any ServiceLifecycle.Service] {
+    let (store, now, logger) = (core.store, core.now, core.logger)
+    let clock = ClockWatch(
+      core.time, record: core.clockRecord, queues: features.flatMap(\.queues), logger: logger)
+    let housekeeping = Housekeeping(
+      legacy: store.legacy, recorder: store.recorder, removals: features.flatMap(\.removals),
+      status: MigrationStatus(database: store.database, now: now),
+      resealing: Resealing(database: store.database, storageKey: store.storageKey),
+      holders: StorageKeyHolders(store.database),
+      lease: MaintenanceLease("housekeeping", database: store.database, now: now), core.configuration,
+      now: now, mayExpire: core.mayExpire, logger: logger)
+    return [
+      Repeating { await readiness.watchDatabase(logger: logger) }, Repeating { await clock.run() },
+      Repeating { await housekeeping.run() },
+    ]
+  }
+
+  /// Tells systemd and callers how the service is: they start last, and so hear of the shutdown first.
+  private static func heralds(
+    _ manager: ServiceManager?, _ core: Core, _ adminPort: Port, _ readiness: Readiness,
+    _ features: [Feature]
+  ) -> [any ServiceLifecycle.Service] {
+    let drains = features.map(\.drain)
+    return [
+      Repeating { [database = core.store.database, publicPort = core.publicPort, logger = core.logger] in
+        await manager?.follow(database, logger: logger) {
+          publicPort.number != nil && adminPort.number != nil
+        }
+      },
+      Draining {
+        manager?.tell(.stopping)
+        readiness.drain()
+        for drain in drains { drain() }
+      },
+    ]
   }
 
   /// Long enough for a request to wait for the database and the providers, and to be answered then.
@@ -280,28 +159,75 @@ package struct BouncerService {
   private static let adminConnections = 32
 
   private static func publicListener(
-    _ configuration: Configuration, _ endpoints: Endpoints, _ certificate: ServerCertificate?,
-    at address: ListenerAddress,
-    port: Port, descriptors: DescriptorLimit, logger: Logger
+    _ core: Core, _ endpoints: Endpoints, at address: ListenerAddress, _ descriptors: DescriptorLimit
   ) -> some ServiceLifecycle.Service {
-    let http = configuration.http
-    return Listener(
-      name: "public", responder: endpoints.responder,
-      socket: address.socket, tls: certificate?.forNewConnections,
+    let (http, port, logger) = (core.configuration.http, core.publicPort, core.logger)
+    let listener = Listener(
+      name: "public", responder: endpoints.responder, socket: address.socket,
+      tls: core.certificate?.forNewConnections,
       connections: descriptors.connections(http.maxConnections), perSource: http.maxConnectionsPerAddress,
       proxies: http.trustedProxies, logger: logger
     ) { channel in
       port.announce("public", scheme: http.tls == nil ? "http" : "https", channel, logger: logger)
     }
+    return Bounded(
+      listener: listener, limit: max(drainLimit, core.configuration.delivery.deadline + .seconds(3)))
   }
 
   private static func adminListener(
     _ endpoints: Endpoints, at address: ListenerAddress, port: Port, logger: Logger
   ) -> some ServiceLifecycle.Service {
-    Listener(
-      name: "admin", responder: endpoints.responder,
-      socket: address.socket,
+    let listener = Listener(
+      name: "admin", responder: endpoints.responder, socket: address.socket,
       connections: adminConnections, perSource: adminConnections, logger: logger
     ) { channel in port.announce("admin", scheme: "http", channel, logger: logger) }
+    return Bounded(listener: listener, limit: .seconds(1))
+  }
+}
+
+extension ZulipBouncerRoutes.Dependencies {
+  fileprivate init(_ core: Core) {
+    let store = core.store
+    self.init(
+      servers: store.servers, realms: store.realms,
+      analytics: Analytics(database: store.database, storageKey: store.storageKey, now: core.now),
+      registrations: store.registrations, legacy: store.legacy, bouncerKeys: core.bouncerKeys,
+      requestTimes: core.requestTimes,
+      deliverer: core.deliverer, keyring: { [folder = core.keyFolder] in folder.current.bouncer },
+      storageKey: store.storageKey, now: core.now, mayExpire: core.mayExpire, logger: core.logger)
+  }
+}
+
+extension BackendRoutes {
+  fileprivate init(_ builtIn: BuiltInServer, _ nextcloud: NextcloudAdapter?, _ core: Core) {
+    self.init(
+      accounts: builtIn.accounts, devices: builtIn.devices, loginFlows: core.store.nextcloudLoginFlows,
+      token: core.configuration.backendToken, notify: BackendRoutes.ways(builtIn, nextcloud),
+      realmsChanged: { builtIn.realms?.request() }, now: core.now)
+  }
+}
+
+extension Dashboard.Sources {
+  fileprivate init(_ core: Core, apps: (@Sendable () async throws -> [Dashboard.App])?) {
+    self.init(
+      database: core.store.database, storageKey: core.store.storageKey, keyFolder: core.keyFolder,
+      registrations: core.store.registrations, outbox: core.outbox,
+      routeStates: { [deliverer = core.deliverer] in deliverer.routeStates() },
+      pushServices: core.pushServices, apps: apps, now: core.now)
+  }
+}
+
+extension PrometheusRegistry {
+  /// Gauges of the process, which are no feature's.
+  fileprivate func watch(_ core: Core, _ bodies: BodyBudget) {
+    watchProcess()
+    gauges("push_bouncer_clock_trusted") { [.init(core.mayExpire() ? 1 : 0)] }
+    gauges("push_bouncer_http_body_bytes") { [.init(Double(bodies.bytes))] }
+  }
+}
+
+extension BodyBudget {
+  fileprivate convenience init(_ http: Configuration.HTTP) {
+    self.init(limit: http.maxBytesInFlight, largest: http.largestBodyBytes)
   }
 }

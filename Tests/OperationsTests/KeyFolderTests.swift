@@ -22,7 +22,7 @@ import Testing
     let changes = Changes()
     let keys = KeyFolder(directory: folder.path, defaultProject: defaultProject, logger: log.logger)
     keys.load()
-    _ = keys.watcher { _ in changes.add() }
+    keys.tellChanges { _ in changes.add() }
     return (keys, log, changes)
   }
 

@@ -3,7 +3,6 @@ package import Logging
 internal import Metrics
 package import Providers
 package import Sealing
-package import ServiceLifecycle
 internal import Synchronization
 internal import Timing
 
@@ -180,18 +179,14 @@ package final class KeyFolder: Sendable {
     exposed(KeyFile.list(directory).files.map(\.name), in: directory)
   }
 
-  /// The service that looks at the folder every two seconds; `onChange` gets what it holds then.
-  package func watcher(onChange: @escaping @Sendable (Snapshot) -> Void) -> some Service {
+  /// From now on `onChange` gets what the folder holds when that has changed.
+  package func tellChanges(to onChange: @escaping @Sendable (Snapshot) -> Void) {
     state.withLock { $0.onChange = onChange }
-    return Watcher(folder: self)
   }
 
-  private struct Watcher: Service {
-    let folder: KeyFolder
-
-    func run() async throws {
-      await cancelWhenGracefulShutdown { await every(KeyFolder.interval) { folder.reload() } }
-    }
+  /// Looks at the folder every two seconds, until the task is cancelled.
+  package func watch() async {
+    await every(Self.interval) { reload() }
   }
 }
 

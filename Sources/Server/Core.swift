@@ -1,0 +1,101 @@
+import Delivery
+import Foundation
+import HTTP
+import Logging
+import Migrations
+import Operations
+import Providers
+import Registrations
+import SQL
+
+/// What all features of the service share. It is made once.
+struct Core {
+  let configuration: Configuration
+  let time: ServiceTime
+  let keyFolder: KeyFolder
+  /// The public listener's, if it speaks TLS.
+  let certificate: ServerCertificate?
+  let store: Store
+  let clockRecord: ClockRecord
+  let providers: PushProviders
+  let outbox: Outbox
+  let history: History
+  let deliverer: Deliverer
+  let bouncerKeys: BouncerKeys
+  let requestTimes: RequestTimes
+  let publicPort = Port()
+  let logger: Logger
+
+  var now: @Sendable () -> Date { time.now }
+  var mayExpire: @Sendable () -> Bool { time.mayExpire }
+
+  static func open(
+    _ configuration: Configuration, time: ServiceTime, descriptors: DescriptorLimit, logger: Logger
+  ) async throws -> Core {
+    let (now, mayExpire) = (time.now, time.mayExpire)
+    let keyFolder = KeyFolder(
+      directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
+      logger: logger)
+    let keys = keyFolder.load()
+    keys.report(configuration, to: logger)
+    let certificate = try configuration.http.tls.map { try ServerCertificate($0, logger: logger) }
+    let store = try await Store.open(
+      configuration, making: true, now: now, mayExpire: mayExpire, observer: DatabaseMetrics().observe,
+      logger: logger)
+    logger.notice(
+      "database opened",
+      metadata: [
+        "url": "\(configuration.database.url)", "schema": .stringConvertible(Schema.version),
+      ])
+    let record = ClockRecord(database: store.database)
+    // First, because everything else asks the clock whether something may expire.
+    try await ClockWatch(time, record: record, queues: [], logger: logger).hear()
+    let providers = try PushProviders(
+      configuration: try await .init(configuration, store: store, descriptors: descriptors))
+    providers.use(keys.credentials)
+    let outbox = Outbox(
+      database: store.database, storageKey: store.storageKey,
+      maxAge: TimeInterval(configuration.delivery.maxAge.components.seconds),
+      longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
+    let history = History(database: store.database, now: now)
+    let deliverer = Deliverer(
+      providers: providers, registrations: store.recorder, outbox: outbox,
+      deadline: configuration.delivery.deadline, history: history, now: now, logger: logger)
+    return Core(
+      configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
+      clockRecord: record, providers: providers, outbox: outbox, history: history, deliverer: deliverer,
+      bouncerKeys: BouncerKeys(database: store.database, now: now),
+      requestTimes: RequestTimes(database: store.database, now: now),
+      logger: logger)
+  }
+
+  /// The push services that strangers have named; nil where Web Push is off.
+  @Sendable func pushServices() -> PushServices? {
+    guard providers.vapidPublicKey != nil else { return nil }
+    return PushServices(
+      providers, outbox, held: deliverer.held, own: configuration.webPush.privateHosts, now: now())
+  }
+
+  /// Says what is well and what is not.
+  func readiness() -> Readiness {
+    Readiness(
+      database: store.database, keyFolder: keyFolder, outbox: outbox, now: now,
+      routeStates: { [deliverer] in deliverer.routeStates() }, doubts: { [deliverer] in deliverer.doubts() },
+      pushServices: pushServices, clockDoubt: { [time] in time.doubt }, certificate: certificate)
+  }
+}
+
+extension KeyFolder.Snapshot {
+  /// Tells what is missing for what is configured.
+  fileprivate func report(_ configuration: Configuration, to logger: Logger) {
+    let isDelivering = if case .remote = configuration.server.bouncer { false } else { true }
+    for shortage in shortages(
+      isDelivering: isDelivering || configuration.nextcloud.isEnabled,
+      hasWebPush: configuration.webPush.isEnabled)
+    {
+      logger.log(
+        level: shortage.isFault ? .warning : .notice, "\(shortage.problem)",
+        metadata: ["advice": "\(shortage.advice)"])
+    }
+  }
+}
