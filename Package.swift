@@ -123,8 +123,8 @@ let package = Package(
       "ProviderSimulator", "HTTP", "Providers", "Timing", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
-      "Demo", "HTTP", "Operations", "ProviderSimulator", "Sealing", "Server", "AsyncHTTPClient", "Crypto",
-      "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+      "Demo", "HTTP", "Operations", "Providers", "ProviderSimulator", "Sealing", "Server", "AsyncHTTPClient",
+      "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Layer 7: commands.
     program(
@@ -144,7 +144,7 @@ let package = Package(
     // Tests, what they share, and benchmarks.
     module(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
-      "NIOCore", "NIOPosix", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
+      "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
     module(
