@@ -120,7 +120,7 @@ let package = Package(
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
-      "ProviderSimulator", "HTTP", "Providers", "Timing", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
+      "ProviderSimulator", "HTTP", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
       "Demo", "HTTP", "Operations", "Providers", "ProviderSimulator", "Sealing", "Server", "AsyncHTTPClient",
