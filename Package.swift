@@ -193,8 +193,9 @@ let package = Package(
       "ZulipMigrationTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       "ZulipMigration", embed: ["zulip.sql"]),
     tests(
-      "ProviderSimulatorTests", "ProviderSimulator", "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore",
-      "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
+      "ProviderSimulatorTests", "ProviderSimulator", "TestSupport", "AsyncHTTPClient", "Crypto",
+      "CryptoExtras",
+      "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
       "ServerTests", "HTTP", "Operations", "Registrations", "Sealing", "Server", "SQL", "TestService",
       "TestSupport", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",

@@ -40,7 +40,7 @@ struct WebPushTests {
   }
 
   static func push(
-    _ phone: TestPhone = TestPhone(), to endpoint: String, body: String = "hello",
+    _ phone: WebPushPhone = WebPushPhone(), to endpoint: String, body: String = "hello",
     urgency: WebPushMessage.Urgency = .high, timeToLive: Int? = nil, collapseID: String? = nil
   ) throws -> Push {
     .webPush(
@@ -58,7 +58,7 @@ struct WebPushTests {
   @Test func `A message arrives at a push service that speaks HTTP/1.1, and opens`() async throws {
     let service = try await TestWebServer.start()
     let providers = try Self.providers()
-    let phone = TestPhone()
+    let phone = WebPushPhone()
     let endpoint = "https://127.0.0.1:\(service.port)/push/abc?d=e"
     #expect(try await Self.send(Self.push(phone, to: endpoint), providers) == .delivered)
     let second = try Self.push(
