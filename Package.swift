@@ -120,11 +120,11 @@ let package = Package(
 
     // Beside the layers: Apple and Google as tests, demo and benchmarks meet them, and what demo plays.
     module(
-      "ProviderSimulator", "Timing", "Crypto", "CryptoExtras", "NIOCore", "NIOFoundationCompat", "NIOHPACK",
+      "ProviderSimulator", "HTTP", "Providers", "Crypto", "CryptoExtras", "NIOCore", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle", "SwiftASN1", "X509"),
     module(
-      "Demo", "HTTP", "Operations", "ProviderSimulator", "Sealing", "Server", "AsyncHTTPClient", "Crypto",
-      "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
+      "Demo", "HTTP", "Operations", "Providers", "ProviderSimulator", "Sealing", "Server", "AsyncHTTPClient",
+      "Crypto", "Logging", "NIOCore", "NIOHTTP1", "NIOSSL", "ServiceLifecycle", "UnixSignals"),
 
     // Layer 7: commands.
     program(
@@ -144,7 +144,7 @@ let package = Package(
     // Tests, what they share, and benchmarks.
     module(
       "TestSupport", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird", "HummingbirdTLS", "Logging",
-      "NIOCore", "NIOPosix", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
+      "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", path: "Tests/Support/TestDatabase"),
     module(
@@ -193,8 +193,9 @@ let package = Package(
       "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
       "ZulipImport", embed: ["zulip.sql"]),
     tests(
-      "ProviderSimulatorTests", "ProviderSimulator", "AsyncHTTPClient", "Crypto", "CryptoExtras", "NIOCore",
-      "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
+      "ProviderSimulatorTests", "ProviderSimulator", "TestSupport", "AsyncHTTPClient", "Crypto",
+      "CryptoExtras",
+      "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
       "ServerTests", "HTTP", "Operations", "Registrations", "Sealing", "Server", "SQL", "TestService",
       "TestSupport", "ZulipBouncer", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",

@@ -47,10 +47,6 @@ extension Story {
           "gcm_payload": ["event": "message", "content": .string(text)],
         ],
       ])
-    let deliveries = try await home.deliveries(1, after: &seen)
-    guard deliveries.count == 1 else {
-      throw DemoError("it is not so that \"\(text)\" arrives once: \(deliveries.count) times")
-    }
-    return deliveries[0]
+    return try await arrival(of: "\"\(text)\"", after: &seen)
   }
 }

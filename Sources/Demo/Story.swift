@@ -120,6 +120,15 @@ package struct Story {
     ]
   }
 
+  /// Waits for what was sent: one delivery, and no second one.
+  func arrival(of what: String, after seen: inout Int64) async throws -> JSON {
+    let deliveries = try await home.deliveries(1, after: &seen)
+    guard deliveries.count == 1 else {
+      throw DemoError("it is not so that \(what) arrives once: \(deliveries.count) times")
+    }
+    return deliveries[0]
+  }
+
   func step(_ text: String) {
     tell("  *  \(text)")
   }

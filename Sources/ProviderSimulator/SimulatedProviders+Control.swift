@@ -1,3 +1,5 @@
+import Providers
+
 /// The control calls for tests in the same process.
 extension SimulatedProviders {
   /// What `waitForDeliveries` could not wait for.
@@ -31,11 +33,11 @@ extension SimulatedProviders {
   ///
   /// - Returns: the subscription's id, the last part of its endpoint; nil for what is no key.
   package func subscribe(vapid: String) -> String? {
-    Base64URL.decode(vapid).flatMap(subscriptions.add)
+    Base64URL.decodeUnpadded(vapid).flatMap(webPushService.subscriptions.add)
   }
 
   /// Ends a subscription, as its phone does.
-  package func unsubscribe(_ id: String) { try? subscriptions.end(id) }
+  package func unsubscribe(_ id: String) { try? webPushService.subscriptions.end(id) }
 
   /// What happened since the start or the last reset.
   package var counts: Counts { simulation.counts }
@@ -56,7 +58,7 @@ extension SimulatedProviders {
 
   /// Makes every OAuth access token issued so far worthless, as a key rotation at Google's does.
   package func revokeAccessTokens() {
-    accessTokens.revokeAll()
+    fcmService.accessTokens.revokeAll()
   }
 
   /// What the APNs key may push to. As with Apple, a connection serves the topics that the key had when it was opened.

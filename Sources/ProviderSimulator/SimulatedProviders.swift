@@ -28,8 +28,8 @@ package final class SimulatedProviders: Service {
   let apns: Listener
   private let fcm: Listener
   private let webPush: Listener
-  let subscriptions: Subscriptions
-  let accessTokens: AccessTokens
+  let fcmService: FCMService
+  let webPushService: WebPushService
 
   /// Binds the ports, and writes the `Keys` folder if the configuration names one.
   ///
@@ -41,29 +41,28 @@ package final class SimulatedProviders: Service {
     let simulation = Simulation(configuration: configuration, credentials: credentials)
     var listeners: [Listener] = []
     func listen(
-      _ port: Int, _ kind: Listener.Kind, _ protocols: [String], _ service: any Responder
+      _ port: Int, _ options: Listener.Options, _ service: any Responder
     ) async throws -> Listener {
+      let protocols = options.isHTTP2Only ? ["h2"] : ["h2", "http/1.1"]
       let listener = try await Listener.start(
-        port: port, kind: kind, tls: credentials.authority.serverContext(applicationProtocols: protocols),
+        port: port, options, tls: credentials.authority.serverContext(applicationProtocols: protocols),
         service: service)
       listeners.append(listener)
       return listener
     }
     do {
       let apns = try await listen(
-        configuration.apnsPort, .http2(initialStreams: 1), ["h2"], APNsService(simulation))
+        configuration.apnsPort, .init(streams: 1, isHTTP2Only: true), APNsService(simulation))
       let fcmService = FCMService(
         simulation,
         control: ControlService(simulation: simulation) { faults in
           if faults.apns.outage { await apns.closeConnections() }
         })
-      let fcm = try await listen(configuration.fcmPort, .any, ["h2", "http/1.1"], fcmService)
+      let fcm = try await listen(configuration.fcmPort, .init(allowsClear: true), fcmService)
       let webPushService = WebPushService(simulation)
-      let webPush = try await listen(
-        configuration.webPushPort, .tls(streams: 100), ["h2", "http/1.1"], webPushService)
+      let webPush = try await listen(configuration.webPushPort, .init(streams: 100), webPushService)
       let simulator = SimulatedProviders(
-        simulation, apns: apns, fcm: fcm, webPush: webPush, subscriptions: webPushService.subscriptions,
-        accessTokens: fcmService.accessTokens)
+        simulation, apns: apns, fcm: (fcm, fcmService), webPush: (webPush, webPushService))
       if let directory { try simulator.writeKeys(to: directory) }
       return simulator
     } catch {
@@ -73,15 +72,12 @@ package final class SimulatedProviders: Service {
   }
 
   private init(
-    _ simulation: Simulation, apns: Listener, fcm: Listener, webPush: Listener, subscriptions: Subscriptions,
-    accessTokens: AccessTokens
+    _ simulation: Simulation, apns: Listener, fcm: (Listener, FCMService), webPush: (Listener, WebPushService)
   ) {
-    self.subscriptions = subscriptions
     self.simulation = simulation
     self.apns = apns
-    self.fcm = fcm
-    self.webPush = webPush
-    self.accessTokens = accessTokens
+    (self.fcm, fcmService) = fcm
+    (self.webPush, webPushService) = webPush
   }
 
   /// Serves until graceful shutdown, then closes the ports.
@@ -123,5 +119,37 @@ package final class SimulatedProviders: Service {
   /// The service account's private key, PKCS#8 PEM.
   package var serviceAccountPrivateKeyPEM: String {
     simulation.credentials.serviceAccountKey.pkcs8PEMRepresentation
+  }
+
+  /// What a simulator needs to know before it starts.
+  package struct Configuration: Sendable {
+    /// Port of the APNs listener; 0 picks a free one.
+    package var apnsPort = 0
+    /// Port of the listener for FCM, its OAuth endpoint and the control calls; 0 picks a free one.
+    package var fcmPort = 0
+    /// Port of the listener of Web Push's push service; 0 picks a free one.
+    package var webPushPort = 0
+    /// The bundle ids that the APNs key may push to.
+    package var topics = [
+      "org.example.chat", "com.nextcloud.Talk", "it.twsweb.Nextcloud", "org.zulip.Zulip", "example.app",
+    ]
+    /// `production` or `sandbox`, as written to the key's description.
+    package var environment = "production"
+    /// The Firebase project.
+    package var projectID = "push-bouncer-simulator"
+    /// Makes the service account's `token_uri` an `http://` URL, so that FCM needs no trust root.
+    package var clear = false
+    /// A `Keys` folder to take the credentials from if an earlier run left them there, and to write them to.
+    package var keysDirectory: String?
+    /// How long an OAuth access token lasts, in seconds.
+    package var accessTokenLifetime = 3600
+    /// How long a connection must keep one provider token, in seconds (Apple: 20 minutes).
+    var providerTokenInterval: TimeInterval = 20 * 60
+    /// How many notifications are kept for reading; older ones go.
+    package var keptDeliveries = 1_000_000
+    /// The clock by which tokens are judged.
+    package var now: @Sendable () -> Date = { Date() }
+
+    package init() {}
   }
 }

@@ -37,6 +37,13 @@ final class Simulation: Sendable {
     state.withLock { change(&$0.counts) }
   }
 
+  /// Counts a connection, once, as one that pushes.
+  func countOnce(_ connection: Connection) {
+    guard !connection.isCounted else { return }
+    connection.isCounted = true
+    count { $0.connections += 1 }
+  }
+
   func reset() {
     state.withLock { $0 = State(topics: Set(configuration.topics)) }
     log.reset()
@@ -79,19 +86,19 @@ final class Simulation: Sendable {
 
   // MARK: Faults
 
-  /// What befalls one request.
+  /// Which of a provider's faults hit one request.
   struct Fate {
     var faults: ProviderFaults
     var number: Int
 
     func hits(_ every: Int?) -> Bool { every.map { number % $0 == 0 } ?? false }
 
-    /// The fate of a request that is not even looked at.
+    /// What happens to a request that is not even looked at.
     var action: Action? {
       if faults.outage || hits(faults.dropEvery) { return .dropConnection }
       if hits(faults.freezeEvery) { return .freezeConnection }
       if hits(faults.neverAnswerEvery) { return .ignore }
-      if hits(faults.resetEvery) { return .reset(faults.resetCode.code) }
+      if hits(faults.resetEvery) { return .reset(faults.resetCode.http2) }
       return nil
     }
 
@@ -99,13 +106,11 @@ final class Simulation: Sendable {
     var status: Int? { hits(faults.every) ? faults.status ?? (faults.html ? 502 : nil) : nil }
   }
 
-  /// Counts a request to a provider and says what befalls it.
+  /// Counts a request to a provider and says which faults hit it.
   func fate(of provider: Delivery.Provider) -> Fate {
     state.withLock { state in
       state.requests[provider, default: 0] += 1
-      return Fate(
-        faults: state.faults[provider],
-        number: state.requests[provider, default: 0])
+      return Fate(faults: state.faults[provider], number: state.requests[provider, default: 0])
     }
   }
 
@@ -125,7 +130,7 @@ final class Simulation: Sendable {
 }
 
 extension ProviderFaults.ResetCode {
-  fileprivate var code: HTTP2ErrorCode {
+  fileprivate var http2: HTTP2ErrorCode {
     switch self {
     case .refusedStream: .refusedStream
     case .internalError: .internalError

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 import NIOHTTP1
-import Synchronization
+import TestSupport
 import Testing
 
 @testable import ProviderSimulator
@@ -142,11 +142,11 @@ import Testing
   @Test func `allows a connection one change of its provider token in the interval, then blocks it`()
     async throws
   {
-    let clock = Mutex(Date())
+    let clock = TestClock(Date())
     var configuration = SimulatedProviders.Configuration()
-    configuration.now = { clock.withLock { $0 } }
+    configuration.now = { clock.now }
     try await Client.with(configuration) { client in
-      let iat = "\(Int(clock.withLock { $0 }.timeIntervalSince1970))"
+      let iat = "\(Int(clock.now.timeIntervalSince1970))"
       let tokens = try (0..<3).map { _ in "bearer \(try client.providerToken(iat: iat))" }
       for token in tokens[..<2] {
         #expect(try await client.push(headers: ["authorization": token]).status == 200)
@@ -157,7 +157,7 @@ import Testing
       #expect(changed.reason == "TooManyProviderTokenUpdates")
       // What was good before is no longer.
       #expect(try await client.push(headers: ["authorization": tokens[1]]).status == 429)
-      clock.withLock { $0 += 20 * 60 }
+      clock.advance(20 * 60)
       #expect(try await client.push(headers: ["authorization": tokens[1]]).status == 200)
       #expect(client.simulator.counts.jwts == 3)
       #expect(client.simulator.counts.connections == 1)

@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 import NIOHTTP1
 import ProviderSimulator
-import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct WebPushTests {
@@ -143,7 +143,7 @@ import Testing
   }
 
   @Test func `a token that was good ends with its time`() async throws {
-    let clock = TestClock()
+    let clock = TestClock(Date())
     try await Client.with(clock.configuration) { client in
       let endpoint = try await client.subscribe(server)
       let token = try server.authorization(for: client.simulator.webPushEndpoint, now: clock.now)
@@ -222,7 +222,7 @@ import Testing
   }
 
   @Test func `a message that was not fetched in time is gone`() async throws {
-    let clock = TestClock()
+    let clock = TestClock(Date())
     try await Client.with(clock.configuration) { client in
       let endpoint = try await client.subscribe(server)
       let token = try server.authorization(for: client.simulator.webPushEndpoint, now: clock.now)
@@ -262,16 +262,9 @@ import Testing
   }
 }
 
-/// A clock that is set by hand.
-private final class TestClock: Sendable {
-  private let time = Mutex(Date())
-
-  var now: Date { time.withLock { $0 } }
-
-  func advance(_ seconds: TimeInterval) { time.withLock { $0 += seconds } }
-
+extension TestClock {
   /// A simulator by this clock.
-  var configuration: SimulatedProviders.Configuration {
+  fileprivate var configuration: SimulatedProviders.Configuration {
     var configuration = SimulatedProviders.Configuration()
     configuration.now = { self.now }
     return configuration

@@ -15,7 +15,7 @@ struct FCMTests {
     fcm: @escaping @Sendable (TestWebServer.Request) -> TestWebServer.Answer = { _ in .accepted }
   ) async throws -> TestWebServer {
     let grants = Counter()
-    return try await TestWebServer.start { $0.path == "/token" ? oauth(grants.increment()) : fcm($0) }
+    return try await TestWebServer.startInClear { $0.path == "/token" ? oauth(grants.increment()) : fcm($0) }
   }
 
   static func providers(_ server: TestWebServer, clock: TestClock = TestClock(Date())) throws -> PushProviders
@@ -45,7 +45,8 @@ struct FCMTests {
     #expect(request.path == "/v1/projects/demo/messages:send")
     #expect(request.headers.first(name: "authorization") == "Bearer token-1")
     let body = try #require(
-      try JSONSerialization.jsonObject(with: Data(request.body.utf8)) as? [String: [String: Any]])
+      try JSONSerialization.jsonObject(with: Data(request.body.readableBytesView)) as? [String: [String: Any]]
+    )
     #expect(body["message"]?["token"] as? String == "tok:en")
     #expect(body["message"]?["data"] as? [String: String] == ["push_key_id": "20", "q\"\n": "ü/"])
     #expect(
@@ -139,7 +140,7 @@ struct FCMTests {
     let providers = try Self.providers(
       server, clock: TestClock(Date(timeIntervalSince1970: 1_800_000_000.75)))
     _ = await Self.send(providers)
-    let form = try #require(server.requests.first).body
+    let form = String(buffer: try #require(server.requests.first).body)
     #expect(form.hasPrefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="))
     let parts = try #require(form.split(separator: "=").last).split(separator: ".").map(String.init)
     let header = try JSONSerialization.jsonObject(with: APNsTests.base64URL(parts[0])) as? [String: String]
@@ -248,7 +249,7 @@ struct FCMTests {
   }
 
   @Test func `An answer whose body never ends is over at the deadline`() async throws {
-    let server = try await Self.start(fcm: { _ in .init(status: 200, body: "{", isCut: true) })
+    let server = try await Self.start(fcm: { _ in .init(status: 200, body: "{", end: .cut) })
     let providers = try Self.providers(server)
     #expect(await Self.send(providers, within: 0.5) == .retry(.timeout, notBefore: nil, scope: .route))
     await providers.shutdown(within: .zero)

@@ -64,7 +64,7 @@ struct UntrustedProviderTests {
   @Test(arguments: [nil, Fault.wrongName, .addressOnly])
   func `Google's sign-in is told nothing, and is tried again later`(_ fault: Fault?) async throws {
     let certificate = try fault?.certificate() ?? TestCertificate(host: "localhost")
-    let oauth = try await TestPushService.start(certificate: certificate) { _ in .status(503) }
+    let oauth = try await TestWebServer.start(certificate: certificate) { _ in .status(503) }
     let providers = try PushProviders(configuration: .init(caFile: certificate.caFile))
     let url = try #require(URL(string: "https://localhost:\(oauth.port)/token"))
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenURI: url)]))

@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import Logging
 import NIOCore
+import ProviderSimulator
 import Providers
 import Registrations
 import SQL
@@ -78,43 +79,43 @@ struct NotifyDeliveryTests {
 
   @Test
   func `on Android is data, and the answer counts what was taken and names what is gone`() async throws {
-    try await Google.run { google in
-      try await Bouncer.test(["fcm.endpoint": google.url.absoluteString]) { bouncer in
-        bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))
-        let server = try await bouncer.server()
-        let realm = try await bouncer.realm(of: server)
-        for token in ["one", "two", "gone"] {
-          let answer = try await bouncer.post(
-            "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
-          #expect(answer.isSuccess)
-        }
-        google.remove("gone")
-        func notify() async throws -> Answer {
-          try await bouncer.post(
-            "push/e2ee/notify",
-            json: E2EENotifyTests.body(realm, ["gone", "one", "unknown", "two"].map(E2EENotifyTests.fcm)),
-            as: server)
-        }
-        let unknown = JSON.string(TokenID(token: "unknown").base64)
-        let gone = JSON.string(TokenID(token: "gone").base64)
-        let answer = try await notify()
-        #expect(answer.json["apple_successfully_sent_count"] == 0)
-        #expect(answer.json["android_successfully_sent_count"] == 2)
-        #expect(answer.json["delete_token_ids"] == .array([unknown, gone]))
-        let data: JSON = ["push_key_id": "20", "encrypted_data": "BBBB"]
-        #expect(Set(google.messages.map(\.token)) == ["one", "two", "gone"])
-        for message in google.messages {
-          #expect(message.data["push_key_id"] == data["push_key_id"])
-          #expect(message.data["encrypted_data"] == data["encrypted_data"])
-          #expect(message.priority == "high")
-        }
-        // It is kept as expired, and named as long as its server asks.
-        let again = try await notify()
-        #expect(again.json["delete_token_ids"] == .array([gone, unknown]))
-        #expect(google.messages.count == 5)
-        let dump = try await bouncer.dump()
-        #expect(dump["registrations"]?.filter { $0.contains(.text("UNREGISTERED")) }.count == 1)
+    try await Simulated.test { simulated in
+      let bouncer = simulated.bouncer
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      for token in ["one", "two", "gone"] {
+        let answer = try await bouncer.post(
+          "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
+        #expect(answer.isSuccess)
       }
+      simulated.simulator.setToken("gone", TokenRule(status: 404))
+      func notify() async throws -> Answer {
+        try await bouncer.post(
+          "push/e2ee/notify",
+          json: E2EENotifyTests.body(realm, ["gone", "one", "unknown", "two"].map(E2EENotifyTests.fcm)),
+          as: server)
+      }
+      let unknown = JSON.string(TokenID(token: "unknown").base64)
+      let gone = JSON.string(TokenID(token: "gone").base64)
+      let answer = try await notify()
+      #expect(answer.json["apple_successfully_sent_count"] == 0)
+      #expect(answer.json["android_successfully_sent_count"] == 2)
+      #expect(answer.json["delete_token_ids"] == .array([unknown, gone]))
+      let data: JSON = ["push_key_id": "20", "encrypted_data": "BBBB"]
+      let sent = simulated.simulator.deliveries(includingRefused: true)
+      #expect(Set(sent.map(\.token)) == ["one", "two", "gone"])
+      for delivery in sent {
+        let message = try JSON.parse(delivery.payload)["message"]
+        #expect(message?["data"]?["push_key_id"] == data["push_key_id"])
+        #expect(message?["data"]?["encrypted_data"] == data["encrypted_data"])
+        #expect(message?["android"]?["priority"] == "high")
+      }
+      // It is kept as expired, and named as long as its server asks.
+      let again = try await notify()
+      #expect(again.json["delete_token_ids"] == .array([gone, unknown]))
+      #expect(simulated.simulator.deliveries(includingRefused: true).count == 5)
+      let dump = try await bouncer.dump()
+      #expect(dump["registrations"]?.filter { $0.contains(.text("UNREGISTERED")) }.count == 1)
     }
   }
 
@@ -123,45 +124,43 @@ struct NotifyDeliveryTests {
     `is nobody else's: of registrations whose tokens were exchanged in the database none is sent to or lost`()
     async throws
   {
-    try await Google.run { google in
-      try await Bouncer.test(["fcm.endpoint": google.url.absoluteString]) { bouncer in
-        bouncer.providers.use(Providers.Credentials(fcm: [google.credential], defaultProject: "project"))
-        let server = try await bouncer.server()
-        let realm = try await bouncer.realm(of: server)
-        for token in ["one", "two", "three"] {
-          let answer = try await bouncer.post(
-            "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
-          #expect(answer.isSuccess)
-        }
-        func exchange() async throws {
-          try await bouncer.database.write { connection in
-            let rows = try ["one", "two"].flatMap { token in
-              try connection.query(
-                Statement(
-                  "SELECT id, token, token_hash FROM registrations WHERE wire = 1 AND token_id = $1",
-                  .integer(TokenID(token: token).storage)))
-            }
-            for (row, other) in zip(rows, rows.reversed()) {
-              try connection.run(
-                Statement(
-                  "UPDATE registrations SET token = $2, token_hash = $3 WHERE id = $1", row.values[0],
-                  other.values[1], other.values[2]))
-            }
+    try await Simulated.test { simulated in
+      let bouncer = simulated.bouncer
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      for token in ["one", "two", "three"] {
+        let answer = try await bouncer.post(
+          "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
+        #expect(answer.isSuccess)
+      }
+      func exchange() async throws {
+        try await bouncer.database.write { connection in
+          let rows = try ["one", "two"].flatMap { token in
+            try connection.query(
+              Statement(
+                "SELECT id, token, token_hash FROM registrations WHERE wire = 1 AND token_id = $1",
+                .integer(TokenID(token: token).storage)))
+          }
+          for (row, other) in zip(rows, rows.reversed()) {
+            try connection.run(
+              Statement(
+                "UPDATE registrations SET token = $2, token_hash = $3 WHERE id = $1", row.values[0],
+                other.values[1], other.values[2]))
           }
         }
-        func notify() async throws -> Answer {
-          try await bouncer.post(
-            "push/e2ee/notify",
-            json: E2EENotifyTests.body(realm, ["one", "two", "three"].map(E2EENotifyTests.fcm)), as: server)
-        }
-        try await exchange()
-        let answer = try await notify()
-        #expect(answer.json["android_successfully_sent_count"] == 1)
-        #expect(answer.json["delete_token_ids"] == [])
-        #expect(google.messages.map(\.token) == ["three"])
-        try await exchange()
-        #expect(try await notify().json["android_successfully_sent_count"] == 3)
       }
+      func notify() async throws -> Answer {
+        try await bouncer.post(
+          "push/e2ee/notify",
+          json: E2EENotifyTests.body(realm, ["one", "two", "three"].map(E2EENotifyTests.fcm)), as: server)
+      }
+      try await exchange()
+      let answer = try await notify()
+      #expect(answer.json["android_successfully_sent_count"] == 1)
+      #expect(answer.json["delete_token_ids"] == [])
+      #expect(simulated.simulator.deliveries().map(\.token) == ["three"])
+      try await exchange()
+      #expect(try await notify().json["android_successfully_sent_count"] == 3)
     }
   }
 }

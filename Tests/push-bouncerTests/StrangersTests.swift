@@ -53,9 +53,10 @@ extension Chaos {
             #expect(post.lost == [], "\(name)")
             #expect(post.twice == 0, "\(name)")
             #expect(quiet.isComplete && beset.isComplete && beset.sent > 20, "\(name)")
-            // Strangers and friends are this one process here, and share its cores with whatever else the machine does: on
-            // a machine sixteen times busier it takes eight seconds. Whoever waits for somebody else waits much longer.
-            #expect(beset.p99 ?? .seconds(60) <= max((quiet.p99 ?? .zero) * 3, .seconds(20)), "\(name)")
+            // Strangers and friends share this process and its cores, so that a busy machine makes both slower; in quiet
+            // it tells how much. Whoever waits behind a stranger's device waits for seconds.
+            #expect(
+              beset.p99 ?? .seconds(60) <= max((quiet.p99 ?? .zero) * 20, .seconds(2)), "\(name)")
           }
           #expect(strangers.calls > 50)
         }

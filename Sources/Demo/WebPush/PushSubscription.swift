@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import HTTP
+import Providers
 import Sealing
 
 /// A subscription of Web Push as its phone has it: where messages for it go, and the keys that open them (RFC 8291).
@@ -72,20 +73,5 @@ package struct PushSubscription: Sendable {
       let end = padded.lastIndex(where: { $0 != 0 }), padded[end] == 2
     else { return nil }
     return Array(padded[..<end])
-  }
-}
-
-/// base64url without padding (RFC 4648 5).
-enum Base64URL {
-  static func encode(_ bytes: some Collection<UInt8>) -> String {
-    String(
-      Base64.encode(bytes).compactMap { character in
-        switch character {
-        case "+": "-"
-        case "/": "_"
-        case "=": nil
-        default: character
-        }
-      })
   }
 }

@@ -1,83 +1,79 @@
+import Crypto
 import Foundation
+import HTTP
 import NIOCore
 import NIOHPACK
+import Providers
 
 /// Apple's side of `POST /3/device/{token}`.
-final class APNsService: Responder {
-  private let simulation: Simulation
-  private let tokens: ProviderTokens
+final class APNsService: PushService {
+  private struct Claims: Decodable {
+    let iss: String
+    /// Apple wants whole seconds: a fraction does not decode.
+    let iat: Int
+  }
+
+  let simulation: Simulation
+  let provider = Delivery.Provider.apns
+  private let knownTokens = KnownTokens<Claims>()
 
   init(_ simulation: Simulation) {
     self.simulation = simulation
-    tokens = ProviderTokens(simulation.credentials)
   }
 
   func opened(_ connection: Connection) {
-    simulation.count { $0.connections += 1 }
+    simulation.countOnce(connection)
     connection.topics = simulation.topics
-    if simulation.faults.apns.outage { SocketEnd.close(connection.channel) }
+    if simulation.faults.apns.outage { Listener.breakOff(connection.channel) }
   }
 
   func respond(to request: Request, on connection: Connection) -> Action {
-    let fate = simulation.fate(of: .apns)
-    if let action = fate.action { return action }
-    if let every = fate.faults.goAwayEvery, connection.requests.isMultiple(of: every) { connection.goAway() }
-
-    let now = simulation.configuration.now()
-    var token = ""
-    var delay = fate.faults.latencyMilliseconds
-    var answer: Answer
-    do throws(APNsFailure) {
-      guard request.method == "POST" else { throw .init(.methodNotAllowed) }
-      token = try APNsRequest.token(in: request.pathOnly)
+    answer(request, to: request.headers.first(name: "apns-topic") ?? "", on: connection) {
+      push, now throws(Refusal) in
+      push.id = request.headers.first(name: "apns-id") ?? UUID().uuidString.lowercased()
+      defer { push.headers = [("apns-id", push.id)] }
+      guard request.method == "POST" else { throw .apns(.methodNotAllowed) }
+      push.token = try APNsRequest.token(in: request.pathOnly)
       try authenticate(request, on: connection, now: now)
-      let push = try APNsRequest(
-        request, token: token, topics: connection.topics, isRegistered: simulation.hasRule(for:))
-      if let rule = simulation.takeRule(for: token) {
-        delay += rule.delayMilliseconds
-        answer = Answer(rule, id: push.id, now: now)
-      } else {
-        answer = Answer(status: 200, id: push.id)
-      }
-    } catch {
-      answer = Answer(
-        error.reason, id: request.headers.first(name: "apns-id") ?? UUID().uuidString.lowercased())
+      push.id = try APNsRequest.id(request.headers) ?? push.id
+      try APNsRequest.check(
+        request, token: push.token, topics: connection.topics, isRegistered: simulation.hasRule(for:))
     }
-    if let status = fate.status {
-      answer = Answer(
-        status: status, reason: fate.faults.reason ?? APNsReason.usual(for: status).rawValue, id: answer.id)
-      answer.headers = fate.faults.headers
-    }
-    simulation.record(
-      Delivery(
-        provider: .apns, token: token, target: request.headers.first(name: "apns-topic") ?? "",
-        headers: request.headers.kept, receivedAt: now, status: answer.status, reason: answer.reason,
-        id: answer.id,
-        body: request.body))
-    if answer.status == 200, fate.hits(fate.faults.loseAnswerEvery) { return .dropConnection }
-    var reply = answer.reply(html: fate.faults.html)
-    reply.isEndless = fate.faults.endless
-    return .answer(reply, after: .milliseconds(Int64(delay)))
+  }
+
+  func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
+    .apns(status, reason ?? Reason.usual(apns: status).rawValue, timestamp: timestamp)
   }
 
   /// Checks the provider token and what the connection has seen before (Apple, "Establishing a token-based connection
   /// to APNs"): the first good one fixes the key and lifts the limit of one stream; a second change within the interval
   /// blocks the connection for as long.
-  private func authenticate(_ request: Request, on connection: Connection, now: Date) throws(APNsFailure) {
+  private func authenticate(_ request: Request, on connection: Connection, now: Date) throws(Refusal) {
     let fields = request.headers["authorization"]
+    guard let field = fields.first else { throw .apns(.missingProviderToken) }
+    let token = String(field.dropFirst(7))
     // Told from the text where it is the same as before, which it nearly always is.
-    let isSame = connection.providerToken.map {
-      fields.first?.dropFirst(7).utf8.elementsEqual($0.utf8) == true
+    if let known = connection.providerToken, !known.utf8.elementsEqual(token.utf8),
+      let other = CompactJWT(token)?.header.kid, other != connection.keyID
+    {
+      throw .apns(.unrelatedKeyIDInToken)
     }
-    if isSame == false, let other = ProviderTokens.keyID(fields), other != connection.keyID {
-      throw .init(.unrelatedKeyIDInToken)
+    guard fields.count == 1 else { throw .apns(.duplicateHeaders) }
+    guard !token.isEmpty, field.prefix(7).lowercased() == "bearer " else {
+      throw .apns(.missingProviderToken)
     }
-    let (token, keyID) = try tokens.check(fields, now: now) {
+    let claims = try knownTokens.claims(of: token) { () throws(Refusal) in
+      let claims = try verify(token)
       simulation.count { $0.jwts += 1 }
+      return claims
     }
-    if let end = connection.blockedUntil, now < end { throw .init(.tooManyProviderTokenUpdates) }
+    let age = now.timeIntervalSince1970 - Double(claims.iat)
+    guard age <= 3600 else { throw .apns(.expiredProviderToken) }
+    guard age >= 0 else { throw .apns(.invalidProviderToken) }
+
+    if let end = connection.blockedUntil, now < end { throw .apns(.tooManyProviderTokenUpdates) }
     guard let known = connection.providerToken else {
-      (connection.providerToken, connection.keyID) = (token, keyID)
+      (connection.providerToken, connection.keyID) = (token, simulation.credentials.keyID)
       connection.allowStreams(1000)
       return
     }
@@ -85,54 +81,58 @@ final class APNsService: Responder {
     let interval = simulation.configuration.providerTokenInterval
     if let changed = connection.tokenChangedAt, now.timeIntervalSince(changed) < interval {
       connection.blockedUntil = now + interval
-      throw .init(.tooManyProviderTokenUpdates)
+      throw .apns(.tooManyProviderTokenUpdates)
     }
     (connection.providerToken, connection.tokenChangedAt) = (token, now)
   }
+
+  private func verify(_ token: String) throws(Refusal) -> Claims {
+    let credentials = simulation.credentials
+    guard let jwt = CompactJWT(token), jwt.header.kid == credentials.keyID,
+      jwt.isSigned(by: credentials.apnsKey.publicKey),
+      let claims = try? JSONDecoder().decode(Claims.self, from: jwt.claims), claims.iss == credentials.teamID
+    else { throw .apns(.invalidProviderToken) }
+    return claims
+  }
 }
 
-extension APNsService {
-  /// What APNs says.
-  private struct Answer {
-    var status: Int
-    var reason: String?
-    var id: String
-    /// Milliseconds since 1970.
-    var timestamp: Int?
-    /// What comes along.
-    var headers: [(name: String, value: String)] = []
+extension Refusal {
+  static func apns(_ reason: Reason) -> Refusal { .apns(reason.apnsStatus, reason.rawValue) }
 
-    init(status: Int, reason: String? = nil, id: String) {
-      self.status = status
-      self.reason = reason
-      self.id = id
+  fileprivate static func apns(_ status: Int, _ reason: String, timestamp: Int? = nil) -> Refusal {
+    Refusal(
+      status: status, reason: reason,
+      body: .object(
+        timestamp.map { ["reason": .string(reason), "timestamp": .integer(Int64($0))] }
+          ?? ["reason": .string(reason)]))
+  }
+}
+
+extension Reason {
+  /// The status that comes with a reason (Apple: "Handling notification responses from APNs").
+  fileprivate var apnsStatus: Int {
+    switch self {
+    case .expiredProviderToken, .invalidProviderToken, .missingProviderToken, .unrelatedKeyIDInToken: 403
+    case .badPath: 404
+    case .methodNotAllowed: 405
+    case .payloadTooLarge: 413
+    case .tooManyProviderTokenUpdates: 429
+    default: 400
     }
+  }
 
-    init(_ reason: APNsReason, id: String) {
-      self.init(status: reason.status, reason: reason.rawValue, id: id)
-    }
-
-    init(_ rule: TokenRule, id: String, now: Date) {
-      let reason = rule.reason ?? APNsReason.usual(for: rule.status).rawValue
-      self.init(status: rule.status, reason: rule.status == 200 ? nil : reason, id: id)
-      headers = rule.headers
-      switch rule.timestamp {
-      case .at(let milliseconds): timestamp = milliseconds
-      case .now where rule.status == 410: timestamp = Int(now.timeIntervalSince1970 * 1000)
-      case .now, .none: break
-      }
-    }
-
-    func reply(html: Bool) -> Reply {
-      var reply = Reply(status: status)
-      if let reason {
-        var body = #"{"reason":\#(JSONText.string(reason))"#
-        if let timestamp { body += #","timestamp":\#(timestamp)"# }
-        reply = html ? .html(status) : .json(status, body + "}")
-      }
-      reply.headers.append(("apns-id", id))
-      reply.headers += headers
-      return reply
+  /// The reason one meets with a status, where a rule or a fault names none.
+  fileprivate static func usual(apns status: Int) -> Reason {
+    switch status {
+    case 403: .forbidden
+    case 404: .badPath
+    case 405: .methodNotAllowed
+    case 410: .unregistered
+    case 413: .payloadTooLarge
+    case 429: .tooManyRequests
+    case 503: .serviceUnavailable
+    case 500...: .internalServerError
+    default: .badDeviceToken
     }
   }
 }

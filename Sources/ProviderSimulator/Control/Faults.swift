@@ -1,3 +1,5 @@
+import Foundation
+
 /// What the simulator does wrong on purpose.
 package struct Faults: Sendable, Equatable {
   /// On the APNs listener.
@@ -13,7 +15,6 @@ package struct Faults: Sendable, Equatable {
   /// Keep notifications for reading; false only counts them, for long runs.
   package var record = true
 
-  /// No faults.
   package init() {}
 
   /// Those of one provider.
@@ -83,5 +84,56 @@ package struct ProviderFaults: Sendable, Equatable {
     case refusedStream = "REFUSED_STREAM"
     case internalError = "INTERNAL_ERROR"
     case cancel = "CANCEL"
+  }
+}
+
+/// What the simulator answers for one token.
+package struct TokenRule: Sendable, Equatable {
+  /// The `timestamp` of an APNs answer of 410.
+  package enum Timestamp: Sendable, Equatable {
+    /// The moment of the answer.
+    case now
+    /// None, which Apple does not promise never to do.
+    case none
+    /// Milliseconds since 1970.
+    case at(Int)
+  }
+
+  /// HTTP status; 200 accepts (and makes a malformed APNs token good).
+  package var status: Int
+  /// APNs reason or FCM error code; nil is the usual one for the status.
+  package var reason: String?
+  /// The `timestamp` of an APNs answer of 410.
+  package var timestamp: Timestamp
+  /// `Retry-After` of the answer, as it stands in the header: seconds or an HTTP-date.
+  package var retryAfter: String?
+  /// Milliseconds before the answer.
+  package var delayMilliseconds: Int
+  /// How many pushes it applies to before it is forgotten; nil is all.
+  package var times: Int?
+
+  /// A rule; only the status is needed.
+  package init(
+    status: Int, reason: String? = nil, timestamp: Timestamp = .now, retryAfter: String? = nil,
+    delayMilliseconds: Int = 0, times: Int? = nil
+  ) {
+    self.status = status
+    self.reason = reason
+    self.timestamp = timestamp
+    self.retryAfter = retryAfter
+    self.delayMilliseconds = delayMilliseconds
+    self.times = times
+  }
+
+  /// Header fields of the answer.
+  var headers: [(name: String, value: String)] { retryAfter.map { [("retry-after", $0)] } ?? [] }
+
+  /// Milliseconds since 1970, where the answer has one.
+  func timestamp(at now: Date) -> Int? {
+    switch timestamp {
+    case .at(let milliseconds): milliseconds
+    case .now: status == 410 ? Int(now.timeIntervalSince1970 * 1000) : nil
+    case .none: nil
+    }
   }
 }

@@ -1,6 +1,7 @@
 import Crypto
 import CryptoExtras
 import Foundation
+import HTTP
 import Synchronization
 
 /// Google's OAuth endpoint: a signed assertion in, an access token out (RFC 7523; Google: "Using OAuth 2.0 for Server
@@ -11,9 +12,7 @@ final class AccessTokens: Sendable {
     let error: String
     let description: String
 
-    var json: String {
-      #"{"error":\#(JSONText.string(error)),"error_description":\#(JSONText.string(description))}"#
-    }
+    var json: JSON { ["error": .string(error), "error_description": .string(description)] }
   }
 
   private struct Claims: Decodable {
@@ -42,8 +41,8 @@ final class AccessTokens: Sendable {
     lifetime = simulation.configuration.accessTokenLifetime
   }
 
-  /// The JSON answer to a form.
-  func issue(form: [String: String], port: Int, now: Date) throws(Failure) -> String {
+  /// The answer to a form.
+  func issue(form: [String: String], port: Int, now: Date) throws(Failure) -> JSON {
     guard form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer" else {
       throw Failure(
         error: "unsupported_grant_type", description: "Invalid grant_type: \(form["grant_type"] ?? "")")
@@ -82,7 +81,7 @@ final class AccessTokens: Sendable {
     return issue(now: now)
   }
 
-  private func issue(now: Date) -> String {
+  private func issue(now: Date) -> JSON {
     let token =
       "ya29.simulator-"
       + SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
@@ -92,7 +91,9 @@ final class AccessTokens: Sendable {
       if issued.count >= 10_000 { issued = issued.filter { $0.value > now } }
       issued[token] = now.addingTimeInterval(Double(lifetime))
     }
-    return #"{"access_token":"\#(token)","expires_in":\#(lifetime),"token_type":"Bearer"}"#
+    return [
+      "access_token": .string(token), "expires_in": .integer(Int64(lifetime)), "token_type": "Bearer",
+    ]
   }
 
   /// Whether an `authorization` field carries one of ours that has not ended.

@@ -1,148 +1,139 @@
 import Foundation
+import HTTP
 import NIOCore
-import NIOFoundationCompat
 
 /// The body of `messages:send`, read as strictly as Google reads it (Firebase: REST Resource projects.messages).
-struct FCMRequest: Decodable {
+struct FCMRequest {
   /// Whom it is for: `token` or `fid`.
   let recipient: String
   let validateOnly: Bool
 
   /// Throws the answer that Google would give.
-  init(_ body: ByteBuffer) throws(FCMStatus) {
-    do {
-      self = try JSONDecoder().decode(FCMRequest.self, from: body)
-    } catch let status as FCMStatus {
-      throw status
-    } catch let DecodingError.typeMismatch(_, context) {
-      throw .invalid(Self.path(context.codingPath), "Invalid value at '\(Self.path(context.codingPath))'")
-    } catch {
+  init(_ body: ByteBuffer) throws(Refusal) {
+    guard let json = try? JSON.parse(body), case .object = json else {
       throw .invalid("", "Invalid JSON payload received.")
     }
-  }
-
-  init(from decoder: any Decoder) throws {
-    let root = try decoder.container(keyedBy: AnyKey.self)
-    try root.allow(["message", "validate_only", "validateOnly"], at: "")
-    validateOnly = try root.bool("validate_only", "validateOnly", at: "")
-    guard root.contains("message") else { throw FCMStatus.invalid("message", "Message is missing.") }
-    let message = try root.nestedContainer(keyedBy: AnyKey.self, forKey: "message")
-    try message.allow(
-      [
-        "name", "data", "notification", "android", "webpush", "apns", "fcm_options", "fcmOptions", "token",
-        "fid", "topic", "condition",
-      ], at: "message")
-    let recipients = ["token", "fid", "topic", "condition"].filter { message.contains(AnyKey($0)) }
+    let root = try Message(json, at: "", allowed: ["message", "validate_only", "validateOnly"])
+    var validateOnly = try root.bool("validate_only")
+    if validateOnly == nil { validateOnly = try root.bool("validateOnly") }
+    self.validateOnly = validateOnly ?? false
+    guard
+      let message = try root.message(
+        "message",
+        allowed: [
+          "name", "data", "notification", "android", "webpush", "apns", "fcm_options", "fcmOptions", "token",
+          "fid", "topic", "condition",
+        ])
+    else { throw .invalid("message", "Message is missing.") }
+    let recipients = ["token", "fid", "topic", "condition"].filter { message.object[$0] != nil }
     guard recipients.count == 1, let member = recipients.first, ["token", "fid"].contains(member) else {
-      throw FCMStatus.invalid(
-        "message", "Recipient of the message is not set: exactly one token or fid is needed.")
+      throw .invalid("message", "Recipient of the message is not set: exactly one token or fid is needed.")
     }
-    recipient = try message.string(AnyKey(member), at: "message.\(member)")
-    var size = 0
-    if message.contains("data") {
-      size += try message.nestedContainer(keyedBy: AnyKey.self, forKey: "data").dataSize(at: "message.data")
-    }
-    if message.contains("android") {
-      size += try Self.checkAndroid(message.nestedContainer(keyedBy: AnyKey.self, forKey: "android"))
-    }
-    guard size <= 4096 else { throw FCMStatus.invalid("message", "Android message is too big") }
+    recipient = try message.string(member) ?? ""
+    let size = try message.dataSize() + Self.sizeOfAndroid(in: message)
+    guard size <= 4096 else { throw .invalid("message", "Android message is too big") }
     // An installation id is taken for a token, too, but no token for an installation id.
     guard !recipient.isEmpty, recipient.utf8.count <= 4096,
       recipient.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }),
       member == "token" || recipient.wholeMatch(of: /[c-f][A-Za-z0-9_-]{21}/) != nil
-    else { throw FCMStatus.invalidToken }
+    else { throw .invalidFCMToken }
   }
 
   /// The size of `android.data`.
-  private static func checkAndroid(_ android: KeyedDecodingContainer<AnyKey>) throws -> Int {
-    try android.allow(
-      [
-        "collapse_key", "collapseKey", "priority", "ttl", "restricted_package_name", "restrictedPackageName",
-        "data",
-        "notification", "fcm_options", "fcmOptions", "direct_boot_ok", "directBootOk",
-        "bandwidth_constrained_ok",
-        "bandwidthConstrainedOk", "restricted_satellite_ok", "restrictedSatelliteOk",
-      ], at: "message.android")
-    if android.contains("priority") {
-      let priority = try android.string("priority", at: "message.android.priority")
-      guard ["HIGH", "NORMAL"].contains(priority.uppercased()) else {
-        throw FCMStatus.invalid(
-          "message.android.priority",
-          "Invalid value at 'message.android.priority' "
-            + "(type.googleapis.com/google.firebase.fcm.v1.AndroidMessagePriority), \"\(priority)\"")
-      }
+  private static func sizeOfAndroid(in message: Message) throws(Refusal) -> Int {
+    guard
+      let android = try message.message(
+        "android",
+        allowed: [
+          "collapse_key", "collapseKey", "priority", "ttl", "restricted_package_name",
+          "restrictedPackageName", "data", "notification", "fcm_options", "fcmOptions", "direct_boot_ok",
+          "directBootOk", "bandwidth_constrained_ok", "bandwidthConstrainedOk", "restricted_satellite_ok",
+          "restrictedSatelliteOk",
+        ])
+    else { return 0 }
+    if let priority = try android.string("priority"), !["HIGH", "NORMAL"].contains(priority.uppercased()) {
+      throw .invalid(
+        "message.android.priority",
+        "Invalid value at 'message.android.priority' "
+          + "(type.googleapis.com/google.firebase.fcm.v1.AndroidMessagePriority), \"\(priority)\"")
     }
-    if android.contains("ttl") {
-      let ttl = try android.string("ttl", at: "message.android.ttl")
-      // protobuf's JSON form of a Duration; four weeks at most.
-      guard ttl.wholeMatch(of: /\d{1,7}(\.\d{1,9})?s/) != nil,
-        (Double(ttl.dropLast()) ?? .infinity) <= 2_419_200
-      else {
-        throw FCMStatus.invalid(
-          "message.android.ttl",
-          "Invalid value at 'message.android.ttl' (type.googleapis.com/google.protobuf.Duration), \"\(ttl)\"")
-      }
+    // protobuf's JSON form of a Duration; four weeks at most.
+    if let ttl = try android.string("ttl"),
+      ttl.wholeMatch(of: /\d{1,7}(\.\d{1,9})?s/) == nil || (Double(ttl.dropLast()) ?? .infinity) > 2_419_200
+    {
+      throw .invalid(
+        "message.android.ttl",
+        "Invalid value at 'message.android.ttl' (type.googleapis.com/google.protobuf.Duration), \"\(ttl)\"")
     }
-    guard android.contains("data") else { return 0 }
-    return try android.nestedContainer(keyedBy: AnyKey.self, forKey: "data").dataSize(
-      at: "message.android.data")
-  }
-
-  private static func path(_ keys: [any CodingKey]) -> String {
-    keys.map(\.stringValue).joined(separator: ".")
+    return try android.dataSize()
   }
 }
 
-/// Any member name.
-private struct AnyKey: CodingKey, ExpressibleByStringLiteral {
-  let stringValue: String
-  var intValue: Int? { nil }
+/// An object of a message, read with Google's errors.
+private struct Message {
+  let object: JSON.Object
+  private let path: String
 
-  init(_ name: String) { stringValue = name }
-  init(stringLiteral name: String) { stringValue = name }
-  init?(stringValue: String) { self.stringValue = stringValue }
-  init?(intValue: Int) { nil }
-}
-
-extension KeyedDecodingContainer<AnyKey> {
-  /// Google refuses members it does not know.
-  fileprivate func allow(_ names: Set<String>, at field: String) throws {
-    for key in allKeys where !names.contains(key.stringValue) {
-      throw FCMStatus.invalid(
-        field,
-        "Invalid JSON payload received. Unknown name \"\(key.stringValue)\"\(field.isEmpty ? "" : " at '\(field)'"): "
+  /// Google refuses members that it does not know.
+  init(_ json: JSON, at path: String, allowed: Set<String>?) throws(Refusal) {
+    guard case .object(let object) = json else { throw .invalid(path, "Invalid value at '\(path)'") }
+    self.object = object
+    self.path = path
+    guard let allowed else { return }
+    for member in object.members where !allowed.contains(member.name.text) {
+      throw .invalid(
+        path,
+        "Invalid JSON payload received. Unknown name \"\(member.name)\"\(path.isEmpty ? "" : " at '\(path)'"): "
           + "Cannot find field.")
     }
   }
 
-  fileprivate func string(_ key: AnyKey, at field: String) throws -> String {
-    guard let value = try? decode(String.self, forKey: key) else {
-      throw FCMStatus.invalid(field, "Invalid value at '\(field)' (TYPE_STRING)")
-    }
-    return value
+  private func path(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
+
+  func message(_ name: String, allowed: Set<String>?) throws(Refusal) -> Message? {
+    guard let value = object[name] else { return nil }
+    return try Message(value, at: path(name), allowed: allowed)
   }
 
-  fileprivate func bool(_ names: AnyKey..., at field: String) throws -> Bool {
-    for name in names where contains(name) {
-      guard let value = try? decode(Bool.self, forKey: name) else {
-        throw FCMStatus.invalid(name.stringValue, "Invalid value at '\(name.stringValue)' (TYPE_BOOL)")
-      }
-      return value
+  func string(_ name: String) throws(Refusal) -> String? {
+    switch object[name] {
+    case nil: nil
+    case .string(let text): text
+    default: throw .invalid(path(name), "Invalid value at '\(path(name))' (TYPE_STRING)")
     }
-    return false
   }
 
-  /// The bytes of a map of strings; other values and reserved keys are refused (Firebase: "The key should not be a
-  /// reserved word").
-  fileprivate func dataSize(at field: String) throws -> Int {
+  func bool(_ name: String) throws(Refusal) -> Bool? {
+    switch object[name] {
+    case nil: nil
+    case .bool(let value): value
+    default: throw .invalid(path(name), "Invalid value at '\(path(name))' (TYPE_BOOL)")
+    }
+  }
+
+  /// The bytes of `data`, a map of strings; other values and reserved keys are refused (Firebase: "The key should not
+  /// be a reserved word").
+  func dataSize() throws(Refusal) -> Int {
+    guard let data = try message("data", allowed: nil) else { return 0 }
     var size = 0
-    for (index, key) in allKeys.enumerated() {
-      let name = key.stringValue
+    for (index, member) in data.object.members.enumerated() {
+      let name = member.name.text
+      let place = "\(data.path)[\(index)]"
       if name == "from" || name == "message_type" || name.hasPrefix("google") || name.hasPrefix("gcm") {
-        throw FCMStatus.invalid("\(field)[\(index)].key", "Invalid data payload key: \(name)")
+        throw .invalid("\(place).key", "Invalid data payload key: \(name)")
       }
-      size += try name.utf8.count + string(key, at: "\(field)[\(index)].value").utf8.count
+      guard case .string(let text) = member.value else {
+        throw .invalid("\(place).value", "Invalid value at '\(place).value' (TYPE_STRING)")
+      }
+      size += name.utf8.count + text.utf8.count
     }
     return size
+  }
+}
+
+extension Refusal {
+  /// The message is wrong at `field`.
+  fileprivate static func invalid(_ field: String, _ message: String) -> Refusal {
+    .fcm(400, message, field: field)
   }
 }

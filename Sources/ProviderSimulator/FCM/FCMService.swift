@@ -1,10 +1,13 @@
 import Foundation
+import HTTP
 import NIOCore
 import NIOHPACK
+import Providers
 
 /// What is served on the FCM port: `messages:send`, the OAuth endpoint and the control calls.
-final class FCMService: Responder {
-  private let simulation: Simulation
+final class FCMService: PushService {
+  let simulation: Simulation
+  let provider = Delivery.Provider.fcm
   private let control: ControlService
   let accessTokens: AccessTokens
 
@@ -14,14 +17,14 @@ final class FCMService: Responder {
     accessTokens = AccessTokens(simulation)
   }
 
-  /// Whether a connection pushes shows only with its first push.
-  func opened(_ connection: Connection) {}
-
   func respond(to request: Request, on connection: Connection) -> Action {
     let path = request.pathOnly
     if path.hasPrefix("/_control") { return control.respond(to: request) }
     if path == "/token" { return token(request, on: connection) }
-    return send(request, project: Self.project(in: path), on: connection)
+    // Google's front end answers for what it does not know, in HTML.
+    guard let project = Self.project(in: path) else { return .answer(.html(404)) }
+    guard request.method == "POST" else { return .answer(.html(405)) }
+    return send(request, project: project, on: connection)
   }
 
   /// `/v1/projects/{project}/messages:send`.
@@ -33,21 +36,19 @@ final class FCMService: Responder {
     return String(parts[3])
   }
 
-  // MARK: OAuth
-
   private func token(_ request: Request, on connection: Connection) -> Action {
     let faults = simulation.faults
     if faults.fcm.outage { return .dropConnection }
     let delay = TimeAmount.milliseconds(Int64(faults.oauthLatencyMilliseconds))
     if let status = faults.oauthStatus {
       let failure = AccessTokens.Failure(
-        error: status == 400 ? "invalid_grant" : "internal_failure", description: "Simulated.")
+        error: status == 400 ? Reason.invalidGrant.rawValue : "internal_failure", description: "Simulated.")
       return .answer(faults.fcm.html ? .html(status) : .json(status, failure.json), after: delay)
     }
     guard request.method == "POST" else { return .answer(.html(405)) }
     do throws(AccessTokens.Failure) {
       let body = try accessTokens.issue(
-        form: Form.decode(String(buffer: request.body)), port: connection.channel.localAddress?.port ?? 0,
+        form: request.form, port: connection.channel.localAddress?.port ?? 0,
         now: simulation.configuration.now())
       simulation.count { $0.oauthTokens += 1 }
       return .answer(.json(200, body), after: delay)
@@ -56,85 +57,100 @@ final class FCMService: Responder {
     }
   }
 
-  // MARK: messages:send
-
-  private func send(_ request: Request, project: String?, on connection: Connection) -> Action {
-    if !connection.counted {
-      connection.counted = true
-      simulation.count { $0.connections += 1 }
-    }
-    let fate = simulation.fate(of: .fcm)
-    if let action = fate.action { return action }
-    let closing = fate.faults.goAwayEvery.map { connection.requests.isMultiple(of: $0) } ?? false
-    if closing { connection.goAway() }
-    // Google's front end answers for paths it does not know, in HTML.
-    guard let project else { return .answer(.html(404)) }
-    guard request.method == "POST" else { return .answer(.html(405)) }
-
-    let now = simulation.configuration.now()
-    var delay = fate.faults.latencyMilliseconds
-    var token = ""
-    var id = ""
-    var validateOnly = false
-    var failure: FCMStatus?
-    var extra: [(name: String, value: String)] = []
-    do throws(FCMStatus) {
+  private func send(_ request: Request, project: String, on connection: Connection) -> Action {
+    answer(request, to: project, on: connection) { push, now throws(Refusal) in
       guard accessTokens.accepts(request.headers.first(name: "authorization"), now: now) else {
-        throw .unauthenticated
+        throw .fcm(
+          401,
+          "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other "
+            + "valid authentication credential.")
       }
-      guard project == simulation.credentials.projectID else { throw .projectNotFound }
+      guard project == simulation.credentials.projectID else {
+        // Not a dead token: no FcmError.
+        throw .fcm(404, "Requested entity was not found.")
+      }
       let message = try FCMRequest(request.body)
-      token = message.recipient
-      validateOnly = message.validateOnly
-      id = "projects/\(project)/messages/\(validateOnly ? "fake_message_id" : Self.messageID(now))"
-      if let rule = simulation.takeRule(for: token) {
-        delay += rule.delayMilliseconds
-        extra = rule.headers
-        if rule.status != 200 { throw FCMStatus(code: rule.status, reason: rule.reason) }
-      }
-    } catch {
-      failure = error
+      push.token = message.recipient
+      push.isDelivered = !message.validateOnly
+      // Looks like Google's: `0:microseconds%hex`.
+      let number =
+        "0:\(Int(now.timeIntervalSince1970 * 1_000_000))%"
+        + String(UInt64.random(in: 0 ... .max), radix: 16)
+      push.id = "projects/\(project)/messages/\(message.validateOnly ? "fake_message_id" : number)"
+      push.reply = .json(200, ["name": .string(push.id)])
     }
-    if let status = fate.status {
-      failure = FCMStatus(code: status, reason: fate.faults.reason)
-      extra = fate.faults.headers
-    }
-    if !validateOnly || failure != nil {
-      simulation.record(
-        Delivery(
-          provider: .fcm, token: token, target: project, headers: request.headers.kept, receivedAt: now,
-          status: failure?.code ?? 200, reason: failure?.reason, id: failure == nil ? id : "",
-          body: request.body))
-    }
-    if failure == nil, fate.hits(fate.faults.loseAnswerEvery) { return .dropConnection }
-    var reply: Reply
-    if let failure {
-      reply = fate.faults.html ? .html(failure.code) : .json(failure.code, failure.json)
-    } else {
-      reply = .json(200, #"{"name":\#(JSONText.string(id))}"#)
-    }
-    reply.headers += extra
-    reply.isEndless = fate.faults.endless
-    if closing, !connection.isHTTP2 { reply.headers.append(("connection", "close")) }
-    return .answer(reply, after: .milliseconds(Int64(delay)))
   }
 
-  /// Looks like Google's: `0:microseconds%hex`.
-  private static func messageID(_ now: Date) -> String {
-    "0:\(Int(now.timeIntervalSince1970 * 1_000_000))%\(String(UInt64.random(in: 0 ... .max), radix: 16))"
+  func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
+    let reason = reason ?? Reason.usual(fcm: status).rawValue
+    if status == 400, reason == Reason.fcmInvalidArgument.rawValue { return .invalidFCMToken }
+    // These come from Google's front end, which knows nothing of FCM's codes.
+    let isFrontEnds = [.fcmUnauthenticated, .fcmPermissionDenied, .fcmNotFound].map(\Reason.rawValue)
+      .contains(reason)
+    return .fcm(
+      status, status == 404 ? "Requested entity was not found." : "Simulated: \(reason).",
+      errorCode: isFrontEnds ? nil : reason)
   }
 }
 
-/// `application/x-www-form-urlencoded`.
-enum Form {
-  /// The fields; of a repeated one the last.
-  static func decode(_ text: String) -> [String: String] {
-    var fields: [String: String] = [:]
-    for pair in text.split(separator: "&") {
-      let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      let decoded = parts.map { $0.replacing("+", with: " ").removingPercentEncoding ?? "" }
-      fields[decoded[0]] = decoded.count > 1 ? decoded[1] : ""
+extension Refusal {
+  static let invalidFCMToken = fcm(
+    400, "The registration token is not a valid FCM registration token",
+    errorCode: Reason.fcmInvalidArgument.rawValue)
+
+  /// An error of Google's in the shape of `google.rpc.Status` (`Documentation/Providers.md`, FCM).
+  /// - Parameters:
+  ///   - errorCode: of `google.firebase.fcm.v1.FcmError`, where there is one.
+  ///   - field: of `google.rpc.BadRequest`, where the message is wrong at one.
+  static func fcm(_ status: Int, _ message: String, errorCode: String? = nil, field: String? = nil)
+    -> Refusal
+  {
+    let canonical = canonicalStatus(of: status)
+    var error: JSON.Object = [
+      "code": .integer(Int64(status)), "message": .string(message), "status": .string(canonical),
+    ]
+    if let errorCode {
+      error["details"] = [
+        ["@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": .string(errorCode)]
+      ]
     }
-    return fields
+    if let field {
+      error["details"] = [
+        [
+          "@type": "type.googleapis.com/google.rpc.BadRequest",
+          "fieldViolations": [["field": .string(field), "description": .string(message)]],
+        ]
+      ]
+    }
+    return Refusal(status: status, reason: errorCode ?? canonical, body: ["error": .object(error)])
+  }
+
+  /// google.rpc.Code by HTTP status.
+  private static func canonicalStatus(of status: Int) -> String {
+    switch status {
+    case 400: "INVALID_ARGUMENT"
+    case 401: "UNAUTHENTICATED"
+    case 403: "PERMISSION_DENIED"
+    case 404: "NOT_FOUND"
+    case 429: "RESOURCE_EXHAUSTED"
+    case 503: "UNAVAILABLE"
+    case 504: "DEADLINE_EXCEEDED"
+    default: "INTERNAL"
+    }
+  }
+}
+
+extension Reason {
+  /// The error code one meets with a status, where a rule or a fault names none.
+  fileprivate static func usual(fcm status: Int) -> Reason {
+    switch status {
+    case 400: .fcmInvalidArgument
+    case 401: .fcmUnauthenticated
+    case 403: .fcmSenderIDMismatch
+    case 404: .fcmUnregistered
+    case 429: .fcmQuotaExceeded
+    case 503: .fcmUnavailable
+    default: .fcmInternal
+    }
   }
 }

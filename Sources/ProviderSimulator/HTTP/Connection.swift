@@ -2,16 +2,13 @@ import Foundation
 import NIOCore
 import NIOHTTP2
 
-/// What a listener remembers of one connection. Lives on the connection's event loop.
+/// What a listener remembers of one connection. Used only on the connection's event loop.
 final class Connection {
   let channel: any Channel
-  /// The largest request body that is read; more is 413.
-  static let bodyLimit = 1 << 20
-
+  /// Whether a GOAWAY can be said here.
+  let isHTTP2: Bool
   /// Requests that came in whole, in all.
   var requests = 0
-  /// Whether a GOAWAY can be said here.
-  var isHTTP2: Bool { raw != nil }
   /// What the key could push to when the connection was opened: a topic that is added later is not served here.
   var topics: Set<String> = []
   /// The key of the first good provider token: another's is not taken here.
@@ -23,20 +20,15 @@ final class Connection {
   /// Until then nothing is taken: the provider token changed too often.
   var blockedUntil: Date?
   /// Whether it has been counted as one that pushes.
-  var counted = false
+  var isCounted = false
 
-  private var raw: ChannelHandlerContext?
   private var open = 0
   private var lastStream: Int?
   private var newestStream = 0
 
-  init(channel: any Channel) {
+  init(channel: any Channel, isHTTP2: Bool) {
     self.channel = channel
-  }
-
-  /// HTTP/2: remembers where raw frames can be written, below the HTTP/2 handler.
-  func speaksHTTP2(at context: ChannelHandlerContext) {
-    raw = context
+    self.isHTTP2 = isHTTP2
   }
 
   /// A stream has been opened. False: it is above what GOAWAY promised to serve, so it must not be looked at.
@@ -66,19 +58,19 @@ final class Connection {
   ///
   /// The frame goes round swift-nio-http2's state machine: that one takes DATA of a stream it has refused for an
   /// error of the connection and closes it, in-flight streams and all. Apple's servers keep their promise.
-  func goAway(reason: String? = nil) {
-    guard lastStream == nil, let raw else { return }
+  func goAway() {
+    guard lastStream == nil,
+      let http2 = try? channel.pipeline.syncOperations.context(handlerType: NIOHTTP2Handler.self)
+    else { return }
     lastStream = newestStream
-    let debugData = reason.map { #"{"reason":"\#($0)"}"# } ?? ""
-    var frame = raw.channel.allocator.buffer(capacity: 17 + debugData.utf8.count)
-    // RFC 9113 6.8: length, type 7, no flags, stream 0; then last stream id, NO_ERROR and debug data.
-    frame.writeInteger(UInt32(8 + debugData.utf8.count) << 8 | 0x7)
+    var frame = channel.allocator.buffer(capacity: 17)
+    // RFC 9113 6.8: length, type 7, no flags, stream 0; then last stream id and NO_ERROR.
+    frame.writeInteger(UInt32(8) << 8 | 0x7)
     frame.writeInteger(UInt8(0))
     frame.writeInteger(UInt32(0))
     frame.writeInteger(UInt32(newestStream))
     frame.writeInteger(UInt32(0))
-    frame.writeString(debugData)
-    raw.writeAndFlush(NIOAny(frame), promise: nil)
+    http2.writeAndFlush(NIOAny(frame), promise: nil)
     closeIfDrained()
   }
 
@@ -93,21 +85,5 @@ final class Connection {
   /// The peer vanishes: nothing is read or answered any more.
   func freeze() {
     channel.setOption(.autoRead, value: false).whenFailure { _ in }
-  }
-}
-
-/// Stands below the HTTP/2 handler only to give `Connection` a place to write from.
-final class RawFrames: ChannelOutboundHandler {
-  typealias OutboundIn = ByteBuffer
-  typealias OutboundOut = ByteBuffer
-
-  private let connection: Connection
-
-  init(_ connection: Connection) {
-    self.connection = connection
-  }
-
-  func handlerAdded(context: ChannelHandlerContext) {
-    connection.speaksHTTP2(at: context)
   }
 }

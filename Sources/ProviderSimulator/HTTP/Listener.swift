@@ -8,14 +8,14 @@ import Synchronization
 
 /// A bound port and its connections.
 final class Listener: Sendable {
-  /// What is spoken on the port.
-  enum Kind: Sendable {
-    /// HTTP/2 over TLS only, with this many streams at first.
-    case http2(initialStreams: Int)
-    /// HTTP/2 or HTTP/1.1 over TLS, as the client chooses.
-    case tls(streams: Int)
-    /// HTTP/2 or HTTP/1.1 over TLS, or HTTP/1.1 in clear: the first byte tells.
-    case any
+  /// What is spoken on the port: HTTP/2 or HTTP/1.1 over TLS, as the client chooses, unless these say otherwise.
+  struct Options: Sendable {
+    /// How many streams a client may open at first.
+    var streams = 1000
+    /// Apple's port: HTTP/2 also to clients that negotiate nothing, as aioapns does not.
+    var isHTTP2Only = false
+    /// HTTP/1.1 in clear, too: the first byte tells.
+    var allowsClear = false
   }
 
   let port: Int
@@ -23,10 +23,11 @@ final class Listener: Sendable {
   private let connections: Connections
 
   /// Listens on 127.0.0.1.
-  static func start(port: Int, kind: Kind, tls: NIOSSLContext, service: any Responder) async throws
-    -> Listener
-  {
+  static func start(
+    port: Int, _ options: Options, tls: NIOSSLContext, service: any Responder
+  ) async throws -> Listener {
     let connections = Connections()
+    let pipeline = Pipeline(options: options, tls: tls, service: service)
     let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -34,11 +35,10 @@ final class Listener: Sendable {
       .childChannelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           connections.add(channel)
-          try channel.pipeline.syncOperations.addHandler(SocketEnd())
-          switch kind {
-          case .http2, .tls: try Pipeline.addTLS(to: channel, kind: kind, tls: tls, service: service)
-          case .any:
-            try channel.pipeline.syncOperations.addHandler(FirstByte(kind: kind, tls: tls, service: service))
+          if options.allowsClear {
+            try channel.pipeline.syncOperations.addHandler(FirstByte(pipeline))
+          } else {
+            try pipeline.addTLS(to: channel)
           }
         }
       }
@@ -62,6 +62,15 @@ final class Listener: Sendable {
     try? await server.close()
     await connections.closeAll()
   }
+
+  /// Breaks a connection off: closed below TLS, which would say goodbye and wait for the peer's.
+  static func breakOff(_ channel: any Channel) {
+    channel.eventLoop.execute {
+      guard let tls = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLServerHandler.self)
+      else { return channel.close(promise: nil) }
+      tls.close(promise: nil)
+    }
+  }
 }
 
 /// The connections of a listener, so that they can be closed.
@@ -76,64 +85,45 @@ private final class Connections: Sendable {
 
   func closeAll() async {
     for channel in open.withLock({ Array($0.values) }) {
-      SocketEnd.close(channel)
+      Listener.breakOff(channel)
       try? await channel.closeFuture.get()
     }
   }
 }
 
-/// Stands at the socket's end of the pipeline, where a connection can be broken off: a close from the other end would
-/// have TLS say goodbye and wait for the peer's.
-final class SocketEnd: ChannelOutboundHandler {
-  typealias OutboundIn = ByteBuffer
-
-  static func close(_ channel: any Channel) {
-    channel.eventLoop.execute {
-      guard let context = try? channel.pipeline.syncOperations.context(handlerType: SocketEnd.self) else {
-        return
-      }
-      context.close(promise: nil)
-    }
-  }
-}
-
 /// How a connection's handlers are put together.
-enum Pipeline {
-  static func addTLS(to channel: any Channel, kind: Listener.Kind, tls: NIOSSLContext, service: any Responder)
-    throws
-  {
+private struct Pipeline: Sendable {
+  let options: Listener.Options
+  let tls: NIOSSLContext
+  let service: any Responder
+
+  func addTLS(to channel: any Channel) throws {
     try channel.pipeline.syncOperations.addHandlers([
       NIOSSLServerHandler(context: tls),
       ApplicationProtocolNegotiationHandler { result, channel in
         channel.eventLoop.makeCompletedFuture {
-          switch (result, kind) {
-          case (_, .http2(let streams)):
-            // Apple speaks HTTP/2 also to clients that negotiate nothing, as aioapns does not.
-            try addHTTP2(to: channel, streams: streams, service: service)
-          case (.negotiated("h2"), .tls(let streams)):
-            try addHTTP2(to: channel, streams: streams, service: service)
-          case (.negotiated("h2"), .any):
-            try addHTTP2(to: channel, streams: 1000, service: service)
-          case (_, .any), (_, .tls):
-            try addHTTP1(to: channel, service: service)
+          if options.isHTTP2Only || result == .negotiated("h2") {
+            try addHTTP2(to: channel)
+          } else {
+            try addHTTP1(to: channel)
           }
         }
       },
     ])
   }
 
-  static func addHTTP1(to channel: any Channel, service: any Responder) throws {
+  func addHTTP1(to channel: any Channel) throws {
     try channel.pipeline.syncOperations.configureHTTPServerPipeline(withErrorHandling: true)
     try channel.pipeline.syncOperations.addHandler(
-      HTTP1Handler(service: service, connection: Connection(channel: channel)))
+      HTTP1Exchange(service: service, connection: Connection(channel: channel, isHTTP2: false)))
   }
 
-  private static func addHTTP2(to channel: any Channel, streams: Int, service: any Responder) throws {
-    let connection = Connection(channel: channel)
+  private func addHTTP2(to channel: any Channel) throws {
+    let connection = Connection(channel: channel, isHTTP2: true)
     let bound = NIOLoopBound(connection, eventLoop: channel.eventLoop)
     var settings = NIOHTTP2Handler.ConnectionConfiguration()
     settings.initialSettings = [
-      .init(parameter: .maxConcurrentStreams, value: streams),
+      .init(parameter: .maxConcurrentStreams, value: options.streams),
       .init(parameter: .maxHeaderListSize, value: 8000),
     ]
     settings.targetWindowSize = 1 << 24
@@ -145,18 +135,16 @@ enum Pipeline {
     var stream = NIOHTTP2Handler.StreamConfiguration()
     stream.streamResetFrameRateLimit.maximumCount = .max
     stream.streamErrorRateLimit.maximumCount = .max
-    try channel.pipeline.syncOperations.addHandlers([
-      RawFrames(connection),
+    try channel.pipeline.syncOperations.addHandler(
       NIOHTTP2Handler(
         mode: .server, eventLoop: channel.eventLoop, connectionConfiguration: settings,
         streamConfiguration: stream
-      ) { stream in
+      ) { [service] stream in
         stream.eventLoop.makeCompletedFuture {
           try stream.pipeline.syncOperations.addHandler(
-            HTTP2StreamHandler(service: service, connection: bound.value))
+            HTTP2Exchange(service: service, connection: bound.value))
         }
-      },
-    ])
+      })
     service.opened(connection)
   }
 }
@@ -165,14 +153,10 @@ enum Pipeline {
 private final class FirstByte: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
 
-  private let kind: Listener.Kind
-  private let tls: NIOSSLContext
-  private let service: any Responder
+  private let pipeline: Pipeline
 
-  init(kind: Listener.Kind, tls: NIOSSLContext, service: any Responder) {
-    self.kind = kind
-    self.tls = tls
-    self.service = service
+  init(_ pipeline: Pipeline) {
+    self.pipeline = pipeline
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -180,9 +164,9 @@ private final class FirstByte: ChannelInboundHandler, RemovableChannelHandler {
     guard let first = bytes.getInteger(at: bytes.readerIndex, as: UInt8.self) else { return }
     do {
       if first == 0x16 {
-        try Pipeline.addTLS(to: context.channel, kind: kind, tls: tls, service: service)
+        try pipeline.addTLS(to: context.channel)
       } else {
-        try Pipeline.addHTTP1(to: context.channel, service: service)
+        try pipeline.addHTTP1(to: context.channel)
       }
     } catch {
       return context.close(promise: nil)

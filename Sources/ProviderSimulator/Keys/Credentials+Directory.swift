@@ -66,41 +66,39 @@ extension Credentials {
     if let present = try Credentials(directory: directory), present.keyID != keyID {
       throw CredentialsError.notOurs(directory.path)
     }
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
     let keyFile = "AuthKey_\(keyID).p8"
-    try Self.put(Data(authority.keyPEM.utf8), at: directory.appending(path: Name.certificateKey), mode: 0o600)
-    try Self.put(
-      Data(authority.certificatePEM.utf8), at: directory.appending(path: Name.certificate), mode: 0o644)
-    try Self.put(
-      Data((apnsKey.pemRepresentation + "\n").utf8), at: directory.appending(path: "apns/\(keyFile)"),
-      mode: 0o600)
-    try Self.put(
-      encoder.encode(
-        APNsKeyFile(
-          key_file: keyFile, key_id: keyID, team_id: teamID, topics: topics, environment: environment)),
-      at: directory.appending(path: Name.apns), mode: 0o600)
-    try Self.put(
-      encoder.encode(
-        ServiceAccountFile(
-          project_id: projectID, private_key_id: serviceAccountKeyID,
-          private_key: serviceAccountKey.pkcs8PEMRepresentation + "\n", client_email: clientEmail,
-          token_uri: tokenURI)),
-      at: directory.appending(path: Name.serviceAccount), mode: 0o600)
-    try writeBouncerKey(to: directory.appending(path: Name.bouncer), with: encoder)
-  }
-
-  /// A service is not ready without a bouncer key pair (X25519, as in libsodium's sealed boxes).
-  private func writeBouncerKey(to directory: URL, with encoder: JSONEncoder) throws {
-    let present = try? FileManager.default.contentsOfDirectory(atPath: directory.path)
+    func put(_ text: String, _ name: String, mode: Int = 0o600) throws {
+      try Self.put(Data(text.utf8), at: directory.appending(path: name), mode: mode)
+    }
+    func put(_ value: some Encodable, _ name: String) throws {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+      try Self.put(encoder.encode(value), at: directory.appending(path: name), mode: 0o600)
+    }
+    try put(authority.keyPEM, Name.certificateKey)
+    try put(authority.certificatePEM, Name.certificate, mode: 0o644)
+    try put(apnsKey.pemRepresentation + "\n", "apns/\(keyFile)")
+    try put(
+      APNsKeyFile(
+        key_file: keyFile, key_id: keyID, team_id: teamID, topics: topics, environment: environment),
+      Name.apns)
+    try put(
+      ServiceAccountFile(
+        project_id: projectID, private_key_id: serviceAccountKeyID,
+        private_key: serviceAccountKey.pkcs8PEMRepresentation + "\n", client_email: clientEmail,
+        token_uri: tokenURI),
+      Name.serviceAccount)
+    // A service is not ready without a bouncer key pair (X25519, as in libsodium's sealed boxes).
+    let bouncer = directory.appending(path: Name.bouncer).path
+    let present = try? FileManager.default.contentsOfDirectory(atPath: bouncer)
     guard present?.contains(where: { $0.hasSuffix(".json") }) != true else { return }
     let key = Curve25519.KeyAgreement.PrivateKey()
-    try Self.put(
-      encoder.encode([
+    try put(
+      [
         "public_key": key.publicKey.rawRepresentation.base64EncodedString(),
         "private_key": key.rawRepresentation.base64EncodedString(),
         "created_at": Date().formatted(.iso8601), "state": "active",
-      ]), at: directory.appending(path: "simulator.json"), mode: 0o600)
+      ], "\(Name.bouncer)/simulator.json")
   }
 
   /// Writes a file whole or not at all, never readable by others for a moment before it is private.

@@ -1,4 +1,5 @@
 import Foundation
+import Providers
 import Synchronization
 
 /// Who has subscribed, and which messages wait for them. The messages themselves are in the delivery log.
@@ -45,22 +46,22 @@ final class Subscriptions: Sendable {
   }
 
   /// Ends a subscription: from now on it is gone.
-  func end(_ id: String) throws(WebPushFailure) {
+  func end(_ id: String) throws(Refusal) {
     let isKnown = state.withLock { state in
       state.subscriptions[id]?.waiting = []
       state.subscriptions[id]?.hasEnded = true
       return state.subscriptions[id] != nil
     }
-    guard isKnown else { throw .unknown }
+    guard isKnown else { throw .unknownSubscription }
   }
 
   /// The key whose holder may send to a living subscription.
-  func key(of id: String) throws(WebPushFailure) -> Data {
+  func key(of id: String) throws(Refusal) -> Data {
     guard let found = state.withLock({ state in state.subscriptions[id].map { ($0.key, $0.hasEnded) } })
     else {
-      throw .unknown
+      throw .unknownSubscription
     }
-    guard !found.1 else { throw .gone }
+    guard !found.1 else { throw .endedSubscription }
     return found.0
   }
 

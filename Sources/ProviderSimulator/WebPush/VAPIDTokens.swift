@@ -1,9 +1,8 @@
 import Crypto
 import Foundation
-import Synchronization
+import Providers
 
-/// Checks who sends (RFC 8292). A token that was good is remembered, so that a signature is checked once and not with
-/// each push.
+/// Checks who sends (RFC 8292).
 final class VAPIDTokens: Sendable {
   private struct Claims: Decodable {
     let aud: String
@@ -18,7 +17,7 @@ final class VAPIDTokens: Sendable {
   }
 
   /// By the whole text of the field.
-  private let known = Mutex<[String: (claims: Claims, key: Data)]>([:])
+  private let known = KnownTokens<(claims: Claims, key: Data)>()
 
   /// Throws what is wrong with an `authorization` field at `now`.
   ///
@@ -28,33 +27,26 @@ final class VAPIDTokens: Sendable {
   ///   - isNew: called for a good token not seen before.
   func check(
     _ authorization: [String], origin: String, key: Data, now: Date, isNew: () -> Void
-  ) throws(WebPushFailure) {
+  ) throws(Refusal) {
     guard let field = authorization.first, authorization.count == 1 else {
-      throw .unauthorized("MissingVAPID", "one field Authorization is needed (RFC 8292 3)")
+      throw .webPush(401, "MissingVAPID", "one field Authorization is needed (RFC 8292 3)")
     }
-    let claims: Claims
-    let signer: Data
-    if let remembered = known.withLock({ $0[field] }) {
-      (claims, signer) = remembered
-    } else {
+    let (claims, signer) = try known.claims(of: field) { () throws(Refusal) in
       guard let credentials = Self.parse(field) else {
-        throw .unauthorized("MissingVAPID", "Authorization must be: vapid t=TOKEN, k=KEY (RFC 8292 3)")
+        throw .webPush(401, "MissingVAPID", "Authorization must be: vapid t=TOKEN, k=KEY (RFC 8292 3)")
       }
-      (claims, signer) = (try Self.verify(credentials), credentials.key)
-      known.withLock { known in
-        if known.count >= 10_000 { known.removeAll() }
-        known[field] = (claims, signer)
-      }
+      let claims = try Self.verify(credentials)
       isNew()
+      return (claims, credentials.key)
     }
     guard claims.aud == origin else {
-      throw .unauthorized("InvalidAudience", "aud must be \(origin) (RFC 8292 2)")
+      throw .webPush(401, "InvalidAudience", "aud must be \(origin) (RFC 8292 2)")
     }
     let left = Double(claims.exp) - now.timeIntervalSince1970
-    guard left > 0 else { throw .unauthorized("ExpiredToken", "exp has passed") }
-    guard left <= 86400 else { throw .unauthorized("InvalidExpiry", "exp is more than 24 hours ahead") }
+    guard left > 0 else { throw .webPush(401, "ExpiredToken", "exp has passed") }
+    guard left <= 86400 else { throw .webPush(401, "InvalidExpiry", "exp is more than 24 hours ahead") }
     guard signer == key else {
-      throw WebPushFailure(403, "KeyMismatch", "the subscription was made with another key (RFC 8292 4.2)")
+      throw .webPush(403, "KeyMismatch", "the subscription was made with another key (RFC 8292 4.2)")
     }
   }
 
@@ -73,23 +65,22 @@ final class VAPIDTokens: Sendable {
       }
       guard values.updateValue(value, forKey: name) == nil else { return nil }
     }
-    guard let token = values["t"], let key = values["k"].flatMap(Base64URL.decode) else { return nil }
+    guard let token = values["t"], let key = values["k"].flatMap(Base64URL.decodeUnpadded) else { return nil }
     return Credentials(token: token, key: key)
   }
 
-  private static func verify(_ credentials: Credentials) throws(WebPushFailure) -> Claims {
+  private static func verify(_ credentials: Credentials) throws(Refusal) -> Claims {
     guard credentials.key.count == 65,
       let key = try? P256.Signing.PublicKey(x963Representation: credentials.key)
-    else { throw .unauthorized("InvalidKey", "k is no uncompressed point on P-256 in base64url") }
-    guard let jwt = CompactJWT(credentials.token), jwt.header.alg == "ES256",
-      let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jwt.signature),
-      key.isValidSignature(signature, for: jwt.signedBytes)
-    else { throw .unauthorized("InvalidSignature", "t is no JWT that k has signed with ES256") }
+    else { throw .webPush(401, "InvalidKey", "k is no uncompressed point on P-256 in base64url") }
+    guard let jwt = CompactJWT(credentials.token), jwt.isSigned(by: key) else {
+      throw .webPush(401, "InvalidSignature", "t is no JWT that k has signed with ES256")
+    }
     guard let claims = try? JSONDecoder().decode(Claims.self, from: jwt.claims) else {
-      throw .unauthorized("InvalidClaims", "t must have aud, exp (in whole seconds) and sub")
+      throw .webPush(401, "InvalidClaims", "t must have aud, exp (in whole seconds) and sub")
     }
     guard isContact(claims.sub) else {
-      throw .unauthorized("InvalidSubject", "sub must be a mailto: or https: URI (RFC 8292 2.1)")
+      throw .webPush(401, "InvalidSubject", "sub must be a mailto: or https: URI (RFC 8292 2.1)")
     }
     return claims
   }

@@ -15,9 +15,9 @@ struct WebPushRequest {
   /// Messages with the same one replace each other.
   let topic: String?
 
-  init(_ request: Request) throws(WebPushFailure) {
+  init(_ request: Request) throws(Refusal) {
     guard request.body.readableBytes <= Self.maximumBody else {
-      throw WebPushFailure(
+      throw .webPush(
         413, "PayloadTooLarge",
         "the body has \(request.body.readableBytes) bytes, \(Self.maximumBody) are allowed")
     }
@@ -25,37 +25,37 @@ struct WebPushRequest {
     if let urgency = try Self.field("urgency", in: request.headers),
       !["very-low", "low", "normal", "high"].contains(urgency)
     {
-      throw .malformed("InvalidUrgency", "Urgency is very-low, low, normal or high (RFC 8030 5.3)")
+      throw .webPush(400, "InvalidUrgency", "Urgency is very-low, low, normal or high (RFC 8030 5.3)")
     }
     topic = try Self.field("topic", in: request.headers)
-    guard topic.map({ (1...32).contains($0.utf8.count) && Base64URL.isAlphabet($0) }) ?? true else {
-      throw .malformed("InvalidTopic", "Topic has 1 to 32 characters of base64url (RFC 8030 5.4)")
+    if let topic, topic.wholeMatch(of: /[A-Za-z0-9_-]{1,32}/) == nil {
+      throw .webPush(400, "InvalidTopic", "Topic has 1 to 32 characters of base64url (RFC 8030 5.4)")
     }
     guard try Self.field("content-encoding", in: request.headers)?.lowercased() == "aes128gcm" else {
-      throw .malformed("InvalidContentEncoding", "Content-Encoding must be aes128gcm (RFC 8291 4)")
+      throw .webPush(400, "InvalidContentEncoding", "Content-Encoding must be aes128gcm (RFC 8291 4)")
     }
     try Self.checkFrame(request.body)
   }
 
-  private static func field(_ name: String, in headers: HPACKHeaders) throws(WebPushFailure) -> String? {
+  private static func field(_ name: String, in headers: HPACKHeaders) throws(Refusal) -> String? {
     let values = headers[name]
-    guard values.count <= 1 else { throw .malformed("DuplicateHeader", "\(name) is there more than once") }
+    guard values.count <= 1 else { throw .webPush(400, "DuplicateHeader", "\(name) is there more than once") }
     return values.first
   }
 
-  private static func timeToLive(_ headers: HPACKHeaders) throws(WebPushFailure) -> Int {
+  private static func timeToLive(_ headers: HPACKHeaders) throws(Refusal) -> Int {
     guard let text = try field("ttl", in: headers) else {
-      throw .malformed("MissingTTL", "TTL is missing (RFC 8030 5.2)")
+      throw .webPush(400, "MissingTTL", "TTL is missing (RFC 8030 5.2)")
     }
     guard !text.isEmpty, text.utf8.count <= 100,
       text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
-    else { throw .malformed("InvalidTTL", "TTL is a whole number of seconds from 0 on (RFC 8030 5.2)") }
+    else { throw .webPush(400, "InvalidTTL", "TTL is a whole number of seconds from 0 on (RFC 8030 5.2)") }
     return min(Int(text) ?? .max, maximumTTL)
   }
 
   /// The header of the encrypted body and its one record (RFC 8188 2.1, RFC 8291 4).
-  private static func checkFrame(_ body: ByteBuffer) throws(WebPushFailure) {
-    func malformed(_ message: String) -> WebPushFailure { .malformed("InvalidEncryption", message) }
+  private static func checkFrame(_ body: ByteBuffer) throws(Refusal) {
+    func malformed(_ message: String) -> Refusal { .webPush(400, "InvalidEncryption", message) }
     var body = body
     guard body.readSlice(length: 16) != nil, let recordSize = body.readInteger(as: UInt32.self),
       let length = body.readInteger(as: UInt8.self), let key = body.readBytes(length: Int(length))

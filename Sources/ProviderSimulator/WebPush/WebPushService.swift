@@ -1,11 +1,14 @@
 import Crypto
 import Foundation
+import HTTP
 import NIOCore
 import NIOHPACK
+import Providers
 
 /// A push service (RFC 8030): `/push/ID` is for those who send, `/subscriptions` for the phones.
-final class WebPushService: Responder {
-  private let simulation: Simulation
+final class WebPushService: PushService {
+  let simulation: Simulation
+  let provider = Delivery.Provider.webPush
   private let tokens = VAPIDTokens()
   let subscriptions = Subscriptions()
 
@@ -13,29 +16,25 @@ final class WebPushService: Responder {
     self.simulation = simulation
   }
 
-  /// Whether a connection pushes shows only with its first push.
-  func opened(_ connection: Connection) {}
-
   func respond(to request: Request, on connection: Connection) -> Action {
     let parts = request.pathOnly.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
-    do throws(WebPushFailure) {
+    do throws(Refusal) {
       guard let origin = Self.origin(request, on: connection) else {
-        throw WebPushFailure(421, "MisdirectedRequest", "this is another service's origin")
+        throw .webPush(421, "MisdirectedRequest", "this is another service's origin")
       }
       switch (request.method, parts.first, parts.count) {
       case (_, "push", 2): return push(request, to: String(parts[2]), at: origin, on: connection)
       case ("POST", "subscriptions", 1): return .answer(try subscribe(request, at: origin))
       case ("DELETE", "subscriptions", 2):
         try subscriptions.end(String(parts[2]))
-        simulation.log.wakeReaders()
-        return .answer(.json(200, #"{"status":"removed"}"#))
+        return .answer(.json(200, ["status": "removed"]))
       case ("GET", "subscriptions", 3) where parts[3] == "messages":
-        return try messages(request, of: String(parts[2]))
+        return try messages(request.query, of: String(parts[2]))
       default:
-        throw WebPushFailure(404, "NotFound", "there is nothing here: \(request.method) \(request.pathOnly)")
+        throw .webPush(404, "NotFound", "there is nothing here: \(request.method) \(request.pathOnly)")
       }
     } catch {
-      return .answer(error.reply)
+      return .answer(.json(error.status, error.body))
     }
   }
 
@@ -49,38 +48,31 @@ final class WebPushService: Responder {
 
   // MARK: Phones
 
-  private struct SubscriptionBody: Decodable {
-    let vapid: String
-  }
-
-  private func subscribe(_ request: Request, at origin: String) throws(WebPushFailure) -> Reply {
-    guard
-      let body = try? JSONDecoder().decode(SubscriptionBody.self, from: Data(request.body.readableBytesView)),
-      let key = Base64URL.decode(body.vapid), key.count == 65,
-      (try? P256.Signing.PublicKey(x963Representation: key)) != nil
+  private func subscribe(_ request: Request, at origin: String) throws(Refusal) -> Reply {
+    guard let key = (try? JSON.parse(request.body))?["vapid"]?.string.flatMap(Base64URL.decodeUnpadded),
+      key.count == 65, (try? P256.Signing.PublicKey(x963Representation: key)) != nil
     else {
-      throw .malformed(
-        "BadRequest", "the body must be {\"vapid\": an uncompressed point on P-256 in base64url}")
+      throw .webPush(
+        400, "BadRequest", "the body must be {\"vapid\": an uncompressed point on P-256 in base64url}")
     }
     guard let id = subscriptions.add(key: key) else {
-      throw WebPushFailure(503, "Full", "there are \(Subscriptions.limit) subscriptions already")
+      throw .webPush(503, "Full", "there are \(Subscriptions.limit) subscriptions already")
     }
-    var reply = Reply.json(201, #"{"endpoint":"\#(origin)/push/\#(id)"}"#)
+    var reply = Reply.json(201, ["endpoint": .string("\(origin)/push/\(id)")])
     reply.headers.append(("location", "\(origin)/subscriptions/\(id)"))
     return reply
   }
 
-  private func messages(_ request: Request, of id: String) throws(WebPushFailure) -> Action {
-    let query = Form.decode(String(request.path.drop { $0 != "?" }.dropFirst()))
-    func number(_ name: String, _ limit: Double) throws(WebPushFailure) -> Double {
+  private func messages(_ query: [String: String], of id: String) throws(Refusal) -> Action {
+    func number(_ name: String, _ limit: Double) throws(Refusal) -> Double {
       guard let text = query[name] else { return 0 }
       guard let value = Double(text), value >= 0, value < 1e15 else {
-        throw .malformed("BadRequest", "\(name) must be a number from 0 on")
+        throw .webPush(400, "BadRequest", "\(name) must be a number from 0 on")
       }
       return min(value, limit)
     }
     for name in query.keys where !["since", "wait"].contains(name) {
-      throw .malformed("BadRequest", "\(name) is not a parameter: since and wait are")
+      throw .webPush(400, "BadRequest", "\(name) is not a parameter: since and wait are")
     }
     let since = Int(try number("since", .infinity))
     let wait = try number("wait", 300)
@@ -90,97 +82,68 @@ final class WebPushService: Responder {
         await simulation.log.wait(
           until: { [subscriptions] _ in subscriptions.hasNews(id, after: since) }, timeout: .seconds(wait))
       }
-      do throws(WebPushFailure) {
+      do throws(Refusal) {
         _ = try subscriptions.key(of: id)
       } catch {
-        return error.reply
+        return .json(error.status, error.body)
       }
       let waiting = subscriptions.messages(of: id, after: since, now: simulation.configuration.now())
-      let messages = simulation.log.entries(numbered: waiting)
-      var reply = Reply.json(200, "")
-      reply.body.writeString(#"{"next":\#(max(since, waiting.last ?? 0)),"messages":["#)
-      for (index, message) in messages.enumerated() {
-        if index > 0 { reply.body.writeString(",") }
-        message.write(to: &reply.body)
-      }
-      reply.body.writeString("]}")
-      return reply
+      return simulation.log.entries(numbered: waiting)
+        .reply(next: max(since, waiting.last ?? 0), as: "messages")
     }
   }
 
   // MARK: Application servers
 
-  private func push(_ request: Request, to id: String, at origin: String, on connection: Connection) -> Action
-  {
-    if !connection.counted {
-      connection.counted = true
-      simulation.count { $0.connections += 1 }
-    }
-    let fate = simulation.fate(of: .webPush)
-    if let action = fate.action { return action }
-    let closing = fate.faults.goAwayEvery.map { connection.requests.isMultiple(of: $0) } ?? false
-    if closing { connection.goAway() }
-
-    let now = simulation.configuration.now()
-    var delay = fate.faults.latencyMilliseconds
-    var status = 201
-    var message: WebPushRequest?
-    var failure: WebPushFailure?
-    var extra: [(name: String, value: String)] = []
-    do throws(WebPushFailure) {
-      message = try check(request, to: id, at: origin, now: now)
-      if let rule = simulation.takeRule(for: id) {
-        delay += rule.delayMilliseconds
-        extra = rule.headers
-        guard (200..<300).contains(rule.status) else {
-          throw WebPushFailure(status: rule.status, reason: rule.reason)
-        }
-        // 200 is how the control calls say that all is well.
-        status = rule.status == 200 ? 201 : rule.status
+  private func push(
+    _ request: Request, to id: String, at origin: String, on connection: Connection
+  ) -> Action {
+    answer(request, to: origin, on: connection) { push, now throws(Refusal) in
+      push.token = id
+      guard request.method == "POST" else {
+        throw .webPush(405, "MethodNotAllowed", "messages are sent with POST")
       }
-    } catch {
-      failure = error
+      let key = try subscriptions.key(of: id)
+      try tokens.check(request.headers["authorization"], origin: origin, key: key, now: now) {
+        simulation.count { $0.vapidTokens += 1 }
+      }
+      let message = try WebPushRequest(request)
+      push.id = UUID().uuidString.lowercased()
+      push.reply = Reply(
+        status: 201,
+        headers: [("location", "\(origin)/message/\(push.id)"), ("ttl", String(message.timeToLive))])
+      push.kept = { [subscriptions] in subscriptions.deliver($0, message, to: id, now: now) }
     }
-    if let status = fate.status {
-      failure = WebPushFailure(status: status, reason: fate.faults.reason)
-      extra = fate.faults.headers
-    }
-    let messageID = failure == nil ? UUID().uuidString.lowercased() : ""
-    simulation.record(
-      Delivery(
-        provider: .webPush, token: id, target: origin, headers: request.headers.kept, receivedAt: now,
-        status: failure?.status ?? status, reason: failure?.reason, id: messageID, body: request.body)
-    ) { sequence in
-      guard failure == nil, let message else { return }
-      subscriptions.deliver(sequence, message, to: id, now: now)
-    }
-    if failure == nil, fate.hits(fate.faults.loseAnswerEvery) { return .dropConnection }
-    var reply: Reply
-    if let failure {
-      reply = fate.faults.html ? .html(failure.status) : failure.reply
-      reply.headers += extra
-    } else {
-      reply = Reply(
-        status: status,
-        headers: [
-          ("location", "\(origin)/message/\(messageID)"), ("ttl", String(message?.timeToLive ?? 0)),
-        ])
-    }
-    reply.isEndless = fate.faults.endless
-    if closing, !connection.isHTTP2 { reply.headers.append(("connection", "close")) }
-    return .answer(reply, after: .milliseconds(Int64(delay)))
   }
 
-  private func check(
-    _ request: Request, to id: String, at origin: String, now: Date
-  ) throws(WebPushFailure) -> WebPushRequest {
-    guard request.method == "POST" else {
-      throw WebPushFailure(405, "MethodNotAllowed", "messages are sent with POST")
+  func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
+    .webPush(status, reason ?? Refusal.usualReason(for: status), "simulated")
+  }
+}
+
+extension Refusal {
+  static let unknownSubscription = webPush(404, "NotFound", "there is no such subscription")
+  static let endedSubscription = webPush(410, "Gone", "the subscription has ended")
+
+  /// RFC 8030 leaves the form of the body to the service: a word for programs, and what is wrong for whoever has to
+  /// mend it.
+  static func webPush(_ status: Int, _ reason: String, _ message: String) -> Refusal {
+    Refusal(
+      status: status, reason: reason,
+      body: ["code": .integer(Int64(status)), "reason": .string(reason), "error": .string(message)])
+  }
+
+  fileprivate static func usualReason(for status: Int) -> String {
+    switch status {
+    case 300..<400: "Redirect"
+    case 400: "BadRequest"
+    case 401: "Unauthorized"
+    case 403: "Forbidden"
+    case 404: unknownSubscription.reason
+    case 410: endedSubscription.reason
+    case 413: "PayloadTooLarge"
+    case 429: "TooManyRequests"
+    default: "ServerError"
     }
-    let key = try subscriptions.key(of: id)
-    try tokens.check(request.headers["authorization"], origin: origin, key: key, now: now) {
-      simulation.count { $0.vapidTokens += 1 }
-    }
-    return try WebPushRequest(request)
   }
 }

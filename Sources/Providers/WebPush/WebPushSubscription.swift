@@ -84,9 +84,9 @@ package struct WebPushSubscription: Sendable, Hashable {
 }
 
 /// Base64 with `-` and `_` (RFC 4648 section 5).
-enum Base64URL {
+package enum Base64URL {
   /// Without padding.
-  static func encode(_ bytes: some Collection<UInt8>) -> String {
+  package static func encode(_ bytes: some Collection<UInt8>) -> String {
     var text = Data(bytes).base64EncodedString()
     text.replace("+", with: "-")
     text.replace("/", with: "_")
@@ -94,7 +94,7 @@ enum Base64URL {
   }
 
   /// With padding or without; nil for anything else.
-  static func decode(_ text: some StringProtocol) -> [UInt8]? {
+  package static func decode(_ text: some StringProtocol) -> [UInt8]? {
     var bytes = Array(text.utf8)
     while bytes.last == UInt8(ascii: "=") { bytes.removeLast() }
     let padding = (4 - bytes.count % 4) % 4

@@ -3,9 +3,8 @@ import NIOPosix
 import Synchronization
 
 /// An HTTP proxy that knows CONNECT only, and remembers what it was asked.
-final class TestProxy: Sendable {
-  let port: Int
-  private let channel: any Channel
+final class TestProxy: TestListening {
+  let listener: TestListener
   private let log: Log
 
   final class Log: Sendable {
@@ -17,23 +16,15 @@ final class TestProxy: Sendable {
   /// - Parameter status: with 200 it connects through.
   static func start(status: Int = 200) async throws -> TestProxy {
     let log = Log()
-    let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .childChannelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          try channel.pipeline.syncOperations.addHandler(TestProxyHandler(log: log, status: status))
-        }
-      }
-      .bind(host: "127.0.0.1", port: 0).get()
-    return TestProxy(channel, log)
+    let listener = try await TestListener.start(certificate: nil) { pipeline, _ in
+      try pipeline.addHandler(TestProxyHandler(log: log, status: status))
+    }
+    return TestProxy(listener, log)
   }
 
-  private init(_ channel: any Channel, _ log: Log) {
-    self.channel = channel
-    self.log = log
-    port = channel.localAddress?.port ?? 0
+  private init(_ listener: TestListener, _ log: Log) {
+    (self.listener, self.log) = (listener, log)
   }
-
-  func stop() async throws { try await channel.close() }
 }
 
 private final class TestProxyHandler: ChannelInboundHandler {

@@ -2,13 +2,11 @@ import Foundation
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
-import NIOPosix
-import NIOSSL
 import Synchronization
 import TestSupport
 
 /// An HTTP/2 server over TLS that does to each request what the test wants, frame by frame.
-final class TestServer: Sendable {
+final class TestServer: TestListening {
   struct Request: Sendable {
     /// Which connection it came over, from 1.
     let connection: Int
@@ -53,14 +51,11 @@ final class TestServer: Sendable {
   fileprivate struct Log {
     var requests: [Request] = []
     var mostStreams = 0
-    var connections = 0
     var resets = 0
     var pings = 0
-    var channels: [ObjectIdentifier: any Channel] = [:]
   }
 
-  let port: Int
-  private let channel: any Channel
+  let listener: TestListener
   private let log: SharedLog
 
   /// What the connections write and the tests read.
@@ -72,66 +67,37 @@ final class TestServer: Sendable {
     _ configuration: Configuration = .init(), certificate: TestCertificate? = nil,
     react: @escaping @Sendable (Request) -> [Action]
   ) async throws -> TestServer {
-    var configured = try (certificate ?? TestCertificate.shared.get()).configuration
-    configured.applicationProtocols = ["h2"]
-    let tls = try NIOSSLContext(configuration: configured)
     let log = SharedLog()
-    let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-      .childChannelInitializer { channel in
-        let connection = log.mutex.withLock { log in
-          log.connections += 1
-          log.channels[ObjectIdentifier(channel)] = channel
-          return log.connections
-        }
-        channel.closeFuture.whenComplete { _ in
-          log.mutex.withLock { log in _ = log.channels.removeValue(forKey: ObjectIdentifier(channel)) }
-        }
-        return channel.eventLoop.makeCompletedFuture {
-          var http2 = NIOHTTP2Handler.ConnectionConfiguration()
-          http2.initialSettings =
-            configuration.streams.map {
-              [HTTP2Setting(parameter: .maxConcurrentStreams, value: $0)]
-            } ?? []
-          http2.maximumRecentlyResetStreams = 10_000
-          http2.maximumConnectionGlitches = .max
-          http2.controlFrameRateLimit.maximumCount = .max
-          var stream = NIOHTTP2Handler.StreamConfiguration()
-          stream.streamResetFrameRateLimit.maximumCount = .max
-          try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
-          if let delay = configuration.delaySettings {
-            try channel.pipeline.syncOperations.addHandler(HoldBack(delay))
-          }
-          if configuration.isDeaf { try channel.pipeline.syncOperations.addHandler(Deaf()) }
-          try channel.pipeline.syncOperations.addHandlers([
-            NIOHTTP2Handler(mode: .server, connectionConfiguration: http2, streamConfiguration: stream),
-            TestServerHandler(
-              connection: connection, log: log, greeting: configuration.greeting, react: react),
-          ])
-        }
-      }
-      .bind(host: "127.0.0.1", port: 0).get()
-    return TestServer(channel, log)
+    let listener = try await TestListener.start(
+      certificate: certificate ?? TestCertificate.shared.get(), protocols: ["h2"]
+    ) { pipeline, connection in
+      var http2 = NIOHTTP2Handler.ConnectionConfiguration()
+      http2.initialSettings =
+        configuration.streams.map { [HTTP2Setting(parameter: .maxConcurrentStreams, value: $0)] } ?? []
+      http2.maximumRecentlyResetStreams = 10_000
+      http2.maximumConnectionGlitches = .max
+      http2.controlFrameRateLimit.maximumCount = .max
+      var stream = NIOHTTP2Handler.StreamConfiguration()
+      stream.streamResetFrameRateLimit.maximumCount = .max
+      if let delay = configuration.delaySettings { try pipeline.addHandler(HoldBack(delay)) }
+      if configuration.isDeaf { try pipeline.addHandler(Deaf()) }
+      try pipeline.addHandlers([
+        NIOHTTP2Handler(mode: .server, connectionConfiguration: http2, streamConfiguration: stream),
+        TestServerHandler(connection: connection, log: log, greeting: configuration.greeting, react: react),
+      ])
+    }
+    return TestServer(listener, log)
   }
 
-  private init(_ channel: any Channel, _ log: SharedLog) {
-    self.channel = channel
-    self.log = log
-    port = channel.localAddress?.port ?? 0
+  private init(_ listener: TestListener, _ log: SharedLog) {
+    (self.listener, self.log) = (listener, log)
   }
 
   var requests: [Request] { log.mutex.withLock { $0.requests } }
   /// The most requests that were under way at a time on one connection.
   var mostStreams: Int { log.mutex.withLock { $0.mostStreams } }
-  var connections: Int { log.mutex.withLock { $0.connections } }
-  var openConnections: Int { log.mutex.withLock { $0.channels.count } }
   var resets: Int { log.mutex.withLock { $0.resets } }
   var pings: Int { log.mutex.withLock { $0.pings } }
-
-  func stop() async throws {
-    try await channel.close()
-    for channel in log.mutex.withLock({ $0.channels.values }) { channel.close(promise: nil) }
-  }
 
   fileprivate static func note(_ request: Request, streams: Int, in log: SharedLog) {
     log.mutex.withLock { log in

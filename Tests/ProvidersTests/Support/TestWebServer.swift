@@ -1,15 +1,16 @@
-import Foundation
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import Synchronization
+import TestSupport
 
-/// An HTTP/1.1 server in clear: Google's OAuth endpoint, and FCM as a simulator speaks it.
-final class TestWebServer: Sendable {
+/// An HTTP/1.1 server: a push service, Google's OAuth endpoint, or FCM as a simulator speaks it in clear.
+final class TestWebServer: TestListening {
   struct Request: Sendable {
+    /// Which connection it came over, from 1.
+    let connection: Int
     let path: String
     let headers: HTTPHeaders
-    let body: String
+    let body: ByteBuffer
   }
 
   struct Answer: Sendable {
@@ -17,75 +18,132 @@ final class TestWebServer: Sendable {
     var headers: HTTPHeaders = [:]
     var body = ""
     var delay: TimeAmount = .zero
-    /// Only the head is sent.
-    var isCut = false
-  }
+    var end = End.whole
 
-  let port: Int
-  private let channel: any Channel
-  private let log: Log
-
-  final class Log: Sendable {
-    let requests = Mutex<[Request]>([])
-  }
-
-  var requests: [Request] { log.requests.withLock { $0 } }
-
-  static func start(answer: @escaping @Sendable (Request) -> Answer) async throws -> TestWebServer {
-    let log = Log()
-    let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .childChannelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-          try channel.pipeline.syncOperations.addHandler(TestWebHandler(log: log, answer: answer))
-        }
-      }
-      .bind(host: "127.0.0.1", port: 0).get()
-    return TestWebServer(channel, log)
-  }
-
-  private init(_ channel: any Channel, _ log: Log) {
-    self.channel = channel
-    self.log = log
-    port = channel.localAddress?.port ?? 0
-  }
-
-  func stop() async throws { try await channel.close() }
-}
-
-private final class TestWebHandler: ChannelInboundHandler {
-  typealias InboundIn = HTTPServerRequestPart
-  typealias OutboundOut = HTTPServerResponsePart
-
-  private let log: TestWebServer.Log
-  private let answer: @Sendable (TestWebServer.Request) -> TestWebServer.Answer
-  private var head: HTTPRequestHead?
-  private var body = ""
-
-  init(log: TestWebServer.Log, answer: @escaping @Sendable (TestWebServer.Request) -> TestWebServer.Answer) {
-    self.log = log
-    self.answer = answer
-  }
-
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    switch unwrapInboundIn(data) {
-    case .head(let head): (self.head, body) = (head, "")
-    case .body(let buffer): body += String(buffer: buffer)
-    case .end:
-      guard let head else { return }
-      let request = TestWebServer.Request(path: head.uri, headers: head.headers, body: body)
-      log.requests.withLock { $0.append(request) }
-      let answer = answer(request)
-      context.eventLoop.assumeIsolated().scheduleTask(in: answer.delay) { self.write(answer, context) }
+    enum End {
+      case whole
+      /// The body is ten bytes shorter than the head says.
+      case cut
+      /// The body goes on as fast as it is read.
+      case endless
+      /// Nothing is answered at all.
+      case nothing
+      /// The connection is closed instead.
+      case drop
     }
+
+    static func status(_ status: Int, _ headers: HTTPHeaders = [:]) -> Answer {
+      Answer(status: status, headers: headers)
+    }
+
+    /// The connection is closed afterwards.
+    static func last(_ status: Int) -> Answer { .status(status, ["connection": "close"]) }
+    static let endless = Answer(end: .endless)
+    static let nothing = Answer(end: .nothing)
+    static let drop = Answer(end: .drop)
   }
 
-  private func write(_ answer: TestWebServer.Answer, _ context: ChannelHandlerContext) {
-    var headers = answer.headers
-    headers.add(name: "content-length", value: String(answer.body.utf8.count + (answer.isCut ? 10 : 0)))
-    let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: answer.status), headers: headers)
-    context.write(wrapOutboundOut(.head(head)), promise: nil)
-    context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: answer.body)))), promise: nil)
-    if !answer.isCut { context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil) }
+  fileprivate struct Log {
+    var requests: [Request] = []
+    var written = 0
+  }
+
+  fileprivate final class SharedLog: Sendable {
+    let mutex = Mutex(Log())
+  }
+
+  let listener: TestListener
+  private let log: SharedLog
+
+  /// A push service, which speaks over TLS.
+  static func start(
+    certificate: TestCertificate? = nil, address: String = "127.0.0.1",
+    answer: @escaping @Sendable (Request) -> Answer = { _ in .status(201) }
+  ) async throws -> TestWebServer {
+    try await start(address, certificate ?? TestCertificate.shared.get(), answer)
+  }
+
+  static func startInClear(answer: @escaping @Sendable (Request) -> Answer) async throws -> TestWebServer {
+    try await start("127.0.0.1", nil, answer)
+  }
+
+  private static func start(
+    _ address: String, _ certificate: TestCertificate?, _ answer: @escaping @Sendable (Request) -> Answer
+  ) async throws -> TestWebServer {
+    let log = SharedLog()
+    let listener = try await TestListener.start(address: address, certificate: certificate) {
+      pipeline, connection in
+      try pipeline.configureHTTPServerPipeline()
+      try pipeline.addHandler(Handler(connection: connection, log: log, answer: answer))
+    }
+    return TestWebServer(listener, log)
+  }
+
+  private init(_ listener: TestListener, _ log: SharedLog) {
+    (self.listener, self.log) = (listener, log)
+  }
+
+  var requests: [Request] { log.mutex.withLock { $0.requests } }
+  /// Bytes of endless bodies that were handed to the network.
+  var written: Int { log.mutex.withLock { $0.written } }
+
+  private final class Handler: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let connection: Int
+    private let log: SharedLog
+    private let answer: @Sendable (Request) -> Answer
+    private var head: HTTPRequestHead?
+    private var body = ByteBuffer()
+
+    init(connection: Int, log: SharedLog, answer: @escaping @Sendable (Request) -> Answer) {
+      (self.connection, self.log, self.answer) = (connection, log, answer)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      switch unwrapInboundIn(data) {
+      case .head(let head): (self.head, body) = (head, ByteBuffer())
+      case .body(let part): body.writeImmutableBuffer(part)
+      case .end:
+        guard let head else { return }
+        let request = Request(connection: connection, path: head.uri, headers: head.headers, body: body)
+        log.mutex.withLock { $0.requests.append(request) }
+        let answer = answer(request)
+        context.eventLoop.assumeIsolated().scheduleTask(in: answer.delay) { self.write(answer, context) }
+      }
+    }
+
+    private func write(_ answer: Answer, _ context: ChannelHandlerContext) {
+      switch answer.end {
+      case .nothing: return
+      case .drop: return context.close(promise: nil)
+      case .whole, .cut, .endless: break
+      }
+      var headers = answer.headers
+      if answer.end != .endless {
+        let missing = answer.end == .cut ? 10 : 0
+        headers.add(name: "content-length", value: String(answer.body.utf8.count + missing))
+      }
+      let head = HTTPResponseHead(
+        version: .http1_1, status: .init(statusCode: answer.status), headers: headers)
+      context.write(wrapOutboundOut(.head(head)), promise: nil)
+      let body = wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: answer.body))))
+      context.writeAndFlush(body, promise: nil)
+      switch answer.end {
+      case .whole: context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+      case .endless: pour(context)
+      default: break
+      }
+    }
+
+    private func pour(_ context: ChannelHandlerContext) {
+      let part = ByteBuffer(repeating: 0x20, count: 65_536)
+      context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(part)))).assumeIsolated().whenSuccess {
+        self.log.mutex.withLock { $0.written += part.readableBytes }
+        // Not at once: it may have been written before anybody asked.
+        context.eventLoop.assumeIsolated().execute { self.pour(context) }
+      }
+    }
   }
 }

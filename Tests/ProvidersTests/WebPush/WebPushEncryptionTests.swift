@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import Providers
@@ -13,12 +14,12 @@ struct WebPushEncryptionTests {
       p256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
       auth: "BTBZMqHH6r4Tts7J_aSIgg")
     let sender = try P256.KeyAgreement.PrivateKey(
-      rawRepresentation: #require(TestPhone.bytes("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw")))
+      rawRepresentation: #require(WebPushPhone.bytes("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw")))
     let body = try WebPushEncryption.encrypt(
       ByteBuffer(string: "When I grow up, I want to be a watermelon"), for: subscription, sender: sender,
-      salt: [UInt8](#require(TestPhone.bytes("DGv6ra1nlYgDCS1FRnbzlw"))))
+      salt: [UInt8](#require(WebPushPhone.bytes("DGv6ra1nlYgDCS1FRnbzlw"))))
     #expect(
-      TestPhone.text(Data(body.readableBytesView)) == """
+      WebPushPhone.base64URL(Data(body.readableBytesView)) == """
         DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBr\
         u3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN
         """)
@@ -26,18 +27,18 @@ struct WebPushEncryptionTests {
 
   @Test(arguments: [0, 1, 1000, WebPushMessage.maximumBody])
   func `A phone opens what was encrypted for it, and 4096 bytes hold the longest`(length: Int) throws {
-    let phone = TestPhone()
+    let phone = WebPushPhone()
     let text = String(repeating: "ä", count: length / 2) + String(repeating: "a", count: length % 2)
     let body = try WebPushEncryption.encrypt(
       ByteBuffer(string: text), for: try phone.subscription("https://push.example.net/1"))
     #expect(body.readableBytes == length + 103)
     #expect(body.readableBytes <= 4096)
     #expect(try phone.open(body) == text)
-    #expect(throws: (any Error).self) { try TestPhone().open(body) }
+    #expect(throws: (any Error).self) { try WebPushPhone().open(body) }
   }
 
   @Test func `The same message is never encrypted to the same bytes`() throws {
-    let subscription = try TestPhone().subscription("https://push.example.net/1")
+    let subscription = try WebPushPhone().subscription("https://push.example.net/1")
     let bodies = try (0..<20).map { _ in
       try WebPushEncryption.encrypt(ByteBuffer(string: "x"), for: subscription)
     }
@@ -63,16 +64,16 @@ struct VAPIDTokenTests {
     let parts = try #require(
       token.authorization.wholeMatch(of: /vapid t=(([^.]+)\.([^.]+))\.([^.,]+), k=(.+)/))
     #expect(parts.5 == webPush.key.publicKey)
-    let point = try #require(TestPhone.bytes(parts.5))
+    let point = try #require(WebPushPhone.bytes(parts.5))
     #expect(point.count == 65)
     let key = try P256.Signing.PublicKey(x963Representation: point)
     let signature = try P256.Signing.ECDSASignature(
-      rawRepresentation: #require(TestPhone.bytes(parts.4)))
+      rawRepresentation: #require(WebPushPhone.bytes(parts.4)))
     #expect(key.isValidSignature(signature, for: Data(parts.1.utf8)))
     let header = try JSONDecoder().decode(
-      [String: String].self, from: try #require(TestPhone.bytes(parts.2)))
+      [String: String].self, from: try #require(WebPushPhone.bytes(parts.2)))
     #expect(header == ["typ": "JWT", "alg": "ES256"])
-    let claims = try JSONDecoder().decode(Claims.self, from: try #require(TestPhone.bytes(parts.3)))
+    let claims = try JSONDecoder().decode(Claims.self, from: try #require(WebPushPhone.bytes(parts.3)))
     #expect(
       claims
         == Claims(

@@ -1,17 +1,18 @@
 import Crypto
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Providers
 
 @Suite("A Web Push subscription")
 struct WebPushSubscriptionTests {
-  private static let phone = TestPhone()
-  private static let key = TestPhone.text(phone.key.publicKey.x963Representation)
-  private static let secret = TestPhone.text(phone.secret)
+  private static let phone = WebPushPhone()
+  private static let key = phone.publicKey
+  private static let secret = phone.auth
 
-  private static func token(_ json: String) -> String { "webpush:" + TestPhone.text(Data(json.utf8)) }
+  private static func token(_ json: String) -> String { "webpush:" + WebPushPhone.base64URL(Data(json.utf8)) }
 
   @Test(arguments: [
     ("https://push.example.net/1", "push.example.net", 443, "push.example.net", "/1"),
@@ -74,9 +75,9 @@ struct WebPushSubscriptionTests {
       off, zero, point.dropLast(), point + [0], Self.phone.key.publicKey.compressedRepresentation,
       point.dropFirst(), Data([5]) + point.dropFirst(), Data(),
     ] {
-      #expect(throws: WebPushSubscription.Malformed.publicKey, "\(TestPhone.text(bytes))") {
+      #expect(throws: WebPushSubscription.Malformed.publicKey, "\(WebPushPhone.base64URL(bytes))") {
         try WebPushSubscription(
-          endpoint: "https://push.example.net/", p256dh: TestPhone.text(bytes), auth: Self.secret)
+          endpoint: "https://push.example.net/", p256dh: WebPushPhone.base64URL(bytes), auth: Self.secret)
       }
     }
   }
@@ -84,7 +85,8 @@ struct WebPushSubscriptionTests {
   @Test(arguments: [0, 1, 12, 15, 17, 32]) func `has a secret of 16 bytes`(count: Int) {
     #expect(throws: WebPushSubscription.Malformed.secret) {
       try WebPushSubscription(
-        endpoint: "https://push.example.net/", p256dh: Self.key, auth: TestPhone.text(Data(count: count)))
+        endpoint: "https://push.example.net/", p256dh: Self.key,
+        auth: WebPushPhone.base64URL(Data(count: count)))
     }
   }
 

@@ -40,7 +40,7 @@ struct WebPushTests {
   }
 
   static func push(
-    _ phone: TestPhone = TestPhone(), to endpoint: String, body: String = "hello",
+    _ phone: WebPushPhone = WebPushPhone(), to endpoint: String, body: String = "hello",
     urgency: WebPushMessage.Urgency = .high, timeToLive: Int? = nil, collapseID: String? = nil
   ) throws -> Push {
     .webPush(
@@ -56,9 +56,9 @@ struct WebPushTests {
   }
 
   @Test func `A message arrives at a push service that speaks HTTP/1.1, and opens`() async throws {
-    let service = try await TestPushService.start()
+    let service = try await TestWebServer.start()
     let providers = try Self.providers()
-    let phone = TestPhone()
+    let phone = WebPushPhone()
     let endpoint = "https://127.0.0.1:\(service.port)/push/abc?d=e"
     #expect(try await Self.send(Self.push(phone, to: endpoint), providers) == .delivered)
     let second = try Self.push(
@@ -114,7 +114,7 @@ struct WebPushTests {
   }
 
   @Test func `Over HTTP/1.1 many messages share a few connections`() async throws {
-    let service = try await TestPushService.start()
+    let service = try await TestWebServer.start()
     let providers = try Self.providers()
     let endpoint = "https://127.0.0.1:\(service.port)/1"
     let outcomes = try await withThrowingTaskGroup(of: Outcome.self) { group in
@@ -128,7 +128,7 @@ struct WebPushTests {
   }
 
   @Test func `A connection that the push service ends is replaced`() async throws {
-    let service = try await TestPushService.start { $0.connection < 3 ? .last(201) : .status(201) }
+    let service = try await TestWebServer.start { $0.connection < 3 ? .last(201) : .status(201) }
     let providers = try Self.providers()
     let endpoint = "https://127.0.0.1:\(service.port)/1"
     for _ in 0..<5 { #expect(try await Self.send(Self.push(to: endpoint), providers) == .delivered) }
@@ -138,8 +138,8 @@ struct WebPushTests {
   }
 
   @Test func `A redirect is not followed`() async throws {
-    let inside = try await TestPushService.start()
-    let service = try await TestPushService.start { _ in
+    let inside = try await TestWebServer.start()
+    let service = try await TestWebServer.start { _ in
       .status(307, ["location": "https://127.0.0.1:\(inside.port)/inside"])
     }
     let providers = try Self.providers()
@@ -152,7 +152,7 @@ struct WebPushTests {
   }
 
   @Test func `Of an endless answer little is read`() async throws {
-    let service = try await TestPushService.start { _ in .endless }
+    let service = try await TestWebServer.start { _ in .endless }
     let providers = try Self.providers()
     #expect(
       try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers) == .delivered)
@@ -164,8 +164,8 @@ struct WebPushTests {
   }
 
   @Test func `A host that hangs is waited for no longer than asked, and holds up no other`() async throws {
-    let hanging = try await TestPushService.start { _ in .nothing }
-    let service = try await TestPushService.start()
+    let hanging = try await TestWebServer.start { _ in .nothing }
+    let service = try await TestWebServer.start()
     let providers = try Self.providers()
     async let lost = Self.send(
       try Self.push(to: "https://127.0.0.1:\(hanging.port)/1"), providers, within: 1)
@@ -184,7 +184,7 @@ struct WebPushTests {
   @Test func `A name that means another address now is looked at again before it is called`() async throws {
     let certificate = try TestCertificate(host: "push.example.net")
     defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
-    let service = try await TestPushService.start(certificate: certificate) { _ in .last(201) }
+    let service = try await TestWebServer.start(certificate: certificate) { _ in .last(201) }
     // A public address here, as nobody may listen on one.
     let names = Names(["push.example.net": ["127.0.0.1"]])
     let open = try Self.providers(private: ["push.example.net"], names: names, caFile: certificate.caFile)
@@ -211,7 +211,7 @@ struct WebPushTests {
   @Test func `A proxy is asked for the address that was looked at`() async throws {
     let certificate = try TestCertificate(host: "push.example.net")
     defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
-    let service = try await TestPushService.start(certificate: certificate)
+    let service = try await TestWebServer.start(certificate: certificate)
     let proxy = try await TestProxy.start()
     let providers = try Self.providers(
       private: ["push.example.net"], names: Names(["push.example.net": ["127.0.0.1"]]),
@@ -227,7 +227,7 @@ struct WebPushTests {
   @Test func `A certificate that is not the host's is refused`() async throws {
     let certificate = try TestCertificate(host: "other.example.net")
     defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
-    let service = try await TestPushService.start(certificate: certificate)
+    let service = try await TestWebServer.start(certificate: certificate)
     let providers = try Self.providers(caFile: certificate.caFile)
     #expect(
       try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers)
@@ -247,7 +247,7 @@ struct WebPushTests {
       (try TestCertificate(host: "p*.example.net"), "push.example.net", false),
       (try TestCertificate(host: "127.0.0.1"), "127.0.0.1", false),
     ] {
-      let service = try await TestPushService.start(certificate: certificate)
+      let service = try await TestWebServer.start(certificate: certificate)
       let providers = try Self.providers(
         private: [host], names: Names([host: ["127.0.0.1"]]), caFile: certificate.caFile)
       let outcome = try await Self.send(Self.push(to: "https://\(host):\(service.port)/1"), providers)
@@ -267,11 +267,11 @@ struct WebPushTests {
     let names = [living: ["127.0.0.1"], silent: ["127.0.0.2"], "other.example.net": ["127.0.0.3"]]
     let providers = try Self.providers(
       private: Set(names.keys), names: Names(names), caFile: certificate.caFile, connections: 16)
-    func services(_ count: Int, at name: String) async throws -> [TestPushService] {
-      var services: [TestPushService] = []
+    func services(_ count: Int, at name: String) async throws -> [TestWebServer] {
+      var services: [TestWebServer] = []
       for _ in 0..<count {
         services.append(
-          try await TestPushService.start(certificate: certificate, address: names[name]?.first ?? "") { _ in
+          try await TestWebServer.start(certificate: certificate, address: names[name]?.first ?? "") { _ in
             name == silent ? .nothing : .status(201)
           })
       }
@@ -302,7 +302,7 @@ struct WebPushTests {
   }
 
   @Test func `A message that is too long is not sent`() async throws {
-    let service = try await TestPushService.start()
+    let service = try await TestWebServer.start()
     let providers = try Self.providers()
     let endpoint = "https://127.0.0.1:\(service.port)/1"
     let longest = String(repeating: "a", count: WebPushMessage.maximumBody)
@@ -317,10 +317,10 @@ struct WebPushTests {
 
   @Test func `A subscription that gets too many is left alone, others of its host are not`() async throws {
     let clock = TestClock(Date())
-    let busy = try await TestPushService.start {
+    let busy = try await TestWebServer.start {
       $0.path == "/busy" ? .status(429, ["retry-after": "30"]) : .status(201)
     }
-    let service = try await TestPushService.start()
+    let service = try await TestWebServer.start()
     let providers = try Self.providers(clock: clock)
     clock.stop()
     let now = clock.now
@@ -345,7 +345,7 @@ struct WebPushTests {
   }
 
   @Test func `One subscription that our key does not open holds up nobody on its host`() async throws {
-    let service = try await TestPushService.start { $0.path == "/other-key" ? .status(403) : .status(201) }
+    let service = try await TestWebServer.start { $0.path == "/other-key" ? .status(403) : .status(201) }
     let clock = TestClock(Date())
     let providers = try Self.providers(clock: clock)
     for _ in 0..<5 {
@@ -367,8 +367,8 @@ struct WebPushTests {
 
   @Test func `Hosts that were not used for longest are forgotten, and their connections closed`() async throws
   {
-    let services = try await withThrowingTaskGroup(of: TestPushService.self) { group in
-      for _ in 0..<6 { group.addTask { try await TestPushService.start() } }
+    let services = try await withThrowingTaskGroup(of: TestWebServer.self) { group in
+      for _ in 0..<6 { group.addTask { try await TestWebServer.start() } }
       return try await group.reduce(into: []) { $0.append($1) }
     }
     let providers = try Self.providers(most: 5)
@@ -384,7 +384,7 @@ struct WebPushTests {
   }
 
   @Test func `Hosts that work are kept before those that do not`() async throws {
-    let service = try await TestPushService.start()
+    let service = try await TestWebServer.start()
     let providers = try Self.providers(most: 3)
     let living = try Self.push(to: "https://127.0.0.1:\(service.port)/1")
     #expect(await Self.send(living, providers) == .delivered)
@@ -400,7 +400,7 @@ struct WebPushTests {
   }
 
   @Test func `After the end nothing is connected to`() async throws {
-    let service = try await TestPushService.start()
+    let service = try await TestWebServer.start()
     let providers = try Self.providers()
     await providers.shutdown()
     #expect(
@@ -422,7 +422,7 @@ struct WebPushTests {
 
   @Test func `Connections that nobody uses are closed`() async throws {
     let shares = WebPushShares(limits: .init(connections: 10, unproven: 10, idle: .milliseconds(100)))
-    let service = try await TestPushService.start()
+    let service = try await TestWebServer.start()
     let http2 = try await TestServer.start { _ in [.answer(201)] }
     for port in [service.port, http2.port] {
       let tls = try HTTP2Connector.tls(

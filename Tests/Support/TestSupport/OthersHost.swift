@@ -3,6 +3,8 @@ package import HTTPTypes
 package import Hummingbird
 import HummingbirdCore
 import HummingbirdTLS
+import Logging
+import ServiceLifecycle
 import Synchronization
 
 /// A server of other people's, whose answers are the test's.
@@ -101,5 +103,31 @@ package final class OthersHost: Sendable {
     try await listening(router, over: server) { port in
       try await test(OthersHost(port: port, certificate: certificate, calls: calls))
     }
+  }
+}
+
+/// Runs a test while a server of other people's listens, and lets that one end as it should: a
+/// connection that is just coming in when its server is cancelled is a fatal error in NIO.
+private func listening(
+  _ router: Router<BasicRequestContext>, over server: HTTPServerBuilder = .http1(),
+  _ test: @escaping @Sendable (_ port: Int) async throws -> Void
+) async throws {
+  var logger = Logger(label: "others")
+  logger.logLevel = .critical
+  let (ports, port) = AsyncStream.makeStream(of: Int.self)
+  let application = Application(
+    router: router, server: server, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
+    onServerRunning: { channel in port.yield(channel.localAddress?.port ?? 0) }, logger: logger)
+  let group = ServiceGroup(configuration: .init(services: [application], logger: logger))
+  try await withThrowingTaskGroup(of: Void.self) { tasks in
+    tasks.addTask { try await group.run() }
+    var result = Result<Void, any Error>.success(())
+    for await port in ports {
+      do { try await test(port) } catch { result = .failure(error) }
+      break
+    }
+    await group.triggerGracefulShutdown()
+    try await tasks.waitForAll()
+    try result.get()
   }
 }

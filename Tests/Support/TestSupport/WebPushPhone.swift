@@ -1,9 +1,9 @@
-import Crypto
+package import Crypto
 import Foundation
 
 /// An app's end of a Web Push subscription: its keys, and what opens the messages that come (RFC 8291).
 package struct WebPushPhone: Sendable {
-  private let key = P256.KeyAgreement.PrivateKey()
+  package let key = P256.KeyAgreement.PrivateKey()
   private let secret = (0..<16).map { _ in UInt8.random(in: 0...255) }
 
   package init() {}
@@ -48,7 +48,7 @@ package struct WebPushPhone: Sendable {
     return Array(record[..<end])
   }
 
-  private static func base64URL(_ bytes: some Sequence<UInt8>) -> String {
+  package static func base64URL(_ bytes: some Sequence<UInt8>) -> String {
     Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
       .replacing("=", with: "")
   }

@@ -110,7 +110,7 @@ extension Arrival {
 
 extension Books {
   /// Whether the log has told that what was promised to a token until then is over: its registration has ended, with all
-  /// that waited for it. An answer may be as old as a server's patience when it comes.
+  /// that waited for it. An answer may come as late as a server waits for it.
   func isOver(_ token: String, promisedAt time: Double) -> Bool {
     time - 15 <= ended[PushToken.fingerprint(of: token), default: -.infinity]
   }

@@ -16,7 +16,7 @@ extension Plan {
       }
     }
     let end = max(events.last?.time ?? 0, 30)
-    var more: [(Double, Event.Chat)] = chat.indices.map { (random.seconds(0...5), .open($0)) }
+    var more: [(Double, Event.Action)] = chat.indices.map { (random.seconds(0...5), .chat(.open($0))) }
     for _ in 0..<random.int(in: 8...30) {
       let phone = random.int(in: 0...chat.count - 1)
       let event: Event.Chat =
@@ -31,10 +31,8 @@ extension Plan {
         case ..<93: .uninstall(phone)
         default: .comeBack(phone)
         }
-      more.append((5 + random.unit() * end, event))
+      more.append((5 + random.unit() * end, .chat(event)))
     }
-    let first = events.count
-    events += more.enumerated().map { Event(number: first + $0, time: $1.0, action: .chat($1.1)) }
-    events.sort { ($0.time, $0.number) < ($1.time, $1.number) }
+    add(more)
   }
 }

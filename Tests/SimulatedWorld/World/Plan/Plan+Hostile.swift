@@ -58,9 +58,7 @@ extension Plan {
         }
       }
     }
-    let first = (events.map(\.number).max() ?? -1) + 1
-    events += more.enumerated().map { Event(number: first + $0, time: $1.0, action: $1.1) }
-    events.sort { ($0.time, $0.number) < ($1.time, $1.number) }
+    add(more)
   }
 }
 

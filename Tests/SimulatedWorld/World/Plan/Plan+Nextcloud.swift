@@ -16,7 +16,9 @@ extension Plan {
       }
     }
     let end = max(events.last?.time ?? 0, 30)
-    var more: [(Double, Event.Nextcloud)] = nextcloud.indices.map { (random.seconds(0...5), .open($0)) }
+    var more: [(Double, Event.Action)] = nextcloud.indices.map {
+      (random.seconds(0...5), .nextcloud(.open($0)))
+    }
     for _ in 0..<random.int(in: 8...30) {
       let phone = random.int(in: 0...nextcloud.count - 1)
       let event: Event.Nextcloud =
@@ -31,10 +33,8 @@ extension Plan {
         case ..<96: .comeBack(phone)
         default: .newKey(user: random.int(in: 0...users - 1))
         }
-      more.append((5 + random.unit() * end, event))
+      more.append((5 + random.unit() * end, .nextcloud(event)))
     }
-    let first = events.count
-    events += more.enumerated().map { Event(number: first + $0, time: $1.0, action: .nextcloud($1.1)) }
-    events.sort { ($0.time, $0.number) < ($1.time, $1.number) }
+    add(more)
   }
 }

@@ -57,6 +57,13 @@ struct Plan: Sendable {
     events = actions.enumerated().map { Event(number: $0, time: $1.0, action: $1.1) }
   }
 
+  /// Adds events; those that were there keep their numbers.
+  mutating func add(_ more: [(Double, Event.Action)]) {
+    let first = (events.map(\.number).max() ?? -1) + 1
+    events += more.enumerated().map { Event(number: first + $0, time: $1.0, action: $1.1) }
+    events.sort { ($0.time, $0.number) < ($1.time, $1.number) }
+  }
+
   private static func action(
     _ random: inout WorldRandom, nodes: Int, servers: Int, phones: Int, users: Int, _ isCrowd: Bool
   ) -> Event.Action {

@@ -32,14 +32,25 @@ extension StandIn {
     _ name: String, replacing old: String, by new: String,
     where isMeant: @escaping @Sendable (String) -> Bool = { _ in true }
   ) {
-    self.init(name: name)
-    connection = { connection, _ in
-      AlteredConnection(
-        connection: connection,
-        alter: { statement in
-          guard statement.sql.contains(old), isMeant(statement.sql) else { return statement }
-          return Statement(statement.sql.replacing(old, with: new), arguments: statement.arguments)
-        })
+    self.init(name) { standIn in
+      standIn.alter { statement in
+        guard statement.sql.contains(old), isMeant(statement.sql) else { return statement }
+        return Statement(statement.sql.replacing(old, with: new), arguments: statement.arguments)
+      }
+    }
+  }
+
+  /// Has other statements run than those that were asked for; nil: none, and nothing is found.
+  mutating func alter(_ alter: @escaping @Sendable (Statement) -> Statement?) {
+    connection = { connection, _ in AlteredConnection(connection: connection, alter: alter) }
+  }
+
+  /// Has more run after a statement, with its rows.
+  mutating func after(
+    _ afterwards: @escaping @Sendable (Statement, [Row], any Connection, World) throws -> Void
+  ) {
+    connection = { connection, world in
+      AlteredConnection(connection: connection, afterwards: { try afterwards($0, $1, $2, world) })
     }
   }
 }

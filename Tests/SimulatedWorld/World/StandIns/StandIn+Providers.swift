@@ -74,9 +74,7 @@ extension StandIn {
         ProviderResponse, TransportFailure
       >
   ) -> StandIn {
-    var standIn = StandIn(name: name)
-    standIn.answer = { answer, _ in read(answer) }
-    return standIn
+    StandIn(name) { standIn in standIn.answer = { answer, _ in read(answer) } }
   }
 
   private static func made(_ status: Int, _ body: String) -> ProviderResponse {
@@ -105,19 +103,15 @@ extension StandIn {
   }()
 
   /// Each try has an `apns-id` of its own: a phone shows what comes twice twice.
-  private static let newIDs: StandIn = {
-    var standIn = StandIn(name: "new-ids")
+  private static let newIDs = StandIn("new-ids") { standIn in
     standIn.push = { push in
       var push = push
       if !push.id.isEmpty { push.id = UUID().uuidString }
       return push
     }
-    return standIn
-  }()
+  }
 
-  private static let hasNoDeadline: StandIn = {
-    var standIn = StandIn(name: "no-deadline")
+  private static let hasNoDeadline = StandIn("no-deadline") { standIn in
     standIn.hasNoDeadline = true
-    return standIn
-  }()
+  }
 }

@@ -13,49 +13,35 @@ extension StandIn {
   }
 
   /// Removes an entry when it takes it, and not when the provider has answered: what a crash interrupts is lost.
-  private static let forgetfulOutbox: StandIn = {
-    var standIn = StandIn(name: "forgetful-outbox")
-    standIn.connection = { connection, _ in
-      AlteredConnection(
-        connection: connection,
-        afterwards: { statement, rows, connection in
-          guard isLease(statement.sql) else { return }
-          for row in rows {
-            try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64(0))))
-          }
-        })
+  private static let forgetfulOutbox = StandIn("forgetful-outbox") { standIn in
+    standIn.after { statement, rows, connection, _ in
+      guard isLease(statement.sql) else { return }
+      for row in rows {
+        try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(try row.int64(0))))
+      }
     }
-    return standIn
-  }()
+  }
 
   /// What waits, waits in the process.
-  private static let outboxInMemory: StandIn = {
-    var standIn = StandIn(name: "outbox-in-memory")
+  private static let outboxInMemory = StandIn("outbox-in-memory") { standIn in
     standIn.killed = { world in
       try? world.server.transaction(.write) { try $0.run(Statement("DELETE FROM outbox")) }
     }
-    return standIn
-  }()
+  }
 
   /// A lease that outlives the node that has it by a day.
-  private static let endlessLease: StandIn = {
-    var standIn = StandIn(name: "endless-lease")
-    standIn.connection = { connection, _ in
-      AlteredConnection(
-        connection: connection,
-        alter: { statement in
-          let sql =
-            isLease(statement.sql)
-            ? statement.sql.replacing(
-              "SET due_at = $2, attempts", with: "SET due_at = $2 + 86400000, attempts")
-            // Whoever has it still ends it.
-            : statement.sql.replacing(
-              "AND attempts = $2 AND due_at = $3", with: "AND attempts = $2 AND $3 > 0")
-          return Statement(sql, arguments: statement.arguments)
-        })
+  private static let endlessLease = StandIn("endless-lease") { standIn in
+    standIn.alter { statement in
+      let sql =
+        isLease(statement.sql)
+        ? statement.sql.replacing(
+          "SET due_at = $2, attempts", with: "SET due_at = $2 + 86400000, attempts")
+        // Whoever has it still ends it.
+        : statement.sql.replacing(
+          "AND attempts = $2 AND due_at = $3", with: "AND attempts = $2 AND $3 > 0")
+      return Statement(sql, arguments: statement.arguments)
     }
-    return standIn
-  }()
+  }
 
   /// A lease that ends while its try is under way.
   private static let shortLease = StandIn(
@@ -73,15 +59,9 @@ extension StandIn {
     where: { $0.contains("INSERT INTO registrations\n  (wire, realm_id") })
 
   /// Does not remove what was answered.
-  private static let forgetsRemovals: StandIn = {
-    var standIn = StandIn(name: "forgets-removals")
-    standIn.connection = { connection, _ in
-      AlteredConnection(
-        connection: connection,
-        alter: { $0.sql.hasPrefix("DELETE FROM outbox WHERE id = $1 AND attempts") ? nil : $0 })
-    }
-    return standIn
-  }()
+  private static let forgetsRemovals = StandIn("forgets-removals") { standIn in
+    standIn.alter { $0.sql.hasPrefix("DELETE FROM outbox WHERE id = $1 AND attempts") ? nil : $0 }
+  }
 
   /// Legacy registrations of devices that have an encrypted one stay, as at Zulip's own bouncer.
   private static let legacyStays = StandIn(
@@ -90,33 +70,21 @@ extension StandIn {
     where: { $0.contains("JOIN registrations e") })
 
   /// Writes tokens as they are.
-  private static let keepsInClear: StandIn = {
-    var standIn = StandIn(name: "keeps-in-clear")
-    standIn.connection = { connection, world in
-      AlteredConnection(
-        connection: connection,
-        afterwards: { statement, _, connection in
-          guard statement.sql.contains("INSERT INTO registrations\n  (wire, realm_id"),
-            let token = world.phones.first?.token
-          else { return }
-          try connection.run(Statement("UPDATE registrations SET failure = $1", .text(token)))
-        })
+  private static let keepsInClear = StandIn("keeps-in-clear") { standIn in
+    standIn.after { statement, _, connection, world in
+      guard statement.sql.contains("INSERT INTO registrations\n  (wire, realm_id"),
+        let token = world.phones.first?.token
+      else { return }
+      try connection.run(Statement("UPDATE registrations SET failure = $1", .text(token)))
     }
-    return standIn
-  }()
+  }
 
   /// Ends a registration at the first word, however many are called dead at once.
-  static let neverHolds: StandIn = {
-    var standIn = StandIn(name: "never-holds")
-    standIn.connection = { connection, _ in
-      AlteredConnection(
-        connection: connection,
-        afterwards: { statement, _, connection in
-          guard statement.sql.hasPrefix("UPDATE registrations SET dead_since = COALESCE") else { return }
-          try connection.run(
-            Statement("UPDATE registrations SET ended_at = 1 WHERE id = $1", statement.arguments[0]))
-        })
+  static let neverHolds = StandIn("never-holds") { standIn in
+    standIn.after { statement, _, connection, _ in
+      guard statement.sql.hasPrefix("UPDATE registrations SET dead_since = COALESCE") else { return }
+      try connection.run(
+        Statement("UPDATE registrations SET ended_at = 1 WHERE id = $1", statement.arguments[0]))
     }
-    return standIn
-  }()
+  }
 }

@@ -23,6 +23,11 @@ struct StandIn: Sendable {
   /// What the answers to chat servers go through.
   var reply: @Sendable (_ endpoint: String, _ answer: Answer?) -> Answer? = { $1 }
 
+  init(_ name: String, _ set: (inout StandIn) -> Void = { _ in }) {
+    self.name = name
+    set(&self)
+  }
+
   func answer(to endpoint: String, _ answer: Answer?) -> Answer? { reply(endpoint, answer) }
   func connection(_ connection: any Connection, _ world: World) -> any Connection {
     self.connection(connection, world)
@@ -32,6 +37,6 @@ struct StandIn: Sendable {
   > { self.answer(answer, world) }
 
   /// The service as it is.
-  static let none = StandIn(name: "none")
+  static let none = StandIn("none")
   static let all = storage + answers + replies + nextcloud + chat
 }

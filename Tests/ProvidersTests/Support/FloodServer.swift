@@ -1,23 +1,22 @@
-package import NIOCore
-import NIOPosix
-import NIOSSL
+import NIOCore
 import Synchronization
+import TestSupport
 
 /// A server over TLS that says something to whoever asks, and then pours bytes as fast as they are read, whatever the
 /// other side does.
-package final class FloodServer: Sendable {
+final class FloodServer: TestListening {
   /// What it says.
-  package struct Speech: Sendable {
+  struct Speech: Sendable {
     /// Once, when the first bytes of a request have come.
-    package var opening: [UInt8]
+    var opening: [UInt8]
     /// Again and again after that.
-    package var refrain: [UInt8]
+    var refrain: [UInt8]
     /// It ends after so many bytes.
-    package var limit: Int
+    var limit: Int
     /// What it agrees to speak; nothing: whatever a client without an agreement takes it for.
-    package var protocols: [String]
+    var protocols: [String]
 
-    package init(
+    init(
       _ opening: some Sequence<UInt8>, then refrain: some Sequence<UInt8>, limit: Int = 64 << 20,
       protocols: [String] = []
     ) {
@@ -27,45 +26,27 @@ package final class FloodServer: Sendable {
     }
   }
 
-  final class Log: Sendable {
+  private final class Log: Sendable {
     let written = Mutex(0)
-    let isOpen = Mutex(0)
   }
 
-  package let port: Int
-  private let channel: any Channel
+  let listener: TestListener
   private let log: Log
 
-  package static func start(certificate: TestCertificate, _ speech: Speech) async throws -> FloodServer {
+  static func start(certificate: TestCertificate, _ speech: Speech) async throws -> FloodServer {
     let log = Log()
-    var configuration = certificate.configuration
-    configuration.applicationProtocols = speech.protocols
-    let tls = try NIOSSLContext(configuration: configuration)
-    let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-      .childChannelInitializer { channel in
-        log.isOpen.withLock { $0 += 1 }
-        channel.closeFuture.whenComplete { _ in log.isOpen.withLock { $0 -= 1 } }
-        return channel.eventLoop.makeCompletedFuture {
-          try channel.pipeline.syncOperations.addHandlers([
-            NIOSSLServerHandler(context: tls), Handler(speech: speech, log: log),
-          ])
-        }
-      }
-      .bind(host: "127.0.0.1", port: 0).get()
-    return FloodServer(channel, log)
+    let listener = try await TestListener.start(certificate: certificate, protocols: speech.protocols) {
+      pipeline, _ in try pipeline.addHandler(Handler(speech: speech, log: log))
+    }
+    return FloodServer(listener, log)
   }
 
-  private init(_ channel: any Channel, _ log: Log) {
-    (self.channel, self.log) = (channel, log)
-    port = channel.localAddress?.port ?? 0
+  private init(_ listener: TestListener, _ log: Log) {
+    (self.listener, self.log) = (listener, log)
   }
 
   /// Bytes that were handed to the network.
-  package var written: Int { log.written.withLock { $0 } }
-  package var openConnections: Int { log.isOpen.withLock { $0 } }
-
-  package func stop() async throws { try await channel.close() }
+  var written: Int { log.written.withLock { $0 } }
 
   private final class Handler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer

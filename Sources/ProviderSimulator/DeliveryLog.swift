@@ -1,9 +1,8 @@
 import Foundation
 import NIOCore
 import Synchronization
-import Timing
 
-/// What arrived, in order, and who waits for more.
+/// What arrived, in order.
 final class DeliveryLog: Sendable {
   struct Contents {
     /// The last sequence number given out. It outlives a reset, so that a reader never sees a number twice.
@@ -22,15 +21,7 @@ final class DeliveryLog: Sendable {
     }
   }
 
-  private struct State {
-    var contents = Contents()
-    var waiters:
-      [UInt64: (condition: @Sendable (Contents) -> Bool, continuation: CheckedContinuation<Void, Never>)] =
-        [:]
-    var nextWaiter: UInt64 = 0
-  }
-
-  private let state = Mutex(State())
+  private let contents = Mutex(Contents())
   private let limit: Int
 
   init(limit: Int) {
@@ -39,86 +30,50 @@ final class DeliveryLog: Sendable {
 
   /// `kept` is told the sequence number before any reader hears of it.
   func record(_ delivery: Delivery, kept: (Int) -> Void) {
-    change { contents in
+    contents.withLock { contents in
       contents.append(delivery, keeping: limit)
       kept(contents.last)
     }
   }
 
-  /// Has those who wait look again, where something beside the log has changed.
-  func wakeReaders() {
-    change { _ in }
-  }
-
-  private func change(_ change: (inout Contents) -> Void) {
-    let woken = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-      change(&state.contents)
-      guard !state.waiters.isEmpty else { return [] }
-      let ready = state.waiters.filter { $0.value.condition(state.contents) }
-      for id in ready.keys { state.waiters[id] = nil }
-      return ready.values.map(\.continuation)
-    }
-    for continuation in woken { continuation.resume() }
-  }
-
   /// Entries after `sequence`, oldest first, and the number to ask from next time.
   func entries(after sequence: Int, refused: Bool, limit: Int) -> (next: Int, deliveries: [Delivery]) {
-    state.withLock { state in
+    contents.withLock { contents in
       var found: [Delivery] = []
-      for entry in state.contents.after(sequence) where refused || entry.accepted {
+      for entry in contents.after(sequence) where refused || entry.accepted {
         guard found.count < limit else { return (found.last?.sequence ?? sequence, found) }
         found.append(entry)
       }
-      return (state.contents.last, found)
+      return (contents.last, found)
     }
   }
 
   /// Those of the entries that are still kept, in this order.
   func entries(numbered sequences: [Int]) -> [Delivery] {
-    state.withLock { state in
+    contents.withLock { contents in
       sequences.compactMap { sequence in
-        state.contents.after(sequence - 1).first.flatMap { $0.sequence == sequence ? $0 : nil }
+        contents.after(sequence - 1).first.flatMap { $0.sequence == sequence ? $0 : nil }
       }
     }
   }
 
   /// Accepted since the last reset.
-  var accepted: Int { state.withLock(\.contents.accepted) }
+  var accepted: Int { contents.withLock(\.accepted) }
 
   func reset() {
-    state.withLock { state in
-      state.contents.entries = []
-      state.contents.start = 0
-      state.contents.accepted = 0
+    contents.withLock { contents in
+      contents.entries = []
+      contents.start = 0
+      contents.accepted = 0
     }
   }
 
-  /// Returns once `condition` holds, or as soon as the task is cancelled.
-  func wait(until condition: @escaping @Sendable (Contents) -> Bool) async {
-    let id = state.withLock { state in
-      state.nextWaiter += 1
-      return state.nextWaiter
+  /// Returns once `condition` holds, `timeout` is over or the task is cancelled.
+  func wait(until condition: (Contents) -> Bool, timeout: Duration) async {
+    let end = ContinuousClock.now + timeout
+    while !contents.withLock({ condition($0) }), .now < end, !Task.isCancelled {
+      try? await Task.sleep(for: .milliseconds(10))
     }
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let done = state.withLock { state in
-          // Cancelled before this line: the handler below found no waiter to wake.
-          if Task.isCancelled || condition(state.contents) { return true }
-          state.waiters[id] = (condition, continuation)
-          return false
-        }
-        if done { continuation.resume() }
-      }
-    } onCancel: {
-      state.withLock { $0.waiters.removeValue(forKey: id) }?.continuation.resume()
-    }
-  }
-
-  /// Like `wait(until:)`, but gives up after `timeout`.
-  func wait(
-    until condition: @escaping @Sendable (Contents) -> Bool, timeout: Duration
-  ) async {
-    _ = try? await withTimeout(timeout) { await self.wait(until: condition) }
   }
 }
 

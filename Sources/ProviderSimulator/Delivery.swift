@@ -1,0 +1,121 @@
+package import Foundation
+import HTTP
+import NIOCore
+import NIOHPACK
+
+/// A notification as it reached the simulator.
+package struct Delivery: Sendable {
+  /// The service that it was sent to.
+  package enum Provider: String, Sendable, CaseIterable {
+    case apns, fcm
+    case webPush = "webpush"
+  }
+
+  /// Its place in the order of arrival, from 1; refused ones are counted in.
+  package internal(set) var sequence = 0
+  /// Apple's service, Google's or a push service of Web Push.
+  package let provider: Provider
+  /// The device token (APNs: as in the path), the registration token or installation id, or the
+  /// subscription's id.
+  package let token: String
+  /// APNs: `apns-topic`. FCM: the project id. Web Push: the origin that it was sent to.
+  package let target: String
+  /// The request's header fields in their order, names in lower case, without pseudo-headers and `authorization`.
+  package let headers: [(name: String, value: String)]
+  /// When it had arrived whole.
+  package let receivedAt: Date
+  /// The HTTP status of the answer.
+  package let status: Int
+  /// The reason (APNs, Web Push) or error code (FCM) of a refusal.
+  package let reason: String?
+  /// The answer's `apns-id`, FCM's message name, or the push service's message id.
+  package let id: String
+  var body: ByteBuffer
+
+  /// Whether it was answered with 200, or by the push service with 201.
+  package var accepted: Bool { (200..<300).contains(status) }
+
+  /// The request's body: what APNs hands to the app, FCM's `{"message": {...}}`, or what only the phone can open.
+  package var payload: Data { Data(body.readableBytesView) }
+
+  /// The value of a header field; `name` in lower case.
+  package func header(_ name: String) -> String? {
+    headers.first { $0.name == name }?.value
+  }
+
+  /// As the control calls show it.
+  var json: JSON {
+    let place =
+      switch provider {
+      case .apns: "topic"
+      case .fcm: "project"
+      case .webPush: "origin"
+      }
+    let payload: JSON =
+      provider == .webPush
+      ? .string(payload.base64EncodedString())
+      : (try? JSON.parse(body)) ?? .string(String(buffer: body))
+    let time = receivedAt.formatted(.iso8601.year().month().day().time(includingFractionalSeconds: true))
+    var shown: JSON.Object = [
+      "sequence": .integer(Int64(sequence)), "provider": .string(provider.rawValue), "token": .string(token),
+      place: .string(target),
+      "headers": .object(JSON.Object(headers.map { .init($0.name, .string($0.value)) })), "payload": payload,
+      "received_at": .string(time + "Z"), "status": .integer(Int64(status)), "accepted": .bool(accepted),
+    ]
+    shown["reason"] = reason.map(JSON.string)
+    shown["id"] = .string(id)
+    return .object(shown)
+  }
+}
+
+extension [Delivery] {
+  /// `{"next": ..., "NAME": [...]}`, written one by one: there may be a hundred thousand.
+  func reply(next: Int, as name: String) -> Reply {
+    var bytes = [UInt8](#"{"next":\#(next),"\#(name)":["#.utf8)
+    for (index, delivery) in enumerated() {
+      if index > 0 { bytes.append(UInt8(ascii: ",")) }
+      delivery.json.write(to: &bytes)
+    }
+    bytes.append(contentsOf: "]}".utf8)
+    return .json(200, ByteBuffer(bytes: bytes))
+  }
+}
+
+extension HPACKHeaders {
+  /// Those that a delivery keeps: all but the credential.
+  var kept: [(name: String, value: String)] {
+    var kept: [(name: String, value: String)] = []
+    kept.reserveCapacity(count)
+    for (name, value, _) in self where name != "authorization" { kept.append((name, value)) }
+    return kept
+  }
+}
+
+/// What happened since the start or the last reset.
+package struct Counts: Sendable, Equatable {
+  /// Notifications accepted by APNs.
+  package var apns = 0
+  /// Notifications accepted by FCM.
+  package var fcm = 0
+  /// Notifications accepted by the push service of Web Push.
+  package var webPush = 0
+  /// Notifications refused by any of them.
+  package var refused = 0
+  /// Connections that carried or could carry pushes: all to APNs, and those to the other ports that pushed.
+  package var connections = 0
+  /// Different provider tokens seen by APNs.
+  package var jwts = 0
+  /// Different VAPID tokens seen by the push service.
+  package var vapidTokens = 0
+  /// Access tokens issued.
+  package var oauthTokens = 0
+
+  /// As the control calls show them.
+  var json: JSON {
+    let counts = [
+      ("apns", apns), ("fcm", fcm), ("webpush", webPush), ("refused", refused), ("connections", connections),
+      ("jwts", jwts), ("vapid_tokens", vapidTokens), ("oauth_tokens", oauthTokens),
+    ]
+    return .object(JSON.Object(counts.map { .init($0, .integer(Int64($1))) }))
+  }
+}

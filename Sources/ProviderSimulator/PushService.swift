@@ -1,0 +1,93 @@
+import Foundation
+import HTTP
+import NIOCore
+
+/// What a provider says to a push that it does not take.
+struct Refusal: Error {
+  let status: Int
+  /// APNs' reason, FCM's error code or the push service's, for the record.
+  let reason: String
+  let body: JSON
+}
+
+/// What a service has found out about a push.
+struct PushCheck {
+  var token = ""
+  /// The answer's `apns-id`, FCM's message name, or the push service's message id.
+  var id = ""
+  /// The answer, if the push is taken.
+  var reply = Reply(status: 200)
+  /// Fields of each answer, also of a refusal.
+  var headers: [(name: String, value: String)] = []
+  /// Whether it is delivered; FCM can be asked only to check.
+  var isDelivered = true
+  /// Told the number of the kept delivery before any reader hears of it.
+  var kept: (Int) -> Void = { _ in }
+}
+
+/// A provider's side of pushes: it checks them in its own way; rules and faults work for all alike.
+protocol PushService: Responder {
+  var simulation: Simulation { get }
+  var provider: Delivery.Provider { get }
+  /// The refusal that a rule or a fault asks for; without a reason the usual one of its status.
+  func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal
+}
+
+extension PushService {
+  /// - Parameters:
+  ///   - target: APNs' topic, FCM's project, or the origin of the push service.
+  ///   - check: throws what is wrong with the push.
+  func answer(
+    _ request: Request, to target: String, on connection: Connection,
+    check: (inout PushCheck, Date) throws(Refusal) -> Void
+  ) -> Action {
+    simulation.countOnce(connection)
+    let fate = simulation.fate(of: provider)
+    let faults = fate.faults
+    if let action = fate.action { return action }
+    let closes = faults.goAwayEvery.map { connection.requests.isMultiple(of: $0) } ?? false
+    if closes { connection.goAway() }
+
+    let now = simulation.configuration.now()
+    var delay = faults.latencyMilliseconds
+    var push = PushCheck()
+    var refusal: Refusal?
+    var headers: [(name: String, value: String)] = []
+    do throws(Refusal) {
+      try check(&push, now)
+      if let rule = simulation.takeRule(for: push.token) {
+        delay += rule.delayMilliseconds
+        headers = rule.headers
+        guard (200..<300).contains(rule.status) else {
+          throw self.refusal(rule.status, reason: rule.reason, timestamp: rule.timestamp(at: now))
+        }
+        // 200 is how a rule says that all is well, also of a service whose success is 201.
+        if rule.status != 200 { push.reply.status = rule.status }
+      }
+    } catch {
+      refusal = error
+    }
+    if let status = fate.status {
+      refusal = self.refusal(status, reason: faults.reason, timestamp: nil)
+      headers = faults.headers
+    }
+    if push.isDelivered || refusal != nil {
+      simulation.record(
+        Delivery(
+          provider: provider, token: push.token, target: target, headers: request.headers.kept,
+          receivedAt: now, status: refusal?.status ?? push.reply.status, reason: refusal?.reason,
+          // Only APNs gives refused ones an id.
+          id: refusal == nil || provider == .apns ? push.id : "", body: request.body)
+      ) { sequence in
+        if refusal == nil { push.kept(sequence) }
+      }
+    }
+    if refusal == nil, fate.hits(faults.loseAnswerEvery) { return .dropConnection }
+    var reply =
+      refusal.map { faults.html ? .html($0.status) : .json($0.status, $0.body) } ?? push.reply
+    reply.headers += push.headers + headers
+    reply.isEndless = faults.endless
+    if closes, !connection.isHTTP2 { reply.headers.append(("connection", "close")) }
+    return .answer(reply, after: .milliseconds(Int64(delay)))
+  }
+}

@@ -1,0 +1,80 @@
+import NIOCore
+import NIOPosix
+import NIOSSL
+import Synchronization
+import TestSupport
+
+/// A port on this machine that answers as the test wants, also against the rules.
+final class TestListener: Sendable {
+  private struct State {
+    var connections = 0
+    var open: [ObjectIdentifier: any Channel] = [:]
+  }
+
+  private final class Shared: Sendable {
+    let state = Mutex(State())
+  }
+
+  let port: Int
+  private let channel: any Channel
+  private let shared: Shared
+
+  /// - Parameters:
+  ///   - certificate: nil in clear.
+  ///   - protocols: what is agreed on with clients over TLS.
+  ///   - addHandlers: told which connection it is, from 1.
+  static func start(
+    address: String = "127.0.0.1", certificate: TestCertificate?, protocols: [String] = [],
+    addHandlers: @escaping @Sendable (ChannelPipeline.SynchronousOperations, Int) throws -> Void
+  ) async throws -> TestListener {
+    var configuration = certificate?.configuration
+    configuration?.applicationProtocols = protocols
+    let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
+    let shared = Shared()
+    let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .childChannelInitializer { channel in
+        let connection = shared.state.withLock { state in
+          state.connections += 1
+          state.open[ObjectIdentifier(channel)] = channel
+          return state.connections
+        }
+        channel.closeFuture.whenComplete { _ in
+          shared.state.withLock { state in _ = state.open.removeValue(forKey: ObjectIdentifier(channel)) }
+        }
+        return channel.eventLoop.makeCompletedFuture {
+          let pipeline = channel.pipeline.syncOperations
+          if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
+          try addHandlers(pipeline, connection)
+        }
+      }
+      .bind(host: address, port: 0).get()
+    return TestListener(channel, shared)
+  }
+
+  private init(_ channel: any Channel, _ shared: Shared) {
+    self.channel = channel
+    self.shared = shared
+    port = channel.localAddress?.port ?? 0
+  }
+
+  var connections: Int { shared.state.withLock { $0.connections } }
+  var openConnections: Int { shared.state.withLock { $0.open.count } }
+
+  func stop() async throws {
+    try await channel.close()
+    for channel in shared.state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
+  }
+}
+
+/// A server behind such a port.
+protocol TestListening: Sendable {
+  var listener: TestListener { get }
+}
+
+extension TestListening {
+  var port: Int { listener.port }
+  var connections: Int { listener.connections }
+  var openConnections: Int { listener.openConnections }
+  func stop() async throws { try await listener.stop() }
+}

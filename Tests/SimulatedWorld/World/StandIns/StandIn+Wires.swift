@@ -1,0 +1,93 @@
+import SQL
+
+/// Answers to chat servers as they must not be.
+extension StandIn {
+  static let replies: [StandIn] = [
+    replying("register-fails-hard") { endpoint, answer in
+      guard endpoint == "push/e2ee/register", answer?.status == 429 else { return answer }
+      return Answer(status: 503, text: "")
+    },
+    replying("register-forgets") { endpoint, answer in
+      guard endpoint == "push/e2ee/register", let answer, answer.status != 200 else { return answer }
+      return Answer(status: 200, text: #"{"result":"success","msg":""}"#)
+    },
+    replying("deaths-are-not-told") { endpoint, answer in
+      guard endpoint == "push/e2ee/notify", let answer else { return answer }
+      return Answer(
+        status: answer.status, text: answer.text.replacing("delete_token_ids", with: "nothing"))
+    },
+    replying("promises-too-much") { endpoint, answer in
+      guard endpoint.hasSuffix("notify"), answer?.status == 503 else { return answer }
+      return Answer(status: 200, text: #"{"result":"success","msg":""}"#)
+    },
+  ]
+
+  private static func replying(
+    _ name: String, _ reply: @escaping @Sendable (String, Answer?) -> Answer?
+  ) -> StandIn {
+    StandIn(name) { standIn in standIn.reply = reply }
+  }
+}
+
+/// Push proxies as they must not be.
+extension StandIn {
+  static let nextcloud: [StandIn] = [
+    // Whoever leaves takes everybody along: the removal compares nothing.
+    StandIn(
+      "proxy-removes-all", replacing: "WHERE device_identifier = $1 AND user_key = $2",
+      by: "WHERE LENGTH($1) + LENGTH($2) > 0 AND wire = 3",
+      where: { $0.hasPrefix("DELETE FROM registrations") }),
+    // A renewal with a new token keeps the old one.
+    StandIn(
+      "proxy-keeps-token", replacing: "token_sha512 = $3, token = $4,", by: "",
+      where: { $0.contains("UPDATE registrations") }),
+    // An old answer of a provider ends what was registered anew since.
+    StandIn(
+      "proxy-ends-the-renewed", replacing: "WHERE id = $1 AND registered_at = $2",
+      by: "WHERE id = $1 AND $2 > 0",
+      where: { $0.hasPrefix("SELECT token_hash, kind, target FROM registrations") }),
+    StandIn("proxy-tells-no-deaths") { standIn in
+      // A server is never told whom to forget.
+      standIn.reply = { endpoint, answer in
+        guard endpoint == "notifications", let answer else { return answer }
+        return Answer(status: answer.status, text: answer.text.replacing("unknown", with: "nothing"))
+      }
+    },
+    StandIn("proxy-sends-all") { standIn in
+      // Everything counts as sent.
+      standIn.reply = { endpoint, answer in
+        guard endpoint == "notifications", answer?.status == 200, answer?.text.contains("[]") == true else {
+          return answer
+        }
+        return Answer(status: 200, text: #"{"unknown":[],"failed":0}"#)
+      }
+    },
+  ]
+}
+
+/// Chat servers as they must not be.
+extension StandIn {
+  static let chat: [StandIn] = [
+    // A new key is not kept: its id is told with what is sealed with the former.
+    StandIn(
+      "chat-keeps-key", replacing: "push_key = COALESCE($2, push_key)",
+      by: "push_key = COALESCE(push_key, $2)",
+      where: { $0.hasPrefix("UPDATE devices") }),
+    StandIn("chat-forgets-registrations") { standIn in
+      // What is on its way to the bouncer is forgotten as soon as somebody takes it there.
+      standIn.after { statement, rows, connection, _ in
+        guard statement.sql.hasPrefix("UPDATE device_registrations"), statement.sql.contains("RETURNING")
+        else { return }
+        for row in rows {
+          try connection.run(
+            Statement(
+              "DELETE FROM device_registrations WHERE device_id = $1", .integer(try row.int64(0))))
+        }
+      }
+    },
+    // The bouncer's word that a token is dead is not taken.
+    StandIn(
+      "chat-hears-no-deaths", replacing: "token_id = $4,", by: "token_id = COALESCE($4, token_id),",
+      where: { $0.hasPrefix("UPDATE devices") }),
+  ]
+}
