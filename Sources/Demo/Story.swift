@@ -147,3 +147,105 @@ extension VirtualPhone {
   }
   fileprivate var provider: String { kind == .apns ? "Apple" : "Google" }
 }
+
+/// The third part: a phone whose app is still an old one, and then no longer.
+extension Story {
+  func playLegacy(_ hero: Hero) async throws {
+    tell("\nNow a user whose app is an old one.\n")
+    let host = HostApplication(
+      service: bouncer, token: backendToken, realm: hero.realm, client: home.client)
+    let (id, email): (Int64, String) = (11, "horatio@example.org")
+    let chat = ChatClient(
+      server: bouncer, email: email, apiKey: try await host.putUser(id, email: email), client: home.client)
+    let phone = VirtualPhone(.apns, appID: "org.example.chat")
+    try await chat.registerLegacy(apns: phone.token, appID: "org.example.chat")
+    step("\(phone.name) of \(email) has an app that registers its token in clear.")
+
+    var seen = try await home.next()
+    let first = try await send("Who's there?", from: host, to: id, &seen)
+    try expect(first["payload"]?["aps"]?["alert"] == "Who's there?", "the old app can read it")
+    step("The host application sends \"Who's there?\" both ways: it arrives once, in clear.")
+
+    let updated = VirtualPhone(.apns, appID: "org.example.chat", token: phone.token.uppercased())
+    let signedIn = try await SignedInPhone(updated, at: chat, bouncerKey: publicKey)
+    try await signedIn.register()
+    let second = try await send("Nay, answer me.", from: host, to: id, &seen)
+    let opened = second["payload"].flatMap(updated.open).flatMap { try? JSON.parse($0) }
+    try expect(opened?["content"] == "Nay, answer me.", "the new app decrypts it")
+    step(
+      """
+      The app is updated, and registers the same token for encryption, in capitals as it spells it. The old \
+      registration goes,
+          here and at the bouncer: \"Nay, answer me.\" arrives once, and only the phone can read it.
+      """)
+  }
+
+  /// Sends a text both ways; what has arrived, which is one.
+  private func send(
+    _ text: String, from host: HostApplication, to user: Int64, _ seen: inout Int64
+  ) async throws -> JSON {
+    _ = try await host.notify(
+      user,
+      parts: [
+        "zulip": ["type": "message", "content": .string(text)],
+        "legacy": [
+          "apns_payload": ["alert": .string(text), "custom": ["zulip": ["event": "message"]]],
+          "gcm_payload": ["event": "message", "content": .string(text)],
+        ],
+      ])
+    return try await arrival(of: "\"\(text)\"", after: &seen)
+  }
+}
+
+/// In between: a phone without Google's services, at the same stock server.
+extension Story {
+  func playWithoutGoogle(at server: ChatServer) async throws {
+    tell("\nNow a phone without Google.\n")
+    let first = try await pushService.subscribe(for: bouncer)
+    step(
+      """
+      It asks the bouncer for its VAPID key, and with that key a push service of its user's choice for an endpoint:
+          \(first.endpoint)
+      """)
+    var phone = VirtualPhone(first)
+    try await register(phone, at: server)
+    try await send("Lunch at noon?", to: phone, at: first, from: server, showWire: true)
+
+    try await pushService.end(first)
+    let answer = try await server.notify([phone], plaintext("Are you coming?"))
+    try expect(answer["delete_token_ids"] == [.string(phone.tokenID.base64)], "the dead endpoint is named")
+    step(
+      """
+      The user removes the distributor: the endpoint answers 410 Gone, the bouncer ends the registration and tells \
+      the server to forget it.
+      """)
+
+    let second = try await pushService.subscribe(for: bouncer)
+    phone.move(to: second)
+    step("It is back with another distributor and another endpoint.")
+    try await register(phone, at: server)
+    try await send("There you are!", to: phone, at: second, from: server)
+  }
+
+  private func send(
+    _ text: String, to phone: VirtualPhone, at subscription: PushSubscription, from server: ChatServer,
+    showWire: Bool = false
+  ) async throws {
+    let answer = try await server.notify([phone], plaintext(text))
+    try expect(
+      answer["android_successfully_sent_count"] == 1 && answer["delete_token_ids"] == [],
+      "the phone is reached")
+    step(
+      "The chat server seals \"\(text)\" under its push key; the bouncer encrypts that for the endpoint once more."
+    )
+    var seen: Int64 = 0
+    let messages = try await pushService.messages(for: subscription, after: &seen)
+    try expect(messages.count == 1, "one message arrives")
+    guard let message = messages.first, let opened = phone.receive(message) else {
+      throw DemoError("\(phone.name) got nothing that it can open")
+    }
+    try expect(opened == plaintext(text).text, "what arrives is what was sent")
+    if showWire { tell("      Its push service sees \(message["payload"]?.string?.prefix(120) ?? "")...") }
+    tell("      \(phone.name) decrypts \(opened)")
+  }
+}

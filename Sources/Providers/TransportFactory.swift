@@ -1,4 +1,6 @@
-import Foundation
+package import Foundation
+package import NIOCore
+package import NIOSSL
 
 /// Makes what a credential needs to send: transports and token sources. Holds what all of them share.
 struct TransportFactory: Sendable {
@@ -90,5 +92,69 @@ struct TransportFactory: Sendable {
       now: now)
     let route = Route(provider: .webPush, credential: endpoint.authority, target: "")
     return (RouteSender(route, .webPush(sender), self, host: host), transport)
+  }
+}
+
+/// What carries requests to the providers: the internet, or, where the providers are played in this process, whoever
+/// plays them.
+package protocol ProviderNetwork: Sendable {
+  /// How long an answer is waited for after whoever waited for it has gone on without.
+  var answerPatience: Duration { get }
+  /// Where timers run.
+  var eventLoop: any EventLoop { get }
+  /// The connections of one sender to its provider.
+  func transport(to peer: ProviderPeer) -> any Transport
+  /// Asks Google for an access token; ends by itself, in seconds.
+  func accessToken(
+    for credential: FCMCredential, now: @escaping @Sendable () -> Date
+  ) async -> Result<AccessToken, TokenFailure>
+  /// Ends what it holds, after the transports have been shut down.
+  func shutdown() async
+}
+
+/// Whom a transport leads to.
+package struct ProviderPeer: Sendable {
+  /// What a push service is told apart by, and what its connections share with those of others.
+  struct WebPush {
+    let addresses: WebPushAddresses
+    let shares: WebPushShares
+    let standing: WebPushShares.Standing
+  }
+
+  /// Whose it is.
+  package let provider: Route.Provider
+  /// Its host.
+  package let host: String
+  /// Its port.
+  package let port: Int
+  /// The simulator's FCM, spoken to without TLS.
+  var isInClear = false
+  var webPush: WebPush?
+
+  init(_ provider: Route.Provider, host: String, port: Int) {
+    (self.provider, self.host, self.port) = (provider, host, port)
+  }
+
+  /// As requests name it.
+  var authority: String { FCMOrigin(scheme: "https", host: host, port: port).authority }
+}
+
+extension TLSConfiguration {
+  /// Allows TLS 1.3, and of TLS 1.2 what keeps recorded traffic closed when the key becomes known later: an ephemeral
+  /// exchange of keys, with ciphers that authenticate what they encrypt.
+  package mutating func requireForwardSecrecy() {
+    minimumTLSVersion = .tlsv12
+    // Of TLS 1.3 there is nothing to choose.
+    cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
+  }
+
+  /// For calls to the outside, under the system's trust and, where it is given, a file's.
+  package static func outgoing(caFile: String? = nil) -> Self {
+    var tls = TLSConfiguration.makeClientConfiguration()
+    tls.requireForwardSecrecy()
+    // Nobody waits for the other side's farewell.
+    tls.shutdownTimeout = .milliseconds(200)
+    if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
+    return tls
   }
 }

@@ -1,7 +1,18 @@
+import Delivery
+import Foundation
 import HTTP
 import Hummingbird
+import Logging
+import NextcloudProxy
+import NextcloudServer
 import Operations
+import Providers
+import Registrations
+import SQL
+import Sealing
 import ServiceLifecycle
+import ZulipBouncer
+import ZulipServer
 
 /// A part of the service: what it hands over to be joined with the others.
 struct Feature {
@@ -28,5 +39,130 @@ extension [Feature] {
   var services: [any ServiceLifecycle.Service] {
     flatMap(\.foundation).map(Repeating.init) + compactMap(\.close).map(Closing.init)
       + flatMap(\.work).map(Repeating.init)
+  }
+}
+
+extension Feature {
+  /// The database, which nodes serve on it, and under which key its secrets are.
+  static func database(_ core: Core) -> Feature {
+    let store = core.store
+    return Feature(
+      gauges: { metrics in
+        metrics.gauges("push_bouncer_sealed_values_not_opened") {
+          store.storageKey.failures.map { .init(Double($0.value), labels: [("column", $0.key)]) }
+        }
+      },
+      foundation: [
+        { await store.follower.run() },
+        { [core] in await Nodes(database: store.database, now: core.now).serve(logger: core.logger) },
+      ])
+  }
+
+  /// Sending, the outbox, and what is counted of both.
+  static func delivery(_ core: Core) -> Feature {
+    let (deliverer, outbox, logger) = (core.deliverer, core.outbox, core.logger)
+    let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: core.now, logger: logger)
+    let watch = RouteWatch(
+      providers: core.providers, outbox: outbox, pushServices: core.pushServices, now: core.now,
+      logger: logger)
+    return Feature(
+      gauges: { $0.watch(deliverer, outbox, core.pushServices, now: core.now) },
+      foundation: [
+        { [history = core.history] in
+          await history.run { _ in logger.warning("the history could not be written") }
+        }
+      ],
+      close: { [providers = core.providers] in
+        // What has no answer by then stays in the outbox, under a lease that outlives every answer.
+        await providers.shutdown(within: .seconds(3))
+        await deliverer.settled()
+      },
+      work: [
+        { await sender.run() }, { await deliverer.followHeldDeaths() }, { await watch.run() },
+      ],
+      removals: [
+        .init { [counts = core.store.hourlyCounts] in try await counts.removeOld(limit: $0) },
+        .init { try await outbox.removeUnusedRoutes(limit: $0) },
+      ],
+      queues: [outbox.bringForward])
+  }
+
+  /// The key folder and the certificate.
+  static func keys(_ core: Core) -> Feature {
+    let (folder, certificate) = (core.keyFolder, core.certificate)
+    folder.tellChanges { [providers = core.providers] in providers.use($0.credentials) }
+    return Feature(
+      gauges: { metrics in
+        guard let certificate else { return }
+        metrics.gauges("push_bouncer_certificate_expires_seconds") {
+          [.init(certificate.end.timeIntervalSince1970)]
+        }
+      },
+      work: [
+        { await KeyAnnouncer(folder, keys: core.bouncerKeys, logger: core.logger).run() },
+        { await folder.watch() },
+        { await certificate?.run() },
+      ])
+  }
+
+  /// The bouncer that other chat servers call.
+  static func bouncer(_ bouncer: ZulipBouncerRoutes, _ core: Core) -> Feature {
+    Feature(
+      routes: { bouncer.addRoutes(to: $0) },
+      work: [
+        {
+          await core.requestTimes.run { _ in core.logger.warning("times of requests could not be written") }
+        }
+      ])
+  }
+
+  /// The built-in chat-server side.
+  static func chatServer(_ server: BuiltInServer, _ core: Core) -> Feature {
+    let devices = server.devices
+    return Feature(
+      routes: { server.server.addRoutes(to: $0) },
+      gauges: { metrics in
+        metrics.gauges("push_bouncer_event_waiters") { [.init(Double(server.eventNotifier.waiters))] }
+        metrics.gauges("push_bouncer_device_registrations_pending") {
+          [.init(Double(try await devices.jobCount()))]
+        }
+        metrics.gauges("push_bouncer_legacy_unregistrations_pending") {
+          [.init(Double(try await devices.legacyTokens.jobCount()))]
+        }
+      },
+      close: { await server.close() },
+      work: [{ [logger = core.logger] in await server.run(logger: logger) }],
+      drain: { server.eventNotifier.close() },
+      removals: [.init { try await devices.removeOldEvents(limit: $0) }],
+      queues: [devices.bringForward, devices.legacyTokens.bringForward])
+  }
+
+  /// What host applications call, with the users and the ways that their apps sign in.
+  static func backend(_ backend: BackendRoutes, _ store: Store) -> Feature {
+    Feature(
+      routes: { backend.addRoutes(to: $0) },
+      removals: [.init { [flows = store.nextcloudLoginFlows] in try await flows.removeOld(limit: $0) }])
+  }
+
+  /// The Nextcloud push proxy, and the server side for Nextcloud's apps.
+  static func nextcloud(_ nextcloud: NextcloudAdapter) -> Feature {
+    Feature(
+      routes: { nextcloud.addRoutes(to: $0) }, gauges: { $0.watch(nextcloud) },
+      close: { await nextcloud.close() }, work: [{ await nextcloud.run() }],
+      queues: [nextcloud.pushes.bringForward])
+  }
+
+  /// What Nextcloud's apps and users leave behind, also where the adapter has been switched off since.
+  static func nextcloudLeftovers(_ core: Core) -> Feature {
+    let (devices, notifications) = (core.store.nextcloudDevices, core.store.nextcloudNotifications)
+    let (retention, now) = (core.configuration.retention, core.now)
+    return Feature(removals: [
+      .init("unused Nextcloud devices removed") {
+        try await devices.removeUnused(since: now() - retention.nextcloud, limit: $0)
+      },
+      .init {
+        try await notifications.removeOld(before: now() - retention.notifications, limit: $0)
+      },
+    ])
   }
 }

@@ -1,14 +1,14 @@
-import AsyncHTTPClient
+package import AsyncHTTPClient
 import Delivery
 import Foundation
 import HTTP
 import HTTPTypes
 import Hummingbird
 import Logging
-import NIOSSL
+package import NIOSSL
 import NextcloudProxy
 import NextcloudServer
-import Operations
+package import Operations
 import Providers
 import Registrations
 import Sealing
@@ -182,5 +182,27 @@ extension NextcloudAdapter {
         name: count.app, kind: "\(count.kind)", devices: count.devices,
         failing: count.failures.values.reduce(0, +))
     }
+  }
+}
+
+extension HTTPClient.Configuration {
+  /// For calls to the outside, under the same trust and through the same proxy as pushes.
+  ///
+  /// - Parameter roots: more trust roots.
+  package static func outgoing(
+    _ providers: Configuration.Providers, trusting roots: [NIOSSLCertificate] = []
+  ) -> Self {
+    var settings = HTTPClient.Configuration()
+    var tls = TLSConfiguration.outgoing(caFile: providers.caFile)
+    if !roots.isEmpty { tls.additionalTrustRoots.append(.certificates(roots)) }
+    settings.tlsConfiguration = tls
+    settings.guardConnections()
+    if let proxy = providers.proxy, let host = proxy.host() {
+      let user = proxy.user().map {
+        HTTPClient.Authorization.basic(username: $0, password: proxy.password() ?? "")
+      }
+      settings.proxy = .server(host: host, port: proxy.port ?? 80, authorization: user)
+    }
+    return settings
   }
 }

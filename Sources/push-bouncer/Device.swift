@@ -1,4 +1,8 @@
 import ArgumentParser
+import AsyncHTTPClient
+import Demo
+import Foundation
+import HTTP
 
 /// `device ...`: the devices that are registered, and a virtual one.
 struct Device: AsyncParsableCommand {
@@ -6,4 +10,153 @@ struct Device: AsyncParsableCommand {
     abstract:
       "Finds registered devices and says why one gets nothing; without a subcommand, is a virtual phone.",
     subcommands: [Phone.self, List.self, Find.self, Show.self], defaultSubcommand: Phone.self)
+}
+
+extension Phone {
+  /// What it takes to be Nextcloud Talk at a Nextcloud server.
+  struct NextcloudOptions: ParsableArguments {
+    @Option(help: "The Nextcloud server's address: the phone asks for a page to sign in with.")
+    var nextcloud: String?
+    @Option(help: "The push proxy's address (default: the server's own).") var proxy: String?
+  }
+
+  /// As Nextcloud Talk on an iPhone: adds an account, registers at server and proxy, and listens.
+  func run(atNextcloud server: String, _ home: PhoneHome) async throws {
+    let account = try await signIn(at: server, home.client)
+    var seen = try await home.next()
+    var phone = NextcloudPhone(
+      server: account.server, login: account.login, proxy: nextcloud.proxy ?? account.server,
+      client: home.client)
+    try await phone.register()
+    note("registered: \(phone.identity?.identifier ?? "")")
+    let tokens = [phone.token.lowercased(), phone.voipToken.lowercased()]
+    var arrived = 0
+    while count.map({ arrived < $0 }) ?? true {
+      for delivery in try await home.deliveries(after: &seen) {
+        guard let token = delivery["token"]?.string, tokens.contains(token) else { continue }
+        arrived += 1
+        let text = delivery["payload"].flatMap(phone.open)?.text ?? "could not be decrypted"
+        options.show(["plaintext": .string(text), "call": .bool(token == tokens[1])], text)
+      }
+    }
+    if app.forget {
+      try await phone.unregister()
+      try await phone.signOut()
+      note("signed out")
+    }
+  }
+
+  /// As an app on a phone without Google: adds an account, subscribes, and listens.
+  func run(subscribedAt server: String, _ client: HTTPClient) async throws {
+    let account = try await signIn(at: server, client)
+    var phone = NextcloudSubscriber(
+      server: account.server, login: account.login,
+      at: PushService(url: try pushServiceAddress(), client: client), client: client)
+    try await phone.subscribe()
+    note("registered: the subscription is active")
+    var arrived = 0
+    while count.map({ arrived < $0 }) ?? true {
+      for message in try await phone.messages() {
+        arrived += 1
+        let text = message?.text ?? "could not be decrypted"
+        options.show(["plaintext": .string(text), "call": .bool(message?["type"] == "call")], text)
+      }
+    }
+    if app.forget {
+      try await phone.unsubscribe()
+      try await phone.signOut()
+      note("signed out")
+    }
+  }
+
+  private func signIn(at server: String, _ client: HTTPClient) async throws -> NextcloudSignIn.Account {
+    let signIn = try await NextcloudSignIn(server: server, client: client)
+    note("let the phone sign in: \(signIn.page)")
+    let account = try await signIn.wait()
+    note("signed in as \(account.login.user) at \(account.server)")
+    return account
+  }
+}
+
+extension Phone {
+  /// What it takes to be an app at a chat server.
+  struct AppOptions: ParsableArguments {
+    @Option(help: "The chat server's address.") var server: String?
+    @Option(help: "The user's email.") var email: String?
+    @Option(help: "The user's API key.") var apiKey: String?
+    @Flag(help: "Asks the chat server for a test notification.") var test = false
+    @Flag(help: "Logs out at the end, also after Ctrl-C: the chat server forgets the device.") var forget =
+      false
+  }
+
+  /// What it takes to play the chat server too.
+  struct OwnServerOptions: ParsableArguments {
+    @Option(help: "zulip_org_id of the chat server.") var orgID: String?
+    @Option(help: "zulip_org_key of the chat server.") var orgKey: String?
+    @Option(help: "The realm's UUID, any that is not another server's.") var realm: String?
+    @Option(help: "Uploads the realm first, with this hostname; needed once for each realm.") var hostname:
+      String?
+    @Option(help: "Sends itself a notification with this text.") var send: [String] = []
+  }
+
+  /// Which of the three it is.
+  enum Role {
+    case app(server: String, email: String, apiKey: String)
+    case ownServer(id: String, key: String, realm: String, bouncer: String)
+    case nextcloud(server: String)
+  }
+
+  /// The one role that the options name; an error if they name none, several, or half of one.
+  func role() throws -> Role {
+    let appOptions = [
+      ("--server", app.server), ("--email", app.email), ("--api-key", app.apiKey),
+      ("--test", app.test ? "" : nil), ("--forget", app.forget ? "" : nil),
+    ]
+    let ownOptions = [
+      ("--org-id", own.orgID), ("--org-key", own.orgKey), ("--realm", own.realm),
+      ("--hostname", own.hostname), ("--send", own.send.first),
+    ]
+    let given = (app: appOptions.first { $0.1 != nil }, own: ownOptions.first { $0.1 != nil })
+    let ways = "--server, --email and --api-key, or --org-id, --org-key and --realm, or --nextcloud"
+    if let server = nextcloud.nextcloud {
+      // --forget goes with every role.
+      if let other = (appOptions + ownOptions).first(where: { $0.1 != nil && $0.0 != "--forget" }) {
+        throw ValidationError("--nextcloud and \(other.0) do not go together: give \(ways)")
+      }
+      return .nextcloud(
+        server: try Self.address(server, of: "--nextcloud", such: "https://cloud.example.org"))
+    }
+    switch given {
+    case (nil, nil): throw ValidationError("give \(ways)")
+    case (let app?, let own?):
+      throw ValidationError("\(app.0) and \(own.0) do not go together: give \(ways)")
+    case (_?, nil):
+      guard let server = app.server, let email = app.email, let apiKey = app.apiKey else {
+        throw Self.missing(appOptions)
+      }
+      return .app(
+        server: try Self.address(server, of: "--server", such: "https://chat.example.org"), email: email,
+        apiKey: apiKey)
+    case (nil, _?):
+      guard let id = own.orgID, let key = own.orgKey, let realm = own.realm else {
+        throw Self.missing(ownOptions)
+      }
+      return try .ownServer(
+        id: id, key: key, realm: realm, bouncer: bouncerAddress() ?? "http://127.0.0.1:8080")
+    }
+  }
+
+  /// A server's address, without a slash at its end.
+  static func address(_ text: String, of option: String, such example: String) throws -> String {
+    guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host() != nil else {
+      throw ValidationError("\(option) wants the address of a server: \(example)")
+    }
+    return String(text.reversed().drop { $0 == "/" }.reversed())
+  }
+
+  /// The first three of the options make a role.
+  private static func missing(_ options: [(name: String, value: String?)]) -> ValidationError {
+    let names = options.prefix(3).filter { $0.value == nil }.map(\.name)
+    return ValidationError("\(names.joined(separator: " and ")) \(names.count == 1 ? "is" : "are") missing")
+  }
 }

@@ -1,4 +1,5 @@
 package import Foundation
+package import Providers
 
 /// How long notifications took, from the call that brought them to the provider that took them, in buckets that grow by
 /// the square root of two: a percentile is right to a fifth or so.
@@ -46,4 +47,12 @@ package struct Latency: Sendable, Hashable {
     }
     return nil
   }
+}
+
+extension Route {
+  /// All of Web Push.
+  package static let webPush = Route(provider: .webPush, credential: "", target: "")
+
+  /// The route that it is counted as: push services come from strangers, so that all of Web Push is one.
+  package var counted: Route { provider == .webPush ? .webPush : self }
 }

@@ -1,6 +1,9 @@
+package import AsyncHTTPClient
 import Crypto
 import Foundation
-import HTTP
+package import HTTP
+import NIOCore
+import NIOHTTP1
 import Providers
 import Sealing
 
@@ -74,4 +77,115 @@ package struct PushSubscription: Sendable {
     else { return nil }
     return Array(padded[..<end])
   }
+}
+
+/// The simulator's push service, as phones meet it in the place of a distributor of UnifiedPush or a browser's maker.
+package struct PushService: Sendable {
+  private let service: JSONService
+  /// Its address.
+  var url: String { service.url }
+
+  package init(url: String, client: HTTPClient) {
+    service = JSONService(url: url, credentials: .none, client: client)
+  }
+
+  /// Subscribes for messages from a bouncer, and for nobody else's.
+  ///
+  /// - Parameter bouncer: its address.
+  package func subscribe(for bouncer: String) async throws -> PushSubscription {
+    let services = JSONService(
+      url: "\(bouncer)/api/v1/zulip-services", credentials: .none, client: service.client)
+    guard let key = try await services.call(.GET, "webpush/vapid")["vapid"]?.string else {
+      throw DemoError("\(bouncer) tells no VAPID key")
+    }
+    return try await subscribe(key: key)
+  }
+
+  /// Subscribes for messages that are signed with a key: the public one, in base64url.
+  package func subscribe(key: String) async throws -> PushSubscription {
+    let answer = try await service.call(.POST, "subscriptions", .json(["vapid": .string(key)]))
+    guard let endpoint = answer["endpoint"]?.string else {
+      throw DemoError("the push service gave no endpoint")
+    }
+    return PushSubscription(endpoint: endpoint)
+  }
+
+  /// Ends a subscription: whoever sends to it hears so.
+  package func end(_ subscription: PushSubscription) async throws {
+    _ = try await service.call(.DELETE, "subscriptions/\(subscription.id)")
+  }
+
+  /// What has arrived since, still sealed; nothing where the subscription has ended.
+  ///
+  /// - Parameter wait: for so many seconds if nothing has.
+  package func messages(for subscription: PushSubscription, after seen: inout Int64, wait: Int = 5)
+    async throws -> [JSON]
+  {
+    do {
+      let answer = try await service.call(
+        .GET, "subscriptions/\(subscription.id)/messages?since=\(seen)&wait=\(wait)", timeout: .seconds(30))
+      seen = answer["next"]?.integer ?? seen
+      guard case .array(let messages)? = answer["messages"] else { return [] }
+      return messages
+    } catch let refusal as JSONService.Refusal where refusal.status == .gone { return [] }
+  }
+}
+
+/// A phone without Google at a Nextcloud server, of version 34 or the one built in here: no push proxy takes part
+/// (`Documentation/Protocols/Nextcloud.md` 5.6).
+package struct NextcloudSubscriber {
+  private let account: JSONService
+  private let server: JSONService
+  private let service: PushService
+  private var subscription: PushSubscription?
+  /// Up to which message.
+  private var seen: Int64 = 0
+
+  /// - Parameters:
+  ///   - login: its user's name there, with an app password.
+  ///   - service: where it subscribes.
+  package init(
+    server: String, login: (user: String, password: String), at service: PushService, client: HTTPClient
+  ) {
+    account = .nextcloud(server, "core", login, client: client)
+    self.server = .nextcloud(server, "apps/notifications/api/v2", login, client: client)
+    self.service = service
+  }
+
+  /// Subscribes for all notifications. The server sends a token that way; it has to come back before anything else is
+  /// sent.
+  package mutating func subscribe() async throws {
+    guard let key = try await server.call(.GET, "webpush/vapid")["ocs"]?["data"]?["vapid"]?.string else {
+      throw DemoError("the server tells no VAPID key")
+    }
+    let subscription = try await service.subscribe(key: key)
+    self.subscription = subscription
+    seen = 0
+    _ = try await server.call(
+      .POST, "webpush",
+      .form([
+        ("endpoint", subscription.endpoint), ("uaPublicKey", subscription.p256dh),
+        ("auth", subscription.auth),
+        ("appTypes", "all"),
+      ]))
+    guard let token = try await messages().first??["activationToken"]?.string else {
+      throw DemoError("no token came to make the subscription active with")
+    }
+    _ = try await server.call(.POST, "webpush/activate", .form([("activationToken", token)]))
+  }
+
+  /// What has arrived since, each nil where it does not open; waits for some seconds if nothing has.
+  package mutating func messages() async throws -> [JSON?] {
+    guard let subscription else { return [] }
+    return try await service.messages(for: subscription, after: &seen).map { subscription.open($0) }
+  }
+
+  /// Ends the subscription at both.
+  package func unsubscribe() async throws {
+    _ = try await server.call(.DELETE, "webpush")
+    if let subscription { try await service.end(subscription) }
+  }
+
+  /// Ends its app password.
+  package func signOut() async throws { _ = try await account.call(.DELETE, "apppassword") }
 }

@@ -1,5 +1,10 @@
+package import Foundation
 package import HTTPTypes
 package import Hummingbird
+package import Logging
+import NIOCore
+import NIOHTTP1
+import SQL
 
 /// A refusal in Zulip's envelope: `{"result":"error","msg",...,"code"}`
 /// (`Documentation/Protocols/Zulip.md` 2.2).
@@ -71,4 +76,88 @@ package struct APIError: Error, HTTPResponseError, Sendable {
 
   /// The answer, for Hummingbird.
   package func response(from request: Request, context: some RequestContext) -> Response { response }
+}
+
+extension APIError {
+  /// The refusal that any error comes to. What is a fault of ours is logged.
+  package init(_ error: any Error, logger: Logger) {
+    switch error {
+    case let error as APIError:
+      self = error
+    case is NIOTooManyBytesError:
+      self.init(.contentTooLarge, code: "PAYLOAD_TOO_LARGE", "Payload too large")
+    case is BodyBudget.Exceeded:
+      self = .tryAgainLater
+    case let error as HTTPError where error.status == .notFound:
+      self.init(.notFound, "Not found")
+    case is HTTPParserError:
+      self.init(.badRequest, "Malformed request")
+    case let error as DatabaseError:
+      // Its text names tables and constraints, never values.
+      logger.error("database failed", metadata: ["code": "\(error.code)", "reason": "\(error.message)"])
+      self = error.isTransient ? .tryAgainLater : .internalError
+    case is CancellationError:
+      self = .unavailable("Shutting down", retryAfter: 5)
+    case let error as any HTTPResponseError:
+      self.init(error.status, error.status.reasonPhrase)
+    default:
+      // The type names the fault; the text could hold a value.
+      logger.error("request failed", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      self = .internalError
+    }
+  }
+}
+
+/// The answers that Zulip's clients and servers know: `{"result", "msg", ...}`, compact, with a
+/// newline at the end (`Documentation/Protocols/Zulip.md` 2.2).
+package enum Envelope {
+  private static let headers: HTTPFields = [
+    .contentType: "application/json",
+    .cacheControl: "max-age=0, no-cache, no-store, must-revalidate, private",
+  ]
+
+  /// 200 with what the caller asked for.
+  package static func success(_ members: [JSON.Object.Member] = []) -> Response {
+    response(.ok, [.init("result", "success"), .init("msg", "")] + members)
+  }
+
+  /// Any status with any members and nothing else; not to be kept by anyone on the way.
+  package static func response(
+    _ status: HTTPResponse.Status, _ members: [JSON.Object.Member], headers additional: HTTPFields = [:]
+  ) -> Response {
+    var bytes = JSON.object(JSON.Object(members)).bytes
+    bytes.append(UInt8(ascii: "\n"))
+    var headers = headers
+    headers.append(contentsOf: additional)
+    return Response(
+      status: status, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+  }
+}
+
+/// What both sides of Zulip's wire have to mean alike.
+package enum Zulip {
+  /// What a phone shows until its app has decrypted the rest.
+  package static let placeholder = "New notification"
+  /// A removal tells of so many messages at most: the newest.
+  package static let maximumRemovals = 200
+  /// A device's registration that has not arrived after so many seconds is given up.
+  package static let registrationLifetime: TimeInterval = 86_400
+}
+
+/// Errors that both sides of Zulip's wire use in the same words, and the codes that one side acts on.
+extension APIError {
+  /// Names that a chat server acts on.
+  package enum Code {
+    package static let missingRealm = "MISSING_REMOTE_REALM"
+    package static let anothersRealm = "REMOTE_REALM_SERVER_MISMATCH_ERROR"
+    package static let requestExpired = "REQUEST_EXPIRED"
+    package static let invalidPublicKey = "INVALID_BOUNCER_PUBLIC_KEY"
+    package static let unknownLegacyDevice = "INVALID_REMOTE_PUSH_DEVICE_TOKEN"
+  }
+
+  /// A legacy token that is not there.
+  package static var tokenDoesNotExist: APIError { APIError("Token does not exist") }
+
+  /// A parameter that is not what its name says.
+  package static func invalidFormat(_ name: String) -> APIError { APIError("\(name) has invalid format") }
 }

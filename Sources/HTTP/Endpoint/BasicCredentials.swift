@@ -1,4 +1,5 @@
-import Foundation
+internal import Crypto
+package import Foundation
 import HTTPTypes
 package import Hummingbird
 
@@ -30,4 +31,44 @@ package struct BasicCredentials: Sendable {
   }
 
   private static var invalid: APIError { .unauthorized("Invalid authorization header for basic auth") }
+}
+
+/// A secret that opens endpoints to whoever shows it as `Authorization: Bearer` (RFC 6750).
+package struct BearerToken: Sendable {
+  private let hash: SHA256Digest
+  private let name: String
+  private let signIns: SignInGuard
+
+  /// - Parameter name: the key of the configuration that holds it, for who comes without.
+  package init(_ token: String, name: String, now: @escaping @Sendable () -> Date = { Date() }) {
+    hash = Self.hash(token[...])
+    self.name = name
+    signIns = SignInGuard(now: now)
+  }
+
+  /// Refuses with 401 a request that does not show the token, and with 429 one from where many others were shown.
+  package func check(_ request: Request, from address: ClientAddress) throws(APIError) {
+    guard let shown = request.headers[.authorization].flatMap({ $0.dropping(prefix: "bearer ") }) else {
+      throw refusal
+    }
+    try check(String(shown), from: address)
+  }
+
+  /// The same of a token that was shown in another way.
+  package func check(_ shown: String, from address: ClientAddress) throws(APIError) {
+    let attempt = SignInGuard.Attempt(from: address, account: name, secret: shown)
+    try signIns.admit(attempt)
+    // Hashes are of one length, and comparing them takes the same time wherever they differ.
+    let isRight = Self.hash(shown[...]) == hash
+    signIns.note(attempt, isRight: isRight)
+    if !isRight { throw refusal }
+  }
+
+  private var refusal: APIError {
+    APIError(
+      .unauthorized, code: "UNAUTHORIZED", "Not logged in: \(name) wanted as a bearer token",
+      headers: [.wwwAuthenticate: "Bearer"])
+  }
+
+  private static func hash(_ text: Substring) -> SHA256Digest { SHA256.hash(data: Data(text.utf8)) }
 }

@@ -1,6 +1,8 @@
+package import Foundation
 package import HTTPTypes
 package import Hummingbird
-import Logging
+package import Logging
+import NIOCore
 import Synchronization
 
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
@@ -118,4 +120,114 @@ extension HTTPField.Name {
   package static let xRequestID = HTTPField.Name("X-Request-Id")!  // a valid token
   /// `X-Forwarded-For`
   package static let xForwardedFor = HTTPField.Name("X-Forwarded-For")!  // a valid token
+}
+
+/// What is found out about a request on its way: for the line in the log that tells of it when it is done.
+package final class RequestNotes: Sendable {
+  private struct Notes {
+    var client: ClientAddress?
+    var server: String?
+    var realm: UUID?
+    var error: String?
+  }
+
+  private let notes = Mutex(Notes())
+
+  /// The client's address, once it is known whose word for it is believed.
+  package func note(client: ClientAddress) { notes.withLock { $0.client = client } }
+
+  /// The hostname of the chat server that has proved to be the caller.
+  package func note(server: String) { notes.withLock { $0.server = server } }
+
+  /// Whether the caller has proved to be a chat server.
+  package var isFromServer: Bool { notes.withLock { $0.server != nil } }
+
+  /// The realm that the call is about.
+  package func note(realm: UUID?) { notes.withLock { $0.realm = realm } }
+
+  /// The code of the error that the answer is.
+  func note(error: String) { notes.withLock { $0.error = error } }
+
+  /// What is known, as fields of a line.
+  package var metadata: Logger.Metadata {
+    let notes = notes.withLock { $0 }
+    var metadata: Logger.Metadata = [:]
+    metadata["client"] = notes.client.map { "\($0)" }
+    metadata["server"] = notes.server.map { "\($0)" }
+    metadata["realm"] = notes.realm.map { "\($0.uuidString.lowercased())" }
+    metadata["error"] = notes.error.map { "\($0)" }
+    return metadata
+  }
+}
+
+/// Tells the operator of addresses that send `X-Forwarded-For` and are named as no trusted proxy: most often the own
+/// reverse proxy, all of whose clients share one limit then. Once an hour for each, and so many in an hour in all, as
+/// strangers send it, too.
+package final class UnnamedProxies: Sendable {
+  static let maximum = 20
+  static let hour = Duration.seconds(3600)
+
+  private let now: @Sendable () -> ContinuousClock.Instant
+  private let told = Mutex<[ClientAddress: ContinuousClock.Instant]>([:])
+
+  /// Nobody has been told of.
+  package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+    self.now = now
+  }
+
+  /// Tells of the address that a request came from.
+  func report(_ peer: ClientAddress, to logger: Logger) {
+    let now = now()
+    let isNew = told.withLock { told in
+      if told[peer.source].map({ $0 + Self.hour > now }) == true { return false }
+      if told.count >= Self.maximum { told = told.filter { $0.value + Self.hour > now } }
+      guard told.count < Self.maximum else { return false }
+      told[peer.source] = now
+      return true
+    }
+    guard isNew else { return }
+    logger.warning(
+      "X-Forwarded-For is not believed: all clients behind this address count as one",
+      metadata: [
+        "address": "\(peer)",
+        "advice":
+          "if it is your own proxy, name it in http.trusted_proxies; if not, a stranger has sent the header",
+      ])
+  }
+}
+
+/// What a request carries along besides itself.
+package struct WireContext: RequestContext {
+  /// Hummingbird's own part.
+  package var coreContext: CoreRequestContextStorage
+  /// The name of the request in the answer's `X-Request-Id` and in every log line.
+  package internal(set) var requestID: String
+  /// The client's address: the peer's, or what a trusted proxy says of it.
+  package internal(set) var clientAddress: ClientAddress
+  /// What the log is to tell of it.
+  package let notes = RequestNotes()
+  /// When its head had come.
+  package let received = ContinuousClock.now
+  /// The connection it came on; nil for a call within the process, as tests make them.
+  let channel: (any Channel)?
+
+  /// The context of a request from `source`.
+  package init(source: ApplicationRequestContextSource) {
+    coreContext = .init(source: source)
+    requestID = ""
+    clientAddress = ClientAddress(source.channel.remoteAddress)
+    channel = source.channel
+  }
+
+  /// The context of a call within the process.
+  package init(inProcess logger: Logger) {
+    coreContext = .init(source: InProcess(logger: logger))
+    requestID = ""
+    clientAddress = .loopback
+    channel = nil
+  }
+
+  private struct InProcess: RequestContextSource {
+    let logger: Logger
+  }
 }

@@ -1,3 +1,5 @@
+package import NIOCore
+
 /// A JSON value as it stands on the wire (RFC 8259).
 ///
 /// Foundation's decoder takes `1.0` for an integer, tells errors in its own words and costs several
@@ -132,4 +134,92 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
   package static func optional(_ value: Int64?) -> JSON { value.map(JSON.integer) ?? .null }
   /// A string, or null.
   package static func optional(_ value: String?) -> JSON { value.map(JSON.string) ?? .null }
+}
+
+extension JSON {
+  /// An array that is read an element at a time, so that a long one takes no more memory than its text.
+  package struct List: Sendable {
+    private let text: String
+    /// How many elements it has.
+    package let count: Int
+
+    /// Looks through a whole document.
+    ///
+    /// - Returns: nil if it is no array.
+    package init?(_ text: String) throws(ParseError) {
+      var text = text
+      let count = try text.withUTF8 { bytes in
+        Result { () throws(ParseError) in
+          var parser = JSONParser(bytes: bytes, cutBelow: nil)
+          return try parser.count()
+        }
+      }.get()
+      guard let count else { return nil }
+      self.text = text
+      self.count = count
+    }
+
+    /// Each element, read.
+    ///
+    /// - Throws: what `read` throws, and ``ParseError/tooManyValues`` for an element that is out of proportion.
+    package func map<Element>(_ read: (JSON, Int) throws -> Element) throws -> [Element] {
+      var text = text
+      return try text.withUTF8 { bytes in
+        var parser = JSONParser(bytes: bytes, cutBelow: nil)
+        var results: [Element] = []
+        results.reserveCapacity(count)
+        try parser.elements { results.append(try read($0, results.count)) }
+        return results
+      }
+    }
+  }
+}
+
+extension JSON {
+  /// Why bytes are no JSON document.
+  package enum ParseError: Error, Hashable {
+    /// Not valid UTF-8.
+    case encoding
+    /// Not a JSON document; at this byte it goes wrong.
+    case syntax(at: Int)
+    /// Arrays and objects nested deeper than allowed.
+    case depth
+    /// More values than a document of its length has in earnest.
+    case tooManyValues
+  }
+
+  /// How deep arrays and objects may be nested.
+  package static let maximumDepth = 64
+
+  /// As many values a document of so many bytes may have. Each takes up to a hundred bytes of memory, however
+  /// short it is.
+  static func maximumValues(in bytes: Int) -> Int { 10_000 + bytes / 32 }
+
+  /// Reads one JSON document in UTF-8.
+  package static func parse(_ bytes: some Collection<UInt8>) throws(ParseError) -> JSON {
+    if let result = bytes.withContiguousStorageIfAvailable({ parse(buffer: $0) }) { return try result.get() }
+    return try Array(bytes).withUnsafeBufferPointer { parse(buffer: $0) }.get()
+  }
+
+  /// Reads one JSON document in UTF-8.
+  ///
+  /// - Parameter depth: with it, what is nested deeper does not spoil the document: `null` stands in its
+  ///   place, and only its strings and brackets have been looked at.
+  package static func parse(_ buffer: ByteBuffer, cutBelow depth: Int? = nil) throws(ParseError) -> JSON {
+    try buffer.withUnsafeReadableBytes { parse(buffer: $0.bindMemory(to: UInt8.self), cutBelow: depth) }.get()
+  }
+
+  /// Reads one JSON document.
+  package static func parse(_ text: String) throws(ParseError) -> JSON {
+    try parse(text.utf8)
+  }
+
+  private static func parse(
+    buffer: UnsafeBufferPointer<UInt8>, cutBelow depth: Int? = nil
+  ) -> Result<JSON, ParseError> {
+    Result { () throws(ParseError) in
+      var parser = JSONParser(bytes: buffer, cutBelow: depth)
+      return try parser.document()
+    }
+  }
 }

@@ -95,3 +95,132 @@ package struct RateLimit: Sendable, Hashable {
     self.seconds = seconds
   }
 }
+
+/// A pace: what exceeds it is not refused but due later, each at its own time.
+///
+/// This is the generic cell rate algorithm (ITU-T I.371), with the limit's window as its burst: as many as the
+/// limit go at once, and what exceeds it by ten times comes out over ten windows.
+package final class CellRate<Key: Hashable & Sendable>: Sendable {
+  /// What has been booked.
+  package struct Booking: Sendable {
+    /// Seconds by which the key was booked too far ahead for more; above zero, nothing was booked.
+    package let excess: TimeInterval
+    fileprivate let key: Key
+    fileprivate let start: Date
+    fileprivate let ahead: TimeInterval
+    /// Seconds of the pace that it has taken up.
+    fileprivate let taken: TimeInterval
+    fileprivate let limit: RateLimit?
+
+    /// When the call with this index is due; nil is at once.
+    package func time(of index: Int) -> Date? {
+      guard let limit else { return nil }
+      let late = ahead + limit.seconds / Double(limit.calls) * Double(index + 1) - limit.seconds
+      return late > 0 ? start + late : nil
+    }
+  }
+
+  private let limit: RateLimit?
+  /// How many seconds ahead a key may be booked and still book more.
+  private let reach: TimeInterval
+  private let now: @Sendable () -> Date
+  private let booked: Mutex<BoundedMemory<Key, Standing>>
+
+  private struct Standing {
+    /// Until when the key's calls so far take up the pace.
+    var end: Date
+    /// When the last of them came.
+    var time: Date
+  }
+
+  /// - Parameters:
+  ///   - limit: without one everything goes at once.
+  ///   - windows: how many windows of the limit may wait.
+  package init(_ limit: RateLimit?, windows: Double, now: @escaping @Sendable () -> Date) {
+    self.limit = limit
+    self.now = now
+    reach = (limit?.seconds ?? 0) * (windows + 1)
+    booked = Mutex(BoundedMemory(lifetime: reach + (limit?.seconds ?? 0)))
+  }
+
+  /// Gives each of `count` calls of a key its time, unless as much as may waits already.
+  package func book(_ count: Int, of key: Key) -> Booking {
+    let now = now()
+    guard let limit, count > 0 else {
+      return Booking(excess: 0, key: key, start: now, ahead: 0, taken: 0, limit: nil)
+    }
+    return booked.withLock { booked in
+      let standing = booked.value(of: key) ?? Standing(end: now, time: now)
+      // Where the clock was put back since, nobody is further ahead than before.
+      let ahead = max(0, standing.end.timeIntervalSince(max(now, standing.time)))
+      let taken = ahead > reach ? 0 : limit.seconds / Double(limit.calls) * Double(count)
+      booked.set(
+        Standing(end: now + ahead + taken, time: now), for: key, now: now.timeIntervalSince1970)
+      return Booking(
+        excess: max(0, ahead - reach), key: key, start: now, ahead: ahead, taken: taken, limit: limit)
+    }
+  }
+
+  /// Gives back what calls have booked that nobody makes after all.
+  package func cancel(_ booking: Booking) {
+    guard booking.taken > 0 else { return }
+    let now = now().timeIntervalSince1970
+    booked.withLock { booked in
+      guard var standing = booked.value(of: booking.key) else { return }
+      standing.end -= booking.taken
+      booked.set(standing, for: booking.key, now: now)
+    }
+  }
+}
+
+/// What is remembered of each key for as long as it matters, in bounded memory.
+///
+/// Nothing is forgotten early to make room. When the memory is full, new keys share a fixed number of places, chosen by a
+/// hash that nobody outside can foresee. A new key may then be held back for what others in its place did; keys that
+/// were remembered before are not affected.
+struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+  private static var places: Int { 1 << 14 }
+
+  private let capacity: Int
+  private let lifetime: Double
+  /// What was written since `turned`, and what was written before and not since. Both are turned over once a
+  /// lifetime, so that what goes was last written a lifetime ago at least.
+  private var young: [Key: Value] = [:]
+  private var old: [Key: Value] = [:]
+  private var turned = -Double.infinity
+  private var shared: [Int: Value] = [:]
+
+  /// - Parameters:
+  ///   - capacity: how many keys have a place of their own.
+  ///   - lifetime: for how many seconds after it was last written a value is there at least.
+  init(capacity: Int = 100_000, lifetime: Double) {
+    self.capacity = capacity
+    self.lifetime = lifetime
+  }
+
+  /// What is remembered of a key, or of those that share its place; possibly long ago.
+  func value(of key: Key) -> Value? { young[key] ?? old[key] ?? shared[Self.place(of: key)] }
+
+  /// Remembers a key.
+  ///
+  /// - Parameter now: seconds since any one moment.
+  mutating func set(_ value: Value, for key: Key, now: Double) {
+    // A clock that was put back starts anew from there.
+    if now - turned >= lifetime || now < turned {
+      old = now < turned ? old.merging(young) { $1 } : young
+      young = [:]
+      turned = now
+    }
+    if let kept = old.removeValue(forKey: key) { young[key] = kept }
+    if young[key] != nil || young.count + old.count < capacity {
+      young[key] = value
+    } else {
+      shared[Self.place(of: key)] = value
+    }
+  }
+
+  /// By a hash whose seed is of this process alone.
+  private static func place(of key: Key) -> Int {
+    Int(truncatingIfNeeded: key.hashValue.magnitude % UInt(places))
+  }
+}

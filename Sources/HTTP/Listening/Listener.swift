@@ -7,6 +7,7 @@ import NIOHTTP1
 import NIOPosix
 package import NIOSSL
 package import ServiceLifecycle
+import Synchronization
 
 /// An HTTP listener that loses no request when it ends.
 ///
@@ -174,5 +175,62 @@ package struct ListeningSocket: Sendable {
   package init(isShared: Bool, open: @escaping @Sendable () throws -> CInt) {
     self.open = open
     self.isShared = isShared
+  }
+}
+
+/// Runs tasks on an event loop: what answers a request stays on the thread that its connection is read on
+/// (`Documentation/Decisions` 0023).
+final class EventLoopExecutor: TaskExecutor {
+  private let eventLoop: any EventLoop
+
+  init(_ eventLoop: any EventLoop) {
+    self.eventLoop = eventLoop
+  }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    eventLoop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+  }
+}
+
+/// A connection behind its ``Door``, with TLS where there is a certificate: the one that is in force when the
+/// connection is opened. (Hummingbird's own `TLSChannel` keeps the certificate that it was made with.)
+struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
+  let base: Base
+  /// The TLS context for a new connection; nil for HTTP in clear.
+  let tls: (@Sendable () -> NIOSSLContext)?
+  let connections: OpenConnections
+
+  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Base.Value> {
+    channel.eventLoop.makeCompletedFuture {
+      let pipeline = channel.pipeline.syncOperations
+      try pipeline.addHandler(Door(connections))
+      if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls())) }
+    }.flatMap { base.setup(channel: channel, logger: logger) }
+  }
+
+  func handle(value: Base.Value, logger: Logger) async {
+    await base.handle(value: value, logger: logger)
+  }
+}
+
+/// The time as the `Date` of an answer has it (RFC 9110 5.6.7), written once a second.
+final class HTTPDate: Sendable {
+  private let last = Mutex<(second: time_t, text: String)>((-1, ""))
+
+  /// The present one.
+  func text() -> String {
+    var second = time(nil)
+    return last.withLock { last in
+      if last.second != second {
+        var parts = tm()
+        gmtime_r(&second, &parts)
+        // The locale is C's, whose names of days and months are the ones of the RFC.
+        var buffer = [CChar](repeating: 0, count: 32)
+        let length = strftime(&buffer, buffer.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+        last = (second, String(decoding: buffer[..<length].map(UInt8.init(bitPattern:)), as: UTF8.self))
+      }
+      return last.text
+    }
   }
 }

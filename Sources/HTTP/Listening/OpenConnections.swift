@@ -1,3 +1,4 @@
+import Metrics
 import NIOCore
 import Synchronization
 
@@ -184,4 +185,90 @@ final class OpenConnections: Sendable {
       }
     }
   }
+}
+
+/// A connection that a listener has taken.
+final class OpenConnection: Sendable {
+  let channel: any Channel
+  /// The source whose share it counts to; nil for a reverse proxy.
+  let source: ClientAddress?
+  /// Rises with each connection.
+  let number: Int
+  private let current = Atomic(Phase.coming)
+  private let answering = Atomic(false)
+  private let stalled = Atomic(false)
+
+  enum Phase: UInt8, AtomicRepresentable {
+    /// Taken, and not yet at the event loop that answers it.
+    case coming
+    case open
+    /// Open still, but told to close.
+    case leaving
+  }
+
+  init(_ channel: any Channel, source: ClientAddress?, number: Int) {
+    self.channel = channel
+    self.source = source
+    self.number = number
+  }
+
+  /// Changed by ``OpenConnections`` only, which counts them.
+  var phase: Phase {
+    get { current.load(ordering: .relaxed) }
+    set { current.store(newValue, ordering: .relaxed) }
+  }
+
+  /// Whether it can be closed without anybody losing an answer.
+  var mayGo: Bool { phase == .open && isIdle }
+
+  /// Whether nobody waits for an answer who would take it.
+  var isIdle: Bool { !isAnswering || isStalled }
+
+  /// Whether a whole request has arrived and waits for its answer.
+  var isAnswering: Bool {
+    get { answering.load(ordering: .relaxed) }
+    set { answering.store(newValue, ordering: .relaxed) }
+  }
+
+  /// Whether an answer waits of which the peer takes nothing.
+  var isStalled: Bool {
+    get { stalled.load(ordering: .relaxed) }
+    set { stalled.store(newValue, ordering: .relaxed) }
+  }
+}
+
+/// The metrics of a listener's connections.
+struct ConnectionMetrics: Sendable {
+  /// Why this program closed a connection.
+  enum Reason: String, CaseIterable, Sendable {
+    /// Its source has as many as it may.
+    case share
+    /// There is no room, and no idle connection to close for it.
+    case full
+    /// It made room for another.
+    case displaced
+    /// No request came whole in time.
+    case timeout
+    /// Its peer did not take an answer in time.
+    case untaken
+    /// Much came of which no request could come.
+    case senseless
+  }
+
+  private let open: Gauge
+  private let closed: [Reason: Counter]
+
+  /// - Parameter listener: its name.
+  init(listener: String) {
+    open = Gauge(label: "push_bouncer_http_connections", dimensions: [("listener", listener)])
+    closed = Dictionary(
+      uniqueKeysWithValues: Reason.allCases.map { reason in
+        let dimensions = [("listener", listener), ("reason", reason.rawValue)]
+        return (reason, Counter(label: "push_bouncer_http_connections_closed_total", dimensions: dimensions))
+      })
+  }
+
+  func note(open count: Int) { open.record(count) }
+
+  func note(_ reason: Reason) { closed[reason]?.increment() }
 }

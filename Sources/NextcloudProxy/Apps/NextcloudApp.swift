@@ -1,5 +1,7 @@
 internal import Foundation
 internal import HTTP
+internal import Providers
+internal import Synchronization
 
 /// An app as the proxy tells it from others: by the `User-Agent` that it registers with
 /// (`nextcloud.apps_file` names own ones).
@@ -105,5 +107,151 @@ extension NextcloudApp {
           apnsTopic: try text("apns_topic"), fcmProject: try text("fcm_project")))
     }
     return apps
+  }
+}
+
+/// The apps that the proxy knows, and how it finds out which app a token belongs to: no field of the protocol says
+/// so, and a wrong guess would send pushes to another app.
+package struct NextcloudApps: Sendable {
+  /// More bytes of a `User-Agent` are not looked at.
+  private static let maximumUserAgent = 512
+
+  private let own: [NextcloudApp]
+  private let apps: [NextcloudApp]
+  private let standard: NextcloudApp?
+
+  /// The apps that Nextcloud ships, and no others.
+  package init() { (own, apps, standard) = ([], Self.builtIn, nil) }
+
+  /// - Parameters:
+  ///   - own: the operator's, which are tried before the built-in ones.
+  ///   - standard: the name of the app that an unknown one is taken for; nil: unknown apps are refused.
+  package init(own: [NextcloudApp], default standard: String? = nil) throws(NextcloudApp.Malformed) {
+    let apps = own + Self.builtIn
+    (self.own, self.apps) = (own, apps)
+    self.standard = standard.flatMap { name in apps.first { $0.name.utf8.elementsEqual(name.utf8) } }
+    guard standard == nil || self.standard != nil else {
+      let names = apps.map(\.name).joined(separator: ", ")
+      throw NextcloudApp.Malformed(description: "names none of these apps: \(names)")
+    }
+  }
+
+  /// What an app of the operator's is for that calls itself so; nil for any other.
+  package func ownKind(of userAgent: String) -> NextcloudApp.Kind? {
+    let userAgent = Self.beginning(of: userAgent)
+    return own.first { $0.matches(userAgent) }?.kind
+  }
+
+  /// The app of a caller; nil if nobody knows it.
+  ///
+  /// - Parameter userAgents: what it calls itself, the more telling first.
+  func app(of userAgents: [String]) -> NextcloudApp? {
+    let userAgents = userAgents.map(Self.beginning)
+    return apps.first { userAgents.contains(where: $0.matches) } ?? standard
+  }
+
+  private static func beginning(of userAgent: String) -> String {
+    String(decoding: userAgent.utf8.prefix(maximumUserAgent), as: UTF8.self)
+  }
+
+  private static let builtIn = [talkIOS, filesIOS, talkAndroid, filesAndroid]
+  private static let talkIOS = builtIn(
+    "Talk for iOS", #"\(iOS\) Nextcloud-Talk"#, .talk, .ios, topic: "com.nextcloud.Talk")
+  private static let filesIOS = builtIn(
+    "Files for iOS", #"\(iOS\) (?:ownCloud|Nextcloud)-iOS"#, .files, .ios, topic: "it.twsweb.Nextcloud")
+  private static let talkAndroid = builtIn(
+    "Talk for Android", #"\(Android\) Nextcloud-Talk"#, .talk, .android)
+  private static let filesAndroid = builtIn(
+    "Files for Android", #"\(Android\) (?:ownCloud|Nextcloud)-android"#, .files, .android)
+
+  private static func builtIn(
+    _ name: String, _ userAgent: String, _ kind: NextcloudApp.Kind, _ platform: NextcloudApp.Platform,
+    topic: String? = nil
+  ) -> NextcloudApp {
+    do {
+      return try NextcloudApp(
+        name: name, userAgent: userAgent, kind: kind, platform: platform, apnsTopic: topic)
+    } catch {
+      preconditionFailure("\(error)")
+    }
+  }
+}
+
+/// The `User-Agent`s of unknown apps: the operator is told of each once.
+final class UnknownApps: Sendable {
+  /// Names that are told in a day at most, however many strangers think up.
+  static let maximum = 100
+  private static let day: TimeInterval = 86_400
+  private static let maximumBytes = 200
+
+  private let now: @Sendable () -> Date
+  private let told = Mutex<(since: Date, names: Set<String>)>((.distantPast, []))
+
+  init(now: @escaping @Sendable () -> Date) {
+    self.now = now
+  }
+
+  /// The name as the log may show it, if it has not been told yet.
+  func add(_ userAgent: String) -> String? {
+    let name = Self.printable(userAgent)
+    let now = now()
+    return told.withLock { told in
+      if told.names.count >= Self.maximum, !(0..<Self.day).contains(now.timeIntervalSince(told.since)) {
+        told.names = []
+      }
+      if told.names.isEmpty { told.since = now }
+      guard told.names.count < Self.maximum, told.names.insert(name).inserted else { return nil }
+      return name
+    }
+  }
+
+  /// Printable ASCII, and not too much of it.
+  private static func printable(_ text: String) -> String {
+    let bytes = text.utf8.prefix(maximumBytes).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
+    return bytes.isEmpty ? "(none)" : String(decoding: bytes, as: UTF8.self)
+  }
+}
+
+/// What a text that may be a push token looks like.
+enum TokenShape: Hashable {
+  /// 64 to 200 hexadecimal digits, an even number of them: APNs' or PushKit's, and FCM's alphabet has
+  /// them too.
+  case apns
+  /// Two such with one space between, as Talk on iOS sends them.
+  case apnsAndPushKit
+  /// 32 to 4096 letters, digits, `_`, `-` and `:`, or a Firebase installation id.
+  case fcm
+
+  init?(_ token: String) {
+    let parts = token.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+    switch parts.count {
+    case 1 where Self.isAPNs(parts[0]): self = .apns
+    case 2 where parts.allSatisfy(Self.isAPNs): self = .apnsAndPushKit
+    case 1 where FCMMessage.isInstallationID(token): self = .fcm
+    case 1 where (32...4096).contains(parts[0].count) && parts[0].allSatisfy(Self.isFCM): self = .fcm
+    default: return nil
+    }
+  }
+
+  private static func isAPNs(_ token: Substring.UTF8View) -> Bool {
+    (64...200).contains(token.count) && token.count.isMultiple(of: 2) && token.allSatisfy(isHexadecimal)
+  }
+
+  private static func isHexadecimal(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+      UInt8(ascii: "A")...UInt8(ascii: "F"):
+      true
+    default: false
+    }
+  }
+
+  private static func isFCM(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+      UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: ":"):
+      true
+    default: false
+    }
   }
 }

@@ -1,7 +1,11 @@
+internal import Crypto
+internal import Foundation
 internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
+internal import Logging
 internal import NIOCore
+internal import Sealing
 
 /// The parameters of `/devices`, wherever a client puts them: a form, a JSON object or the query string, on
 /// `DELETE` as well as on `POST`. Others are not looked at. Names and values are compared by their bytes:
@@ -57,5 +61,138 @@ struct DeviceParameters {
   func required(_ name: String) throws(ProxyError) -> String {
     guard let value = values[Name(name)], !value.isEmpty else { throw ProxyError("\(name) is missing.") }
     return value
+  }
+}
+
+/// A device's identifier and who it belongs to, proven: what the parameters of both calls of `/devices` say.
+struct SignedIdentifier {
+  /// The raw 64 bytes: the SHA-512 of what only the server knows.
+  let identifier: [UInt8]
+  /// The key of the user whose server has signed it.
+  let userKey: RSAPublicKey
+
+  /// Reads and verifies. The signature is one of the text that the identifier is the hash of, so that the
+  /// identifier is its digest and is not hashed again.
+  init(_ parameters: DeviceParameters) throws(ProxyError) {
+    guard let identifier = Base64.decodeStrictly(try parameters.required("deviceIdentifier")),
+      identifier.count == 64
+    else {
+      throw ProxyError("deviceIdentifier is malformed: it is the base64 of 64 bytes, as the server gave it.")
+    }
+    let pem = try parameters.required("userPublicKey")
+    guard let userKey = try? RSAPublicKey(pem: pem) else {
+      throw ProxyError("userPublicKey is malformed: it is the PEM of an RSA key of 2048 to 4096 bits.")
+    }
+    guard let signature = Base64.decodeStrictly(try parameters.required("deviceIdentifierSignature")),
+      signature.count == userKey.ciphertextBytes
+    else {
+      throw ProxyError(
+        "deviceIdentifierSignature is malformed: it is the base64 of \(userKey.ciphertextBytes) bytes.")
+    }
+    guard userKey.verifies(signature, digest: identifier) else {
+      throw ProxyError("deviceIdentifierSignature is not the signature of deviceIdentifier by userPublicKey.")
+    }
+    self.identifier = identifier
+    self.userKey = userKey
+  }
+}
+
+/// Which row a registration takes among those with the same identifier, and which have to go for it.
+///
+/// Whoever has seen a device's identifier signed could register it with a key of his own: that makes a row
+/// beside the device's own and never takes it. They are few, so that nobody fills the table with them, and
+/// those that have proven nothing give way first.
+struct DevicePlacement: Hashable {
+  /// How many rows an identifier may have.
+  static let maximumRows = 4
+
+  /// What counts of a row.
+  struct Row: Hashable {
+    var id: Int64
+    var userKey: [UInt8]
+    var tokenHash: [UInt8]
+    /// Whether a notification signed by its key has ever come.
+    var isUsed: Bool
+    /// The last registration or such notification.
+    var seenAt: Int64
+    var registeredAt: Int64
+  }
+
+  /// The row that is to hold the registration; nil is a new one.
+  let row: Int64?
+  /// Rows that go.
+  let removed: [Int64]
+
+  /// - Parameter rows: all with the registration's identifier.
+  init(of registration: NextcloudDevice.Registration, among rows: [Row]) {
+    let own = rows.first { $0.userKey == registration.userKey }
+    // A caller who knows the token has the phone, whose server has a new key.
+    let replaced = rows.filter { $0.id != own?.id && $0.tokenHash == registration.tokenHash }
+    if let taken = own ?? replaced.first {
+      row = taken.id
+      removed = replaced.map(\.id).filter { $0 != taken.id }
+    } else {
+      row = nil
+      removed = rows.sorted(by: Self.givesWay).prefix(max(0, rows.count + 1 - Self.maximumRows)).map(\.id)
+    }
+  }
+
+  /// Whether the first gives way before the second.
+  private static func givesWay(_ first: Row, _ second: Row) -> Bool {
+    switch (first.isUsed, second.isUsed) {
+    case (false, false): (first.registeredAt, first.id) < (second.registeredAt, second.id)
+    case (true, true): (first.seenAt, first.id) < (second.seenAt, second.id)
+    case (let isUsed, _): !isUsed
+    }
+  }
+}
+
+extension NextcloudProxyRoutes {
+  /// `POST /devices`. A device is an identifier together with the key that has signed it, so that nobody
+  /// stands in the way of anybody: neither of a server that has made new keys for its users, nor of a device
+  /// whose identifier somebody has guessed. `cloudId`, which the documents know, is not needed for that.
+  func register(_ request: Request, _ context: WireContext) async throws -> Response {
+    let parameters = try await DeviceParameters(request, limit: configuration.maximumBodyBytes)
+    let token = try parameters.required("pushToken")
+    guard let shape = TokenShape(token) else {
+      throw ProxyError("pushToken is malformed: it is no token of APNs or FCM.")
+    }
+    let signed = try SignedIdentifier(parameters)
+    guard let app = configuration.apps.app(of: parameters.userAgents) else {
+      if let name = unknownApps.add(parameters.userAgents.first ?? "") {
+        context.logger.warning(
+          """
+          an app that nobody knows was refused: an entry of nextcloud.apps_file with a user_agent that \
+          matches lets it in, or nextcloud.default_app
+          """, metadata: ["user_agent": "\(name)"])
+      }
+      throw ProxyError("This app is not known here: the operator of this push proxy has to add it.")
+    }
+    guard let destination = app.destination(of: shape, userAgents: parameters.userAgents) else {
+      throw ProxyError("pushToken is malformed: it is no token that this app can have.")
+    }
+    try await dependencies.devices.register(
+      .init(
+        identifier: signed.identifier, userKey: signed.userKey.der, token: token,
+        tokenHash: Array(SHA512.hash(data: Array(token.utf8))), destination: destination),
+      from: context.clientAddress.source.description
+    ) {
+      guard let seconds = newDevices.count(context.clientAddress.source).retryAfter else { return }
+      throw ProxyError(
+        .tooManyRequests, "Too many new devices from this address. Try again later.",
+        retryAfter: Int(seconds.rounded(.up)))
+    }
+    await dependencies.lossDetector.registered()
+    return Self.done
+  }
+
+  /// `DELETE /devices`.
+  func unregister(_ request: Request, _ context: WireContext) async throws -> Response {
+    let parameters = try await DeviceParameters(request, limit: configuration.maximumBodyBytes)
+    let signed = try SignedIdentifier(parameters)
+    guard
+      try await dependencies.devices.remove(identifier: signed.identifier, userKey: signed.userKey.der)
+    else { throw ProxyError(.forbidden, "There is no device with this deviceIdentifier and userPublicKey.") }
+    return Self.done
   }
 }

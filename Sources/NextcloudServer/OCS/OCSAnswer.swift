@@ -78,3 +78,141 @@ struct OCSAnswer: Error, Sendable {
       body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
   }
 }
+
+/// How an OCS answer is written: as the parameter `format` says, else the first known type of the `Accept`
+/// header, else XML.
+enum OCSFormat: String, Sendable, CaseIterable {
+  case json, xml
+
+  init(parameter: String?, accept: String?) {
+    if let parameter {
+      self = Self.allCases.first { parameter.hasSameBytes(as: $0.rawValue) } ?? .xml
+      return
+    }
+    self =
+      (accept ?? "").utf8.split(separator: UInt8(ascii: ",")).lazy.compactMap(Self.init(type:)).first ?? .xml
+  }
+
+  /// Bytes of a query and of an `Accept` header that are looked at for a request that is refused.
+  private static let maximumOfRefused = 512
+
+  /// The format of an answer to who is not let in, for which little is looked at.
+  init(ofRefused request: Request) {
+    let query = (request.uri.query).flatMap { $0.utf8.count <= Self.maximumOfRefused ? $0 : nil }
+    let accept = request.headers[.accept].flatMap { $0.utf8.count <= Self.maximumOfRefused ? $0 : nil }
+    self.init(parameter: OCSRequest.parameter("format", ofQuery: query), accept: accept)
+  }
+
+  /// The format of a media type; nil for any other.
+  private init?(type: Substring.UTF8View) {
+    let type = type.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)[0]
+      .filter { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t") }
+    guard
+      let name = String(decoding: type, as: UTF8.self).dropping(prefix: "application/"),
+      let format = Self.allCases.first(where: {
+        name.utf8.elementsEqual($0.rawValue.utf8) { $0 | 0x20 == $1 }
+      })
+    else { return nil }
+    self = format
+  }
+
+  var contentType: String { "application/\(rawValue); charset=utf-8" }
+}
+
+/// Under which name an OCS endpoint was called. What it does is the same; what differs is how it answers:
+/// `v2.php` says with HTTP's status what became of a call, `v1.php` nearly always 200.
+enum OCSVersion: String, Sendable, CaseIterable {
+  case v1 = "v1.php"
+  case v2 = "v2.php"
+
+  /// By the path of a call; nil for one that is not of OCS. Doubled slashes do not count.
+  init?(path: some StringProtocol) {
+    let words = path.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 2)
+    guard words.count > 1, words[0].elementsEqual("ocs".utf8),
+      let version = Self.allCases.first(where: { words[1].elementsEqual($0.rawValue.utf8) })
+    else { return nil }
+    self = version
+  }
+}
+
+/// The XML that Nextcloud makes of an answer: elements named after the keys, those of a list `element`,
+/// one space of indentation a level; `true` is 1, `false` empty, an empty list or object an empty element.
+enum OCSXML {
+  /// The document whose root, `ocs`, holds these members.
+  static func document(_ envelope: JSON) -> [UInt8] {
+    var output = Array("<?xml version=\"1.0\"?>\n".utf8)
+    write("ocs", envelope, depth: 0, to: &output)
+    return output
+  }
+
+  private static func write(_ name: String, _ value: JSON, depth: Int, to output: inout [UInt8]) {
+    let indentation = String(repeating: " ", count: depth)
+    let children: [(String, JSON)]
+    switch value {
+    case .array(let elements): children = elements.map { ("element", $0) }
+    case .object(let object): children = object.members.map { ($0.name.text, $0.value) }
+    case .null: children = []
+    default:
+      output += "\(indentation)<\(name)>\(text(of: value))</\(name)>\n".utf8
+      return
+    }
+    guard !children.isEmpty else { return output += "\(indentation)<\(name)/>\n".utf8 }
+    output += "\(indentation)<\(name)>\n".utf8
+    for (name, value) in children { write(name, value, depth: depth + 1, to: &output) }
+    output += "\(indentation)</\(name)>\n".utf8
+  }
+
+  private static func text(of value: JSON) -> String {
+    switch value {
+    case .string(let text): escaped(text)
+    case .bool(let value): value ? "1" : ""
+    default: value.text
+    }
+  }
+
+  private static func escaped(_ text: String) -> String {
+    text.escapedForMarkup { scalar in
+      switch scalar {
+      case "\r": "&#13;"
+      case "\t", "\n", " "...: nil
+      default: "\u{FFFD}"  // XML has no way to write it
+      }
+    }
+  }
+}
+
+extension String {
+  /// The text as HTML and XML have it between tags and in attributes.
+  ///
+  /// - Parameter replacement: what only one of them writes in another way; nil for what stays.
+  func escapedForMarkup(_ replacement: (Unicode.Scalar) -> String?) -> String {
+    unicodeScalars.reduce(into: "") { result, scalar in
+      switch scalar {
+      case "&": result += "&amp;"
+      case "<": result += "&lt;"
+      case ">": result += "&gt;"
+      case "\"": result += "&quot;"
+      default: result += replacement(scalar) ?? String(scalar)
+      }
+    }
+  }
+}
+
+/// Tells who calls an endpoint that is not there so in the envelope that its kind of client reads. That it is not there
+/// by that method is told without a body.
+struct UnknownOCSPaths: RouterMiddleware {
+  func handle(
+    _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
+  ) async throws -> Response {
+    guard let version = OCSVersion(path: request.uri.path) else { return try await next(request, context) }
+    do {
+      let response = try await next(request, context)
+      guard response.status == .methodNotAllowed else { return response }
+      var refusal = Response(status: response.status)
+      refusal.headers[.allow] = response.headers[.allow]
+      return refusal
+    } catch let error as HTTPError where error.status == .notFound {
+      return OCSAnswer.unknownPath.response(OCSFormat(ofRefused: request), version)
+    }
+  }
+}

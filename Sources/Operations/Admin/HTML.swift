@@ -1,3 +1,6 @@
+internal import Crypto
+internal import Foundation
+
 /// HTML that was written here, with values that were escaped: a value becomes part of it only by being interpolated, and
 /// that escapes whatever is not HTML itself. There is no way to make it of a text that is not a literal.
 struct HTML: Sendable, Hashable, ExpressibleByStringInterpolation {
@@ -79,5 +82,85 @@ extension Unicode.Scalar {
       true
     default: false
     }
+  }
+}
+
+/// How the pages look: one sheet, sent along with each, which the browser knows by its hash and takes no other.
+enum AdminStyle {
+  /// What a browser may do with a page: show it with this sheet, and send its forms back.
+  static let contentSecurityPolicy = """
+    default-src 'none'; style-src 'sha256-\(Data(SHA256.hash(data: Data(text.utf8))).base64EncodedString())'; \
+    form-action 'self'; frame-ancestors 'none'; base-uri 'none'
+    """
+
+  /// The sheet, as an element. A browser hashes exactly what is between the tags.
+  static let element: HTML =
+    """
+    <style>
+    :root{color-scheme:light dark;--ground:#f6f7f9;--card:#fff;--text:#1b1f24;--faint:#5b6470;
+      --line:#d9dee5;--good:#18794e;--doubtful:#8a5300;--bad:#c0262d;--accent:#2360c5;--soft:#9db9ea}
+    @media(prefers-color-scheme:dark){:root{--ground:#101418;--card:#191f26;--text:#e6e9ed;--faint:#9aa5b1;
+      --line:#2e3742;--good:#4cc38a;--doubtful:#f1a10d;--bad:#ff8589;--accent:#7aa9ff;--soft:#34507f}}
+    *{box-sizing:border-box}
+    body{margin:0;background:var(--ground);color:var(--text);font:15px/1.45 system-ui,sans-serif}
+    header,main{max-width:76rem;margin:0 auto;padding:.75rem 1rem}
+    header{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:center;justify-content:space-between}
+    time{white-space:nowrap}
+    header strong a{color:inherit;text-decoration:none}
+    form{display:flex;gap:.4rem;margin:0;flex-wrap:wrap}
+    input,button{font:inherit;padding:.3rem .6rem;border:1px solid var(--line);border-radius:.4rem;
+      background:var(--card);color:var(--text);min-width:0}
+    input[type=search]{width:19rem;max-width:100%}
+    button{cursor:pointer}
+    a{color:var(--accent)}
+    h1{font-size:1.15rem;margin:0 0 .3rem}
+    h2{font-size:1rem;margin:0 0 .5rem}
+    p{margin:.3rem 0}
+    section{background:var(--card);border:1px solid var(--line);border-radius:.6rem;padding:.8rem 1rem;
+      margin:0 0 .8rem}
+    .scroll{overflow-x:auto}
+    .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 .8rem}
+    .light{border-left:.5rem solid var(--good)}
+    .light.doubtful{border-left-color:var(--doubtful)}
+    .light.bad{border-left-color:var(--bad)}
+    .word{font-weight:700;color:var(--good)}
+    .doubtful .word,.word.doubtful,td.doubtful{color:var(--doubtful)}
+    .bad .word,.word.bad,td.bad{color:var(--bad)}
+    .faint,td.faint{color:var(--faint)}
+    table{border-collapse:collapse;width:100%}
+    th,td{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);
+      vertical-align:top;overflow-wrap:break-word}
+    .code,td:first-child{overflow-wrap:anywhere}
+    tr:last-child td{border-bottom:0}
+    th{font-weight:600;color:var(--faint);font-size:.85rem;overflow-wrap:normal}
+    .n{text-align:right;padding-right:1.2rem;white-space:nowrap;font-variant-numeric:tabular-nums;overflow-wrap:normal}
+    .t{white-space:nowrap;overflow-wrap:normal}
+    .code{font-family:ui-monospace,monospace;font-size:.85em}
+    .figures{display:flex;flex-wrap:wrap;gap:.3rem 1.5rem;margin:0 0 .5rem}
+    .figures b{display:block;font-size:1.25rem;font-weight:650;font-variant-numeric:tabular-nums}
+    svg{display:block;width:100%;height:7rem}
+    svg .a{fill:var(--accent)}
+    svg .b{fill:var(--bad)}
+    svg .c{fill:var(--soft)}
+    svg .l{fill:none;stroke:var(--accent);stroke-width:2;vector-effect:non-scaling-stroke}
+    svg .m{fill:none;stroke:var(--doubtful);stroke-width:2;vector-effect:non-scaling-stroke}
+    svg .g{stroke:var(--line);stroke-width:1;vector-effect:non-scaling-stroke}
+    .axis{display:flex;justify-content:space-between;color:var(--faint);font-size:.8rem}
+    .key{display:inline-block;width:.7rem;height:.7rem;border-radius:.15rem;margin-right:.3rem}
+    .key.a{background:var(--accent)}.key.b{background:var(--bad)}.key.c{background:var(--soft)}.key.m{
+      background:var(--doubtful)}
+    dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:.3rem 0}
+    dt{color:var(--faint)}
+    dd{margin:0;overflow-wrap:anywhere}
+    @media(max-width:40rem){.n,.t{white-space:normal}.n{padding-right:.5rem}th,td{padding-right:.4rem}dl{grid-template-columns:1fr}
+      dt{margin-top:.3rem}.wide{display:none}body{font-size:14px}
+      th:first-child,td:first-child{min-width:9rem}form[role=search]{flex:1 0 100%;order:1}
+      input[type=search]{flex:1;width:auto}}
+    </style>
+    """
+
+  /// What is between the tags.
+  private static var text: String {
+    String(element.text.dropFirst("<style>".count).dropLast("</style>".count))
   }
 }

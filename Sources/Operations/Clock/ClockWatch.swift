@@ -1,7 +1,8 @@
-internal import Foundation
+package import Foundation
 package import Logging
 internal import Registrations
-internal import SQL
+package import SQL
+internal import Synchronization
 internal import Timing
 
 /// Watches the clock: compares it with the newest time in the database, writes the time there, warns the operator of a
@@ -77,4 +78,106 @@ package struct ClockWatch: Sendable {
       logger.notice("the clock is trusted again")
     }
   }
+}
+
+/// The newest time in the database. Nodes whose clock is trusted write it once a minute, so that one that starts with
+/// a wrong clock can tell. `clock trust` writes it as well.
+package struct ClockRecord: Sendable {
+  private let database: any Database
+
+  /// The record in `database`.
+  package init(database: any Database) {
+    self.database = database
+  }
+
+  /// The newest time; nil if none was written yet.
+  package func newest() async throws -> Date? {
+    let statement = Statement("SELECT value FROM metadata WHERE name = 'clock'")
+    let bytes = try await database.query(statement).first?.bytes(0)
+    return bytes.map { Date(milliseconds: $0.reduce(Int64(0)) { $0 << 8 | Int64($1) }) }
+  }
+
+  /// Writes it, even if it is earlier than the stored one, which a wrong clock has written then.
+  ///
+  /// - Returns: the time as it is kept, in whole milliseconds.
+  @discardableResult
+  package func write(_ time: Date) async throws -> Date {
+    let bytes = withUnsafeBytes(of: time.milliseconds.bigEndian) { Array($0) }
+    _ = try await database.execute(
+      Statement(
+        """
+        INSERT INTO metadata (name, value) VALUES ('clock', $1)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value
+        """, .bytes(bytes)))
+    return Date(milliseconds: time.milliseconds)
+  }
+}
+
+/// The service's time, and whether anything may be taken as expired by it. Everything that has to do with time asks
+/// here, so that a jump of the clock is noticed before anything uses the wrong time.
+package final class ServiceTime: Sendable {
+  private let wall: @Sendable () -> Date
+  private let monotonic: @Sendable () -> Duration
+  private let state: Mutex<ClockGuard>
+
+  /// - Parameters:
+  ///   - wall: the time of day.
+  ///   - monotonic: what has passed since some moment, also while the machine slept.
+  package init(
+    wall: @escaping @Sendable () -> Date = { Date() },
+    monotonic: @escaping @Sendable () -> Duration = { [start = ContinuousClock.now] in .now - start }
+  ) {
+    self.wall = wall
+    self.monotonic = monotonic
+    state = Mutex(ClockGuard(.init(wall: wall(), monotonic: monotonic())))
+  }
+
+  /// The time. While the clock is doubted it does not stand before the newest time that is known.
+  package func now() -> Date {
+    let wall = wall()
+    return state.withLock { state in
+      guard state.isSuspicious(wall) else { return wall }
+      let reading = ClockGuard.Reading(wall: wall, monotonic: monotonic())
+      state.look(reading)
+      return state.now(reading)
+    }
+  }
+
+  /// Whether anything may be taken as expired now: not while the clock is doubted.
+  package func mayExpire() -> Bool {
+    state.withLock { state in
+      state.look(reading())
+      return state.mayExpire
+    }
+  }
+
+  /// Why the clock is doubted; nil if it is not.
+  package var doubt: ClockDoubt? {
+    state.withLock { state in
+      state.look(reading())
+      return state.doubt
+    }
+  }
+
+  /// Whether the time was set back, that long ago or longer: what was put off before may be due far too late.
+  func isSetBack(for duration: Duration) -> Bool {
+    state.withLock { $0.isSetBack(for: duration, reading()) }
+  }
+
+  /// That has been dealt with.
+  func forgetSetBack() {
+    state.withLock { $0.forgetSetBack() }
+  }
+
+  /// Takes the newest time in the database.
+  func hear(_ newest: Date?) {
+    state.withLock { $0.hear(newest, reading()) }
+  }
+
+  /// This node has written the newest time.
+  func wrote(_ newest: Date) {
+    state.withLock { $0.wrote(newest) }
+  }
+
+  private func reading() -> ClockGuard.Reading { .init(wall: wall(), monotonic: monotonic()) }
 }

@@ -1,3 +1,6 @@
+internal import Foundation
+internal import HTTP
+internal import Providers
 package import SQL
 package import Sealing
 
@@ -84,5 +87,134 @@ package struct DeviceSearch: Sendable {
         ? "Nothing of that name is known here: no chat server, no realm, no user of an old app."
         : "No device is registered there. \(register)"
     }
+  }
+}
+
+/// What devices are looked for by.
+package enum DeviceQuery: Sendable, Hashable {
+  /// All of a chat server, by its hostname or id, or of one of its realms, by its host or UUID.
+  case server(String, realm: String?)
+  /// The encrypted ones of a token, by the id that chat servers know it by.
+  case tokenID(TokenID)
+  /// The encrypted ones of a token, by the first 8 hex digits of its SHA-256, as the log shows them.
+  case fingerprint(UInt32)
+  /// Those of a token, whoever registered it.
+  case token(String)
+  /// Those of a user's old apps, by number or UUID; at one chat server, or at all.
+  case user(String, server: String?)
+  /// Nextcloud's, by the 64 bytes that its servers call a device by.
+  case identifier([UInt8])
+  /// One registration, by its row.
+  case registration(kind: Int64, id: Int64)
+  /// Whatever it may be: a hostname, or the UUID of a server, a realm or a user.
+  case name(String)
+
+  /// More is no search.
+  package static let maximumBytes = 300
+
+  /// Why a text is not searched for.
+  package enum Refusal: Error, Sendable, Hashable, CustomStringConvertible {
+    /// There is nothing to search for.
+    case empty
+    /// No database keeps such a text.
+    case notText
+    /// It is longer than anything that can be searched for.
+    case tooLong
+    /// It looks like a token, which is a secret.
+    case looksLikeToken
+
+    /// A sentence for the operator.
+    package var description: String {
+      switch self {
+      case .empty: "Nothing to search for."
+      case .notText: "Nothing is called that: it holds characters that no name has."
+      case .tooLong:
+        "This is too long: search for a hostname, a UUID, a user's number, a token's id or a device identifier."
+      case .looksLikeToken:
+        """
+        This looks like a push token or an endpoint of Web Push, which is a secret and belongs neither into an address nor into a command's \
+        arguments. Search by the token with "push-bouncer device find --token-file -", which reads it from standard \
+        input.
+        """
+      }
+    }
+  }
+
+  /// What a person has typed into the one field for everything.
+  package init(_ text: String) throws(Refusal) {
+    guard text.utf8.count <= 4 * Self.maximumBytes else { throw .tooLong }
+    let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
+    guard !text.isEmpty else { throw .empty }
+    guard text.isStorable else { throw .notText }
+    let bytes = Array(text.utf8)
+    if let identifier = Self.identifier(text) {
+      self = .identifier(identifier)
+    } else if let row = Self.row(text) {
+      self = row
+    } else if let id = TokenID(base64: text) {
+      self = .tokenID(id)
+    } else if bytes.count == 16, let id = UInt64(text, radix: 16) {
+      self = .tokenID(TokenID(storage: Int64(bitPattern: id)))
+    } else if bytes.count == 8, bytes.contains(where: { $0 > 0x39 }), let digits = UInt32(text, radix: 16) {
+      self = .fingerprint(digits)
+    } else if let user = Self.user(text) {
+      self = user
+    } else if Self.looksLikeToken(bytes) {
+      throw .looksLikeToken
+    } else if bytes.count > Self.maximumBytes {
+      throw .tooLong
+    } else {
+      self = .name(text)
+    }
+  }
+
+  /// 64 bytes, in base64 or hexadecimal.
+  package static func identifier(_ text: String) -> [UInt8]? {
+    if text.utf8.count == 88, let bytes = Base64.decodeStrictly(text), bytes.count == 64 { return bytes }
+    let digits = Array(text.utf8)
+    guard digits.count == 128 else { return nil }
+    var bytes: [UInt8] = []
+    for start in stride(from: 0, to: 128, by: 2) {
+      guard let byte = UInt8(String(decoding: digits[start..<start + 2], as: UTF8.self), radix: 16) else {
+        return nil
+      }
+      bytes.append(byte)
+    }
+    return bytes
+  }
+
+  /// `e2ee:12`
+  package static func row(_ text: String) -> DeviceQuery? {
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+    guard parts.count == 2, let id = Int64(parts[1]),
+      let kind = ["e2ee": Int64(1), "legacy": 2, "nextcloud": 3, "nextcloudWebPush": 4][String(parts[0])]
+    else { return nil }
+    return .registration(kind: kind, id: id)
+  }
+
+  /// `7`, or `7 chat.example.org`
+  private static func user(_ text: String) -> DeviceQuery? {
+    let parts = text.split(whereSeparator: \.isWhitespace).map(String.init)
+    guard let first = parts.first, parts.count <= 2, Int64(first) != nil || UUID(uuidString: first) != nil
+    else {
+      return nil
+    }
+    // A UUID alone may be a server's or a realm's too.
+    if parts.count == 1, Int64(first) == nil { return nil }
+    return .user(first, server: parts.count == 2 ? parts[1] : nil)
+  }
+
+  private static func looksLikeToken(_ bytes: [UInt8]) -> Bool {
+    let text = String(decoding: bytes, as: UTF8.self)
+    if WebPushSubscription.isToken(text) || FCMMessage.isInstallationID(text) { return true }
+    // An endpoint of Web Push, which is as good as a token.
+    let scheme = Array("https://".utf8)
+    if bytes.starts(with: scheme), bytes.dropFirst(scheme.count).dropLast().contains(UInt8(ascii: "/")) {
+      return true
+    }
+    let isHexadecimal = bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
+    if isHexadecimal { return bytes.count >= 32 }
+    // FCM's registration tokens are long, and hold a colon.
+    return bytes.count > 100 && bytes.contains(UInt8(ascii: ":")) && !bytes.contains(UInt8(ascii: "."))
   }
 }

@@ -1,6 +1,10 @@
 package import Foundation
 internal import Logging
+internal import Migrations
 internal import Providers
+internal import Registrations
+internal import SQL
+internal import Sealing
 
 /// Looks at everything that the service depends on, changes nothing, and says for each fault what to do.
 package struct Doctor: Sendable {
@@ -73,5 +77,105 @@ package struct Doctor: Sendable {
     findings += await routes
     findings += await webPush
     return findings
+  }
+}
+
+extension Doctor {
+  func keyFindings(_ snapshot: KeyFolder.Snapshot) -> [Finding] {
+    let directory = configuration.keys.directory
+    var findings = snapshot.problems.map { problem in
+      Finding.bad(
+        "keys", "\(directory)/\(problem.file): \(problem.message)",
+        advice: "correct that file or remove it; it is read again by itself")
+    }
+    let keys = snapshot.bouncer.all
+    if keys.isEmpty {
+      findings.append(
+        .bad("keys", "no bouncer key in \(directory)", advice: "make one: push-bouncer keys generate"))
+    } else if !keys.contains(where: { $0.state == .active }) {
+      findings.append(
+        .bad("keys", "every bouncer key is retired", advice: "make a new one: push-bouncer keys generate"))
+    } else if findings.isEmpty {
+      findings.append(.good("keys", "\(keys.count) bouncer key\(keys.count == 1 ? "" : "s")"))
+    }
+    return findings
+  }
+
+  func permissionFinding() -> Finding {
+    let directory = configuration.keys.directory
+    let exposed = KeyFolder.exposedFiles(in: directory).map { "\(directory)/\($0)" }
+    guard !exposed.isEmpty else { return .good("permissions", "nobody else can read the keys") }
+    return .bad(
+      "permissions", "others can read \(exposed.joined(separator: ", "))",
+      advice: "chmod 600 \(exposed.joined(separator: " "))")
+  }
+
+  /// Too few descriptors for a busy service are enough for it to start.
+  func shortageFinding() -> [Finding] {
+    let wanted = configuration.http.maxConnections
+    guard let shortage = descriptors.shortage(wanted) else { return [] }
+    return [.bad("descriptors", shortage, advice: DescriptorLimit.advice(wanted))]
+  }
+
+  /// A certificate that has ended keeps nobody from starting: it is taken up when it has been renewed.
+  func expiryFinding() -> [Finding] {
+    configuration.http.tls?.expiry(now: now(), within: 14).map { [.bad("tls", $0)] } ?? []
+  }
+
+  /// A change of the storage key that was stopped half-way.
+  func rotationFinding() async -> [Finding] {
+    guard let key = try? KeyFolder.existingStorageKey(in: configuration.keys.directory), key.ids.count > 1
+    else {
+      return []
+    }
+    return [
+      .bad(
+        "storage.key", "holds a new key beside the old one: its change is not at its end",
+        advice: "run push-bouncer keys rotate-storage, unless it is running; it goes on where it was")
+    ]
+  }
+}
+
+extension Doctor {
+  /// What is held back because a provider has called too many tokens dead; a finding per credential.
+  func heldFindings() async -> [Finding] {
+    let url = configuration.database.url
+    if let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) { return [] }
+    // A database that cannot be read is a finding of its own.
+    guard let database = try? await openDatabase(url: url) else { return [] }
+    var held: [OutcomeRecorder.Held] = []
+    if (try? await Migrator.version(of: database)) == Schema.version {
+      held = (try? await OutcomeRecorder(database: database, now: now).held()) ?? []
+    }
+    await database.close()
+    let services = held.filter { $0.provider == "webpush" }
+    let routes = Dictionary(grouping: held.filter { $0.provider != "webpush" }) {
+      "\($0.provider):\($0.credential)"
+    }
+    return routes.sorted { $0.key < $1.key }.map { name, held in
+      let (count, since) = (held.map(\.count).reduce(0, +), held.map(\.since).min() ?? now())
+      return .bad(
+        name,
+        """
+        the deaths of \(count) registrations are held back, because the provider has called too many tokens dead at \
+        once, since \(since.formatted(.iso8601))
+        """,
+        advice: """
+          wait: one ends when the provider says so again an hour later, and is forgotten after a week. If you know \
+          that they are dead: push-bouncer routes trust \(name)
+          """)
+    } + (services.isEmpty ? [] : [finding(ofHeldAt: services)])
+  }
+
+  /// Strangers choose their push services: what those say is no fault.
+  private func finding(ofHeldAt services: [OutcomeRecorder.Held]) -> Finding {
+    let hosts = Set(services.map(\.credential))
+    return .good(
+      "webpush",
+      """
+      the deaths of \(services.map(\.count).reduce(0, +)) subscriptions are held back, because \
+      \(Phrase.count(hosts.count, "push service has", "push services have")) called too many dead at once: one ends \
+      when its push service says so again an hour later (push-bouncer routes list)
+      """)
   }
 }

@@ -1,5 +1,9 @@
 internal import Foundation
+internal import Migrations
 internal import Providers
+internal import Registrations
+internal import SQL
+internal import Sealing
 
 /// Something that has to be in order before the service starts. `serve` stops at the first that is not; `doctor` looks
 /// at all of them, and so finds whatever `serve` would refuse, in the same words.
@@ -114,5 +118,149 @@ extension StartCheck {
         key: "keys.directory", "names \(directory), which \(obstacle.problem)", advice: obstacle.advice)
     }
     return "\(directory)/storage.key is not there yet; serve makes it"
+  }
+}
+
+extension StartCheck {
+  /// The database is looked at only if it is there, and not migrated: a service of another version may run on it.
+  static func database(_ configuration: Configuration) async throws -> String {
+    let url = configuration.database.url
+    if let path = url.sqlitePath {
+      if !FileManager.default.fileExists(atPath: path) {
+        if let obstacle = FileObstacle.writing(path) {
+          throw Fault(
+            key: "database.url", "names \(url), which \(obstacle.problem)", advice: obstacle.advice)
+        }
+        try checkSpace(for: path, url)
+        return "\(url) is not there yet; serve makes it"
+      }
+      try checkSpace(for: path, url)
+    }
+    do {
+      let database = try await openDatabase(url: url)
+      do {
+        let detail = try await look(at: database, configuration)
+        await database.close()
+        return detail
+      } catch {
+        await database.close()
+        throw error
+      }
+    } catch let error as DatabaseError {
+      throw Fault(error, of: url)
+    }
+  }
+
+  private static func look(at database: any Database, _ configuration: Configuration) async throws -> String {
+    let (url, directory) = (configuration.database.url, configuration.keys.directory)
+    let version = try await Migrator.version(of: database)
+    guard version > 0 else {
+      // Finds what stands in the way of the tables, and leaves nothing.
+      try await rehearse(on: database) { connection in
+        for migration in Schema.migrations(for: database.engine) { try connection.runScript(migration.sql) }
+      }
+      return "\(url) is empty; serve fills it"
+    }
+    try await Migrator.check(database, Schema.migrations(for: database.engine))
+    guard let key = try KeyFolder.existingStorageKey(in: directory) else {
+      throw Fault(missingStorageKeyOf: url, in: directory)
+    }
+    guard try await StorageSeal.matches(key, in: database) ?? true else {
+      throw Fault(
+        key: "database.url",
+        "names \(url), which was sealed with another storage.key than that in \(directory)",
+        advice: "put the right file back, or name the right database")
+    }
+    try await rehearse(on: database) { connection in
+      try connection.run(
+        Statement(
+          """
+          INSERT INTO metadata (name, value) VALUES ('write_check', $1)
+          ON CONFLICT (name) DO UPDATE SET value = excluded.value
+          """, .bytes([])))
+    }
+    return "\(url)\(version < Schema.version ? " is older; serve brings it up to date" : "")"
+  }
+
+  private struct Undone: Error {}
+
+  /// Runs `body` in a transaction that is rolled back.
+  private static func rehearse(
+    on database: any Database, _ body: @escaping @Sendable (any Connection) throws -> Void
+  ) async throws {
+    do {
+      try await database.write { connection in
+        try body(connection)
+        throw Undone()
+      }
+    } catch is Undone {}
+  }
+
+  /// Less is as good as nothing: SQLite's log alone grows by that.
+  private static let leastSpace = 1 << 20
+
+  private static func checkSpace(for path: String, _ url: DatabaseURL) throws(Fault) {
+    let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
+    guard let attributes = try? FileManager.default.attributesOfFileSystem(forPath: folder.path),
+      let free = attributes[.systemFreeSize] as? NSNumber, free.intValue < leastSpace
+    else { return }
+    throw Fault(
+      key: "database.url", "names \(url), on a disk that is full (\(free.intValue >> 10) KiB are left)",
+      advice: "free some space")
+  }
+}
+
+/// One thing that `doctor` has looked at.
+package struct Finding: Sendable, Hashable {
+  /// How it is.
+  package enum Standing: Sendable, Hashable {
+    /// As it should be.
+    case good
+    /// It works, and an operator had better know what it lacks.
+    case warning
+    /// Not as it should be.
+    case fault
+    /// Not known: there was no way to look.
+    case skipped
+  }
+
+  /// What was looked at: `database`, `apns:production`.
+  package let check: String
+  /// How it is.
+  package let standing: Standing
+  /// What was found, or why nothing was; never a secret.
+  package let detail: String
+  /// What to do about it; nil if nothing.
+  package let advice: String?
+
+  /// Whether there is nothing to mend, as far as is known.
+  package var isGood: Bool { standing != .fault }
+
+  static func good(_ check: String, _ detail: String) -> Finding {
+    Finding(check: check, standing: .good, detail: detail, advice: nil)
+  }
+
+  static func warning(_ check: String, _ detail: String, advice: String) -> Finding {
+    Finding(check: check, standing: .warning, detail: detail, advice: advice)
+  }
+
+  static func bad(_ check: String, _ detail: String, advice: String) -> Finding {
+    Finding(check: check, standing: .fault, detail: detail, advice: advice)
+  }
+
+  static func bad(_ check: String, _ fault: Fault) -> Finding {
+    .bad(
+      check, fault.detail,
+      advice: fault.advice ?? "correct it; push-bouncer init writes a file that explains every setting")
+  }
+
+  /// - Parameter reason: why nobody could look.
+  static func skipped(_ check: String, _ reason: String) -> Finding {
+    Finding(check: check, standing: .skipped, detail: reason, advice: nil)
+  }
+
+  /// The configuration cannot be read, so that nothing else can be looked at.
+  package static func unreadable(_ fault: Fault) -> [Finding] {
+    [.bad("configuration", fault), .skipped("everything else", "the configuration has to be right first")]
   }
 }

@@ -1,4 +1,5 @@
-internal import Foundation
+package import Foundation
+internal import Sealing
 
 /// The user as whom root acts on files: who may change a folder decides what stands in it, so root opens nothing there
 /// with rights that this user does not have.
@@ -56,5 +57,192 @@ package struct FileOwner: Sendable, Hashable {
 
   private var fault: Fault {
     Fault("this may not become \(name), whose files these are", advice: "run it as \(name)")
+  }
+}
+
+/// What lies on the way from `/` to a file, links included, as far as it is there.
+struct FileWay {
+  struct Step {
+    let path: String
+    let user: uid_t
+    let group: gid_t
+    let kind: FileAttributeType?
+    /// With the bit of folders like `/tmp`, in which nobody touches what is not his own.
+    let permissions: Int
+
+    var isLink: Bool { kind == .typeSymbolicLink }
+
+    /// Whether another than root could put something else in its place, or into it.
+    var isOpenToOthers: Bool {
+      if user != 0 { return true }
+      let isSticky = kind == .typeDirectory && permissions & 0o1000 != 0
+      return !isLink && !isSticky && permissions & 0o022 != 0
+    }
+
+    /// nil if it is not there, or nobody may look.
+    init?(_ path: String) {
+      // Of a link itself.
+      guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+        let user = attributes[.ownerAccountID] as? NSNumber,
+        let group = attributes[.groupOwnerAccountID] as? NSNumber,
+        let permissions = attributes[.posixPermissions] as? NSNumber
+      else { return nil }
+      self.path = path
+      (self.user, self.group) = (user.uint32Value, group.uint32Value)
+      kind = attributes[.type] as? FileAttributeType
+      self.permissions = permissions.intValue
+    }
+  }
+
+  private(set) var steps: [Step] = []
+
+  /// As many links as the kernel follows.
+  private static let mostLinks = 40
+
+  /// - Parameter path: from `/`, or from the working folder.
+  init(to path: String) {
+    var rest = Array(Self.names(path).reversed())
+    if !path.hasPrefix("/") { rest += Self.names(FileManager.default.currentDirectoryPath).reversed() }
+    var (place, links) = ("", 0)
+    while let name = rest.popLast() {
+      guard name != ".." else {
+        place = place.lastIndex(of: "/").map { String(place[..<$0]) } ?? ""
+        continue
+      }
+      guard let step = Step("\(place)/\(name)") else { return }
+      steps.append(step)
+      guard step.isLink else {
+        place += "/\(name)"
+        continue
+      }
+      links += 1
+      guard links <= Self.mostLinks,
+        let target = try? FileManager.default.destinationOfSymbolicLink(atPath: step.path)
+      else { return }
+      if target.hasPrefix("/") { place = "" }
+      rest += Self.names(target).reversed()
+    }
+  }
+
+  private static func names(_ path: String) -> [Substring] {
+    path.split(separator: "/").filter { $0 != "." }
+  }
+}
+
+/// Files that nobody but the service's user may read.
+package enum PrivateFile {
+  /// Puts `bytes` at `path`, mode 0600, whole or not at all, and on the disk before it returns.
+  ///
+  /// - Parameter replacing: whether a file or a link that is there gives way; otherwise it stays as it is.
+  /// - Returns: whether the file is now the one given.
+  @discardableResult
+  package static func write(_ bytes: some Collection<UInt8>, to path: String, replacing: Bool) throws -> Bool
+  {
+    let (folder, name) = try openFolder(of: path)
+    defer { close(folder) }
+    let temporary = "\(name).\(UInt64.random(in: .min ... .max)).new"
+    let file = openat(folder, temporary, makes, 0o600)
+    guard file >= 0 else { throw Fault(number: errno, path: path) }
+    defer { unlinkat(folder, temporary, 0) }
+    do {
+      defer { close(file) }
+      let bytes = Array(bytes)
+      guard Foundation.write(file, bytes, bytes.count) == bytes.count, fsync(file) == 0 else {
+        throw Fault(number: errno, path: path)
+      }
+    }
+    if replacing {
+      guard renameat(folder, temporary, folder, name) == 0 else { throw Fault(number: errno, path: path) }
+    } else if linkat(folder, temporary, folder, name, 0) != 0 {
+      guard errno == EEXIST else { throw Fault(number: errno, path: path) }
+      return false
+    }
+    fsync(folder)
+    return true
+  }
+
+  /// An empty file at `path`, mode 0600, in the place of a file that is there, to be written to at once or later.
+  package static func make(at path: String) throws -> FileHandle {
+    let (folder, name) = try openFolder(of: path)
+    defer { close(folder) }
+    if let attributes = try? FileManager.default.attributesOfItem(atPath: path) {
+      guard attributes[.type] as? FileAttributeType == .typeRegular else {
+        throw Fault(source: path, "is there and is no file, or a link to one", advice: "name another file")
+      }
+      unlinkat(folder, name, 0)
+    }
+    let file = openat(folder, name, makes, 0o600)
+    guard file >= 0 else { throw Fault(number: errno, path: path) }
+    return FileHandle(fileDescriptor: file, closeOnDealloc: true)
+  }
+
+  private static let makes = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+
+  private static func openFolder(of path: String) throws -> (folder: CInt, name: String) {
+    let url = URL(fileURLWithPath: path)
+    let folder = open(url.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard folder >= 0 else { throw Fault(number: errno, path: path) }
+    return (folder, url.lastPathComponent)
+  }
+
+  /// Gives what a file holds, which is wiped afterwards: `body` keeps no copy of it.
+  static func withContents<Result>(
+    of path: String, atMost limit: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Result
+  ) throws -> Result {
+    // Nobody waits for a pipe that stands there.
+    let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard file >= 0 else {
+      let number = errno
+      guard let obstacle = FileObstacle.reading(path) else { throw Fault(number: number, path: path) }
+      throw Fault(source: path, obstacle.problem, advice: obstacle.advice)
+    }
+    defer { close(file) }
+    var bytes = [UInt8](repeating: 0, count: limit + 1)
+    defer { bytes.wipe() }
+    var count = 0
+    while count < bytes.count {
+      let read = bytes.withUnsafeMutableBytes {
+        Foundation.read(file, $0.baseAddress! + count, $0.count - count)
+      }  // limit + 1 > 0
+      guard read >= 0 else { throw Fault(number: errno, path: path) }
+      guard read > 0 else { break }
+      count += read
+    }
+    guard count <= limit else { throw Fault(number: EFBIG, path: path) }
+    return try bytes.withUnsafeMutableBytes {
+      try body(UnsafeMutableRawBufferPointer(rebasing: $0[..<count]))
+    }
+  }
+
+  /// Makes the new name in the folder last, too.
+  static func syncFolder(of path: String) {
+    guard let (folder, _) = try? openFolder(of: path) else { return }
+    fsync(folder)
+    close(folder)
+  }
+
+  /// Whether group or others may read it.
+  static func isExposed(_ path: String) -> Bool {
+    FileAttributes(of: URL(fileURLWithPath: path)).map { $0.permissions & 0o077 != 0 } ?? false
+  }
+}
+
+/// What a file's entry says of it, links followed: a secret that a container mounts is a link.
+struct FileAttributes: Sendable, Hashable {
+  let number: Int
+  let size: Int
+  let modified: Date
+  let permissions: Int
+
+  /// nil if there is no regular file.
+  init?(of url: URL) {
+    let path = url.resolvingSymlinksInPath().path
+    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+      attributes[.type] as? FileAttributeType == .typeRegular,
+      let number = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,
+      let modified = attributes[.modificationDate] as? Date,
+      let permissions = attributes[.posixPermissions] as? Int
+    else { return nil }
+    (self.number, self.size, self.modified, self.permissions) = (number, size, modified, permissions)
   }
 }

@@ -38,3 +38,154 @@ package struct MetricDescription: Sendable {
     }
   }
 }
+
+extension MetricDescription {
+  private static let route = ["provider", "credential", "target"]
+
+  /// All metrics of this program.
+  package static let all: [MetricDescription] =
+    requests + deliveries + outbox + registrations + service + process
+
+  private static let requests: [MetricDescription] = [
+    .init(
+      "push_bouncer_http_requests_total", .counter, labels: ["method", "route", "status"],
+      "HTTP requests answered, by the endpoint that served them."),
+    .init(
+      "push_bouncer_http_request_duration_seconds", .histogram, labels: ["route"],
+      "Time from the head of an HTTP request to its answer."),
+    .init(
+      "push_bouncer_http_connections", .gauge, labels: ["listener"], "Open connections of clients."),
+    .init(
+      "push_bouncer_http_connections_closed_total", .counter, labels: ["listener", "reason"],
+      "Connections of clients that the service closed before they were done, by reason."),
+    .init(
+      "push_bouncer_http_body_bytes", .gauge,
+      "Bytes that request bodies take in memory now; http.max_bytes_in_flight is the limit."),
+    .init(
+      "push_bouncer_event_waiters", .gauge, "Apps of the built-in chat-server side that wait for events now."),
+  ]
+
+  private static let deliveries: [MetricDescription] = [
+    .init(
+      "push_bouncer_deliveries_total", .counter, labels: ["provider", "outcome", "reason"],
+      "Tries to hand a notification to Apple, Google or a push service, by outcome and reason. One notification may take several."
+    ),
+    .init(
+      "push_bouncer_notify_to_accepted_seconds", .histogram, labels: ["provider"], bounds: waits,
+      "Time from the call that asked for a notification to its acceptance by the provider, by way of the outbox too."
+    ),
+    .init(
+      "push_bouncer_provider_request_duration_seconds", .histogram, labels: ["provider"],
+      "Time that a try took, with waiting for a connection."),
+    .init(
+      "push_bouncer_provider_connections", .gauge, labels: ["provider"], "Open connections to the provider."),
+    .init(
+      "push_bouncer_provider_tokens_minted_total", .counter, labels: ["provider"],
+      "Provider tokens signed for Apple and for push services, and access tokens asked of Google."),
+    .init(
+      "push_bouncer_route_up", .gauge, labels: route,
+      "0 while a route fails (nothing but failures for some seconds) or its breaker is open, else 1. All of Web Push is one route, which fails where most push services do, or the operator's own."
+    ),
+    .init(
+      "push_bouncer_breaker_open", .gauge, labels: route,
+      "1 while a route is so broken that only single tries are made, else 0."),
+    .init(
+      "push_bouncer_route_doubted", .gauge, labels: route + ["kind"],
+      "1 while the provider refuses so many tokens of a kind that none of their registrations ends."),
+    .init(
+      "push_bouncer_held_deaths", .gauge, labels: route + ["kind"],
+      "Registrations that the provider calls dead and that are kept, because it says so of too many; all of Web Push together."
+    ),
+    .init(
+      "push_bouncer_webpush_hosts", .gauge, labels: ["state"],
+      "Push services of Web Push that were used in the last quarter of an hour: working, failing."),
+    .init(
+      "push_bouncer_webpush_waiting", .gauge, "Notifications in the outbox that wait for a push service."),
+    .init(
+      "push_bouncer_deletion_verdicts_total", .counter, labels: ["provider", "verdict", "reason"],
+      "What was decided when a provider said that a token is dead or refused it: keep, end, hold or doubtRoute."
+    ),
+    .init(
+      "push_bouncer_late_answers_pending", .gauge,
+      "Tries whose answer is still awaited after the call that asked for them was answered."),
+    .init(
+      "push_bouncer_notifications_dropped_total", .counter, labels: ["reason"],
+      "Notifications that were not sent because they cannot be: malformed, too large, or for a damaged registration."
+    ),
+  ]
+
+  private static let outbox: [MetricDescription] = [
+    .init(
+      "push_bouncer_outbox_entries", .gauge, "Notifications in the outbox, which wait for their provider."),
+    .init("push_bouncer_outbox_age_seconds", .gauge, "Age of the oldest notification in the outbox."),
+    .init(
+      "push_bouncer_outbox_late_seconds", .gauge,
+      "The same without those that only keep to a pace (bouncer.notifications_per_server) and those of Web Push, whose push services may be gone for good; /readyz goes by it."
+    ),
+    .init(
+      "push_bouncer_outbox_expired_total", .counter, labels: ["provider"],
+      "Notifications given up because they waited too long (delivery.max_age, or their own expiration)."),
+  ]
+
+  private static let registrations: [MetricDescription] = [
+    .init(
+      "push_bouncer_registrations", .gauge, labels: ["kind", "provider", "state"],
+      "Registrations of phones, counted every minute."),
+    .init(
+      "push_bouncer_registrations_ended_total", .counter, labels: ["kind", "reason"],
+      "Registrations that ended because the provider says that the token is dead."),
+    .init(
+      "push_bouncer_sealed_values_not_opened", .gauge, labels: ["column"],
+      "Values in the database that this storage.key did not open; 0 unless the key is wrong or the database damaged."
+    ),
+    .init(
+      "push_bouncer_device_registrations_pending", .gauge,
+      "Devices of the built-in chat-server side that its bouncer has not registered yet."),
+    .init(
+      "push_bouncer_legacy_unregistrations_pending", .gauge,
+      "Old tokens of the built-in chat-server side that its bouncer has not removed yet."),
+    .init(
+      "push_bouncer_nextcloud_devices", .gauge, labels: ["app", "kind"],
+      "Devices of the Nextcloud push proxy."),
+    .init(
+      "push_bouncer_nextcloud_devices_failing", .gauge, labels: ["app", "kind", "reason"],
+      "Devices of the Nextcloud push proxy whose last notification was refused, by reason."),
+    .init(
+      "push_bouncer_nextcloud_registrations", .gauge, "Phones of the Nextcloud server side's users."),
+    .init(
+      "push_bouncer_nextcloud_pushes_pending", .gauge,
+      "Pushes of the Nextcloud server side that no push proxy has taken yet."),
+  ]
+
+  private static let service: [MetricDescription] = [
+    .init(
+      "push_bouncer_build_info", .gauge, labels: ["version", "commit"],
+      "1, with the version and the commit as labels."),
+    .init(
+      "push_bouncer_clock_trusted", .gauge,
+      "1 while the clock is trusted; 0 while it may be wrong and nothing expires."),
+    .init(
+      "push_bouncer_certificate_expires_seconds", .gauge,
+      "When the listener's TLS certificate ends, in seconds since 1970."),
+    .init(
+      "push_bouncer_key_reloads_total", .counter, labels: ["result"],
+      "How often the key folder was read, and with what result."),
+    .init("push_bouncer_key_problems", .gauge, "Files in the key folder that cannot be used."),
+    .init(
+      "push_bouncer_database_duration_seconds", .histogram, labels: ["operation"],
+      "Time that a read, a write or a commit of the database took."),
+  ]
+
+  private static let process: [MetricDescription] = [
+    .init("process_cpu_seconds_total", .counter, "CPU time that the process has taken, of user and system."),
+    .init("process_resident_memory_bytes", .gauge, "Memory of the process that is resident."),
+    .init("process_open_fds", .gauge, "Open file descriptors of the process."),
+    .init("process_max_fds", .gauge, "How many file descriptors the process may open."),
+    .init("process_start_time_seconds", .gauge, "When the process started, in seconds since 1970."),
+  ]
+
+  /// From a push that goes at once to one that waits a day for its provider.
+  private static let waits: [Double] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400,
+  ]
+}

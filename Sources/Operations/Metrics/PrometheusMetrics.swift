@@ -1,4 +1,7 @@
 internal import CoreMetrics
+package import Foundation
+internal import Metrics
+package import SQL
 internal import Synchronization
 
 /// A series: it can write itself down.
@@ -121,5 +124,55 @@ enum PrometheusText {
 
   private static func escape(_ text: String) -> String {
     text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+  }
+}
+
+/// Durations of the database's operations, as `DatabaseObserver` sees them.
+package struct DatabaseMetrics: Sendable {
+  private let read = Timer(
+    label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "read")])
+  private let write = Timer(
+    label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "write")])
+  private let commit = Timer(
+    label: "push_bouncer_database_duration_seconds", dimensions: [("operation", "commit")])
+
+  /// Handles of the process's metrics system.
+  package init() {}
+
+  /// Records one operation.
+  package func observe(_ operation: DatabaseOperation, _ duration: Duration) {
+    switch operation {
+    case .read: read.record(duration: duration)
+    case .write: write.record(duration: duration)
+    case .commit: commit.record(duration: duration)
+    }
+  }
+}
+
+extension PrometheusRegistry {
+  /// Shows the build and the process, under the names that Prometheus' own clients use.
+  package func watchProcess(start: Date = Date()) {
+    gauges("push_bouncer_build_info") {
+      [.init(1, labels: [("version", Version.number), ("commit", Version.commit ?? "")])]
+    }
+    gauges("process_cpu_seconds_total") {
+      // POSIX counts in millionths of a second.
+      [.init(Double(clock()) / 1_000_000)]
+    }
+    gauges("process_resident_memory_bytes") {
+      // The second number: pages that are resident.
+      let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
+      guard pages.count > 1, let resident = Double(pages[1]) else { return [] }
+      return [.init(resident * Double(sysconf(Int32(_SC_PAGESIZE))))]
+    }
+    gauges("process_open_fds") {
+      [.init(Double(try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count))]
+    }
+    gauges("process_max_fds") {
+      var limit = rlimit()
+      guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return [] }
+      return [.init(Double(limit.rlim_cur))]
+    }
+    gauges("process_start_time_seconds") { [.init(start.timeIntervalSince1970.rounded())] }
   }
 }

@@ -1,6 +1,7 @@
 package import Foundation
 package import Logging
 package import NIOSSL
+internal import Providers
 internal import Synchronization
 internal import Timing
 
@@ -80,5 +81,108 @@ package final class ServerCertificate: Sendable {
   /// Looks at the files every two seconds, until its task is cancelled.
   package func run() async {
     await every(Self.interval) { reload() }
+  }
+}
+
+/// A file of PEM that a setting names.
+package struct PEMFile: Sendable {
+  /// Larger ones are none.
+  private static let maximumBytes = 4 << 20
+
+  let path: String
+  private let key: String
+  private let text: String
+
+  /// Reads it.
+  ///
+  /// - Parameter key: the setting that names it.
+  /// - Throws: ``Fault`` that says what is wrong with the file.
+  package init(_ path: String, key: String) throws(Fault) {
+    if let fault = Fault(unreadable: path, key: key) { throw fault }
+    (self.path, self.key) = (path, key)
+    guard let bytes = FileManager.default.contents(atPath: path), bytes.count <= Self.maximumBytes else {
+      throw Fault(
+        key: key, "names \(path), which is larger than such a file ever is", advice: "name another one")
+    }
+    text = String(decoding: bytes, as: UTF8.self)
+    guard text.utf8.contains("-----BEGIN ".utf8) else {
+      throw Fault(
+        key: key, "names \(path), which is no PEM file (there is no line -----BEGIN ...)",
+        advice: "put a file in PEM there, or convert it with openssl")
+    }
+  }
+
+  /// At least one.
+  package func certificates() throws(Fault) -> [NIOSSLCertificate] {
+    guard text.utf8.contains("CERTIFICATE-----".utf8) else {
+      throw Fault(
+        key: key, "names \(path), which has no certificate in it",
+        advice: "put the certificate there; perhaps it is in the file of the key")
+    }
+    guard let chain = try? NIOSSLCertificate.fromPEMBytes(Array(text.utf8)), !chain.isEmpty else {
+      throw Fault(
+        key: key, "names \(path), whose certificate is damaged", advice: "put the certificate there anew")
+    }
+    return chain
+  }
+
+  func privateKey() throws(Fault) -> NIOSSLPrivateKey {
+    guard text.utf8.contains("PRIVATE KEY-----".utf8) else {
+      throw Fault(
+        key: key, "names \(path), which has no private key in it",
+        advice: "put the key there; perhaps it is in the file of the certificate")
+    }
+    guard !text.utf8.contains("ENCRYPTED".utf8) else {
+      throw Fault(
+        key: key, "names \(path), whose key wants a passphrase",
+        advice: "take it off with openssl pkey -in OLD -out NEW, and let only the service read the new file")
+    }
+    guard let privateKey = try? NIOSSLPrivateKey(bytes: Array(text.utf8), format: .pem) else {
+      throw Fault(key: key, "names \(path), whose key is damaged", advice: "put the key there anew")
+    }
+    return privateKey
+  }
+}
+
+extension String.UTF8View {
+  fileprivate func contains(_ part: String.UTF8View) -> Bool { firstRange(of: part) != nil }
+}
+
+extension Configuration.TLS {
+  /// The certificate and its key as a server uses them.
+  ///
+  /// - Throws: ``Fault`` that names the key to mend.
+  func serverContext() throws(Fault) -> NIOSSLContext {
+    let chain = try certificates()
+    let key = try PEMFile(keyFile, key: "http.tls.key_file").privateKey()
+    var configuration = TLSConfiguration.makeServerConfiguration(
+      certificateChain: chain.map(NIOSSLCertificateSource.certificate), privateKey: .privateKey(key))
+    configuration.requireForwardSecrecy()
+    guard let context = try? NIOSSLContext(configuration: configuration) else {
+      throw Fault(
+        key: "http.tls.key_file", "names \(keyFile), which is not the key of \(certificateFile)",
+        advice: "put both there as they belong together")
+    }
+    return context
+  }
+
+  /// When the certificate ends.
+  func end() throws(Fault) -> Date {
+    Date(timeIntervalSince1970: TimeInterval(try certificates()[0].notValidAfter))
+  }
+
+  /// What there is to say of a certificate that ends soon, or has ended; nil if it does neither, or cannot be read.
+  package func expiry(now: Date, within days: Double = 0) -> Fault? {
+    guard let end = try? end(), end.timeIntervalSince(now) < days * 86_400 else { return nil }
+    let verb = end < now ? "ended" : "ends"
+    return Fault(
+      key: "http.tls.certificate_file",
+      "names \(certificateFile), which \(verb) on \(end.formatted(.iso8601.year().month().day()))",
+      advice: "renew it; the new one is taken up by itself")
+  }
+
+  /// At least one.
+  private func certificates() throws(Fault) -> [NIOSSLCertificate] {
+    try PEMFile(certificateFile, key: "http.tls.certificate_file").certificates()
   }
 }

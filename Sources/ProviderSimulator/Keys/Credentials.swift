@@ -56,3 +56,121 @@ struct ServiceAccountFile: Codable {
   var auth_provider_x509_cert_url = "https://www.googleapis.com/oauth2/v1/certs"
   var universe_domain = "googleapis.com"
 }
+
+/// The `Keys` folder cannot be used.
+package enum CredentialsError: Error, CustomStringConvertible {
+  /// A file stands where the simulator's would go, and the simulator did not write it.
+  case notOurs(String)
+
+  /// What to do.
+  package var description: String {
+    switch self {
+    case .notOurs(let path):
+      "\(path) was not written by the provider simulator: it is left alone; choose another folder"
+    }
+  }
+}
+
+extension Credentials {
+  private enum Name {
+    static let certificate = "ca.pem"
+    static let certificateKey = "ca-key.pem"
+    static let apns = "apns/simulator.json"
+    static let serviceAccount = "fcm/default.json"
+    static let bouncer = "bouncer"
+  }
+
+  /// The credentials that an earlier run left in `directory`, or nil if there are none.
+  ///
+  /// A folder that holds another's files in their places is refused: a real key must never be overwritten.
+  init?(directory: URL) throws {
+    func text(_ name: String) throws -> String? {
+      let url = directory.appending(path: name)
+      guard FileManager.default.fileExists(atPath: url.path) else { return nil }
+      return try String(contentsOf: url, encoding: .utf8)
+    }
+    guard let caKey = try text(Name.certificateKey) else {
+      for name in [Name.certificate, Name.apns, Name.serviceAccount] where try text(name) != nil {
+        throw CredentialsError.notOurs(directory.appending(path: name).path)
+      }
+      return nil
+    }
+    guard let certificate = try text(Name.certificate), let apns = try text(Name.apns),
+      let account = try text(Name.serviceAccount)
+    else { return nil }
+    authority = try CertificateAuthority(certificatePEM: certificate, keyPEM: caKey)
+    let keyFile = try JSONDecoder().decode(APNsKeyFile.self, from: Data(apns.utf8))
+    guard let key = try text("apns/\(keyFile.key_file)") else { return nil }
+    apnsKey = try P256.Signing.PrivateKey(pemRepresentation: key)
+    keyID = keyFile.key_id
+    teamID = keyFile.team_id
+    let accountFile = try JSONDecoder().decode(ServiceAccountFile.self, from: Data(account.utf8))
+    guard accountFile.client_email == Self.clientEmail(accountFile.project_id) else {
+      throw CredentialsError.notOurs(directory.appending(path: Name.serviceAccount).path)
+    }
+    serviceAccountKey = try _RSA.Signing.PrivateKey(pemRepresentation: accountFile.private_key)
+    serviceAccountKeyID = accountFile.private_key_id
+    projectID = accountFile.project_id
+  }
+
+  /// Writes them as a `Keys` folder (`Keys/README.md`) with `ca.pem` beside.
+  ///
+  /// A bouncer key pair is added only where there is none. Nothing that another wrote is touched, and a file that
+  /// would not change is not written, so that a service watching the folder has nothing to reload.
+  func write(to directory: URL, topics: [String], environment: String, tokenURI: String) throws {
+    if let present = try Credentials(directory: directory), present.keyID != keyID {
+      throw CredentialsError.notOurs(directory.path)
+    }
+    let keyFile = "AuthKey_\(keyID).p8"
+    func put(_ text: String, _ name: String, mode: Int = 0o600) throws {
+      try Self.put(Data(text.utf8), at: directory.appending(path: name), mode: mode)
+    }
+    func put(_ value: some Encodable, _ name: String) throws {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+      try Self.put(encoder.encode(value), at: directory.appending(path: name), mode: 0o600)
+    }
+    try put(authority.keyPEM, Name.certificateKey)
+    try put(authority.certificatePEM, Name.certificate, mode: 0o644)
+    try put(apnsKey.pemRepresentation + "\n", "apns/\(keyFile)")
+    try put(
+      APNsKeyFile(
+        key_file: keyFile, key_id: keyID, team_id: teamID, topics: topics, environment: environment),
+      Name.apns)
+    try put(
+      ServiceAccountFile(
+        project_id: projectID, private_key_id: serviceAccountKeyID,
+        private_key: serviceAccountKey.pkcs8PEMRepresentation + "\n", client_email: clientEmail,
+        token_uri: tokenURI),
+      Name.serviceAccount)
+    // A service is not ready without a bouncer key pair (X25519, as in libsodium's sealed boxes).
+    let bouncer = directory.appending(path: Name.bouncer).path
+    let present = try? FileManager.default.contentsOfDirectory(atPath: bouncer)
+    guard present?.contains(where: { $0.hasSuffix(".json") }) != true else { return }
+    let key = Curve25519.KeyAgreement.PrivateKey()
+    try put(
+      [
+        "public_key": key.publicKey.rawRepresentation.base64EncodedString(),
+        "private_key": key.rawRepresentation.base64EncodedString(),
+        "created_at": Date().formatted(.iso8601), "state": "active",
+      ], "\(Name.bouncer)/simulator.json")
+  }
+
+  /// Writes a file whole or not at all, never readable by others for a moment before it is private.
+  private static func put(_ data: Data, at url: URL, mode: Int) throws {
+    let files = FileManager.default
+    if let present = try? Data(contentsOf: url), present == data { return }
+    try files.createDirectory(
+      at: url.deletingLastPathComponent(), withIntermediateDirectories: true,
+      attributes: [.posixPermissions: 0o700])
+    let temporary = url.deletingLastPathComponent().appending(path: ".\(url.lastPathComponent).new")
+    try? files.removeItem(at: temporary)
+    guard files.createFile(atPath: temporary.path, contents: data, attributes: [.posixPermissions: mode])
+    else {
+      throw CocoaError(.fileWriteUnknown, userInfo: [NSFilePathErrorKey: temporary.path])
+    }
+    guard rename(temporary.path, url.path) == 0 else {
+      throw CocoaError(.fileWriteUnknown, userInfo: [NSFilePathErrorKey: url.path])
+    }
+  }
+}

@@ -4,6 +4,7 @@ import JWTKit
 import NIOCore
 import NIOFoundationCompat
 import NIOHTTP1
+import Timing
 
 /// Access tokens from Google for a service account (RFC 7523, Google "Using OAuth 2.0 for Server
 /// to Server Applications").
@@ -90,5 +91,19 @@ struct GoogleOAuth: Sendable {
       iss: credential.clientEmail, scope: Self.scope, aud: credential.tokenURI.absoluteString, iat: issued,
       exp: issued + 3600)
     return try? await keys.sign(claims, header: ["alg": "RS256", "kid": .string(credential.privateKeyID)])
+  }
+}
+
+extension HTTPClient {
+  /// The whole answer, body included, by the deadline (`execute` alone ends its watch with the head).
+  func answer(to request: HTTPClientRequest, deadline: NIODeadline) async throws -> (
+    HTTPClientResponse, ByteBuffer
+  ) {
+    let answer = try await withTimeout(Duration(deadline - .now())) {
+      let head = try await self.execute(request, deadline: deadline)
+      return (head, try await head.body.collect(upTo: ProviderResponse.maximumBody))
+    }
+    guard let answer else { throw HTTPClientError.deadlineExceeded }
+    return answer
   }
 }

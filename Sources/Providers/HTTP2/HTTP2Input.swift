@@ -209,3 +209,55 @@ struct HTTP2Flags: OptionSet {
   static let padded = HTTP2Flags(rawValue: 0x8)
   static let priority = HTTP2Flags(rawValue: 0x20)
 }
+
+/// What a peer's frames may cost that bring nothing: header blocks that are no answer, pings, settings, empty and unknown
+/// frames. It grows with time and with every request, and answers cost nothing.
+///
+/// A header block of a few hundred bytes has a field for each of them: a megabyte of such takes as long as 2,000 answers.
+struct FrameAllowance {
+  /// In frames and header fields.
+  private static let most = 5000
+  private static let perSecond = 100
+  /// More than the peers of real life need besides an answer.
+  static let perRequest = 50
+
+  private var left = Self.most
+  private var grown = NIODeadline.now()
+
+  /// - Throws: ``HTTP2Input/Violation`` if there is not so much left.
+  mutating func spend(_ cost: Int) throws(HTTP2Input.Violation) {
+    left -= cost
+    guard left < 0 else { return }
+    let now = NIODeadline.now()
+    let seconds = Int((now - grown).nanoseconds / 1_000_000_000)
+    // Parts of a second are kept for the next time.
+    grown = grown + .seconds(Int64(seconds))
+    left += min(seconds, Self.most / Self.perSecond) * Self.perSecond
+    guard left >= 0 else { throw HTTP2Input.Violation() }
+  }
+
+  /// Something has come that was asked for, or has been asked for.
+  mutating func earn(_ worth: Int) { left = min(left + worth, Self.most) }
+}
+
+/// Ends a connection that nobody uses. To be used on its event loop.
+struct IdleClock {
+  /// How long that may last at present; nil: for ever.
+  let limit: (@Sendable () -> TimeAmount)?
+  private var scheduled: Scheduled<Void>?
+
+  init(limit: (@Sendable () -> TimeAmount)?) { self.limit = limit }
+
+  /// Nothing is under way any more.
+  mutating func begin(on eventLoop: any EventLoop, _ expired: @escaping () -> Void) {
+    guard let limit else { return }
+    scheduled?.cancel()
+    scheduled = eventLoop.assumeIsolated().scheduleTask(in: limit(), expired)
+  }
+
+  /// Something is.
+  mutating func end() {
+    scheduled?.cancel()
+    scheduled = nil
+  }
+}

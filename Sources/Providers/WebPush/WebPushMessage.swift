@@ -1,4 +1,7 @@
+package import Crypto
+package import Foundation
 package import NIOCore
+import NIOHPACK
 
 /// A request to a push service: `POST` to a subscription's endpoint (RFC 8030). What is sent is encrypted anew for each
 /// try, so that none can be told from another.
@@ -34,5 +37,147 @@ package struct WebPushMessage: Sendable {
     self.urgency = urgency
     self.timeToLive = timeToLive
     self.collapseID = collapseID
+  }
+}
+
+/// Sends what goes to one push service.
+struct WebPushSender: Sendable {
+  /// RFC 8030 wants a `TTL` in each request: four weeks, as FCM has it.
+  static let timeToLive = 28 * 86_400
+
+  let authority: String
+  let authorized: AuthorizedTransport
+  let now: @Sendable () -> Date
+
+  func request(_ message: WebPushMessage, authorization: String) -> Result<ProviderRequest, Unsendable> {
+    guard message.body.readableBytes <= WebPushMessage.maximumBody else {
+      return .failure(Unsendable(outcome: .rejected(.payloadTooLarge)))
+    }
+    var headers: HPACKHeaders = [
+      ":method": "POST", ":scheme": "https", ":authority": authority,
+      ":path": message.subscription.endpoint.path, "authorization": authorization,
+      "content-encoding": "aes128gcm", "content-type": "application/octet-stream",
+      "ttl": "\(max(0, message.timeToLive ?? Self.timeToLive))", "urgency": message.urgency.rawValue,
+    ]
+    if let collapseID = message.collapseID {
+      headers.add(name: "topic", value: Self.topic(collapseID, for: message.subscription))
+    }
+    // An empty one would be refused; that the key is a point on the curve was seen when the subscription was read.
+    return .success(
+      ProviderRequest(
+        headers: headers,
+        body: (try? WebPushEncryption.encrypt(message.body, for: message.subscription)) ?? ByteBuffer()))
+  }
+
+  /// 32 characters of base64url (RFC 8030 section 5.4). The push service cannot tell, and not try out, what they stand for.
+  private static func topic(_ collapseID: String, for subscription: WebPushSubscription) -> String {
+    let key = SymmetricKey(data: subscription.secret)
+    return Base64URL.encode(
+      Array(HMAC<SHA256>.authenticationCode(for: Data(collapseID.utf8), using: key)).prefix(24))
+  }
+
+  func meaning(of answer: ProviderResponse) -> (outcome: Outcome, remedy: Remedy) {
+    let outcome = Outcome(webPush: answer, now: now)
+    return (outcome, .afterWebPush(outcome))
+  }
+}
+
+/// Encrypts messages for a subscription, with the content coding `aes128gcm` (RFC 8188, RFC 8291).
+enum WebPushEncryption {
+  /// Bytes of a record: all that a push service has to take, so that a message is one record.
+  private static let recordSize: UInt32 = 4096
+  private static let saltSize = 16
+
+  /// The body of a request.
+  ///
+  /// - Parameters:
+  ///   - sender: a key pair for this message alone.
+  ///   - salt: 16 random bytes.
+  /// - Throws: swift-crypto's error where the phone's key is none; it was checked when the subscription was read.
+  static func encrypt(
+    _ plaintext: ByteBuffer, for subscription: WebPushSubscription,
+    sender: P256.KeyAgreement.PrivateKey = P256.KeyAgreement.PrivateKey(), salt: [UInt8] = randomSalt()
+  ) throws -> ByteBuffer {
+    let phone = try P256.KeyAgreement.PublicKey(x963Representation: subscription.publicKey)
+    let senderKey = sender.publicKey.x963Representation
+    // RFC 8291 section 3.4.
+    let input = try sender.sharedSecretFromKeyAgreement(with: phone).hkdfDerivedSymmetricKey(
+      using: SHA256.self, salt: subscription.secret,
+      sharedInfo: Data("WebPush: info\0".utf8) + subscription.publicKey + senderKey, outputByteCount: 32)
+    // RFC 8188 sections 2.2 and 2.3.
+    let random = HKDF<SHA256>.extract(inputKeyMaterial: input, salt: salt)
+    let key = HKDF<SHA256>.expand(
+      pseudoRandomKey: random, info: Data("Content-Encoding: aes128gcm\0".utf8), outputByteCount: 16)
+    let nonce = HKDF<SHA256>.expand(
+      pseudoRandomKey: random, info: Data("Content-Encoding: nonce\0".utf8), outputByteCount: 12)
+    // 2 ends the last record.
+    let record = try AES.GCM.seal(
+      Data(plaintext.readableBytesView) + [2], using: key,
+      nonce: nonce.withUnsafeBytes { try AES.GCM.Nonce(data: $0) })
+    var body = ByteBuffer()
+    body.reserveCapacity(saltSize + 5 + senderKey.count + record.ciphertext.count + record.tag.count)
+    body.writeBytes(salt)
+    body.writeInteger(recordSize)
+    body.writeInteger(UInt8(senderKey.count))
+    body.writeBytes(senderKey)
+    body.writeBytes(record.ciphertext)
+    body.writeBytes(record.tag)
+    return body
+  }
+
+  private static func randomSalt() -> [UInt8] {
+    var generator = SystemRandomNumberGenerator()
+    return (0..<saltSize).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+  }
+}
+
+/// The key pair that tells push services who sends (RFC 8292). Subscriptions are bound to it: it is made once and kept.
+package struct VAPIDKey: Sendable {
+  let privateKey: P256.Signing.PrivateKey
+
+  /// A new one.
+  package init() { privateKey = P256.Signing.PrivateKey() }
+
+  /// The one with this secret of 32 bytes.
+  ///
+  /// - Throws: swift-crypto's error if it is none.
+  package init(rawRepresentation: some ContiguousBytes) throws {
+    privateKey = try P256.Signing.PrivateKey(rawRepresentation: rawRepresentation)
+  }
+
+  /// The secret, 32 bytes.
+  package var rawRepresentation: Data { privateKey.rawRepresentation }
+
+  /// The public key as apps subscribe with it: base64url of the uncompressed point, 87 characters.
+  package var publicKey: String { Base64URL.encode(privateKey.publicKey.x963Representation) }
+}
+
+/// What a push service is shown (RFC 8292): a JSON Web Token for its origin, and the key that has signed it.
+enum VAPIDToken {
+  /// From making it to its `exp`, in seconds; a push service takes none that is good for more than a day.
+  static let lifetime: TimeInterval = 12 * 3600
+  /// A token that is refused is not replaced sooner: another one would be refused, too.
+  static let limits = TokenCache.Limits(minimumAge: 600)
+
+  /// A token for an origin, as `https://push.example.org`.
+  static func make(
+    for origin: String, by webPush: PushProviders.Configuration.WebPush, now: Date
+  ) -> Result<AccessToken, TokenFailure> {
+    var claims = ByteBuffer()
+    claims.writeStaticString(#"{"aud":"#)
+    claims.writeJSON(origin)
+    claims.writeString(#","exp":\#(Int((now.timeIntervalSince1970 + lifetime).rounded(.down))),"sub":"#)
+    claims.writeJSON(webPush.contact)
+    claims.writeStaticString("}")
+    let header = Base64URL.encode(#"{"typ":"JWT","alg":"ES256"}"#.utf8)
+    let signed = "\(header).\(Base64URL.encode(claims.readableBytesView))"
+    guard let signature = try? webPush.key.privateKey.signature(for: Data(signed.utf8)) else {
+      return .failure(.refused(.vapidRefused))
+    }
+    let token = "\(signed).\(Base64URL.encode(signature.rawRepresentation))"
+    return .success(
+      AccessToken(
+        authorization: "vapid t=\(token), k=\(webPush.key.publicKey)", issuedAt: now,
+        renewAt: now.addingTimeInterval(lifetime / 2), expiresAt: now.addingTimeInterval(lifetime - 1800)))
   }
 }

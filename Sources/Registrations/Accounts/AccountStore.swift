@@ -118,3 +118,130 @@ extension ChatRealm {
       createdAt: try row.date(first + 5))
   }
 }
+
+extension AccountStore {
+  /// Adds a realm, or makes the one that is there as told.
+  ///
+  /// - Parameter requiresE2EE: nil leaves it as it is, which is false for a new one.
+  /// - Returns: the realm, and what it was before; nil if it is new.
+  package func put(realm uuid: UUID, name: String, url: String, requiresE2EE: Bool?) async throws -> (
+    realm: ChatRealm, before: ChatRealm?
+  ) {
+    let secret = storageKey.seal(
+      RandomText.alphanumeric(64), at: SealedColumn.ownerSecret.place(.text(uuid.canonical)))
+    let requirement = requiresE2EE.map { Value.flag($0) } ?? .null
+    let now = now()
+    return try await database.write { connection in
+      let before = try connection.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
+      let rows = try connection.query(
+        Statement(
+          """
+          INSERT INTO realms (uuid, name, url, require_e2ee, owner_secret, created_at)
+          VALUES ($1, $2, $3, COALESCE($4, 0), $5, $6)
+          ON CONFLICT (uuid) DO UPDATE SET
+            name = excluded.name, url = excluded.url, require_e2ee = COALESCE($4, realms.require_e2ee)
+          RETURNING \(ChatRealm.columns)
+          """, .text(uuid.canonical), .text(name), .text(url), requirement, .bytes(secret),
+          .integer(now.milliseconds)))
+      guard let realm = try rows.first.map({ try ChatRealm(row: $0) }) else {
+        throw DatabaseError(.other, "an insertion returned no row")
+      }
+      return (realm, before)
+    }
+  }
+
+  /// The realm with this UUID.
+  package func find(realm uuid: UUID) async throws -> ChatRealm? {
+    try await database.lookUp(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
+  }
+
+  private static func selectRealm(_ uuid: UUID) -> Statement {
+    Statement("SELECT \(ChatRealm.columns) FROM realms WHERE uuid = $1", .text(uuid.canonical))
+  }
+
+  /// Every realm, the oldest first.
+  package func realms() async throws -> [ChatRealm] {
+    let statement = Statement("SELECT \(ChatRealm.columns) FROM realms ORDER BY id")
+    return try await database.query(statement).map { try ChatRealm(row: $0) }
+  }
+
+  /// What proves to a bouncer that the realm is ours.
+  package func ownerSecret(of realm: ChatRealm) async throws -> String {
+    let statement = Statement("SELECT owner_secret FROM realms WHERE id = $1", .integer(realm.id))
+    guard let sealed = try await database.lookUp(statement).first?.bytes(0),
+      let secret = storageKey.openText(
+        sealed, at: SealedColumn.ownerSecret.place(.text(realm.uuid.canonical)))
+    else { throw DatabaseError(.corrupt, "the owner secret of realm \(realm.id) does not open") }
+    return secret
+  }
+}
+
+extension AccountStore {
+  /// Whether a text can be a realm's address: an `http` or `https` URL of at most 1024 bytes.
+  package static func isURL(_ text: String) -> Bool {
+    guard text.utf8.count <= 1024, let url = URL(string: text, encodingInvalidCharacters: false),
+      let scheme = url.scheme?.lowercased(), let host = url.host()
+    else { return false }
+    return ["http", "https"].contains(scheme) && !host.isEmpty
+  }
+
+  /// Whether a text can be a user's email: 3 to 254 characters around one `@`, without white space,
+  /// control characters, and the colon that would end it in an `Authorization` header.
+  package static func isEmail(_ text: String) -> Bool {
+    let scalars = text.unicodeScalars
+    return (3...254).contains(scalars.count) && scalars.first != "@" && scalars.last != "@"
+      && scalars.count { $0 == "@" } == 1
+      && !scalars.contains { $0 == ":" || $0.properties.isWhitespace || isControl($0) }
+  }
+
+  /// Whether a text can be a username: 1 to 254 characters of those that an email may have, but for `/`, which
+  /// would end it in an address, and the names `.` and `..`, which would lead elsewhere there.
+  package static func isUsername(_ text: String) -> Bool {
+    let scalars = text.unicodeScalars
+    return (1...254).contains(scalars.count) && scalars.allSatisfy(canBeInUsername)
+      && !scalars.elementsEqual(".".unicodeScalars) && !scalars.elementsEqual("..".unicodeScalars)
+  }
+
+  /// The usernames of a user who is given none, the most welcome first: what the email begins with, all of it,
+  /// and one that nobody else has.
+  static func usernames(for email: String, _ uuid: UUID) -> [String] {
+    [String(email.unicodeScalars.prefix { $0 != "@" }), email].map { text in
+      var name = String.UnicodeScalarView()
+      name.append(contentsOf: text.unicodeScalars.map { canBeInUsername($0) ? $0 : "_" })
+      return String(name)
+    }.filter(isUsername) + [uuid.canonical]
+  }
+
+  private static func canBeInUsername(_ scalar: Unicode.Scalar) -> Bool {
+    scalar != ":" && scalar != "/" && !scalar.properties.isWhitespace && !isControl(scalar)
+  }
+
+  /// Whether a text can be an API key: 32 ASCII letters and digits.
+  package static func isAPIKey(_ text: String) -> Bool {
+    text.utf8.count == apiKeyLength && text.utf8.allSatisfy(isAlphanumeric)
+  }
+
+  /// Whether a number can be a user's in the chat.
+  package static func isUserID(_ number: Int64) -> Bool {
+    (0...Int64(Int32.max)).contains(number)
+  }
+
+  /// Whether a text can stand where people read it: it has no control characters, of which U+0000
+  /// cannot even be stored.
+  package static func isReadable(_ text: String) -> Bool {
+    !text.unicodeScalars.contains(where: isControl)
+  }
+
+  private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+    scalar.properties.generalCategory == .control
+  }
+
+  private static func isAlphanumeric(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "a")...UInt8(ascii: "z"):
+      true
+    default: false
+    }
+  }
+}

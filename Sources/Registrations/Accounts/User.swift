@@ -15,3 +15,32 @@ package struct User: Sendable, Hashable {
   /// Its login at the Nextcloud endpoints; unique in the service, whatever the case.
   package let username: String
 }
+
+/// An organization whose users sign in to the built-in chat-server side.
+package struct ChatRealm: Sendable, Hashable {
+  /// Its row.
+  package let id: Int64
+  /// Under which the host application and the bouncer know it.
+  package let uuid: UUID
+  /// What notifications call it.
+  package let name: String
+  /// Its address in notifications.
+  package let url: String
+  /// Whether legacy notifications, which are not encrypted, must go without content.
+  package let requiresE2EE: Bool
+  /// When it was added.
+  package let createdAt: Date
+
+  /// A realm by its parts.
+  package init(id: Int64, uuid: UUID, name: String, url: String, requiresE2EE: Bool, createdAt: Date) {
+    self.id = id
+    self.uuid = uuid
+    self.name = name
+    self.url = url
+    self.requiresE2EE = requiresE2EE
+    self.createdAt = createdAt
+  }
+
+  /// The host of its address; empty if it has none.
+  package var host: String { URL(string: url)?.host() ?? "" }
+}

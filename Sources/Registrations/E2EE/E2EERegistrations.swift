@@ -108,3 +108,62 @@ private let upsert = """
     bouncer_key_id = excluded.bouncer_key_id, registered_at = excluded.registered_at, ended_at = NULL,
     \(RegistrationReference.cleanSheet)
   """
+
+extension E2EERegistrations {
+  /// How a bouncer key is used.
+  package struct KeyUsage: Sendable, Hashable {
+    /// The public key in base64.
+    package let publicKey: String
+    /// Registrations whose latest registering was sealed to it.
+    package let registrations: Int64
+    /// Those of them that registered in the last 30 days.
+    package let recentRegistrations: Int64
+    /// The latest registering.
+    package let lastUsedAt: Date
+  }
+
+  /// The use of each bouncer key that has a registration. Reads every registration: for people and
+  /// for what runs now and then.
+  package func keyUsage() async throws -> [KeyUsage] {
+    let statement = Statement(
+      """
+      SELECT k.public_key, COUNT(*), COUNT(*) FILTER (WHERE e.registered_at > $1), MAX(e.registered_at)
+      FROM registrations e JOIN bouncer_keys k ON k.id = e.bouncer_key_id
+      GROUP BY k.public_key ORDER BY k.public_key
+      """, .integer((now() - 30 * 86_400).milliseconds))
+    return try await database.read { connection in
+      try connection.query(statement).map { row in
+        KeyUsage(
+          publicKey: try row.text(0), registrations: try row.int64(1), recentRegistrations: try row.int64(2),
+          lastUsedAt: try row.date(3))
+      }
+    }
+  }
+}
+
+/// A device that gets end-to-end encrypted notifications (`Documentation/Protocols/Zulip.md` 1.3). There
+/// is one per token and realm, shared by all accounts of the realm on that device.
+package struct E2EERegistration: Sendable {
+  /// Its row.
+  package let id: Int64
+  /// How chat servers call its token.
+  package let tokenID: TokenID
+  /// The token.
+  package let token: PushToken
+  /// The app's bundle id; there is always one for APNs.
+  package let iosAppID: String?
+  /// When it was last registered, in whole milliseconds.
+  package let registeredAt: Date
+
+  /// A registration by its parts.
+  package init(id: Int64, tokenID: TokenID, token: PushToken, iosAppID: String?, registeredAt: Date) {
+    self.id = id
+    self.tokenID = tokenID
+    self.token = token
+    self.iosAppID = iosAppID
+    self.registeredAt = registeredAt
+  }
+
+  /// What a delivery for it refers to.
+  package var reference: RegistrationReference { .init(.e2ee, id: id, registeredAt: registeredAt) }
+}

@@ -177,3 +177,65 @@ private let withToken = """
   (id = $1 OR token_hash = $2 AND token_hash <> 0 AND kind = $3 AND target IS NOT DISTINCT FROM $4
     AND registered_at <= $5 AND ended_at IS NULL)
   """
+
+extension OutcomeRecorder {
+  /// The hostnames of the chat servers that registrations belong to; those of Nextcloud have none.
+  package func hostnames(of registrations: [RegistrationReference]) async throws -> [Int64: String] {
+    guard !registrations.isEmpty else { return [:] }
+    let statement = Statement(
+      """
+      SELECT g.id, s.hostname FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
+        JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id) WHERE g.id IN ($list)
+      """, list: registrations.map { .integer($0.id) })
+    let rows = try await database.read { try $0.query(statement) }
+    return Dictionary(try rows.map { (try $0.int64(0), try $0.text(1)) }) { $1 }
+  }
+}
+
+/// A registration, as it was when a notification was made for it.
+package struct RegistrationReference: Sendable, Hashable {
+  /// The wire that it was registered over; also as the database keeps it.
+  package enum Kind: Int64, Sendable, Hashable, CaseIterable {
+    /// Of an app that gets end-to-end encrypted notifications.
+    case e2ee = 1
+    /// Of an old app, which gets them in clear.
+    case legacy = 2
+    /// Of a device at the Nextcloud proxy.
+    case nextcloud = 3
+    /// A Web Push subscription of a user of the Nextcloud server side.
+    case nextcloudWebPush = 4
+  }
+
+  /// What kind of registration.
+  package let kind: Kind
+  /// Its row.
+  package let id: Int64
+  /// When it had last been registered, in whole milliseconds: one that was renewed since does not end.
+  package let registeredAt: Date
+
+  /// A reference by its parts.
+  package init(_ kind: Kind, id: Int64, registeredAt: Date) {
+    self.kind = kind
+    self.id = id
+    self.registeredAt = registeredAt
+  }
+
+  /// What becomes of a row, in SQL, that is no longer called dead.
+  static let notDead = "dead_since = NULL, dead_reason = NULL, dead_before = NULL, dead_route_id = NULL"
+  /// What becomes of a row, in SQL, that is registered again: nothing is held against it any more.
+  package static let cleanSheet = "failure = NULL, failed_at = NULL, \(notDead)"
+}
+
+extension Connection {
+  /// Writes down, in the transaction in which they go, that so many devices of the Nextcloud proxy are removed and not
+  /// lost: by the proxy, or by deliveries that find them dead.
+  package func noteRemovedNextcloudDevices(_ count: Int) throws {
+    guard count > 0 else { return }
+    try run(
+      Statement(
+        """
+        INSERT INTO nextcloud_removals (id, devices) VALUES (1, $1)
+        ON CONFLICT (id) DO UPDATE SET devices = nextcloud_removals.devices + excluded.devices
+        """, .integer(Int64(count))))
+  }
+}

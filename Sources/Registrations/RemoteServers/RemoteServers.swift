@@ -127,3 +127,120 @@ extension Connection {
         .integer(server), .integer(event.rawValue), time))
   }
 }
+
+extension RemoteServers {
+  /// Brings the hostnames that were kept as they were spelled into the one form that they are looked up under.
+  ///
+  /// Where that makes two servers' names one, an active server keeps it before one that is switched off, then one
+  /// that had it so before one that spelled it otherwise, then the older; the others are as servers that came in
+  /// with a name of another's: they keep id and key, and get a name by registering with a free one.
+  package func canonicalizeHostnames() async throws {
+    guard try await !database.read({ try $0.storedHostnames() }).allSatisfy(\.isCanonical) else { return }
+    defer { cache.clear() }
+    try await database.write { connection in
+      let owners = Dictionary(grouping: try connection.storedHostnames(), by: \.key)
+        .mapValues { $0.sorted { $0.isBefore($1) } }
+      // Names are given up before they are given.
+      for server in owners.values.flatMap({ $0.dropFirst() }) {
+        try connection.rename(server.id, Hostname.substitute(for: server.hostname, server: server.uuid))
+      }
+      for server in owners.values.compactMap(\.first) where !server.isCanonical {
+        try connection.rename(server.id, server.key)
+      }
+    }
+  }
+}
+
+/// What is kept of a server's name.
+private struct StoredHostname {
+  let id: Int64
+  let uuid: UUID
+  let hostname: String
+  let key: String
+  let isCanonical: Bool
+  let isActive: Bool
+  let createdAt: Date
+
+  init(row: Row) throws {
+    id = try row.int64(0)
+    uuid = try row.uuid(1)
+    hostname = try row.text(2)
+    key = Hostname.key(of: hostname)
+    isCanonical = try hostname.utf8.elementsEqual(key.utf8) && row.text(3).utf8.elementsEqual(key.utf8)
+    isActive = try row.optionalInt64(4) == nil
+    createdAt = try row.date(5)
+  }
+
+  func isBefore(_ other: Self) -> Bool {
+    if isActive != other.isActive { return isActive }
+    if isCanonical != other.isCanonical { return isCanonical }
+    return createdAt == other.createdAt ? id < other.id : createdAt < other.createdAt
+  }
+}
+
+extension Connection {
+  fileprivate func storedHostnames() throws -> [StoredHostname] {
+    try query(
+      Statement("SELECT id, uuid, hostname, hostname_key, deactivated_at, created_at FROM remote_servers")
+    ).map(StoredHostname.init)
+  }
+
+  fileprivate func rename(_ server: Int64, _ hostname: String) throws {
+    try run(
+      Statement(
+        "UPDATE remote_servers SET hostname = $2, hostname_key = $2 WHERE id = $1", .integer(server),
+        .text(hostname)))
+  }
+}
+
+/// A chat server that uses this bouncer (`Documentation/Protocols/Zulip.md` 1.3).
+package struct RemoteServer: Sendable, Hashable {
+  /// Its row.
+  package let id: Int64
+  /// What it calls itself (`zulip_org_id`).
+  package let uuid: UUID
+  /// Its hostname, as ``Hostname`` writes it; or what it has in place of one (``Hostname/key(of:)``).
+  package let hostname: String
+  /// Whom to write to.
+  package let contactEmail: String
+  /// When it was switched off, if it was; it then keeps its hostname and may do nothing.
+  package let deactivatedAt: Date?
+  /// Its latest authenticated call, as far as that has been written down.
+  package let lastRequestAt: Date?
+  /// Its version, as it last reported it.
+  package let version: String?
+  /// The commit its version is based on.
+  package let mergeBase: String?
+  /// Its API feature level.
+  package let apiFeatureLevel: Int64?
+  /// When it last uploaded its audit log.
+  package let lastAuditLogUpdateAt: Date?
+  /// When it first registered.
+  package let createdAt: Date
+
+  /// Whether it was switched off.
+  package var isDeactivated: Bool { deactivatedAt != nil }
+}
+
+extension RemoteServer {
+  /// The columns that ``init(row:)`` reads, in its order.
+  static let columns = """
+    id, uuid, hostname, contact_email, deactivated_at, last_request_at, last_version, last_merge_base, \
+    last_api_feature_level, last_audit_log_update_at, created_at
+    """
+  static let columnCount = 11
+
+  init(row: Row) throws {
+    id = try row.int64(0)
+    uuid = try row.uuid(1)
+    hostname = try row.text(2)
+    contactEmail = try row.text(3)
+    deactivatedAt = try row.optionalDate(4)
+    lastRequestAt = try row.optionalDate(5)
+    version = try row.optionalText(6)
+    mergeBase = try row.optionalText(7)
+    apiFeatureLevel = try row.optionalInt64(8)
+    lastAuditLogUpdateAt = try row.optionalDate(9)
+    createdAt = try row.date(10)
+  }
+}

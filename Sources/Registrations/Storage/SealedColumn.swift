@@ -1,3 +1,4 @@
+package import Foundation
 package import SQL
 package import Sealing
 
@@ -72,4 +73,78 @@ extension SealedPlace {
     SealedColumn.registrationToken.place(
       realm, tokenID, server, user, uuid, identifier, userKey, account, endpoint)
   }
+}
+
+extension StorageKey {
+  private static let tokenHashPurpose = StorageKey.Purpose("registrations.token_hash")
+
+  /// 64 bits of a keyed hash of a token's canonical spelling: the same for the same
+  /// token, whoever registers it. Enough to find rows by; the sealed token has the last word.
+  package func tokenHash(of token: PushToken) -> Int64 {
+    let hash = hash(token.canonical, for: Self.tokenHashPurpose)
+    return Int64(bitPattern: hash.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+  }
+}
+
+extension PushToken.Kind {
+  /// As the database keeps it, and as Zulip numbers the legacy kinds.
+  package var storage: Int64 {
+    switch self {
+    case .apns: 1
+    case .fcm: 2
+    }
+  }
+
+  package init?(storage: Int64) {
+    switch storage {
+    case 1: self = .apns
+    case 2: self = .fcm
+    default: return nil
+    }
+  }
+}
+
+extension StorageKey {
+  /// What stands for a Web Push endpoint in the database, so that it is found without being kept in clear.
+  package func hash(endpoint url: String) -> [UInt8] {
+    hash(url, for: Purpose("registrations.endpoint_hash"))
+  }
+}
+
+extension Row {
+  /// A time kept as milliseconds.
+  package func date(_ index: Int) throws(DatabaseError) -> Date {
+    Date(milliseconds: try int64(index))
+  }
+
+  /// A time kept as milliseconds, or nil for NULL.
+  package func optionalDate(_ index: Int) throws(DatabaseError) -> Date? {
+    try optionalInt64(index).map(Date.init(milliseconds:))
+  }
+
+  /// A UUID kept as text.
+  package func uuid(_ index: Int) throws(DatabaseError) -> UUID {
+    guard let uuid = UUID(uuidString: try text(index)) else {
+      throw DatabaseError(.typeMismatch, "column \(index) holds no UUID")
+    }
+    return uuid
+  }
+}
+
+extension Date {
+  /// The time as the database keeps it: milliseconds since 1970 UTC.
+  package var milliseconds: Int64 { Int64((timeIntervalSince1970 * 1000).rounded()) }
+
+  /// The time of a database's milliseconds.
+  package init(milliseconds: Int64) {
+    self.init(timeIntervalSince1970: Double(milliseconds) / 1000)
+  }
+
+  /// The present cut to what the database can tell apart, so that a time read back is equal.
+  package var stored: Date { Date(milliseconds: milliseconds) }
+}
+
+extension UUID {
+  /// As the database and Zulip's wire spell it: lower case, with hyphens.
+  package var canonical: String { uuidString.lowercased() }
 }

@@ -1,6 +1,9 @@
 internal import Delivery
-internal import HTTP
+internal import Foundation
+package import HTTP
 internal import Logging
+internal import Metrics
+import NIOCore
 internal import Providers
 internal import Registrations
 package import Sealing
@@ -99,5 +102,112 @@ extension Push {
       try self.init(
         toAndroid: registration.token, data: content.data, body: content.body, priority: content.priority)
     }
+  }
+}
+
+/// The pace at which a chat server's notifications are sent. A refused notification is lost for good, so what is
+/// beyond it is not refused but due later.
+package final class NotificationPace: Sendable {
+  /// A server's share of the outbox, in windows of the limit: how far ahead of now it may be booked.
+  package static let share = 15.0
+
+  private let rate: CellRate<Int64>
+
+  /// Without a limit everything goes at once.
+  init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
+    rate = CellRate(limit, windows: Self.share, now: now)
+  }
+
+  /// Gives each of a server's notifications its time.
+  ///
+  /// - Throws: 503 while as much as the server's share waits already.
+  func pace(_ deliveries: [RegisteredPush], of server: Int64) throws(APIError) -> [RegisteredPush] {
+    let booking = rate.book(deliveries.count, of: server)
+    if booking.excess > 0 {
+      throw .tooManyNotifications(retryAfter: max(1, Int(booking.excess.rounded(.up))))
+    }
+    return deliveries.enumerated().map { index, delivery in
+      guard let time = booking.time(of: index) else { return delivery }
+      var delivery = delivery
+      delivery.notBefore = time
+      return delivery
+    }
+  }
+}
+
+/// Why a notification of a request is not sent.
+package enum ItemFault: Error {
+  /// It is not what a chat server sends: what the caller would be told.
+  case malformed(APIError)
+  /// Its provider takes no payload of that size.
+  case tooLarge
+  /// Its payload is nested too deep.
+  case tooDeep
+  /// The token that it is for does not open: not with this storage key, or it is damaged.
+  case unreadable
+
+  fileprivate var reason: String {
+    switch self {
+    case .malformed: "malformed"
+    case .tooLarge: "payload_too_large"
+    case .tooDeep: "payload_too_deep"
+    case .unreadable: "registration_unreadable"
+    }
+  }
+}
+
+/// Those of a request.
+struct ItemFaults {
+  private var counts: [String: Int] = [:]
+  /// The first that is worth telling the caller.
+  private(set) var first: APIError?
+
+  mutating func add(_ fault: ItemFault) {
+    counts[fault.reason, default: 0] += 1
+    if case .malformed(let error) = fault, first == nil { first = error }
+  }
+
+  /// Makes the counters, with 0: what is there only after the first time does not count as an increase.
+  static func prepare() {
+    for fault: ItemFault in [.malformed(APIError("")), .tooLarge, .tooDeep, .unreadable] {
+      counter(fault.reason).increment(by: 0)
+    }
+  }
+
+  private static func counter(_ reason: String) -> Counter {
+    Counter(label: "push_bouncer_notifications_dropped_total", dimensions: [("reason", reason)])
+  }
+
+  /// Counts what was dropped and tells the operator, in one line.
+  func report(to logger: Logger) {
+    guard !counts.isEmpty else { return }
+    for (reason, count) in counts { Self.counter(reason).increment(by: count) }
+    var metadata = counts.mapValues { Logger.MetadataValue.stringConvertible($0) }
+    // It names the place, never what stands there.
+    if let first { metadata["first"] = .string(first.message) }
+    logger.warning("notifications that cannot be sent were dropped", metadata: metadata)
+  }
+}
+
+extension Push {
+  /// What goes to a device that counts as an Android one: over FCM, or over Web Push where its token is a subscription.
+  ///
+  /// - Parameters:
+  ///   - data: what FCM hands to the app.
+  ///   - body: what a push service hands to it, which is the same as JSON.
+  init(
+    toAndroid token: PushToken, data: @autoclosure () -> [String: String],
+    body: @autoclosure () -> ByteBuffer,
+    priority: FCMMessage.Priority
+  ) throws(ItemFault) {
+    guard WebPushSubscription.isToken(token.text) else {
+      self = .fcm(FCMMessage(token: token.text, data: data(), priority: priority))
+      return
+    }
+    guard let subscription = try? WebPushSubscription(token: token.text) else { throw .unreadable }
+    let body = body()
+    guard body.readableBytes <= WebPushMessage.maximumBody else { throw .tooLarge }
+    self = .webPush(
+      WebPushMessage(subscription: subscription, body: body, urgency: priority == .high ? .high : .normal))
   }
 }

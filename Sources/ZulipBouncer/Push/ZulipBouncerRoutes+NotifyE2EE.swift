@@ -6,6 +6,7 @@ internal import Hummingbird
 package import Logging
 internal import Providers
 package import Registrations
+internal import Sealing
 
 extension ZulipBouncerRoutes {
   /// `POST push/e2ee/notify` (`Documentation/Protocols/Zulip.md` 6.2).
@@ -49,5 +50,25 @@ extension ZulipBouncerRoutes {
     } catch is Outbox.Full {
       throw APIError.tryAgainLater
     }
+  }
+}
+
+/// Web Push, which stock servers know nothing of: for them its subscriptions are tokens of kind FCM
+/// (`Documentation/Protocols/Zulip.md` 6.5).
+extension ZulipBouncerRoutes {
+  static let vapidPath = "/api/v1/zulip-services/webpush/vapid"
+
+  /// `GET` of that: the public key that apps subscribe with.
+  func vapid(_ request: Request, _ context: WireContext) async throws -> Response {
+    guard let key = dependencies.deliverer.providers.vapidPublicKey else { throw APIError.noWebPush }
+    return try Parameters(query: request).success([.init("vapid", .string(key))])
+  }
+
+  /// Whether a device may be registered with a token: any but a subscription that is none, or at a host that
+  /// messages are not sent to.
+  func accepts(_ token: PushToken) async -> Bool {
+    guard token.kind == .fcm, WebPushSubscription.isToken(token.text) else { return true }
+    guard let subscription = try? WebPushSubscription(token: token.text) else { return false }
+    return await dependencies.deliverer.providers.accepts(subscription)
   }
 }

@@ -87,3 +87,8 @@ package final class Registrar: Sendable {
     try await devices.finish(job, with: failure)
   }
 }
+
+extension Backoff {
+  /// Of what the bouncer is to be told, which goes on for a day.
+  static let bouncer = Backoff(first: 2, longest: 900)
+}

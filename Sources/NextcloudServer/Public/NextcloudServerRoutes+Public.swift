@@ -1,0 +1,127 @@
+internal import Foundation
+internal import HTTP
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+internal import SQL
+
+extension NextcloudServerRoutes {
+  /// `GET cloud/capabilities`. Without a login it does not mention notifications.
+  /// `push` among the endpoints is for clients of the draft of 2017.
+  func capabilities(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
+    var capabilities: JSON.Object = ["core": ["pollinterval": 60]]
+    if login != nil {
+      capabilities["notifications"] = [
+        "ocs-endpoints": [
+          "list", "get", "delete", "delete-all", "icons", "rich-strings", "action-web", "user-status",
+          "exists",
+          "test-push", "push",
+        ],
+        "push": .array(["devices", "object-data", "delete"] + dependencies.webPush.capabilities),
+        "admin-notifications": ["ocs", "cli"],
+      ]
+    }
+    return OCSAnswer(.ok, data: ["version": Self.versionParts, "capabilities": .object(capabilities)])
+  }
+
+  private static var versionParts: JSON {
+    let numbers = version.split(separator: ".").compactMap { Int64($0) }
+    return .object(
+      JSON.Object(
+        zip(["major", "minor", "micro"], numbers).map { .init($0, .integer($1)) } + [
+          .init("string", .string(version)), .init("edition", ""), .init("extendedSupport", false),
+        ]))
+  }
+}
+
+extension NextcloudServerRoutes {
+  /// `GET identityproof/key/{userId}`: the key that signs for a user, which anybody may know
+  /// by their user id. Making one takes a tenth of a second, which is spent at the user's own word alone: where
+  /// nobody has needed it yet, others are told what they are told of no user.
+  func identityProof(_ login: NextcloudLogin?, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard let user = try await findUser(call) else { throw Self.noUser }
+    do {
+      let isOwn = login?.user.id == user.id
+      guard let key = try await dependencies.keys.publicKey(of: user.id, making: isOwn) else {
+        throw Self.noUser
+      }
+      return OCSAnswer(.ok, data: ["public": .string(key)])
+    } catch let error as DatabaseError where error.code == .foreignKeyViolation {
+      // Removed this very moment.
+      throw Self.noUser
+    }
+  }
+
+  private static var noUser: OCSAnswer { OCSAnswer(.notFound, data: ["Account not found"]) }
+}
+
+extension NextcloudServerRoutes {
+  /// `GET /status.php`: by which apps know a Nextcloud server, before they ask who the user is.
+  func status(_ request: Request, _ context: WireContext) async throws -> Response {
+    var response = Self.json([
+      "installed": true, "maintenance": false, "needsDbUpgrade": false,
+      "version": .string("\(Self.version).0"),
+      "versionstring": .string(Self.version), "edition": "", "productname": .string(configuration.name),
+      "extendedSupport": false,
+    ])
+    response.headers[.accessControlAllowOrigin] = "*"
+    return response
+  }
+
+  /// `GET cloud/user`: who has signed in. There are no files here, so nothing of any quota is used.
+  func user(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    let name = JSON.string(login.user.username)
+    return OCSAnswer(
+      .ok,
+      data: [
+        "enabled": true, "storageLocation": "", "id": name, "lastLogin": 0, "backend": "Database",
+        "subadmin": [],
+        "quota": ["free": 0, "used": 0, "total": 0, "relative": 0, "quota": -3], "manager": "",
+        "email": .string(login.user.email), "additional_mail": [], "displayname": name, "display-name": name,
+        "phone": "", "address": "", "website": "", "twitter": "", "fediverse": "", "organisation": "",
+        "role": "", "headline": "", "biography": "", "profile_enabled": "0", "groups": [], "language": "en",
+        "locale": "en", "notify_email": nil,
+        "backendCapabilities": ["setDisplayName": false, "setPassword": false],
+      ])
+  }
+
+  /// `GET cloud/users/{userId}`: the same by one's own id. Whether there is anybody else, nobody is told.
+  func namedUser(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard try await findUser(call)?.id == login.user.id else { throw OCSAnswer.unknownPath }
+    return try await user(login, call)
+  }
+
+  /// The user whose id is in the path.
+  func findUser(_ call: OCSRequest) async throws -> User? {
+    let name = call.context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
+    return name.isStorable ? try await dependencies.accounts.find(username: name) : nil
+  }
+
+  /// `GET core/getapppassword`: an app password for who has signed in with the account's own key.
+  func makeAppPassword(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard login.appPassword == nil else {
+      throw OCSAnswer(.forbidden, message: "An app password does not make another")
+    }
+    do {
+      let made = try await dependencies.accounts.addAppPassword(
+        name: NextcloudLoginFlows.clientName(call.userAgent), user: login.user.id)
+      return OCSAnswer(.ok, data: ["apppassword": .string(made.password)])
+    } catch AccountStore.AppPasswordRefusal.tooMany {
+      throw OCSAnswer(
+        .forbidden,
+        message: "The account has \(AccountStore.maximumAppPasswords) app passwords: remove one first"
+      )
+    } catch AccountStore.AppPasswordRefusal.unknownUser {
+      throw OCSAnswer.notLoggedIn
+    }
+  }
+
+  /// `DELETE core/apppassword`: signs the app out, whose pushes end too.
+  func removeAppPassword(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
+    guard let appPassword = login.appPassword else {
+      throw OCSAnswer(.forbidden, message: "No app password was used")
+    }
+    _ = try await dependencies.accounts.removeAppPassword(appPassword, user: login.user.id)
+    return OCSAnswer(.ok)
+  }
+}

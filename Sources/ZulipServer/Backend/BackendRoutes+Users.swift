@@ -1,0 +1,125 @@
+internal import Foundation
+internal import HTTP
+internal import HTTPTypes
+internal import Hummingbird
+internal import Registrations
+
+extension BackendRoutes {
+  /// `PUT realms/{realm_uuid}/users/{user_id}`: adds a user, or makes the one that is there as told.
+  func putUser(_ request: Request, _ context: WireContext) async throws -> Response {
+    let (realm, userID) = try context.userAddress()
+    let body = try await Self.body(of: request, members: ["email", "user_uuid", "api_key", "username"])
+    let description = AccountStore.UserDescription(
+      email: try body["email"].email(), uuid: try body["user_uuid"].present?.uuid(),
+      apiKey: try body["api_key"].present?.apiKey(), username: try body["username"].present?.username())
+    do {
+      let (user, apiKey, isNew) = try await accounts.put(
+        description, userID: userID, realm: realm, newKey: devices.signOut)
+      if apiKey != nil, !isNew { devices.changed(user: user.id) }
+      return Envelope.response(isNew ? .created : .ok, user.members(apiKey: apiKey))
+    } catch let refusal as AccountStore.Refusal {
+      throw APIError(refusal, of: description, realm: realm, userID: userID)
+    }
+  }
+
+  /// `DELETE realms/{realm_uuid}/users/{user_id}`: removes a user with everything about it.
+  func removeUser(_ request: Request, _ context: WireContext) async throws -> Response {
+    try await devices.remove(user: try await user(context).id)
+    return Self.done
+  }
+
+  /// The user that the path names.
+  func user(_ context: WireContext) async throws -> User {
+    let (realm, userID) = try context.userAddress()
+    guard let user = try await accounts.find(realm: realm, userID: userID) else {
+      let hasRealm = try await accounts.find(realm: realm) != nil
+      throw hasRealm ? APIError.noUser(userID, realm: realm) : APIError.noRealm(realm)
+    }
+    return user
+  }
+}
+
+extension User {
+  fileprivate func members(apiKey: String?) -> [JSON.Object.Member] {
+    [
+      .init("user_id", .integer(userID)), .init("email", .string(email)),
+      .init("user_uuid", .string(uuid.canonical)), .init("username", .string(username)),
+    ] + (apiKey.map { [.init("api_key", .string($0))] } ?? [])
+  }
+}
+
+extension APIError {
+  fileprivate init(
+    _ refusal: AccountStore.Refusal, of description: AccountStore.UserDescription, realm: UUID, userID: Int64
+  ) {
+    switch refusal {
+    case .unknownRealm:
+      self = .noRealm(realm)
+    case .emailTaken:
+      self.init(.conflict, code: "EMAIL_TAKEN", "Another user has the email \(description.email)")
+    case .usernameTaken:
+      self.init(
+        .conflict, code: "USERNAME_TAKEN",
+        "Another user has the username \(description.username ?? description.email)")
+    case .userIDTaken, .noUserIDLeft:
+      // Only another process that has put the same user this very moment leads here.
+      self = .tryAgainLater
+    }
+  }
+}
+
+extension BackendRoutes {
+  /// `POST .../app-passwords`: makes an app password, which is shown only now.
+  func addAppPassword(_ request: Request, _ context: WireContext) async throws -> Response {
+    let name = try await Self.body(of: request, members: ["name"])["name"].name()
+    let user = try await user(context)
+    do {
+      let (id, password) = try await accounts.addAppPassword(name: name, user: user.id)
+      return Envelope.response(
+        .created,
+        [.init("id", .integer(id)), .init("name", .string(name)), .init("password", .string(password))])
+    } catch AccountStore.AppPasswordRefusal.unknownUser {
+      throw APIError.noUser(user.userID, realm: user.realm.uuid)
+    } catch AccountStore.AppPasswordRefusal.tooMany {
+      throw APIError.tooManyAppPasswords(user)
+    }
+  }
+
+  /// `POST .../login-flows`: lets a Nextcloud app sign in that waits for it, for a host application that has
+  /// a sign-in of its own.
+  func grantLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
+    let token = try await Self.body(of: request, members: ["token"])["token"].string()
+    let user = try await user(context)
+    do {
+      guard try await loginFlows.grant(login: token, user: user.id) else {
+        throw APIError(
+          .notFound, code: "LOGIN_FLOW_NOT_FOUND",
+          "No app waits for this token: it is unknown, older than 20 minutes, or was used already")
+      }
+      return Self.done
+    } catch AccountStore.AppPasswordRefusal.unknownUser {
+      throw APIError.noUser(user.userID, realm: user.realm.uuid)
+    } catch AccountStore.AppPasswordRefusal.tooMany {
+      throw APIError.tooManyAppPasswords(user)
+    }
+  }
+
+  /// `DELETE .../app-passwords/{app_password_id}`: from now on it opens nothing.
+  func removeAppPassword(_ request: Request, _ context: WireContext) async throws -> Response {
+    let id = try context.number("app_password_id")
+    let user = try await user(context)
+    guard try await accounts.removeAppPassword(id, user: user.id) else {
+      throw APIError(
+        .notFound, code: "APP_PASSWORD_NOT_FOUND", "User \(user.userID) has no app password \(id)")
+    }
+    return Self.done
+  }
+}
+
+extension APIError {
+  fileprivate static func tooManyAppPasswords(_ user: User) -> APIError {
+    APIError(
+      code: "TOO_MANY_APP_PASSWORDS",
+      "User \(user.userID) has \(AccountStore.maximumAppPasswords) app passwords: remove one first")
+  }
+}
