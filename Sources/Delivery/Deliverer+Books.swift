@@ -17,7 +17,7 @@ extension Deliverer {
     var refused: [OutcomeRecorder.Failure] = []
     var held: [(index: Int, death: OutcomeRecorder.Failure, reason: Reason, route: Route)] = []
     var living: [(registration: RegistrationReference, route: Route)] = []
-    let mayHold = heldDeaths.mayHold
+    let mayHold = heldDeletions.mayHold
     for (index, delivery) in deliveries.enumerated() {
       let decision = decisions[index]
       if let death = decision.death {
@@ -40,9 +40,9 @@ extension Deliverer {
     let losses = await losses(deliveries, results)
     var ended: Set<RegistrationReference> = []
     do {
-      if !living.isEmpty { try await heldDeaths.release(living) }
+      if !living.isEmpty { try await heldDeletions.release(living) }
       if !held.isEmpty {
-        ended = try await heldDeaths.hold(held.map { ($0.death, $0.reason, $0.route) }, now: now())
+        ended = try await heldDeletions.hold(held.map { ($0.death, $0.reason, $0.route) }, now: now())
         for (index, death, reason, _) in held where ended.contains(death.registration) {
           results[index] = .ended(reason)
         }

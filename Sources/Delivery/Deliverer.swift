@@ -19,7 +19,7 @@ package final class Deliverer: Sendable {
   let now: @Sendable () -> Date
   let logger: Logger
   let lateAnswers = LateAnswers()
-  let heldDeaths: HeldDeaths
+  let heldDeletions: HeldDeletions
   let lossLog: LossLog
   let metrics: DeliveryMetrics
 
@@ -41,7 +41,7 @@ package final class Deliverer: Sendable {
     self.now = now
     self.logger = logger
     lossLog = LossLog(registrations: registrations, logger: logger)
-    heldDeaths = HeldDeaths(registrations: registrations, outbox: outbox, logger: logger)
+    heldDeletions = HeldDeletions(registrations: registrations, outbox: outbox, logger: logger)
   }
 
   /// Sends a batch and returns what became of each, in the same order, within `limit`. Every delivery has then
@@ -108,7 +108,7 @@ package final class Deliverer: Sendable {
     }
     let routes = Set(routeSenders.map(\.route))
     let hasHosts = providers.vapidPublicKey != nil
-    let held = heldDeaths.doubts.filter { held in
+    let held = heldDeletions.doubts.filter { held in
       held.route.provider == .webPush ? hasHosts : routes.contains(held.route)
     }
     guard !held.isEmpty else { return doubts }
@@ -124,11 +124,11 @@ package final class Deliverer: Sendable {
   }
 
   /// Where deaths are held back, by route and kind, for credentials that are gone too.
-  package var held: [Doubt] { heldDeaths.doubts }
+  package var held: [Doubt] { heldDeletions.doubts }
 
   /// Counts again and again what is held back, whichever node holds it, until the task is cancelled.
-  package func followHeldDeaths() async {
-    await heldDeaths.run()
+  package func followHeldDeletions() async {
+    await heldDeletions.run()
   }
 
   /// The state of each route of APNs and FCM: what the provider's side reports, and whether the deletion guard doubts

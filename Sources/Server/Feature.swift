@@ -78,7 +78,7 @@ extension Feature {
         await deliverer.settled()
       },
       work: [
-        { await sender.run() }, { await deliverer.followHeldDeaths() }, { await watch.run() },
+        { await sender.run() }, { await deliverer.followHeldDeletions() }, { await watch.run() },
       ],
       removals: [
         .init { [counts = core.store.hourlyCounts] in try await counts.removeOld(limit: $0) },

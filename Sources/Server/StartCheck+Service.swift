@@ -19,7 +19,8 @@ extension StartCheck {
   /// - Parameter service: finds out whether one runs already, for `doctor`.
   package static func all(
     _ configuration: Configuration, sockets: PassedSockets = PassedSockets(),
-    descriptors: DescriptorLimit = .raised(), service: (@Sendable () async -> Service)? = nil
+    descriptors: DescriptorLimit = .raised(), visit: DatabaseVisit,
+    service: (@Sendable () async -> Service)? = nil
   ) -> [StartCheck] {
     let (http, admin) = (configuration.publicAddress(sockets), configuration.adminAddress(sockets))
     let listeners = [
@@ -48,7 +49,8 @@ extension StartCheck {
         return "port \(admin.port) of \(admin.host) is free"
       },
     ]
-    return listeners + basics(configuration, descriptors: descriptors) + nextcloud(configuration)
+    return listeners + basics(configuration, descriptors: descriptors, visit: visit)
+      + nextcloud(configuration)
   }
 
   private static func nextcloud(_ configuration: Configuration) -> [StartCheck] {

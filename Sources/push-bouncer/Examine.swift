@@ -27,7 +27,10 @@ struct Examine: AsyncParsableCommand {
       let line = ProgressLine()
       findings = await Doctor(
         configuration,
-        checks: StartCheck.all(configuration, service: { await RunningService.find(configuration) }),
+        checks: { visit in
+          StartCheck.all(
+            configuration, visit: visit, service: { await RunningService.find(configuration) })
+        },
         providerTime: { await ProviderTime.ask(configuration) },
         pushService: { await OwnPushService.ask($0, configuration) }
       ).examine { line.show("looking at \($0) ...") }

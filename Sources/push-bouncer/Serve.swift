@@ -57,9 +57,13 @@ struct Serve: AsyncParsableCommand {
     let descriptors = DescriptorLimit.raised()
     // Before anything uses them, as the checks do.
     NIOSingletons.groupLoopCountSuggestion = min(descriptors.eventLoops, System.coreCount)
-    for check in StartCheck.all(configuration, sockets: sockets, descriptors: descriptors) {
+    let visit = DatabaseVisit(configuration.database.url)
+    for check in StartCheck.all(
+      configuration, sockets: sockets, descriptors: descriptors, visit: visit)
+    {
       try await check.pass()
     }
+    await visit.end()
     if let expiry = configuration.http.tls?.expiry(now: Date()) { logger.error("\(expiry)") }
     if let shortage = descriptors.shortage(configuration.http.maxConnections) {
       logger.warning("\(shortage)")

@@ -139,7 +139,7 @@ import Testing
     try await Self.test { bench, devices async throws in
       let other = bench.anotherDeliverer()
       #expect(other.routeStates()[bench.fcmRoute] == .unknown || other.routeStates()[bench.fcmRoute] == .ok)
-      let following = Task { await other.followHeldDeaths() }
+      let following = Task { await other.followHeldDeletions() }
       await eventually { other.doubts().first?.held == 80 }
       following.cancel()
       #expect(other.doubts().map(\.kind) == [.e2ee])
@@ -153,7 +153,7 @@ import Testing
       #expect(Set(results) == [.ended(Self.reason)])
       #expect(try await Self.heldCount(bench) == 0)
       try await eventually {
-        try await bench.deliverer.heldDeaths.recount()
+        try await bench.deliverer.heldDeletions.recount()
         return bench.deliverer.doubts().isEmpty
       }
       #expect(bench.state(bench.fcmRoute) == .ok)

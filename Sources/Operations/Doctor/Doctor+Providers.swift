@@ -120,14 +120,9 @@ extension Doctor {
   }
 
   private func newestTime() async -> Date? {
-    let url = configuration.database.url
-    guard url.sqlitePath.map(FileManager.default.fileExists) ?? true,
-      let database = try? await openDatabase(url: url)
-    else { return nil }
+    guard let database = await visit.existing() else { return nil }
     // There is none before the first start.
-    let newest = try? await ClockRecord(database: database).newest()
-    await database.close()
-    return newest
+    return try? await ClockRecord(database: database).newest()
   }
 }
 
@@ -178,11 +173,9 @@ extension Doctor {
     let http = configuration.http
     let address = http.publicURL ?? "\(http.tls == nil ? "http" : "https")://\(http.host):\(http.port)"
     let place = "apps get it at \(address)/api/v1/zulip-services/webpush/vapid"
-    let url = configuration.database.url
     let none = Finding.good("webpush", "it is on; serve makes its VAPID key pair, and \(place)")
-    guard url.sqlitePath.map(FileManager.default.fileExists) ?? true,
-      let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
-      let database = try? await openDatabase(url: url)
+    guard let storageKey = try? KeyFolder.existingStorageKey(in: configuration.keys.directory),
+      let database = await visit.existing()
     else { return none }
     var result: Result<VAPIDKey?, any Error> = .success(nil)
     do {
@@ -193,7 +186,6 @@ extension Doctor {
     } catch {
       result = .failure(error)
     }
-    await database.close()
     switch result {
     case .success(let key?):
       let digest = SHA256.hash(data: Array(key.publicKey.utf8)).prefix(4)

@@ -14,23 +14,26 @@ package struct Doctor: Sendable {
   let providerTime: @Sendable () async -> Date?
   let pushService: @Sendable (String) async -> PushServiceAnswer
 
+  let visit: DatabaseVisit
   private let checks: [StartCheck]
 
   /// A doctor for the service with this configuration.
   ///
   /// - Parameters:
-  ///   - checks: what `serve` looks at before it starts.
+  ///   - checks: what `serve` looks at before it starts, on the same visit to the database.
   ///   - descriptors: this process's limit, which is the service's where both are started alike.
   ///   - providerTime: asks FCM for the time; nil if it does not tell.
   ///   - pushService: calls a push service of the operator's, by its name.
   package init(
-    _ configuration: Configuration, checks: [StartCheck]? = nil,
+    _ configuration: Configuration, checks: ((DatabaseVisit) -> [StartCheck])? = nil,
     now: @escaping @Sendable () -> Date = { Date() }, descriptors: DescriptorLimit = .raised(),
     providerTime: @escaping @Sendable () async -> Date?,
     pushService: @escaping @Sendable (String) async -> PushServiceAnswer = { _ in .answered }
   ) {
     self.configuration = configuration
-    self.checks = checks ?? StartCheck.basics(configuration, descriptors: descriptors)
+    visit = DatabaseVisit(configuration.database.url)
+    self.checks =
+      checks?(visit) ?? StartCheck.basics(configuration, descriptors: descriptors, visit: visit)
     self.now = now
     self.descriptors = descriptors
     self.providerTime = providerTime
@@ -76,6 +79,7 @@ package struct Doctor: Sendable {
     findings.append(await clock)
     findings += await routes
     findings += await webPush
+    await visit.end()
     return findings
   }
 }
@@ -139,15 +143,12 @@ extension Doctor {
 extension Doctor {
   /// What is held back because a provider has called too many tokens dead; a finding per credential.
   func heldFindings() async -> [Finding] {
-    let url = configuration.database.url
-    if let path = url.sqlitePath, !FileManager.default.fileExists(atPath: path) { return [] }
     // A database that cannot be read is a finding of its own.
-    guard let database = try? await openDatabase(url: url) else { return [] }
+    guard let database = await visit.existing() else { return [] }
     var held: [OutcomeRecorder.Held] = []
     if (try? await Migrator.version(of: database)) == Schema.version {
       held = (try? await OutcomeRecorder(database: database, now: now).held()) ?? []
     }
-    await database.close()
     let services = held.filter { $0.provider == "webpush" }
     let routes = Dictionary(grouping: held.filter { $0.provider != "webpush" }) {
       "\($0.provider):\($0.credential)"

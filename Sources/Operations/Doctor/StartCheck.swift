@@ -60,7 +60,9 @@ package struct StartCheck: Sendable {
 
 extension StartCheck {
   /// What can be looked at without the parts that serve.
-  package static func basics(_ configuration: Configuration, descriptors: DescriptorLimit) -> [StartCheck] {
+  package static func basics(
+    _ configuration: Configuration, descriptors: DescriptorLimit, visit: DatabaseVisit
+  ) -> [StartCheck] {
     let checks: [StartCheck?] =
       [
         StartCheck("descriptors") {
@@ -83,7 +85,7 @@ extension StartCheck {
           return "their settings can be used"
         },
         StartCheck("storage.key") { try storageKey(configuration) },
-        StartCheck("database") { try await database(configuration) },
+        StartCheck("database") { try await database(configuration, visit) },
       ]
     return strength(configuration) + checks.compactMap(\.self)
   }
@@ -123,10 +125,10 @@ extension StartCheck {
 
 extension StartCheck {
   /// The database is looked at only if it is there, and not migrated: a service of another version may run on it.
-  static func database(_ configuration: Configuration) async throws -> String {
+  static func database(_ configuration: Configuration, _ visit: DatabaseVisit) async throws -> String {
     let url = configuration.database.url
     if let path = url.sqlitePath {
-      if !FileManager.default.fileExists(atPath: path) {
+      if !visit.mayExist {
         if let obstacle = FileObstacle.writing(path) {
           throw Fault(
             key: "database.url", "names \(url), which \(obstacle.problem)", advice: obstacle.advice)
@@ -137,15 +139,7 @@ extension StartCheck {
       try checkSpace(for: path, url)
     }
     do {
-      let database = try await openDatabase(url: url)
-      do {
-        let detail = try await look(at: database, configuration)
-        await database.close()
-        return detail
-      } catch {
-        await database.close()
-        throw error
-      }
+      return try await look(at: visit.database(), configuration)
     } catch let error as DatabaseError {
       throw Fault(error, of: url)
     }

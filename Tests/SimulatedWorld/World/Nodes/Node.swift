@@ -147,7 +147,7 @@ final class Node: @unchecked Sendable {
       await withTaskGroup { group in
         group.addTask { await clock.run() }
         group.addTask { await sender.run() }
-        group.addTask { await deliverer.followHeldDeaths() }
+        group.addTask { await deliverer.followHeldDeletions() }
         group.addTask { await housekeeping.run() }
         group.addTask { await nextcloud?.lossDetector.run() }
         group.addTask { await chat?.run() }

@@ -8,7 +8,7 @@ import Timing
 
 /// What providers said of tokens while they called too many dead to be believed: kept in the database, for all nodes
 /// together, and counted here.
-final class HeldDeaths: Sendable {
+final class HeldDeletions: Sendable {
   fileprivate struct Share: Hashable {
     let route: Route
     let kind: RegistrationReference.Kind
@@ -145,14 +145,14 @@ final class HeldDeaths: Sendable {
   }
 }
 
-extension HeldDeaths.Share {
+extension HeldDeletions.Share {
   /// What it is told of as.
   fileprivate var counted: Self { Self(route: route.counted, kind: kind) }
 }
 
-extension [HeldDeaths.Share: Doubt] {
+extension [HeldDeletions.Share: Doubt] {
   fileprivate mutating func add(_ doubt: Doubt) {
-    let share = HeldDeaths.Share(route: doubt.route, kind: doubt.kind)
+    let share = HeldDeletions.Share(route: doubt.route, kind: doubt.kind)
     guard let other = self[share] else {
       self[share] = doubt
       return
@@ -162,7 +162,7 @@ extension [HeldDeaths.Share: Doubt] {
       since: Swift.min(other.since, doubt.since), held: other.held + doubt.held)
   }
 
-  fileprivate mutating func removeOne(of share: HeldDeaths.Share) {
+  fileprivate mutating func removeOne(of share: HeldDeletions.Share) {
     self[share]?.held -= 1
     if let rest = self[share]?.held, rest <= 0 { self[share] = nil }
   }
