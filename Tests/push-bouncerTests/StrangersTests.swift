@@ -54,9 +54,9 @@ extension Chaos {
             #expect(post.twice == 0, "\(name)")
             #expect(quiet.isComplete && beset.isComplete && beset.sent > 20, "\(name)")
             // Strangers and friends share this process and its cores, so that a busy machine makes both slower; in quiet
-            // it tells how much. Whoever waits behind a stranger's device waits for seconds.
+            // it tells how much. Alone on two cores a friend waits 0.2 s at most; the rest is for a machine that is busy.
             #expect(
-              beset.p99 ?? .seconds(60) <= max((quiet.p99 ?? .zero) * 20, .seconds(2)), "\(name)")
+              beset.p99 ?? .seconds(60) <= max((quiet.p99 ?? .zero) * 20, .seconds(6)), "\(name)")
           }
           #expect(strangers.calls > 50)
         }
