@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import random
 import subprocess
 import time
 import urllib.parse

@@ -13,7 +13,6 @@ import time
 import urllib.parse
 import urllib.request
 import uuid
-from pathlib import Path
 
 import nacl.public
 

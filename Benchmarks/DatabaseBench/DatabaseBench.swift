@@ -27,7 +27,7 @@ enum DatabaseBench {
       for id in 0..<rows { try connection.run(statement(id)) }
     }
     print("callers  read: a second, µs each   single statement   transaction")
-    try await DatabasePatience.limit(eachCallTo: .seconds(12)) { @Sendable in
+    try await DatabaseWait.limit(eachCallTo: .seconds(12)) { @Sendable in
       for callers in [1, 8, 64] {
         let read = try await measure(callers, seconds) {
           _ = try await database.read {

@@ -23,7 +23,7 @@ extension Deliverer {
 
   /// How long an entry belongs to its try, in seconds: longer than an answer is waited for, by what it takes to begin
   /// and to write down the end.
-  var lease: TimeInterval { providers.answerPatience / .seconds(1) + 15 }
+  var lease: TimeInterval { providers.answerTimeout / .seconds(1) + 15 }
 
   /// Tries each entry of the outbox's `route` once. One that no credential serves any more was promised all the
   /// same: the key may come back.

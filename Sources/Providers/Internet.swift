@@ -7,7 +7,7 @@ import NIOSSL
 
 /// The providers as they are reached from here: over TLS and HTTP/2, through a proxy if there is one.
 struct Internet: ProviderNetwork {
-  let answerPatience: Duration
+  let answerTimeout: Duration
   /// For OAuth, and for an FCM in clear.
   private let client: HTTPClient
   private let group = MultiThreadedEventLoopGroup.singleton
@@ -23,7 +23,7 @@ struct Internet: ProviderNetwork {
     _ configuration: PushProviders.Configuration, pool: PoolLimits, connection: HTTP2ConnectionHandler.Limits,
     metrics: ProviderMetrics
   ) throws {
-    answerPatience = .nanoseconds(pool.patience.nanoseconds)
+    answerTimeout = .nanoseconds(pool.answerTimeout.nanoseconds)
     (self.pool, self.connection, self.metrics) = (pool, connection, metrics)
     proxy = try configuration.proxy.map { url in
       guard let proxy = Proxy(url) else {
@@ -100,7 +100,7 @@ extension PoolLimits {
     limits.streams = 100
     limits.underWay = 600
     limits.waiting = 2000
-    limits.patience = .seconds(10)
+    limits.answerTimeout = .seconds(10)
     // Whoever waits hears at once that there is no connection: the outbox tries again.
     limits.attempts = 1
     return limits

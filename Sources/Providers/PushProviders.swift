@@ -119,7 +119,7 @@ package final class PushProviders: Sendable {
   }
 
   /// How long an answer is waited for after whoever waited for it has gone on without.
-  package var answerPatience: Duration { factory.network.answerPatience }
+  package var answerTimeout: Duration { factory.network.answerTimeout }
 
   /// Sends one push and returns what became of it, or `retry(timeout)` at the deadline.
   package func send(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {

@@ -99,7 +99,7 @@ struct TransportFactory: Sendable {
 /// plays them.
 package protocol ProviderNetwork: Sendable {
   /// How long an answer is waited for after whoever waited for it has gone on without.
-  var answerPatience: Duration { get }
+  var answerTimeout: Duration { get }
   /// Where timers run.
   var eventLoop: any EventLoop { get }
   /// The connections of one sender to its provider.

@@ -1,6 +1,6 @@
 import Timing
 
-/// A database that is waited for as long as ``DatabasePatience`` says, and elsewhere as it is.
+/// A database that is waited for as long as ``DatabaseWait`` says, and elsewhere as it is.
 ///
 /// What a broken connection has left in doubt is done again, as after a crash: a write that is not to
 /// happen twice has to say so itself.
@@ -46,7 +46,7 @@ package final class PatientDatabase: Database {
   package func close() async { await database.close() }
 
   private func patiently<Result>(_ call: () async throws -> Result) async throws -> Result {
-    guard let deadline = DatabasePatience.deadline else { return try await call() }
+    guard let deadline = DatabaseWait.deadline else { return try await call() }
     var tries = 0
     while true {
       do {
@@ -62,7 +62,7 @@ package final class PatientDatabase: Database {
 }
 
 /// How long a request waits for a database that is away or says nothing.
-package enum DatabasePatience {
+package enum DatabaseWait {
   @TaskLocal static var deadline: ContinuousClock.Instant?
   @TaskLocal private static var limit: Duration?
 

@@ -53,6 +53,6 @@ private struct DatabaseLimit: RouterMiddleware {
   func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
-    try await DatabasePatience.limit(eachCallTo: .seconds(12)) { try await next(request, context) }
+    try await DatabaseWait.limit(eachCallTo: .seconds(12)) { try await next(request, context) }
   }
 }

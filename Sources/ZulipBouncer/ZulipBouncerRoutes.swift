@@ -155,7 +155,7 @@ extension ZulipBouncerRoutes {
     /// `bouncer.notifications_per_server`
     package var notificationsPerServer: RateLimit?
     /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
-    package var patience: Duration
+    package var databaseWait: Duration
     /// `http.rate_limit.per_address`
     package var rateLimitPerAddress: RateLimit?
     /// `http.max_body_bytes`
@@ -177,7 +177,7 @@ extension ZulipBouncerRoutes {
       rateLimitPerServer = RateLimit(calls: 1000, seconds: 60)
       rateLimitOfRegistrations = RateLimit(calls: 60_000, seconds: 60)
       notificationsPerServer = RateLimit(calls: 60_000, seconds: 60)
-      patience = .seconds(12)
+      databaseWait = .seconds(12)
       rateLimitPerAddress = RateLimit(calls: 100, seconds: 60)
       maximumBodyBytes = 1 << 20
       maximumAnalyticsBytes = 16 << 20

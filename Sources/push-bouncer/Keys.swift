@@ -190,13 +190,13 @@ extension Keys {
     func run() async throws {
       let configuration = try options.load()
       let count = try await Store.with(options, configuration) { store in
-        var patience = StorageKeyRotation.Patience()
-        patience.silence = .seconds(silence)
-        patience.writes = .seconds(writes)
+        var waits = StorageKeyRotation.Waits()
+        waits.silence = .seconds(silence)
+        waits.writes = .seconds(writes)
         return try await StorageKeyRotation(
           directory: configuration.keys.directory, database: store.database, storageKey: store.storageKey,
           lease: MaintenanceLease("rotate-storage", database: store.database, now: store.now),
-          patience: patience
+          waits: waits
         ) { sentence in
           FileHandle.standardError.write(Data("\(sentence)\n".utf8))
         }.run()

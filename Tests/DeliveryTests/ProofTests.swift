@@ -50,7 +50,8 @@ import Testing
   }
 
   @Test func `An answer that an old credential asked for proves nothing for the new one`() async throws {
-    try await DeliveryBench.test(deadline: .seconds(30), patience: .seconds(60), isSending: false) { bench in
+    try await DeliveryBench.test(deadline: .seconds(30), answerTimeout: .seconds(60), isSending: false) {
+      bench in
       let (good, bad) = (try await bench.devices(.apns)[0], try await bench.devices(.apns)[0])
       bench.simulator.setToken(bad.token, TokenRule(status: 400))
       #expect(try await bench.deliver("before", to: good) == .delivered)

@@ -27,7 +27,7 @@ import Testing
 
   @Test func `Latency of many seconds holds nobody up, and each notification is accepted once`() async throws
   {
-    try await DeliveryBench.test(deadline: .seconds(1), patience: .seconds(60)) { bench in
+    try await DeliveryBench.test(deadline: .seconds(1), answerTimeout: .seconds(60)) { bench in
       await Self.latency(10_000, bench)
       let devices = try await bench.devices(.apns, 5) + bench.devices(.fcm, 5)
       var slowest = Duration.zero
@@ -89,7 +89,7 @@ import Testing
   }
 
   @Test func `What is not answered in the longest time either goes again under its id`() async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(2)) { bench in
+    try await DeliveryBench.test(deadline: .milliseconds(300), answerTimeout: .seconds(2)) { bench in
       let device = try await bench.devices(.apns)[0]
       await Self.latency(30_000, bench)
       #expect(try await bench.deliver("n", to: device) == .queued)
@@ -103,7 +103,7 @@ import Testing
   }
 
   @Test func `A provider that hangs costs some their deadline, and then nobody`() async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(1200), patience: .seconds(60)) { bench in
+    try await DeliveryBench.test(deadline: .milliseconds(1200), answerTimeout: .seconds(60)) { bench in
       for (kind, route) in [(PushToken.Kind.apns, bench.apnsRoute), (.fcm, bench.fcmRoute)] {
         let device = try await bench.devices(kind)[0]
         #expect(try await bench.deliverPatiently("first", to: device) == .delivered)
@@ -136,7 +136,7 @@ import Testing
   func `A provider that answers late costs three their deadline, and fails no longer than it owes answers`()
     async throws
   {
-    try await DeliveryBench.test(deadline: .milliseconds(1200), patience: .seconds(60)) { bench in
+    try await DeliveryBench.test(deadline: .milliseconds(1200), answerTimeout: .seconds(60)) { bench in
       let devices = try await bench.devices(.apns, 9)
       #expect(try await bench.deliverPatiently("first", to: devices[0]) == .delivered)
       // Each is answered before the next one has waited in vain.
@@ -173,7 +173,8 @@ import Testing
   }
 
   @Test func `A slow answer does not stop the others of its route`() async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(30), isSending: false) {
+    try await DeliveryBench.test(deadline: .milliseconds(300), answerTimeout: .seconds(30), isSending: false)
+    {
       bench in
       // Too few, with three tries each, to open the breaker: its probe would hold up the others.
       let devices = try await bench.devices(.apns, 6)
@@ -217,7 +218,8 @@ import Testing
   }
 
   @Test func `What is under way when the program ends stays under its lease`() async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(300), patience: .seconds(60), isSending: false) {
+    try await DeliveryBench.test(deadline: .milliseconds(300), answerTimeout: .seconds(60), isSending: false)
+    {
       bench in
       let device = try await bench.devices(.apns)[0]
       #expect(try await bench.deliverPatiently("before", to: device) == .delivered)

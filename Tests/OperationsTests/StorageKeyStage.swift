@@ -87,12 +87,12 @@ extension StorageKeyRotationTests {
       silence: Duration = .seconds(600), writes: Duration = .milliseconds(100),
       _ report: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> StorageKeyRotation {
-      var patience = StorageKeyRotation.Patience()
-      (patience.silence, patience.writes) = (silence, writes)
+      var waits = StorageKeyRotation.Waits()
+      (waits.silence, waits.writes) = (silence, writes)
       let now = Date() + ahead.withLock { $0 }
       return StorageKeyRotation(
         directory: folder.path, database: database, storageKey: try await key(),
-        lease: MaintenanceLease("rotate-storage", database: database, now: { now }), patience: patience,
+        lease: MaintenanceLease("rotate-storage", database: database, now: { now }), waits: waits,
         report: report)
     }
 

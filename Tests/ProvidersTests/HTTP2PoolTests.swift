@@ -14,7 +14,7 @@ import Testing
 struct HTTP2PoolTests {
   /// A pool to the server; limits short enough for a test.
   static func pool(
-    _ server: TestServer, limits: PoolLimits = .init(patience: .zero),
+    _ server: TestServer, limits: PoolLimits = .init(answerTimeout: .zero),
     connection: HTTP2ConnectionHandler.Limits = .init(),
     trusting caFile: String? = nil, proxy: Proxy? = nil, count: @escaping @Sendable (Int) -> Void = { _ in }
   ) throws -> HTTP2Pool {
@@ -237,7 +237,7 @@ struct HTTP2PoolTests {
     async throws
   {
     let server = try await TestServer.start { _ in [] }
-    let pool = try Self.pool(server, limits: .init(patience: .milliseconds(300)))
+    let pool = try Self.pool(server, limits: .init(answerTimeout: .milliseconds(300)))
     guard case .underWay(let answer) = await pool.send(Self.request("/a"), deadline: .seconds(0.2)) else {
       Issue.record("not left")
       return

@@ -30,7 +30,7 @@ import Testing
     let listener = Listener(
       name: "test", responder: router.buildResponder(),
       socket: ListenerAddress(host: "127.0.0.1", port: 0, keys: (nil, "http.port")).socket,
-      connections: 100, perSource: 100, patience: .seconds(1), logger: .quiet
+      connections: 100, perSource: 100, stallTimeout: .seconds(1), logger: .quiet
     ) { ports.continuation.yield($0.localAddress?.port ?? 0) }
     let group = ServiceGroup(configuration: .init(services: [listener], logger: .quiet))
     try await withThrowingTaskGroup(of: Void.self) { tasks in

@@ -54,7 +54,7 @@ final class HeldDeletions: Sendable {
       try? await Task.sleep(for: (ContinuousClock.now - start) * 50)
     } onError: { error in
       logger.warning(
-        "held deaths could not be counted", metadata: ["error": "\(DatabaseError.name(of: error))"])
+        "deletions held back could not be counted", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
   }
 

@@ -10,7 +10,7 @@ struct OutboxQueue: Sendable, Hashable {
   var owner = Owner.nobody
 }
 
-/// The rows of `outbox_routes`, a queue each, which entries and held deaths refer to. They go when nothing refers to
+/// The rows of `outbox_routes`, a queue each, which entries and deletions held back refer to. They go when nothing refers to
 /// them any more, on one node while another still knows their ids: whoever uses an id looks whether it still holds.
 final class OutboxRoutes: Sendable {
   /// An id that was known is no longer that of its queue.

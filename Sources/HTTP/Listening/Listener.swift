@@ -21,7 +21,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
   let tls: (@Sendable () -> NIOSSLContext)?
   let limits: OpenConnections.Limits
   /// How long a peer may take no byte of what waits for it.
-  let patience: Duration
+  let stallTimeout: Duration
   let metrics: ConnectionMetrics
   let logger: Logger
   /// Called once it listens.
@@ -37,13 +37,14 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
   package init(
     name: String, responder: Responder, socket: ListeningSocket, tls: (@Sendable () -> NIOSSLContext)? = nil,
     connections: Int, perSource: Int, proxies: [ClientAddress.Network] = [],
-    patience: Duration = .seconds(15), logger: Logger, onRunning: @escaping @Sendable (any Channel) -> Void
+    stallTimeout: Duration = .seconds(15), logger: Logger,
+    onRunning: @escaping @Sendable (any Channel) -> Void
   ) {
     self.responder = responder
     self.socket = socket
     self.tls = tls
     limits = .init(total: connections, perSource: perSource, proxies: proxies)
-    self.patience = patience
+    self.stallTimeout = stallTimeout
     metrics = ConnectionMetrics(listener: name)
     self.logger = logger
     self.onRunning = onRunning
@@ -105,7 +106,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     let options: [(level: CInt, name: CInt, value: CInt)] = [
       (SOL_SOCKET, SO_RCVBUF, 256 << 10), (SOL_SOCKET, SO_SNDBUF, 64 << 10),
       (CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 16 << 10),
-      (CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, CInt(patience / .milliseconds(1))),
+      (CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, CInt(stallTimeout / .milliseconds(1))),
     ]
     for option in options {
       var value = option.value

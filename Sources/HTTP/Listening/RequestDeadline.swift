@@ -19,7 +19,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   typealias OutboundOut = HTTPResponsePart
 
   /// How long an ending connection is silent before it is given up.
-  private static let (patience, patienceForAnother) = (TimeAmount.seconds(2), TimeAmount.milliseconds(100))
+  private static let (endTimeout, nextRequestTimeout) = (TimeAmount.seconds(2), TimeAmount.milliseconds(100))
 
   private var timeout: TimeAmount
   /// When the awaited request must have arrived; nil while none is awaited.
@@ -53,7 +53,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     guard event is ChannelShouldQuiesceEvent else { return context.fireUserInboundEventTriggered(event) }
     isEnding = true
-    timeout = wasUsed && open == 0 ? Self.patienceForAnother : Self.patience
+    timeout = wasUsed && open == 0 ? Self.nextRequestTimeout : Self.endTimeout
     if waiting <= 0 { start(context) }
     if open > 0 { endWithAnswer(context) }
   }
@@ -64,7 +64,7 @@ final class RequestDeadline: ChannelInboundHandler, ChannelOutboundHandler, Remo
     case .head:
       open += 1
       wasUsed = true
-      if isEnding { timeout = Self.patience }
+      if isEnding { timeout = Self.endTimeout }
     case .body: break
     case .end: count(1, context)
     }

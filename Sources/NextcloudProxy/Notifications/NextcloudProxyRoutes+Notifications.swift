@@ -13,7 +13,7 @@ internal import Sealing
 extension NextcloudProxyRoutes {
   /// How long a phone whose server names a new token has to bring it here, in seconds: servers delete what they
   /// are told to be unknown, and their phones learn nothing of it.
-  private static let patience: TimeInterval = 3600
+  private static let renewalTime: TimeInterval = 3600
 
   /// `POST /notifications`.
   func notify(_ request: Request, _ context: WireContext) async throws -> Response {
@@ -72,7 +72,7 @@ extension NextcloudProxyRoutes {
   /// Whether a phone has had the time to bring the token that its server names.
   private func isOver(_ differing: NotificationBatch.Differing) -> Bool {
     guard let since = differing.device.tokenDiffersSince else { return false }
-    return dependencies.now().timeIntervalSince(since) >= Self.patience && dependencies.mayExpire()
+    return dependencies.now().timeIntervalSince(since) >= Self.renewalTime && dependencies.mayExpire()
   }
 
   /// Whether the store may have lost what it does not know: then no server is told to delete anything.

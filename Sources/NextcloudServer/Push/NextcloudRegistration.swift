@@ -33,20 +33,6 @@ package struct NextcloudRegistration: Sendable, Hashable {
     /// What kind of app it is.
     package var appKind: AppKind
 
-    /// A description by its parts.
-    package init(
-      user: Int64, appPassword: Int64, deviceIdentifier: String, deviceKey: String, pushTokenHash: String,
-      proxyServer: String, appKind: AppKind
-    ) {
-      self.user = user
-      self.appPassword = appPassword
-      self.deviceIdentifier = deviceIdentifier
-      self.deviceKey = deviceKey
-      self.pushTokenHash = pushTokenHash
-      self.proxyServer = proxyServer
-      self.appKind = appKind
-    }
-
     /// The proxy without slashes at its end, as the sender calls it.
     package var proxyURL: String { NextcloudRegistration.trimmed(proxyServer) }
   }
@@ -57,13 +43,6 @@ package struct NextcloudRegistration: Sendable, Hashable {
   package let description: Description
   /// When it did so last, in whole milliseconds: one that was renewed since does not end.
   package let registeredAt: Date
-
-  /// A registration by its parts.
-  package init(id: Int64, description: Description, registeredAt: Date) {
-    self.id = id
-    self.description = description
-    self.registeredAt = registeredAt
-  }
 
   /// A proxy's URL without slashes at its end.
   package static func trimmed(_ proxy: String) -> String {

@@ -59,7 +59,7 @@ struct AdminRoutes: Sendable {
       do {
         let hasSession = try access.admit(request, context)
         // A database that hangs must not hold the page: a part of it says that it is not known.
-        return try await DatabasePatience.limit(eachCallTo: .seconds(3)) {
+        return try await DatabaseWait.limit(eachCallTo: .seconds(3)) {
           Self.answer(.ok, try await content(request, context, hasSession))
         }
       } catch {

@@ -100,7 +100,7 @@ final class Cached<Value: Sendable>: Sendable {
       if let value = state.value, let at = state.at, ContinuousClock.now - at < lifetime {
         return (value, nil)
       }
-      // Not bound by the patience of who asks first.
+      // Whoever asks first may go on before it has been read.
       let task = state.underWay ?? Task.detached { await self.refresh() }
       state.underWay = task
       return (nil, task)

@@ -108,7 +108,7 @@ package struct Dashboard: Sendable {
   }
 
   /// Whoever looks does not wait longer for a part of the page.
-  private static let patience = Duration.seconds(3)
+  private static let timeout = Duration.seconds(3)
 
   let sources: Sources
   let readiness: Readiness
@@ -129,9 +129,9 @@ package struct Dashboard: Sendable {
     progress = Cached(for: .seconds(600)) { try await status.progress(days: 90) }
   }
 
-  func latestRecent() async -> (value: Recent, age: Duration?)? { await recent.aged(within: Self.patience) }
-  func latestCensus() async -> Census? { await census.value(within: Self.patience) }
-  func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.patience) }
+  func latestRecent() async -> (value: Recent, age: Duration?)? { await recent.aged(within: Self.timeout) }
+  func latestCensus() async -> Census? { await census.value(within: Self.timeout) }
+  func latestProgress() async -> [MigrationStatus.Day]? { await progress.value(within: Self.timeout) }
 }
 
 extension Dashboard.Sources {

@@ -8,7 +8,7 @@ internal import SQL
 internal import Sealing
 
 extension Doctor {
-  private static let patience = Duration.seconds(10)
+  private static let timeout = Duration.seconds(10)
   /// Of the right form, so that the key is looked at too, whichever Apple looks at first.
   private static let deviceToken = String(repeating: "0", count: 64)
 
@@ -69,7 +69,7 @@ extension Doctor {
     do {
       let providers = try PushProviders(configuration: .init(configuration))
       providers.use(credentials)
-      let outcome = await providers.send(push, deadline: .now + Self.patience)
+      let outcome = await providers.send(push, deadline: .now + Self.timeout)
       await providers.shutdown(within: .zero)
       return Self.finding(check, target, outcome)
     } catch {

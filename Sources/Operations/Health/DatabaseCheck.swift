@@ -41,7 +41,7 @@ final class DatabaseCheck: Sendable {
   private let writing: Probe<Failure?>
   private let since = Mutex<Date?>(nil)
   /// A database that says nothing for so long is none: whoever asks wants an answer.
-  private static let patience = Duration.milliseconds(800)
+  private static let timeout = Duration.milliseconds(800)
   /// Whoever asks often must not cost a commit each time.
   private static let writeInterval = Duration.seconds(2)
   private static let watchInterval = Duration.seconds(2)
@@ -63,7 +63,7 @@ final class DatabaseCheck: Sendable {
 
   /// What is wrong with the database, if anything, and since when that is known; told within a second.
   func finding() async -> (failure: Failure, since: Date)? {
-    let failure = await writing.answer(within: Self.patience) ?? .timeout
+    let failure = await writing.answer(within: Self.timeout) ?? .timeout
     let now = now()
     let since = since.withLock { since -> Date in
       defer { if failure == nil { since = nil } }
@@ -82,7 +82,7 @@ final class DatabaseCheck: Sendable {
       let isWriting = reporter.isFailing || looks.isMultiple(of: 15)
       looks += 1
       let failure =
-        isWriting ? await finding()?.failure : await reading.answer(within: Self.patience) ?? .timeout
+        isWriting ? await finding()?.failure : await reading.answer(within: Self.timeout) ?? .timeout
       guard !Task.isCancelled else { return }
       switch reporter.look(at: failure, now: .now) {
       case .began(let failure):

@@ -13,16 +13,6 @@ package struct PushServices: Sendable {
     let triedAt: Date?
     /// Whether it has ever answered.
     let hasAnswered: Bool
-
-    /// A push service by what is known of it.
-    package init(
-      route: Route, state: PushProviders.RouteState, triedAt: Date?, hasAnswered: Bool
-    ) {
-      self.route = route
-      self.state = state
-      self.triedAt = triedAt
-      self.hasAnswered = hasAnswered
-    }
   }
 
   /// One that does not work.

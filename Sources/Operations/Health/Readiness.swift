@@ -8,7 +8,7 @@ package import SQL
 internal import Sealing
 internal import Synchronization
 
-/// Whether the service can do its work, told truly.
+/// Whether the service can do its work.
 package final class Readiness: Sendable {
   private let database: DatabaseCheck
   private let keyFolder: KeyFolder

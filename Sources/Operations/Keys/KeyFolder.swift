@@ -90,7 +90,7 @@ package final class KeyFolder: Sendable {
           snapshot.problems.append(Problem(file: file.name, message: Self.message(error)))
         }
       }
-      snapshot.problems += Self.forsaken(listing)
+      snapshot.problems += Self.keysAlone(listing)
       fill(&snapshot, from: contents)
       report(snapshot, listing.files, contents)
       let onChange = state.withLock { state in
@@ -111,7 +111,7 @@ package final class KeyFolder: Sendable {
   }
 
   /// Apple's keys where no file says whose they are: nothing could be sent, and nothing would say why.
-  private static func forsaken(_ listing: KeyFile.Listing) -> [Problem] {
+  private static func keysAlone(_ listing: KeyFile.Listing) -> [Problem] {
     let apple = listing.files.filter { $0.name.hasPrefix("apns/") }
     guard !apple.contains(where: { $0.name.hasSuffix(".json") }) else { return [] }
     return apple.map {

@@ -25,7 +25,7 @@ package struct StorageKeyFollower: Sendable {
   ///   - logger: nil in a command, which is over before anybody would read it.
   package init(
     directory: String, database: any Database, storageKey: StorageKey,
-    writes: Duration = StorageKeyRotation.Patience().writes, logger: Logger? = nil
+    writes: Duration = StorageKeyRotation.Waits().writes, logger: Logger? = nil
   ) {
     self.directory = directory
     self.database = database

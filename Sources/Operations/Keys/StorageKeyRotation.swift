@@ -26,7 +26,7 @@ package struct StorageKeyRotation: Sendable {
   }
 
   /// How long things take.
-  package struct Patience: Sendable {
+  package struct Waits: Sendable {
     /// After which a process that shows no sign of life is no more.
     package var silence = Duration.seconds(120)
     /// For which writes may be under way that were sealed before.
@@ -42,7 +42,7 @@ package struct StorageKeyRotation: Sendable {
   private let database: any Database
   private let storageKey: StorageKey
   private let lease: MaintenanceLease
-  private let patience: Patience
+  private let waits: Waits
   private let report: @Sendable (String) -> Void
 
   /// - Parameters:
@@ -50,13 +50,13 @@ package struct StorageKeyRotation: Sendable {
   ///   - report: gets what is done, in sentences.
   package init(
     directory: String, database: any Database, storageKey: StorageKey, lease: MaintenanceLease,
-    patience: Patience = Patience(), report: @escaping @Sendable (String) -> Void
+    waits: Waits = Waits(), report: @escaping @Sendable (String) -> Void
   ) {
     self.directory = directory
     self.database = database
     self.storageKey = storageKey
     self.lease = lease
-    self.patience = patience
+    self.waits = waits
     self.report = report
   }
 
@@ -130,7 +130,7 @@ package struct StorageKeyRotation: Sendable {
       }
       if isQuiet, try await resealing.finish(pass) { return total }
       report("waiting for what was under way")
-      try await wait(patience.writes)
+      try await wait(waits.writes)
       isQuiet = true
     }
   }
@@ -151,7 +151,7 @@ package struct StorageKeyRotation: Sendable {
     var told = 0
     while true {
       try await goOn()
-      let waiting = try await holders.living(within: patience.silence, &sightings).count { !condition($0) }
+      let waiting = try await holders.living(within: waits.silence, &sightings).count { !condition($0) }
       guard waiting > 0 else { return }
       if waiting != told {
         report(

@@ -7,7 +7,7 @@ internal import Sealing
 internal import Timing
 
 /// Regular work: removes expired registrations (`retention.expired_days`) and other rows whose time is over, legacy
-/// registrations of devices that have an encrypted one, and held deaths of registrations that no longer exist. Counts
+/// registrations of devices that have an encrypted one, and deletions held back of registrations that no longer exist. Counts
 /// registrations for the metrics and for `migrate status`, and seals anew what earlier versions have sealed.
 package struct Housekeeping: Sendable {
   private static let interval = Duration.seconds(60)
@@ -166,7 +166,7 @@ package struct Housekeeping: Sendable {
       Removal("expired registrations removed") { [recorder, now, retention] limit in
         try await recorder.removeEnded(before: now() - retention, limit: limit)
       },
-      Removal("held deaths forgotten") { [recorder] in try await recorder.forgetHeld(limit: $0) },
+      Removal("deletions held back forgotten") { [recorder] in try await recorder.forgetHeld(limit: $0) },
     ]
     for removal in own + removals {
       var removed = 0

@@ -47,7 +47,7 @@ package final class PrometheusRegistry: MetricsFactory {
   }
 
   /// How long whoever looks waits for values that have to be read first.
-  private static let patience = Duration.milliseconds(800)
+  private static let timeout = Duration.milliseconds(800)
 
   /// Adds values that are read when somebody looks: gauges, unless ``MetricDescription`` says otherwise. Those that
   /// cannot be read, or not soon, are left out: an old or an invented value would hide that something is wrong.
@@ -77,7 +77,7 @@ package final class PrometheusRegistry: MetricsFactory {
     let collectors = collectors.withLock { $0 }
     return await withTaskGroup(of: (index: Int, samples: [Sample]?).self) { group in
       for (index, collector) in collectors.enumerated() {
-        group.addTask { (index, await collector.samples.answer(within: Self.patience) ?? nil) }
+        group.addTask { (index, await collector.samples.answer(within: Self.timeout) ?? nil) }
       }
       var samples = [[Sample]?](repeating: nil, count: collectors.count)
       for await answer in group { samples[answer.index] = answer.samples }

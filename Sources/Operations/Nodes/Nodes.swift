@@ -72,12 +72,12 @@ package struct Nodes: Sendable {
   ///
   /// - Parameter waiting: called once if there are rows to be watched.
   package func alive(
-    watching patience: Duration = interval + .seconds(5), waiting: (_ rows: Int) -> Void
+    watching duration: Duration = interval + .seconds(5), waiting: (_ rows: Int) -> Void
   ) async throws -> [Node] {
     let before = try await all()
     guard !before.isEmpty else { return [] }
     waiting(before.count)
-    let end = ContinuousClock.now + patience
+    let end = ContinuousClock.now + duration
     while true {
       let rows = try await all()
       let changed = rows.filter { !before.contains($0) }

@@ -35,7 +35,7 @@ final class ClearTransport: Transport {
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         guard pending.attach(continuation) else { return }
-        Task { end(pending, await execute(request, deadline: deadline + limits.patience)) }
+        Task { end(pending, await execute(request, deadline: deadline + limits.answerTimeout)) }
         MultiThreadedEventLoopGroup.singleton.any().scheduleTask(deadline: deadline) { _ = pending.leave() }
       }
     } onCancel: {

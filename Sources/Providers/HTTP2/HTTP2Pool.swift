@@ -37,7 +37,7 @@ final class HTTP2Pool: Transport {
 
   private let connector: any Connector
   private let group: any EventLoopGroup
-  private let patience: TimeAmount
+  private let answerTimeout: TimeAmount
   private let logger: Logger
   private let connectionsChanged: @Sendable (Int) -> Void
   private let state: Mutex<State>
@@ -51,7 +51,7 @@ final class HTTP2Pool: Transport {
   ) {
     self.connector = connector
     self.group = group
-    self.patience = limits.patience
+    self.answerTimeout = limits.answerTimeout
     self.logger = logger
     self.connectionsChanged = connectionsChanged
     self.state = Mutex(State(decisions: PoolState(limits: limits)))
@@ -174,9 +174,9 @@ final class HTTP2Pool: Transport {
 
   /// Whoever waits for the request goes on without its answer; false if it is not under way, or nobody waits.
   private func leave(_ pending: PendingRequest) -> Bool {
-    guard patience > .zero, pending.leave() else { return false }
-    decide { [patience] state, now in
-      state.watch(pending, until: now + patience)
+    guard answerTimeout > .zero, pending.leave() else { return false }
+    decide { [answerTimeout] state, now in
+      state.watch(pending, until: now + answerTimeout)
       return []
     }
     // Answered in between: there is nothing to watch.

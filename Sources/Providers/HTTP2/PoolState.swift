@@ -24,7 +24,7 @@ struct PoolState<Request, Connection> {
     /// Requests waiting for a connection.
     var waiting = 20_000
     /// How long an answer is waited for after the caller has gone on without it.
-    var patience = TimeAmount.seconds(60)
+    var answerTimeout = TimeAmount.seconds(60)
     /// Silence after which an idle connection is asked before it is used.
     var quiet = TimeAmount.seconds(60)
     /// Attempts to connect in a row after which the waiting are told.
@@ -283,7 +283,7 @@ struct PoolState<Request, Connection> {
       return [.probe(connection)]
     }
     let live = entries.filter { $0.phase != .draining }
-    let patience = live.contains { entry in
+    let isOneComing = live.contains { entry in
       switch entry.phase {
       case .connecting: true
       case .ready: !entry.proven && entry.underWay > 0
@@ -291,7 +291,7 @@ struct PoolState<Request, Connection> {
       case .draining: false
       }
     }
-    guard !patience, live.count < limits.connections else { return [] }
+    guard !isOneComing, live.count < limits.connections else { return [] }
     lastNumber += 1
     let id = ConnectionID(number: lastNumber)
     entries.append(Entry(id: id, connection: nil, phase: .connecting))

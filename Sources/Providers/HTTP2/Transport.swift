@@ -66,7 +66,7 @@ package protocol Transport: AnyObject, Sendable {
 ///
 /// What has been handed to a provider cannot be taken back, and sending it again would show it twice. So the
 /// deadline ends the waiting, not the request: it goes on, and ends when the answer comes or
-/// ``PushProviders/answerPatience`` has passed.
+/// ``PushProviders/answerTimeout`` has passed.
 package enum Awaited<Answer: Sendable>: Sendable {
   case ended(Answer)
   /// It is at the provider. The caller has to await the answer, once: it also counts for the route's health.

@@ -26,7 +26,7 @@ struct Breaker: Sendable {
   /// More is not believed of a provider that asks for it.
   static let longestWait: TimeInterval = 600
   /// A probe that says nothing for so long is taken for lost.
-  static let probePatience: TimeInterval = 30
+  static let probeTimeout: TimeInterval = 30
 
   private enum State {
     case closed(failures: Int)
@@ -61,7 +61,7 @@ struct Breaker: Sendable {
       state = .probing(since: now, pauses: pauses)
       return .probe
     case .probing(let since, let pauses):
-      guard abs(now.timeIntervalSince(since)) >= Self.probePatience else {
+      guard abs(now.timeIntervalSince(since)) >= Self.probeTimeout else {
         return .wait(until: now + backoff.first)
       }
       state = .probing(since: now, pauses: pauses)

@@ -10,7 +10,7 @@ struct TokenPauses: Sendable {
   /// A provider that asks for more is not believed, in seconds.
   static let longest: TimeInterval = 3600
   /// A token that is refused for so long is given up, in seconds.
-  static let patience: TimeInterval = 86_400
+  static let longestRefusal: TimeInterval = 86_400
   /// While one push shows whether the token is taken again, others wait for so long, in seconds.
   static let trial: TimeInterval = 10
   /// So many pushes of one token may be without an answer after their deadline: they take places that others want.
@@ -73,7 +73,7 @@ struct TokenPauses: Sendable {
     let least = now + Self.backoff.pause(after: pause.refusals, random: random)
     pause.until = max(pause.until, least, min(notBefore ?? least, now + Self.longest))
     if pauses[token] != nil || hasRoom(now: now) { pauses[token] = pause }
-    return now.timeIntervalSince(pause.since) >= Self.patience ? nil : pause.until
+    return now.timeIntervalSince(pause.since) >= Self.longestRefusal ? nil : pause.until
   }
 
   /// The provider said something else of the token.

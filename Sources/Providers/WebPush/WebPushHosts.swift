@@ -147,11 +147,11 @@ struct WebPushAddresses: Sendable {
   }
 
   /// How long a registration waits for what a name means.
-  private static let patience = Duration.seconds(2)
+  private static let lookupTimeout = Duration.seconds(2)
   /// How long a connection waits for what a name means that has answered before.
-  private static let haste = Duration.milliseconds(300)
+  private static let connectTimeout = Duration.milliseconds(300)
   /// How long such a name may take to answer for the next connection.
-  private static let leisure = Duration.seconds(10)
+  private static let refreshTimeout = Duration.seconds(10)
   /// As many addresses of a name are tried.
   private static let most = 3
   /// Endings of names that mean nothing outside of a house.
@@ -172,7 +172,7 @@ struct WebPushAddresses: Sendable {
   func allow(_ host: String) async -> Bool {
     guard !privateHosts.contains(host) else { return true }
     guard !Self.isPrivateName(host) else { return false }
-    guard let addresses = try? await withTimeout(Self.patience, { try await resolve(host) }) else {
+    guard let addresses = try? await withTimeout(Self.lookupTimeout, { try await resolve(host) }) else {
       return true
     }
     return addresses.allSatisfy { IPAddress($0)?.isPublic == true }
@@ -202,10 +202,12 @@ struct WebPushAddresses: Sendable {
     }
     // Goes on when nobody waits any more, for the next time; not for long, as others want to ask, too.
     Task {
-      guard let addresses = try? await withTimeout(Self.leisure, { try await resolve(host) }) else { return }
+      guard let addresses = try? await withTimeout(Self.refreshTimeout, { try await resolve(host) }) else {
+        return
+      }
       former.note(addresses, of: host)
     }
-    return (try? await withTimeout(Self.haste) { try await resolve(host) }) ?? known
+    return (try? await withTimeout(Self.connectTimeout) { try await resolve(host) }) ?? known
   }
 
   /// Whether a host is an address, however spelled, or has a name that means nothing outside.

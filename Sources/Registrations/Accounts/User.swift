@@ -31,16 +31,6 @@ package struct ChatRealm: Sendable, Hashable {
   /// When it was added.
   package let createdAt: Date
 
-  /// A realm by its parts.
-  package init(id: Int64, uuid: UUID, name: String, url: String, requiresE2EE: Bool, createdAt: Date) {
-    self.id = id
-    self.uuid = uuid
-    self.name = name
-    self.url = url
-    self.requiresE2EE = requiresE2EE
-    self.createdAt = createdAt
-  }
-
   /// The host of its address; empty if it has none.
   package var host: String { URL(string: url)?.host() ?? "" }
 }

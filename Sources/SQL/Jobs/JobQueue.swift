@@ -184,7 +184,7 @@ final class Caller: Sendable {
   /// When it asked.
   let start = ContinuousClock.now
 
-  /// When it is answered whatever becomes of the job; nil: never. See ``DatabasePatience``.
+  /// When it is answered whatever becomes of the job; nil: never. See ``DatabaseWait``.
   let limit: ContinuousClock.Instant?
 
   private let continuation: Mutex<CheckedContinuation<Void, any Error>?>
@@ -197,7 +197,7 @@ final class Caller: Sendable {
   ) {
     self.continuation = Mutex(continuation)
     self.observe = observe
-    limit = DatabasePatience.limit(from: start)
+    limit = DatabaseWait.limit(from: start)
   }
 
   /// Tells it that the job is done, unless it was told something already.

@@ -12,7 +12,7 @@ package final class PostgreSQLDatabase: Database {
 
   let transactions: JobQueue<PostgreSQLTransaction>
   let writes: JobQueue<PostgreSQLWrite>
-  private let patience: Duration
+  private let waitLimit: Duration
 
   init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
     let makeWorker = { PostgreSQLWorker(settings, preparedStatements: options.preparedStatements) }
@@ -32,7 +32,7 @@ package final class PostgreSQLDatabase: Database {
       label: "PostgreSQL w", workers: 1, maximumGroup: options.maximumWriteGroup,
       maximumWaiting: options.maximumWaiting, observer: observer,
       .init(perform: { groupWriter.perform($1) }, end: { _ in writer.close() }))
-    patience = .seconds(options.patience)
+    waitLimit = .seconds(options.waitLimit)
   }
 
   deinit {
@@ -53,7 +53,7 @@ package final class PostgreSQLDatabase: Database {
     _ work: @escaping @Sendable (any Connection) throws -> Void
   ) async throws {
     try await transactions.perform(operation) {
-      PostgreSQLTransaction(caller: $0, kind: kind, deadline: $0.start + patience, work: work)
+      PostgreSQLTransaction(caller: $0, kind: kind, deadline: $0.start + waitLimit, work: work)
     }
   }
 
@@ -70,7 +70,7 @@ package final class PostgreSQLDatabase: Database {
     let statement = try PostgreSQLStatement(statement)
     let rows = Kept<[Row]>()
     try await writes.perform(.write) {
-      PostgreSQLWrite(caller: $0, statement: statement, rows: rows, deadline: $0.start + patience)
+      PostgreSQLWrite(caller: $0, statement: statement, rows: rows, deadline: $0.start + waitLimit)
     }
     return rows.value ?? []
   }
@@ -103,7 +103,7 @@ extension PostgreSQLDatabase {
     /// How many calls of a kind wait for a connection at most.
     var maximumWaiting = 16_384
     /// How long a call waits for a connection, in seconds.
-    package var patience = 10.0
+    package var waitLimit = 10.0
     /// How long a statement may run, in milliseconds.
     var statementTimeout = 30_000
     /// How long the server may say nothing, in seconds, before its connection is given up: longer than a
@@ -123,7 +123,7 @@ extension PostgreSQLDatabase {
   /// speak TLS (`require`); say `verify-full`, with `sslrootcert`, to have it prove who it is.
   ///
   /// - Throws: ``DatabaseError``: ``DatabaseError/Code/invalidURL``, or why there is no connection within
-  ///   ``Options/patience``.
+  ///   ``Options/waitLimit``.
   package static func open(
     url: String, options: Options = Options(), observer: DatabaseObserver? = nil
   ) async throws -> PostgreSQLDatabase {

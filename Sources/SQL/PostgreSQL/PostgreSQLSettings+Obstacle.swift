@@ -106,9 +106,9 @@ extension PostgreSQLSettings {
       guard descriptor >= 0 else { return nil }
       defer { close(descriptor) }
       // Both hold for connecting, too.
-      var patience = timeval(tv_sec: 3, tv_usec: 0)
+      var limit = timeval(tv_sec: 3, tv_usec: 0)
       for direction in [SO_SNDTIMEO, SO_RCVTIMEO] {
-        setsockopt(descriptor, SOL_SOCKET, direction, &patience, socklen_t(MemoryLayout<timeval>.size))
+        setsockopt(descriptor, SOL_SOCKET, direction, &limit, socklen_t(MemoryLayout<timeval>.size))
       }
       guard Glibc.connect(descriptor, address.ai_addr, address.ai_addrlen) == 0 else { return nil }
       let request: [UInt8] = [0, 0, 0, 8, 0x04, 0xD2, 0x16, 0x2F]

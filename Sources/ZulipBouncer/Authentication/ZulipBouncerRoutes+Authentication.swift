@@ -61,7 +61,7 @@ extension ZulipBouncerRoutes {
   package func call<Result>(
     as server: UUID, _ body: (RemoteServer) async throws -> Result
   ) async throws -> Result {
-    try await DatabasePatience.wait(upTo: configuration.patience) {
+    try await DatabaseWait.wait(upTo: configuration.databaseWait) {
       guard let server = try await dependencies.servers.find(uuid: server) else {
         throw APIError.unknownServer(server.canonical)
       }
@@ -74,7 +74,7 @@ extension ZulipBouncerRoutes {
   /// For calls that are lost for good once they have been refused: a database that is away is waited for.
   func patient(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
     { request, context in
-      try await DatabasePatience.wait(upTo: configuration.patience) { try await handler(request, context) }
+      try await DatabaseWait.wait(upTo: configuration.databaseWait) { try await handler(request, context) }
     }
   }
 

@@ -4,7 +4,6 @@ import base64
 import contextlib
 import functools
 import json
-import re
 import secrets
 import urllib.parse
 

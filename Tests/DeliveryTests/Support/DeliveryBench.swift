@@ -43,7 +43,7 @@ final class DeliveryBench: Sendable {
   let log = LogRecorder()
   let metrics = PrometheusRegistry()
 
-  private init(deadline: Duration, patience: Duration) async throws {
+  private init(deadline: Duration, answerTimeout: Duration) async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "delivery-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     simulatorClock = TestClock(nil)
@@ -58,7 +58,7 @@ final class DeliveryBench: Sendable {
         apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
         caFile: caFile.path,
         webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["127.0.0.1"])),
-      pool: .init(patience: .nanoseconds(Int64(patience / .nanoseconds(1)))), now: now)
+      pool: .init(answerTimeout: .nanoseconds(Int64(answerTimeout / .nanoseconds(1)))), now: now)
     test = try await TestDatabase()
     database = test.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
@@ -93,10 +93,10 @@ final class DeliveryBench: Sendable {
 
   /// Runs a test on a bench whose outbox is being sent, unless the test does that itself.
   static func test(
-    deadline: Duration = .seconds(5), patience: Duration = .seconds(5), isSending: Bool = true,
+    deadline: Duration = .seconds(5), answerTimeout: Duration = .seconds(5), isSending: Bool = true,
     _ test: @escaping @Sendable (DeliveryBench) async throws -> Void
   ) async throws {
-    let bench = try await DeliveryBench(deadline: deadline, patience: patience)
+    let bench = try await DeliveryBench(deadline: deadline, answerTimeout: answerTimeout)
     let sending = Task { if isSending { await bench.sender.run() } }
     let result: Result<Void, any Error>
     do { result = .success(try await test(bench)) } catch { result = .failure(error) }

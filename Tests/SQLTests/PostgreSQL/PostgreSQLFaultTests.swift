@@ -103,7 +103,7 @@ struct PostgreSQLFaultTests {
   func `without a server a call fails when its time is over, and does not wait for ever`() async throws {
     try await PostgreSQLServer.test { server in
       var options = PostgreSQLDatabase.Options()
-      options.patience = 0.5
+      options.waitLimit = 0.5
       options.connections = 1
       let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
       try server.kill()
@@ -129,7 +129,7 @@ struct PostgreSQLFaultTests {
   {
     try await PostgreSQLServer.test { server in
       var options = PostgreSQLDatabase.Options()
-      options.patience = 1
+      options.waitLimit = 1
       options.connections = 2
       options.longestSilence = 1
       let database = try await PostgreSQLDatabase.open(
@@ -316,7 +316,7 @@ struct PostgreSQLFaultTests {
   func `a call that waits behind others fails when its time is over`() async throws {
     var options = PostgreSQLDatabase.Options()
     options.connections = 1
-    options.patience = 0.3
+    options.waitLimit = 0.3
     try await withPostgreSQL(options: options) { database, _ in
       let entered = AsyncStream<Void>.makeStream()
       let gate = Gate()

@@ -7,7 +7,7 @@ import urllib.parse
 import pytest
 
 from conformance.nextcloud import php, verifies_digest
-from worlds.nextcloud_server import PUSH, basic
+from worlds.nextcloud_server import PUSH
 
 RULES = pytest.mark.rules
 

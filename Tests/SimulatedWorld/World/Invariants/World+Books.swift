@@ -102,7 +102,7 @@ extension Arrival {
   func mayComeAgain(at now: Double) -> Bool {
     guard let answeredAt else {
       // The outbox waits for three seconds, and then as long as for any late answer.
-      return isAnswerLost || !life.isAlive || now - time > 3 + Node.answerPatience / .seconds(1)
+      return isAnswerLost || !life.isAlive || now - time > 3 + Node.answerTimeout / .seconds(1)
     }
     return !life.isAlive || life.disturbances.contains { $0 >= answeredAt - 0.001 }
   }

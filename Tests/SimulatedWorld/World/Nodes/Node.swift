@@ -48,7 +48,7 @@ struct Answer: Sendable {
 final class Node: @unchecked Sendable {
   static let storageKey = [UInt8](repeating: 7, count: 32)
   static let keyPair = BouncerKeyPair()
-  static let answerPatience = Duration.seconds(60)
+  static let answerTimeout = Duration.seconds(60)
 
   let name: String
   unowned let world: World

@@ -9,7 +9,7 @@ struct NodeNetwork: ProviderNetwork {
   unowned let world: World
   let life: Life
 
-  var answerPatience: Duration { Node.answerPatience }
+  var answerTimeout: Duration { Node.answerTimeout }
   var eventLoop: any EventLoop { world.eventLoop }
 
   func transport(to peer: ProviderPeer) -> any Transport {
@@ -60,8 +60,8 @@ final class NodeTransport: Transport {
     guard way.isSent else { return .ended(.failure(.timeout)) }
     return .underWay {
       let rest = wait - left
-      guard rest <= Node.answerPatience else {
-        try? await Task.sleep(for: Node.answerPatience)
+      guard rest <= Node.answerTimeout else {
+        try? await Task.sleep(for: Node.answerTimeout)
         return .failure(.unanswered)
       }
       try? await Task.sleep(for: rest)

@@ -65,7 +65,7 @@ final class Provider: @unchecked Sendable {
     let isTaken = !isLost || random.chance(0.7)
     let response = isTaken ? answer(push, trouble) : nil
     let isAccepted = response?.status == 200
-    let inTime = latency <= 5 + Node.answerPatience / .seconds(1) - 1
+    let inTime = latency <= 5 + Node.answerTimeout / .seconds(1) - 1
     let arrival =
       isAccepted ? Arrival(push, at: world.time, from: life, isAnswerLost: isLost || !inTime) : nil
     if let arrival { world.arrived(arrival) }

@@ -6,8 +6,8 @@ import Testing
 
 @testable import SQL
 
-@Suite("Patience with a database")
-struct PatienceTests {
+@Suite("Waiting for a database")
+struct DatabaseWaitTests {
   private static let table = "CREATE TABLE t (id BIGINT PRIMARY KEY)"
 
   /// Runs `body` while another connection of a program holds the database's write lock.
@@ -52,7 +52,7 @@ struct PatienceTests {
   @Test
   func `waits for a lock to go, in writes of both kinds`() async throws {
     try await locked { database, unlock in
-      try await DatabasePatience.wait(upTo: .seconds(30)) {
+      try await DatabaseWait.wait(upTo: .seconds(30)) {
         async let single = database.execute(Statement("INSERT INTO t VALUES (1)"))
         async let transaction = database.write { try $0.run(Statement("INSERT INTO t VALUES (2)")) }
         // Several tries of each have failed by then.
@@ -68,7 +68,7 @@ struct PatienceTests {
   func `ends with the time that there is for all calls together`() async throws {
     try await locked { database, _ in
       let start = ContinuousClock.now
-      try await DatabasePatience.wait(upTo: .seconds(1)) {
+      try await DatabaseWait.wait(upTo: .seconds(1)) {
         for _ in 0..<3 {
           let error = try await databaseError {
             try await database.execute(Statement("INSERT INTO t VALUES (1)"))
@@ -94,7 +94,7 @@ struct PatienceTests {
       }
       isHeld.wait()
       let error = try await databaseError {
-        try await DatabasePatience.wait(upTo: .milliseconds(300)) {
+        try await DatabaseWait.wait(upTo: .milliseconds(300)) {
           try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
         }
       }
@@ -113,7 +113,7 @@ struct PatienceTests {
       let patient = PatientDatabase(database)
       let tries = Mutex(0)
       let start = ContinuousClock.now
-      try await DatabasePatience.wait(upTo: .seconds(60)) {
+      try await DatabaseWait.wait(upTo: .seconds(60)) {
         let mistake = try await databaseError {
           try await patient.write { connection in
             tries.withLock { $0 += 1 }
@@ -136,12 +136,12 @@ struct PatienceTests {
   func `outlasts a server that is stopped and started again`() async throws {
     try await PostgreSQLServer.test { server in
       var options = PostgreSQLDatabase.Options()
-      options.patience = 0.5
+      options.waitLimit = 0.5
       let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
       let patient = PatientDatabase(database)
       try await patient.write { try $0.runScript(Self.table) }
       try server.kill()
-      async let calls: Void = DatabasePatience.wait(upTo: .seconds(60)) {
+      async let calls: Void = DatabaseWait.wait(upTo: .seconds(60)) {
         _ = try await patient.execute(Statement("INSERT INTO t VALUES (1)"))
         try await patient.write { _ = try $0.run(Statement("INSERT INTO t VALUES (2)")) }
         #expect(try await patient.integer("SELECT count(*) FROM t") == 2)
@@ -160,7 +160,7 @@ struct PatienceTests {
       let gate = Gate()
       let start = ContinuousClock.now
       let error = try await databaseError {
-        try await DatabasePatience.limit(eachCallTo: .milliseconds(300)) {
+        try await DatabaseWait.limit(eachCallTo: .milliseconds(300)) {
           try await patient.write { _ in gate.wait() }
         }
       }
@@ -168,7 +168,7 @@ struct PatienceTests {
       #expect(ContinuousClock.now - start < .seconds(20))
       gate.open()
       // Each call has it for itself.
-      try await DatabasePatience.limit(eachCallTo: .seconds(10)) {
+      try await DatabaseWait.limit(eachCallTo: .seconds(10)) {
         for _ in 0..<3 {
           let count = try await patient.integer("SELECT count(*) FROM t")
           #expect(count == 0)
@@ -191,7 +191,7 @@ struct PatienceTests {
       }
       isHeld.wait()
       let error = try await databaseError {
-        try await DatabasePatience.wait(upTo: .milliseconds(300)) {
+        try await DatabaseWait.wait(upTo: .milliseconds(300)) {
           try await patient.read { try $0.query(Statement("SELECT id FROM t")) }
         }
       }
