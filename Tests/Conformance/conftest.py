@@ -84,7 +84,10 @@ def running(request, implementation):
         yield implementation.current[1]
     except Unsupported as reason:
         pytest.skip(str(reason))
-    if implementation.current and implementation.current[1].is_spent:
+    last_words = implementation.current and implementation.current[1].last_words()
+    if last_words is not None:
+        print(f"The implementation has ended. Its log ends with:\n{last_words}")
+    if implementation.current and (implementation.current[1].is_spent or last_words is not None):
         implementation.current[1].stop()
         implementation.current = None
 

@@ -88,6 +88,10 @@ class Running:
     #: Whether the next case gets another one: its clock was moved, or its database lost.
     is_spent = False
 
+    def last_words(self):
+        """The end of its log where its process has ended, else None: the next case then gets another one."""
+        return None
+
     def bouncer_key(self):
         """The bouncer's public key in base64, which phones seal to."""
         raise Unsupported("the adapter knows no bouncer key")

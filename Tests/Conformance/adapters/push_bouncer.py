@@ -3,8 +3,10 @@
 import base64
 import contextlib
 import json
+import random
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import tempfile
@@ -75,6 +77,16 @@ class Implementation(Base):
         return Service(self.program, self.simulator, {**DEFAULTS, **settings})
 
 
+def free_port():
+    """A port that nobody listens at, below those that the system gives to outgoing calls: a restart finds it free as well."""
+    while True:
+        port = random.randrange(10_000, 30_000)
+        with socket.socket() as probe:
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+
+
 class Service(Running):
     app_id = "org.example.chat"
 
@@ -104,7 +116,8 @@ class Service(Running):
         for name, value in settings.items():
             text = ", ".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
             self.options += [f"--{OPTIONS[name]}", text]
-        self.port = self.admin_port = self.users = 0
+        self.port, self.admin_port = free_port(), free_port()
+        self.users = 0
         self.realm = None
         self.launch()
 
@@ -213,6 +226,10 @@ class Service(Running):
         for path in Path(self.folder.name).glob("service.sqlite*"):
             path.unlink()
         self.launch()
+
+    def last_words(self):
+        """The end of its log where its process has ended, else None."""
+        return None if self.process.poll() is None else Path(self.folder.name, "log").read_text()[-2000:]
 
     def kill(self):
         self.process.kill()
