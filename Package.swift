@@ -205,9 +205,6 @@ let package = Package(
       "Sealing", "Server", "SQL", "TestDatabase", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto",
       "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     program("database-bench", "SQL", path: "Benchmarks/DatabaseBench"),
-    program(
-      "nextcloud-bench", "Delivery", "HTTP", "Migrations", "NextcloudProxy", "Providers", "Registrations",
-      "Sealing", "SQL", "Crypto", "Logging", "NIOCore", path: "Benchmarks/NextcloudBench"),
     module(
       "Fuzzing", "HTTP", "NextcloudProxy", "NextcloudServer", "Operations", "Providers", "Sealing",
       "ZulipBouncer", "ZulipImport", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",

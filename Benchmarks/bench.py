@@ -9,8 +9,13 @@ import argparse
 import base64
 import contextlib
 import dataclasses
+import importlib.metadata
 import json
+import os
+import platform
 import random
+import re
+import shlex
 import sqlite3
 import statistics
 import subprocess
@@ -21,7 +26,6 @@ from pathlib import Path
 
 import load
 import peers
-import results
 from processes import Processes, tree_cpu_seconds
 from service import Service, Simulator
 
@@ -29,6 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = Path(__file__).parent / "kept.json"
 TOLERANCE = 1.5
 MORE_ROUNDS = 20
+# How busy the machine was before.
+LOAD = os.getloadavg()[0]
 
 
 def arguments():
@@ -42,7 +48,6 @@ def arguments():
     parser.add_argument("--postgresql", action="store_true", help="the same on PostgreSQL, its own CPU time apart")
     parser.add_argument("--nodes", type=int, default=1, help="nodes that share a PostgreSQL database (default: %(default)s)")
     parser.add_argument("--prefill", default="0", metavar="N[,N...]", help="registrations that are there already; several are compared (default: none)")
-    parser.add_argument("--json", metavar="FILE", help="write all figures there as well")
     parser.add_argument("--keep", action="store_true", help=f"a short run whose figures go to {KEPT.name}, to be compared with later")
     parser.add_argument("--check", action="store_true", help=f"a short run that fails where a case costs more than {TOLERANCE} times what {KEPT.name} says")
     options = parser.parse_args()
@@ -225,9 +230,6 @@ class Bench:
         print()
         for who, memory in self.memory.items():
             print(f"memory of {who}: {memory['idle']:.0f} MB idle, {memory['own']:.0f} MB of these its own, {memory['end']:.0f} MB at the end")
-        if self.options.json:
-            figures = [{"who": case.who, "what": case.what, "at_once": case.at_once, "rounds": case.rounds} for case in self.cases]
-            results.write(self.options.json, self.options.binary, "run", {"memory": self.memory, "cases": figures})
 
     # A short run, and what is kept of it
 
@@ -269,10 +271,26 @@ def yardstick():
 
 
 def machine(binaries, script="run"):
-    about = results.about(binaries, script)
+    """What ran where, and the command: a figure stands with them."""
+    def version(*command):
+        try:
+            found = re.search(r"\d+(\.\d+)+", subprocess.run(command, capture_output=True, text=True).stdout)
+        except OSError:
+            return None
+        return found and found[0]
+
+    with open("/proc/cpuinfo") as lines:
+        processor = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    builds = [subprocess.run([binary, "--version"], capture_output=True, text=True).stdout.strip() for binary in binaries]
+    versions = {"PostgreSQL": version("psql", "--version"), "wrk": version("wrk", "--version"), "Python": platform.python_version()}
+    for package in ("aioapns", "firebase-admin"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    words = (Path(word).name if word.startswith("/") else word for word in sys.argv[1:])
     return "\n".join([
-        f"{about['date']}, {about['cores']} cores of {about['processor']}, Linux {about['kernel']}, load {about['load']} before",
-        ", ".join(about["builds"] + [f"{name} {version}" for name, version in about["versions"].items()]), about["command"]])
+        f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores of {processor}, Linux {platform.release()}, load {LOAD:.1f} before",
+        ", ".join(builds + [f"{name} {number}" for name, number in versions.items() if number]),
+        shlex.join([f"Benchmarks/{script}", *words])])
 
 
 def main():

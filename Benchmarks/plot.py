@@ -14,40 +14,32 @@ from matplotlib import pyplot  # noqa: E402  (after the backend is chosen)
 
 @dataclasses.dataclass
 class Panel:
-    """What is drawn over x: lines by name, each an (xs, ys), or (xs, ys, [(least, most)]) with the spread of each y as a bar."""
+    """What is drawn over x: lines by name, each an (xs, ys)."""
 
     label: str
     lines: dict
     log: bool = False
-    # Where the y axis begins at 0.
-    from_zero: bool = True
-    markers: bool = False
 
 
-def write(path, title, panels, x_label, shades=(), log_x=False, width=9, height=1.9, metadata={}):
+def write(path, title, panels, x_label, shades=(), width=9, height=1.9):
     """`shades` are (from, to) on the x axis, drawn grey behind all panels."""
     figure, axes = pyplot.subplots(len(panels), 1, sharex=True, squeeze=False, figsize=(width, height * len(panels) + 0.8))
     figure.suptitle(title, fontsize=11)
     for axis, panel in zip(axes[:, 0], panels):
         for start, end in shades:
             axis.axvspan(start, end, color="0.9", linewidth=0)
-        for name, (xs, ys, *spread) in panel.lines.items():
-            (line,) = axis.plot(xs, ys, label=name, linewidth=1, marker="o" if panel.markers else None)
-            for bars in spread:
-                axis.vlines(xs, *zip(*bars), color=line.get_color(), linewidth=3, alpha=0.35)
+        for name, (xs, ys) in panel.lines.items():
+            axis.plot(xs, ys, label=name, linewidth=1)
         axis.set_ylabel(panel.label)
         if panel.log:
             axis.set_yscale("log")
-        elif panel.from_zero:
+        else:
             axis.set_ylim(bottom=0)
-        if log_x:
-            axis.set_xscale("log")
-            axis.xaxis.set_major_formatter("{x:,.0f}")
         axis.grid(True, color="0.85", linewidth=0.5)
         if len(panel.lines) > 1:
             axis.legend(loc="best", fontsize=8, frameon=False)
     axes[-1, 0].set_xlabel(x_label)
     figure.tight_layout()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="svg", metadata={"Date": None, **metadata})
+    figure.savefig(path, format="svg", metadata={"Date": None})
     pyplot.close(figure)

@@ -26,7 +26,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import load
-import results
 from bench import ROOT, machine
 from processes import Processes
 from push_services import IMMORTAL, PORT, PushServices, name
@@ -43,7 +42,6 @@ def arguments():
     parser.add_argument("--hosts", type=int, default=10_000, metavar="N", help="push services, at most 10,000 (default: %(default)s)")
     parser.add_argument("--rate", type=int, default=100, metavar="N", help="notifications a second to the living one (default: %(default)s)")
     parser.add_argument("--seconds", type=int, default=30, help="how long the living one is notified each time (default: %(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write all figures there as well")
     options = parser.parse_args()
     options.binary = [options.binary.resolve()]
     if not options.binary[0].exists():
@@ -89,7 +87,7 @@ def send_all(what, target, at_once):
 
 class Bench:
     def __init__(self, options, folder, stack):
-        self.options, self.figures, processes = options, {"prefill": options.prefill, "hosts": options.hosts, "rate": options.rate}, Processes(stack)
+        self.options, processes = options, Processes(stack)
         self.payload = {"push_key_id": 10, "encrypted_data": base64.b64encode(os.urandom(400)).decode()}
         simulator = Simulator(options.binary[0], folder, processes)
         self.push = PushServices(os.environ["NGINX_PROGRAM"], folder, simulator.keys, processes, stack)
@@ -99,19 +97,15 @@ class Bench:
 
     def run(self):
         print(f"\n{machine(self.options.binary, 'webpush')}\n\nmemory at the start: {self.service.memory():.0f} MB, {self.options.prefill:,} subscriptions")
-        self.figures["memory"] = self.service.memory()
         few = self.costs(range(IMMORTAL), 2_000)
         many = self.costs(range(self.options.hosts), max(2_000, self.options.hosts))
         self.latencies(few, many)
-        if self.options.json:
-            results.write(self.options.json, self.options.binary, "webpush", self.figures)
 
     def costs(self, hosts, count):
         """Of registering so many phones, and of notifying them; their tokens."""
         who = f"{len(hosts):,} hosts"
         tokens, cpu, rate = self.service.register_at(hosts, count)
         print(f"{who}: a registration {cpu * 1e6:.0f} µs, {rate:,.0f} a second, memory {self.service.memory():.0f} MB")
-        self.figures[f"{who}: a registration"] = {"cpu": cpu, "rate": rate, "memory": self.service.memory()}
         requests = [tokens[start:start + 20] for start in range(0, count, 20)]
         bodies = [self.body(tokens) for tokens in requests]
         for turn in ("each for the first time", "each once more"):
@@ -131,7 +125,6 @@ class Bench:
         if missing:
             raise SystemExit(f"{what}: {missing} did not arrive")
         cpu = (self.service.cpu() - cpu) / count
-        self.figures[what] = {"cpu": cpu, "rate": count / elapsed, "memory": self.service.memory()}
         print(f"{what}: {cpu * 1e6:.0f} µs, {count / elapsed:,.0f} a second, memory {self.service.memory():.0f} MB", flush=True)
 
     def latencies(self, few, others):
@@ -174,7 +167,6 @@ class Bench:
             start = time.monotonic()
             self.notify([token])
             took.append(time.monotonic() - start)
-        self.figures[f"connect {what}"] = took
         print(f"nine that are connected to again {what}: {', '.join(f'{1e3 * one:.0f}' for one in sorted(took))} ms", flush=True)
 
     def steady(self, what, tokens):
@@ -186,7 +178,6 @@ class Bench:
             time.sleep(0.1)
         if done.failures:
             raise SystemExit(f"{what}: {done.failures}")
-        self.figures[f"living {what}"] = {"p50": done.p50, "p99": done.p99, "requests": done.requests}
         print(
             f"a living host {what}: p50 {done.p50 * 1e3:.1f} ms, p99 {done.p99 * 1e3:.1f} ms, "
             f"{self.push.arrived() - arrived} of {done.requests} arrived, {(self.service.cpu() - cpu) / seconds:.2f} cores, "

@@ -20,8 +20,8 @@ import py_vapid
 import pywebpush
 import requests
 
-from app import Mismatch, check, decode, encode
-from push_service import Subscription, decode_url, encode_url, point
+from app import Mismatch, check, decode, decode_url, encode, encode_url
+from webpush import Subscription, point
 
 TEXTS = ["Grüße 🚀", "long " * 400]
 

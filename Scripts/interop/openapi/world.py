@@ -1,18 +1,14 @@
 """Who is known to the service that is checked, and what is true of them."""
 
-import base64
 import hashlib
 import json
 import secrets
 import ssl
-import time
 import urllib.request
 import uuid
 
-import nacl.public
-
 from app import TOPIC, Phone, Service, encode
-from nextcloud import TALK_ANDROID, generate, public_pem, sign
+from vectors import TALK_ANDROID, generate, public_pem, sign
 
 
 # The public key of an app (RFC 8291, section 5).
@@ -90,11 +86,9 @@ class World:
             ("apns", 1, {"http_headers": {"apns_priority": 10, "apns_push_type": "alert"}}),
             ("fcm", 2, {"fcm_priority": "high"}),
         ]:
-            token = secrets.token_hex(32)
-            registration = {
-                "realm_uuid": realm["uuid"], "token_id": encode(hashlib.sha256(token.encode()).digest()[:8]),
-                "bouncer_public_key": self.bouncer_key, "encrypted_push_registration": self.seal(token, kind),
-            }
+            phone = Phone(kind, self.bouncer_key, secrets.token_hex(32))
+            registration = {"realm_uuid": realm["uuid"], **phone.token_fields()}
+            del registration["token_kind"]
             call("POST", "/push/e2ee/register", form=registration)
             legacy = {
                 "user_id": 10, "user_uuid": str(uuid.uuid4()), "token_kind": number, "ios_app_id": TOPIC,
@@ -114,13 +108,6 @@ class World:
             })
         return personas
 
-    def seal(self, token, kind):
-        registration = {"token": token, "token_kind": kind, "timestamp": int(time.time())}
-        if kind == "apns":
-            registration["ios_app_id"] = TOPIC
-        key = nacl.public.PublicKey(base64.b64decode(self.bouncer_key))
-        return encode(nacl.public.SealedBox(key).encrypt(json.dumps(registration).encode()))
-
     def new_realm(self, *users):
         """A realm and the keys of its users."""
         realm = str(uuid.uuid4())
@@ -136,15 +123,16 @@ class World:
         call = Service.basic(f"{self.url}/api/v1", f"{user}@example.org", key)
         personas = []
         for kind in ("apns", "fcm"):
-            phone = Phone(kind, call, self.bouncer_key)
-            phone.register(phone.key_fields(), phone.token_fields())
+            phone = Phone(kind, self.bouncer_key)
+            id = call("POST", "/register_client_device")["device_id"]
+            call("POST", "/mobile_push/register", form={"device_id": id, **phone.key_fields(), **phone.token_fields()})
             old = secrets.token_hex(32)
             path = "/users/me/apns_device_token" if kind == "apns" else "/users/me/android_gcm_reg_id"
             call("POST", path, form={"token": old, "appid": TOPIC})
             queue, spare = call("POST", "/register"), call("POST", "/register")
             device = call("POST", "/register_client_device")
             personas.append({
-                "device_id": phone.device, "token": old, "appid": TOPIC, "queue_id": queue["queue_id"],
+                "device_id": id, "token": old, "appid": TOPIC, "queue_id": queue["queue_id"],
                 "last_event_id": queue["last_event_id"], "DELETE /events": {"queue_id": spare["queue_id"]},
                 "POST /remove_client_device": {"device_id": device["device_id"]},
                 "event_types": '["device"]', "fetch_event_types": "null", **phone.key_fields(), **phone.token_fields(),
