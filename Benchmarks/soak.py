@@ -36,7 +36,7 @@ from service import Service, Simulator
 
 ROOT = Path(__file__).resolve().parent.parent
 # What waits longer for a provider that works again is lost. The outbox's longest pause comes first.
-PATIENCE = 300
+TIMEOUT = 300
 
 
 def arguments():
@@ -173,7 +173,7 @@ class Soak:
             await asyncio.wait(self.underway)
         if not self.options.stuck:
             await self.faults.set({})
-        deadline = time.monotonic() + (30 if self.options.stuck else PATIENCE)
+        deadline = time.monotonic() + (30 if self.options.stuck else TIMEOUT)
         while time.monotonic() < deadline:
             untold = self.untold()
             for caller in {caller for caller, _ in untold}:

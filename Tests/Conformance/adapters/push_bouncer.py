@@ -22,7 +22,7 @@ from conformance import bouncer, http, proxy
 from . import ALL, Running, Unsupported
 from . import Implementation as Base
 
-PATIENCE = 60
+TIMEOUT = 60
 #: Bearer token of its backend API.
 TOKEN = "conformance-conformance"
 
@@ -126,7 +126,7 @@ class Service(Running):
         self.process = subprocess.Popen(
             [self.program, "serve", "--http.port", str(self.port), "--admin.port", str(self.admin_port), *self.options, *more],
             stderr=log.open("w"), cwd=self.folder.name)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         ports = {}
         while len(ports) < 2:
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -212,7 +212,7 @@ class Service(Running):
     @contextlib.contextmanager
     def without_database(self):
         """Another program writes."""
-        connection = sqlite3.connect(Path(self.folder.name, "service.sqlite"), timeout=PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(Path(self.folder.name, "service.sqlite"), timeout=TIMEOUT, isolation_level=None)
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -233,7 +233,7 @@ class Service(Running):
 
     def kill(self):
         self.process.kill()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
     def restart(self):
         if self.process.poll() is None:
@@ -247,7 +247,7 @@ class Service(Running):
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
     def stop(self):
         # In good order: what is at a provider has its answer written down, and is not sent again.

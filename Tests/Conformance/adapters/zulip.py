@@ -30,7 +30,7 @@ import nacl.public
 from . import Running, Unsupported
 from . import Implementation as Base
 
-PATIENCE = 120
+TIMEOUT = 120
 
 SETTINGS = """
     from zproject.settings import *
@@ -94,7 +94,7 @@ class Service(Running):
             env={**os.environ, "DJANGO_SETTINGS_MODULE": "conformance_settings", "PYTHONPATH": self.folder.name,
                  # ssl, which aioapns uses, and requests, which firebase-admin uses.
                  "SSL_CERT_FILE": str(simulator.keys / "ca.pem"), "REQUESTS_CA_BUNDLE": str(simulator.keys / "ca.pem")})
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
@@ -108,5 +108,5 @@ class Service(Running):
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
         self.folder.cleanup()

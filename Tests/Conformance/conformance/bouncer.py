@@ -9,7 +9,7 @@ import time
 import urllib.parse
 import uuid
 
-PATIENCE = 60
+TIMEOUT = 60
 PUSH = "/api/v1/remotes/"
 
 
@@ -85,7 +85,7 @@ class Bouncer:
 
     def told(self, call, enough=lambda form: True, count=1):
         """The calls of a kind for which `enough` is true, once there are so many."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         with self.changed:
             while len(found := [form for name, form, _ in self.calls if name == call and enough(form)]) < count:
                 assert self.changed.wait(max(deadline - time.monotonic(), 0)), f"{call} was never called so often"

@@ -7,7 +7,7 @@ import socket
 import ssl
 import urllib.parse
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 @dataclasses.dataclass
@@ -35,9 +35,9 @@ def send(base, method, path, headers=None, body=None, ca_file=None):
     url = urllib.parse.urlsplit(base)
     if url.scheme == "https":
         context = ssl.create_default_context(cafile=ca_file)
-        connection = http.client.HTTPSConnection(url.hostname, url.port, timeout=PATIENCE, context=context)
+        connection = http.client.HTTPSConnection(url.hostname, url.port, timeout=TIMEOUT, context=context)
     else:
-        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=TIMEOUT)
     try:
         fields = list(headers.items()) if isinstance(headers, dict) else list(headers or [])
         names = {name.lower() for name, _ in fields}
@@ -60,7 +60,7 @@ def send(base, method, path, headers=None, body=None, ca_file=None):
 def raw(base, data):
     """Sends bytes as they are; what comes back until the other side closes."""
     url = urllib.parse.urlsplit(base)
-    with socket.create_connection((url.hostname, url.port), timeout=PATIENCE) as connection:
+    with socket.create_connection((url.hostname, url.port), timeout=TIMEOUT) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         received = b""

@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.parse
 
-PATIENCE = 60
+TIMEOUT = 60
 TAKEN = (200, {"unknown": [], "failed": 0})
 
 
@@ -64,7 +64,7 @@ class Proxy:
 
     def wait(self, place, enough):
         """The requests to a place, once `enough` is true of them."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         with self.changed:
             while not enough(self.requests[place]) and self.changed.wait(deadline - time.monotonic()):
                 pass

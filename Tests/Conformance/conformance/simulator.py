@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import http
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class Simulator:
@@ -39,7 +39,7 @@ class Simulator:
     def stop(self):
         if self.process:
             self.process.terminate()
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
 
     def call(self, method, path, body=None):
         answer = http.send(self.control, method, urllib.parse.urlsplit(self.control).path + path,
@@ -73,7 +73,7 @@ class Simulator:
 
     def wait(self, tokens, count, accepted=True):
         """Waits until so many have arrived for these tokens, and returns all of them."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while len(found := self.deliveries(tokens, accepted)) < count and time.monotonic() < deadline:
             self.read(wait=1)
         return found

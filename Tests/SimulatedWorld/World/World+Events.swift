@@ -55,10 +55,10 @@ extension World {
       later(seconds) { world in try? world.nodes[number].start() }
     case .cut(let number, let seconds):
       nodes[number].life.isCut = true
-      books.databaseTroubleAt = time
+      ledger.databaseTroubleAt = time
       later(seconds) { world in
         world.nodes[number].life.isCut = false
-        world.books.databaseTroubleAt = world.time
+        world.ledger.databaseTroubleAt = world.time
       }
     case .clock(let number, let by, let seconds):
       setClock(of: nodes[number], to: by)
@@ -82,7 +82,7 @@ extension World {
     latestTime = max(latestTime, time + node.life.skew)
     node.life.skew = skew
     node.life.disturbances.append(time)
-    books.clockTroubleAt = time
+    ledger.clockTroubleAt = time
   }
 
   private func weather<Value: Sendable>(
@@ -91,10 +91,10 @@ extension World {
     _ good: Value
   ) {
     database[keyPath: property] = bad
-    books.databaseTroubleAt = time
+    ledger.databaseTroubleAt = time
     later(seconds) { world in
       world.database[keyPath: property] = good
-      world.books.databaseTroubleAt = world.time
+      world.ledger.databaseTroubleAt = world.time
     }
   }
 
@@ -110,7 +110,7 @@ extension World {
     note("-- everything is mended")
     for provider in [Route.Provider.apns, .fcm] { providers[provider]?.troubles = [] }
     (database.isAway, database.isFull, database.isSlow, database.lostAnswers) = (false, false, false, 0)
-    books.databaseTroubleAt = time
+    ledger.databaseTroubleAt = time
     for node in nodes {
       if node.life.skew != 0 { setClock(of: node, to: 0) }
       node.life.isCut = false

@@ -51,7 +51,7 @@ final class World: @unchecked Sendable {
   /// What has happened, if anybody wants to read it.
   private(set) var log: [String] = []
   private let isTalking: Bool
-  var books = Books()
+  var ledger = Ledger()
   private var messages = 0
   /// The latest time that a node's clock has shown, in seconds since the world began.
   var latestTime = 0.0
@@ -168,7 +168,7 @@ final class World: @unchecked Sendable {
 
   func nextMessage() -> String {
     messages += 1
-    books.messages["m\(messages)"] = time
+    ledger.messages["m\(messages)"] = time
     return "m\(messages)"
   }
 

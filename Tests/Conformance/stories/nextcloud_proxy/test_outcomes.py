@@ -15,10 +15,10 @@ def taken(unknown=(), failed=0):
     return 200, {"unknown": list(unknown), "failed": failed}
 
 
-impatient = pytest.mark.settings(proxy_deadline="500ms")
+short_deadline = pytest.mark.settings(proxy_deadline="500ms")
 
 
-@impatient
+@short_deadline
 @RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
 def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
     phones = [world.talk_android, world.talk_ios]
@@ -35,7 +35,7 @@ def test_what_providers_cannot_take_counts_as_sent_and_arrives_later(world):
         assert (payload if arrival["to"] == "talk_ios" else payload["message"]["data"])["subject"] == getattr(world, arrival["to"]).sealed
 
 
-@impatient
+@short_deadline
 @RULES("nextcloud/3.4/the-provider-has-taken", "nextcloud/3.4/time-a-server.b", "nextcloud/3.4/unknown-makes.b")
 def test_a_provider_that_takes_its_time_is_not_waited_for_and_not_asked_again(world):
     phone = world.talk_android
@@ -175,7 +175,7 @@ def test_a_device_gets_240_at_once_and_a_hundred_more_at_that_pace(world):
     assert len(world.arrived(400 - failed)) == 400 - failed
 
 
-@impatient
+@short_deadline
 @RULES("nextcloud/3.2/registers-a-device.a", "nextcloud/3.4/the-provider-has-taken")
 def test_kill_9_loses_neither_registrations_nor_what_was_taken(world):
     phone, other = world.talk_android, world.files_ios

@@ -11,7 +11,7 @@ from worlds.nextcloud_server import PUSH
 
 RULES = pytest.mark.rules
 HELLO = {"app": "spreed", "subject": "Hello"}
-impatient = pytest.mark.settings(deadline="500ms")
+short_deadline = pytest.mark.settings(deadline="500ms")
 
 
 def at(world, place):
@@ -28,7 +28,7 @@ def requests(world, place, count):
     return world.peer.wait(place, lambda found: len(found) >= count)
 
 
-@impatient
+@short_deadline
 @RULES("nextcloud/6.5/the-caller.abc")
 def test_a_proxy_that_takes_its_time_is_not_waited_for_and_not_asked_twice(world):
     assert world.register(world.talk).status == 201
@@ -102,7 +102,7 @@ def test_what_a_proxy_does_not_know_are_only_its_own_phones(world):
     assert list(receipts(world, {"nid": 2, **HELLO})) == [other]
 
 
-@impatient
+@short_deadline
 @RULES("nextcloud/6.5/any-status.b")
 def test_a_phone_that_has_registered_again_meanwhile_is_not_forgotten(world):
     assert world.register(world.talk).status == 201

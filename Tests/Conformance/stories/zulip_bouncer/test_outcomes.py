@@ -7,7 +7,7 @@ import pytest
 
 
 # Where nothing but waiting could be seen until a request's time is up.
-impatient = pytest.mark.settings(deadline="500ms")
+short_deadline = pytest.mark.settings(deadline="500ms")
 
 
 def notify(world, *names):
@@ -26,7 +26,7 @@ def phones(world):
         assert world.server.register(phone).status == 200
 
 
-@impatient
+@short_deadline
 @pytest.mark.option("outbox")
 @pytest.mark.rules("9.1/a-200-says.a", "13/counts-are.a", "6.2/apple_successfully_sent_count.b", "9.2/only-by-a-provider.b")
 def test_what_providers_cannot_take_now_arrives_once_they_can(world, phones):
@@ -38,7 +38,7 @@ def test_what_providers_cannot_take_now_arrives_once_they_can(world, phones):
     assert came(world, 2) == ["apns", "fcm"]
 
 
-@impatient
+@short_deadline
 @pytest.mark.option("outbox")
 @pytest.mark.rules("9.1/a-200-says.ac", "13/counts-are.a")
 def test_what_a_provider_answers_too_late_is_not_sent_a_second_time(world, phones):
@@ -63,7 +63,7 @@ def test_what_was_promised_outlives_the_end_of_the_program(world, phones):
     assert came(world, 2) == ["apns", "fcm"]
 
 
-@impatient
+@short_deadline
 @pytest.mark.option("outbox")
 @pytest.mark.rules("6.3/post-3-device-token-the.a", "9.1/what-is-in-the-outbox.b")
 def test_an_answer_that_is_lost_repeats_the_notification_under_the_same_id(world, phones):
@@ -137,7 +137,7 @@ def test_refusals_that_a_wrong_credential_brings_about_end_no_registration(world
     assert came(world, 12) == sorted(names)
 
 
-@impatient
+@short_deadline
 @pytest.mark.option("outbox")
 @pytest.mark.rules("9.2/only-by-a-provider.b", "9.1/a-200-says.b")
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"status": 429, "retry_after": "1"}, {"drop_every": 1}, {"rst_every": 1}, {"html": True}],
@@ -182,7 +182,7 @@ def test_more_than_fifteen_windows_of_it_are_refused(world, phones):
     assert answer.body["msg"] == "Too many notifications are waiting already" and int(answer.header("Retry-After")) > 0
 
 
-@impatient
+@short_deadline
 @pytest.mark.option("outbox")
 @pytest.mark.rules("9.3/a-device-has.ab", "11/notifications-in.a")
 def test_a_device_has_at_most_a_hundred_notifications_waiting(world, phones):
@@ -193,7 +193,7 @@ def test_a_device_has_at_most_a_hundred_notifications_waiting(world, phones):
     assert came(world, 101) == ["apns"] + ["fcm"] * 100
 
 
-@impatient
+@short_deadline
 @pytest.mark.option("nothing-twice")
 @pytest.mark.rules("8.1/what-waits.ab", "8.1/before-push-notify.b")
 def test_what_waits_for_a_legacy_registration_is_delivered_as_the_encrypted_ones(world):
@@ -206,7 +206,7 @@ def test_what_waits_for_a_legacy_registration_is_delivered_as_the_encrypted_ones
     assert came(world, 1) == ["fcm"]
 
 
-@impatient
+@short_deadline
 @pytest.mark.rules("7.2/success-the.d")
 @pytest.mark.option("outbox")
 def test_what_waits_under_a_users_number_is_delivered_under_the_uuid(world):

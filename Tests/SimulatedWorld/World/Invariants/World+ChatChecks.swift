@@ -15,8 +15,8 @@ extension World {
       return violate("readable to nobody else", "\(label) goes to \(phone.name)")
     }
     let key = "\(label) \(phone.number)"
-    checkOnce(arrival, label, after: books.arrivals[key] ?? [])
-    books.arrivals[key, default: []].append(arrival)
+    checkOnce(arrival, label, after: ledger.arrivals[key] ?? [])
+    ledger.arrivals[key, default: []].append(arrival)
   }
 
   /// Whether the chat server would send to a token.
@@ -53,7 +53,7 @@ extension World {
     guard violation == nil, let chat else { return }
     for phone in chat.phones where phone.phone.isWaiting {
       let label = Chat.label(message, phone.phone.user)
-      guard books.arrivals["\(label) \(phone.phone.number)"] == nil else { continue }
+      guard ledger.arrivals["\(label) \(phone.phone.number)"] == nil else { continue }
       let has = chatServerHas(phone.phone.token) ? "has its token" : "does not have its token"
       return violate(
         "no device is stranded", "\(phone.phone.name) waits for messages of the chat server, which \(has)")

@@ -55,9 +55,9 @@ extension World {
 
   /// A provider has called a living token dead, and was believed: its registration has ended, or its server was told.
   func wasBelieved(_ token: String, of provider: Route.Provider) {
-    guard books.believed[token].map({ time - $0 > Self.badHour }) ?? true else { return }
-    books.believed[token] = time
-    let count = books.believed.count { owners[$0]?.kind == provider && time - $1 < Self.badHour }
+    guard ledger.believed[token].map({ time - $0 > Self.badHour }) ?? true else { return }
+    ledger.believed[token] = time
+    let count = ledger.believed.count { owners[$0]?.kind == provider && time - $1 < Self.badHour }
     if count > Self.mostBelieved * lives {
       violate(
         "no living registration ends",
@@ -73,17 +73,17 @@ extension World {
 
   /// "What was promised arrives or has an end that is told."
   func checkPromises() {
-    guard violation == nil, !books.isLoud else { return }
-    var missing: [String: [Books.Promise]] = [:]
-    for promise in books.promises {
+    guard violation == nil, !ledger.isLoud else { return }
+    var missing: [String: [Ledger.Promise]] = [:]
+    for promise in ledger.promises {
       guard let phone = owners[promise.token], isLive(promise.token),
-        promise.time > phone.forgottenAt, !books.isOver(promise.token, promisedAt: promise.time),
-        books.arrivals["\(promise.label) \(phone.number)"] == nil
+        promise.time > phone.forgottenAt, !ledger.isOver(promise.token, promisedAt: promise.time),
+        ledger.arrivals["\(promise.label) \(phone.number)"] == nil
       else { continue }
       missing[promise.token, default: []].append(promise)
     }
     for (token, promises) in missing.sorted(by: { $0.key < $1.key }) {
-      let told = books.losses[PushToken.fingerprint(of: token), default: 0] + books.backlogged
+      let told = ledger.losses[PushToken.fingerprint(of: token), default: 0] + ledger.backlogged
       if promises.count > told, let promise = promises.first, let phone = owners[token] {
         noteOutbox()
         return violate(
@@ -111,7 +111,7 @@ extension World {
   /// "No device is stranded."
   func checkReach(_ label: String) {
     guard violation == nil else { return }
-    for phone in phones where phone.isWaiting && books.arrivals["\(label) \(phone.number)"] == nil {
+    for phone in phones where phone.isWaiting && ledger.arrivals["\(label) \(phone.number)"] == nil {
       if !phone.isLegacy, case .pending? = phone.server.devices[phone.number],
         !phone.server.stuck.contains(phone.number)
       {

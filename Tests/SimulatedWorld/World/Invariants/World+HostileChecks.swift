@@ -8,7 +8,7 @@ extension World {
   /// log excuses a loss: nothing has happened for which there would be one.
   func checkDelays() {
     guard violation == nil, plan.isCalm else { return }
-    for promise in books.promises {
+    for promise in ledger.promises {
       guard let phone = owners[promise.token], isLive(promise.token), promise.time > phone.forgottenAt else {
         continue
       }
@@ -23,7 +23,7 @@ extension World {
   }
 
   private func checkDelay(_ key: String, _ label: String, to phone: Phone, since promise: Double) {
-    let delay = books.arrivals[key]?.first.map { $0.time - promise }
+    let delay = ledger.arrivals[key]?.first.map { $0.time - promise }
     if let delay, delay <= Self.longestDelay { return }
     violate(
       "strangers delay nobody",

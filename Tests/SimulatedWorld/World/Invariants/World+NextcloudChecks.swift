@@ -13,8 +13,8 @@ extension World {
     guard label.split(separator: ".").dropFirst().first == "n\(phone.number)" else {
       return violate("readable to nobody else", "\(label) goes to \(phone.name)")
     }
-    checkOnce(arrival, label, after: books.arrivals[label] ?? [])
-    books.arrivals[label, default: []].append(arrival)
+    checkOnce(arrival, label, after: ledger.arrivals[label] ?? [])
+    ledger.arrivals[label, default: []].append(arrival)
   }
 
   /// "No living registration ends": the proxy has the row of each phone that it has said yes to, with its token.
@@ -39,14 +39,14 @@ extension World {
 
   /// "What was promised arrives or has an end that is told": of each request as much as was not called failed.
   func checkNextcloudPromises() {
-    guard violation == nil, let nextcloud, !books.isLoud else { return }
+    guard violation == nil, let nextcloud, !ledger.isLoud else { return }
     for request in nextcloud.told {
       let missing = request.entries.filter { label, row in
-        books.arrivals[label] == nil && isLive(row.token) && request.time > row.phone.phone.forgottenAt
-          && !books.isOver(row.token, promisedAt: request.time)
+        ledger.arrivals[label] == nil && isLive(row.token) && request.time > row.phone.phone.forgottenAt
+          && !ledger.isOver(row.token, promisedAt: request.time)
       }
-      let losses = Set(missing.map(\.row.token)).reduce(books.backlogged) {
-        $0 + books.losses[PushToken.fingerprint(of: $1), default: 0]
+      let losses = Set(missing.map(\.row.token)).reduce(ledger.backlogged) {
+        $0 + ledger.losses[PushToken.fingerprint(of: $1), default: 0]
       }
       if missing.count > request.failed + losses {
         noteOutbox()
@@ -63,7 +63,7 @@ extension World {
     for phone in nextcloud.phones where phone.phone.isWaiting {
       let row = NextcloudServer.Row(
         phone: phone, identifier: phone.identifier, token: phone.phone.token)
-      guard books.arrivals[NextcloudServer.label(message, row)] == nil else { continue }
+      guard ledger.arrivals[NextcloudServer.label(message, row)] == nil else { continue }
       let isKnown = nextcloud.rows[Base64.encode(phone.identifier)] != nil
       return violate(
         "no device is stranded",

@@ -51,7 +51,7 @@ final class NodeDatabase: Database, @unchecked Sendable {
     }
     try server.transaction(kind) { connection in try work(world.standIn.connection(connection, world)) }
     if kind == .write, world.database.losesAnswer() {
-      world.books.lostCommitAt = world.time
+      world.ledger.lostCommitAt = world.time
       life.disturbances.append(world.time)
       throw DatabaseError(.connectionLost, "the connection broke after the commit")
     }
@@ -60,7 +60,7 @@ final class NodeDatabase: Database, @unchecked Sendable {
       try check()
     } catch {
       // It has committed, and nobody knows.
-      if kind == .write { world.books.lostCommitAt = world.time }
+      if kind == .write { world.ledger.lostCommitAt = world.time }
       throw error
     }
   }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// What was promised, what has arrived and what was told, as the world sees it.
-struct Books {
+struct Ledger {
   struct Promise {
     let label: String
     let token: String

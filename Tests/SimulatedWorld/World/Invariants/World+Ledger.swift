@@ -8,7 +8,7 @@ extension World {
   /// get it or not.
   func promised(_ label: String, to token: String, at time: Double) {
     figures.promises += 1
-    books.promises.append(.init(label: label, token: token, time: time, answeredAt: self.time))
+    ledger.promises.append(.init(label: label, token: token, time: time, answeredAt: self.time))
   }
 
   /// A provider has taken a push.
@@ -28,17 +28,17 @@ extension World {
       parts[2] == "p\(phone.number)" || parts[2] == "u\(phone.user)"
     else { return violate("readable to nobody else", "\(push.label) goes to \(phone.name)") }
     let key = "\(parts[0]) \(phone.number)"
-    let formers = books.arrivals[key] ?? []
+    let formers = ledger.arrivals[key] ?? []
     checkOnce(arrival, push.label, after: formers)
     if formers.contains(where: { $0.push.id != push.id && $0.push.isLegacy == push.isLegacy }) {
       violate("one apns-id", "\(push.label) arrives again under another apns-id")
     }
-    books.arrivals[key, default: []].append(arrival)
+    ledger.arrivals[key, default: []].append(arrival)
   }
 
   /// "Nothing arrives twice, but after a crash or a lost answer."
   func checkOnce(_ arrival: Arrival, _ label: String, after formers: [Arrival]) {
-    guard books.lostCommitAt < books.messages[String(label.prefix { $0 != "." }), default: 0] else { return }
+    guard ledger.lostCommitAt < ledger.messages[String(label.prefix { $0 != "." }), default: 0] else { return }
     for former in formers where !former.mayComeAgain(at: time) && !arrival.isTakenOver(from: former) {
       // From then on only the answer to the one that took it over ends it.
       if formers.contains(where: { $0.isTakenOver(from: former) && $0.mayComeAgain(at: time) }) { continue }
@@ -63,11 +63,11 @@ extension World {
     switch message {
     case "notification refused", "notification given up", "registration ended":
       if case .string(let token)? = metadata["token"] {
-        books.losses[token, default: 0] += 1
-        if message == "registration ended" { books.ended[token] = time }
+        ledger.losses[token, default: 0] += 1
+        if message == "registration ended" { ledger.ended[token] = time }
       }
-      books.lines[life.number, default: [:]][Int(time / 60), default: 0] += 1
-    case _ where message.hasPrefix("notifications are refused"): books.backlogged += 1
+      ledger.lines[life.number, default: [:]][Int(time / 60), default: 0] += 1
+    case _ where message.hasPrefix("notifications are refused"): ledger.backlogged += 1
     default: break
     }
   }
@@ -76,7 +76,7 @@ extension World {
   func answered(_ endpoint: String, _ answer: Answer?, by node: Node, since began: Double) {
     figures.calls += 1
     let wasWell =
-      node.isAlive && node.life.isAlive && books.databaseTroubleAt < began - 12 && !node.life.isCut
+      node.isAlive && node.life.isAlive && ledger.databaseTroubleAt < began - 12 && !node.life.isCut
       && database.isWell && !node.life.disturbances.contains { $0 >= began }
     guard wasWell else { return }
     switch answer?.status {
@@ -108,7 +108,7 @@ extension Arrival {
   }
 }
 
-extension Books {
+extension Ledger {
   /// Whether the log has told that what was promised to a token until then is over: its registration has ended, with all
   /// that waited for it. An answer may come as late as a server waits for it.
   func isOver(_ token: String, promisedAt time: Double) -> Bool {
