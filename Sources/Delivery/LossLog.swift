@@ -1,6 +1,5 @@
 package import Foundation
 import Logging
-import Metrics
 import Providers
 import Registrations
 import Sealing
@@ -22,7 +21,8 @@ final class LossLog: Sendable {
   private let registrations: OutcomeRecorder
   private let logger: Logger
   private let budget = Mutex(LineBudget(perMinute: LossLog.linesPerMinute))
-  private let backlog = Mutex(BacklogTally())
+  /// Refusals because of a backlog that were not told yet, and when some were told last.
+  private let backlog = Mutex((count: 0, toldAt: Date.distantPast))
 
   init(registrations: OutcomeRecorder, logger: Logger) {
     self.registrations = registrations
@@ -49,10 +49,17 @@ final class LossLog: Sendable {
     logger.info(message, metadata: metadata)
   }
 
-  /// Tells that so many were refused because `most` wait for their device, or as many as may for its push service: at once, and then once a minute while it
-  /// goes on.
+  /// Tells that so many were refused because `most` wait for their device, or as many as may for its push service: at
+  /// once, and then once a minute while it goes on.
   func tellBacklog(_ refused: Int, most: Int, now: Date) {
-    guard let count = backlog.withLock({ $0.add(refused, now: now) }) else { return }
+    let count = backlog.withLock { backlog in
+      backlog.count += refused
+      // Before the last time: the clock was put back.
+      guard !(0..<60).contains(now.timeIntervalSince(backlog.toldAt)), backlog.count > 0 else { return 0 }
+      defer { backlog = (0, now) }
+      return backlog.count
+    }
+    guard count > 0 else { return }
     logger.warning(
       "notifications are refused: as many as may (\(most)) wait for their device already, or for its push service",
       metadata: [
@@ -71,21 +78,6 @@ final class LossLog: Sendable {
   }
 }
 
-/// What was refused because as many waited for its device as may, and was not told yet: it is told once a minute.
-struct BacklogTally: Sendable {
-  private var told = Date.distantPast
-  private var count = 0
-
-  /// How many to tell of, with these; nil: none now.
-  mutating func add(_ refused: Int, now: Date) -> Int? {
-    count += refused
-    // Before the last time: the clock was put back.
-    guard count > 0, !(0..<60).contains(now.timeIntervalSince(told)) else { return nil }
-    defer { (told, count) = (now, 0) }
-    return count
-  }
-}
-
 /// How many lines may be written: so many in a minute and no more, however much there is to tell.
 package struct LineBudget: Sendable {
   private let perMinute: Int
@@ -93,7 +85,6 @@ package struct LineBudget: Sendable {
   private var spent = 0
   private var leftOut = 0
 
-  /// So many in a minute.
   package init(perMinute: Int) { self.perMinute = perMinute }
 
   /// How many of so many may be written.
@@ -111,48 +102,5 @@ package struct LineBudget: Sendable {
     guard leftOut > 0, !(0..<60).contains(now.timeIntervalSince(minute)) else { return 0 }
     defer { leftOut = 0 }
     return leftOut
-  }
-}
-
-/// What is counted of notifications and registrations. Handles are held where there are many.
-struct DeliveryMetrics: Sendable {
-  private let factory: any MetricsFactory
-  private let apns: Timer
-  private let fcm: Timer
-  private let webPush: Timer
-
-  init(_ factory: any MetricsFactory) {
-    self.factory = factory
-    func waits(_ provider: Route.Provider) -> Timer {
-      Timer(
-        label: "push_bouncer_notify_to_accepted_seconds", dimensions: [("provider", provider.rawValue)],
-        factory: factory)
-    }
-    (apns, fcm, webPush) = (waits(.apns), waits(.fcm), waits(.webPush))
-    // What comes up for the first time would not count as an increase.
-    for kind in RegistrationReference.Kind.allCases {
-      for reason in Outcome.usuallyEnding { ended(kind, reason, by: 0) }
-    }
-  }
-
-  /// A provider has accepted a notification, so many seconds after it was asked for.
-  func accepted(_ provider: Route.Provider, after seconds: TimeInterval) {
-    // No longer than a year: the clock may have been set meanwhile.
-    let nanoseconds = Int64(max(0, min(seconds, 365 * 86_400)) * 1e9)
-    let timer =
-      switch provider {
-      case .apns: apns
-      case .fcm: fcm
-      case .webPush: webPush
-      }
-    timer.recordNanoseconds(nanoseconds)
-  }
-
-  /// A registration has ended.
-  func ended(_ kind: RegistrationReference.Kind, _ reason: Reason, by count: Int = 1) {
-    Counter(
-      label: "push_bouncer_registrations_ended_total",
-      dimensions: [("kind", "\(kind)"), ("reason", "\(reason)")], factory: factory
-    ).increment(by: count)
   }
 }

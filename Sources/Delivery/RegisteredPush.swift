@@ -16,7 +16,6 @@ package struct RegisteredPush: Sendable {
   /// When it was put into the outbox, if it comes from there.
   var promisedAt: Date?
 
-  /// A delivery by its parts.
   package init(push: Push, registration: RegistrationReference, owner: Owner) {
     self.push = push
     self.registration = registration

@@ -175,17 +175,8 @@ enum ProxyAddress {
       && labels.enumerated().allSatisfy { index, label in
         if label.isEmpty { return index > 0 && index == labels.count - 1 }
         return label.utf8.count <= 63 && label.first != "-" && label.last != "-"
-          && label.utf8.allSatisfy(isLabelByte)
+          && label.utf8.allSatisfy { $0.isASCIILetterOrDigit || $0 == UInt8(ascii: "-") }
       }
-  }
-
-  private static func isLabelByte(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"):
-      true
-    default: false
-    }
   }
 
   private static func isPublic(_ host: String) -> Bool {
@@ -193,7 +184,7 @@ enum ProxyAddress {
     let labels = host.lowercased().split(separator: ".")
     guard labels.count > 1, let last = labels.last else { return false }
     // A name that ends in a number is an address in some other spelling.
-    return !localDomains.contains(last) && !last.utf8.allSatisfy { (0x30...0x39).contains($0) }
+    return !localDomains.contains(last) && !last.utf8.allSatisfy(\.isASCIIDigit)
       && !last.hasPrefix("0x")
   }
 }

@@ -1,8 +1,8 @@
 package import Foundation
 package import NIOCore
 
-/// One notification for one token, as its provider wants it.
-package enum Push: Sendable {
+/// One notification for one token, as its provider wants it. It is coded to wait in the outbox.
+package enum Push: Sendable, Codable {
   /// For Apple's service.
   case apns(APNsNotification)
   /// For Google's service.
@@ -12,9 +12,9 @@ package enum Push: Sendable {
 }
 
 /// A request to APNs: `POST /3/device/{token}`.
-package struct APNsNotification: Sendable {
+package struct APNsNotification: Sendable, Codable {
   /// `apns-push-type`.
-  package enum PushType: String, Sendable, CaseIterable {
+  package enum PushType: String, Sendable, CaseIterable, Codable {
     case alert, background, voip, complication, fileprovider, mdm, liveactivity
   }
 
@@ -52,9 +52,9 @@ package struct APNsNotification: Sendable {
 }
 
 /// A request to FCM HTTP v1: `POST /v1/projects/{project}/messages:send`.
-package struct FCMMessage: Sendable {
+package struct FCMMessage: Sendable, Codable {
   /// `android.priority`.
-  package enum Priority: String, Sendable, CaseIterable {
+  package enum Priority: String, Sendable, CaseIterable, Codable {
     case high, normal
   }
 

@@ -29,7 +29,15 @@ import Testing
       let held = devices.filter { living.contains($0.registration.id) }
       #expect(held.count == 80)
       #expect(try await heldCount(bench) == 80)
+      expectFailing(bench.deliverer, bench)
       try await test(bench, held)
+    }
+  }
+
+  private static func expectFailing(_ deliverer: Deliverer, _ bench: DeliveryBench) {
+    guard case .failing(reason, since: _)? = deliverer.routeStates()[bench.fcmRoute] else {
+      Issue.record("the route is \(String(describing: deliverer.routeStates()[bench.fcmRoute]))")
+      return
     }
   }
 
@@ -46,10 +54,9 @@ import Testing
     try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
   }
 
-  private static func outcomes(_ devices: some Sequence<DeliveryBench.Device>, _ bench: DeliveryBench)
-    async throws
-    -> Set<DeliveryResult>
-  {
+  private static func outcomes(
+    _ devices: some Sequence<DeliveryBench.Device>, _ bench: DeliveryBench
+  ) async throws -> Set<DeliveryResult> {
     Set(try await say(devices, bench))
   }
 
@@ -143,10 +150,7 @@ import Testing
       await eventually { other.doubts().first?.held == 80 }
       following.cancel()
       #expect(other.doubts().map(\.kind) == [.e2ee])
-      guard case .failing(Self.reason, since: _)? = other.routeStates()[bench.fcmRoute] else {
-        Issue.record("\(String(describing: other.routeStates()[bench.fcmRoute]))")
-        return
-      }
+      Self.expectFailing(other, bench)
       // What the other one hears an hour later ends them as well.
       bench.advance(3700)
       let results = try await other.deliver(devices.map { bench.push("n", to: $0) })

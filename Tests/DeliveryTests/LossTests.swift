@@ -64,10 +64,7 @@ import Testing
       await bench.faults { $0.fcm.status = 503 }
       #expect(try await bench.deliver("n", to: device) == .queued)
       bench.advance(86_500)
-      let sending = Task { await bench.sender.run() }
-      await eventually { bench.outbox.count == 0 }
-      sending.cancel()
-      await sending.value
+      try await bench.sending { await eventually { bench.outbox.count == 0 } }
       let line = try #require(bench.log.lines.first { $0.message == "notification given up" })
       #expect(line.metadata["reason"] == "expired" && line.metadata["server"] == "chat.example.org")
       #expect(line.metadata["route"] == "\(bench.fcmRoute)")
@@ -125,10 +122,7 @@ import Testing
       #expect(try await bench.deliver("later", to: device) == .queued)
       await bench.faults { _ in }
       bench.advance(600)
-      let sending = Task { await bench.sender.run() }
-      await eventually { bench.outbox.count == 0 }
-      sending.cancel()
-      await sending.value
+      try await bench.sending { await eventually { bench.outbox.count == 0 } }
       let text = await bench.metrics.text()
       func bucket(_ bound: String) -> Bool {
         text.contains(#"push_bouncer_notify_to_accepted_seconds_bucket{provider="apns",le="\#(bound)"}"#)

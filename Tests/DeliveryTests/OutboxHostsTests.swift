@@ -114,8 +114,8 @@ import Testing
     }
     // What is held keeps its route.
     let held = Self.host("held.example")
-    let id = try #require(
-      try await store.outbox.routes.make([OutboxQueue(route: held)])[OutboxQueue(route: held)])
+    let queue = OutboxQueue(route: held)
+    let id = try #require(try await store.database.write { try $0.queueRows(of: [queue]) }[queue])
     _ = try await store.database.write {
       try $0.run(
         Statement(

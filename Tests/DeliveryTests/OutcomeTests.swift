@@ -135,26 +135,98 @@ import Testing
     }
   }
 
-  @Test func `A notification that is wrong itself is refused for good, and its token stays`() async throws {
-    try await DeliveryBench.test { bench in
-      for kind in PushToken.Kind.allCases {
-        let device = try await bench.devices(kind)[0]
-        guard case .refused = try await bench.deliver(String(repeating: "x", count: 5000), to: device) else {
-          Issue.record("not refused")
-          continue
-        }
-        #expect(try await bench.lives(device))
-        #expect(try await bench.deliver("small", to: device) == .delivered)
-      }
-      #expect(bench.outbox.count == 0)
-    }
-  }
-
   @Test func `What no credential serves is told so`() async throws {
     try await DeliveryBench.test { bench in
       let device = try await bench.devices(.apns)[0]
       let push = bench.push("n", to: device, topic: "org.example.unknown")
       #expect(try await bench.deliverer.deliver([push]) == [.unconfigured])
+      #expect(try await bench.lives(device))
+    }
+  }
+
+  // MARK: Bugs of other push gateways
+
+  enum Trouble: String, CaseIterable {
+    case outage, unavailable, webPage, tooMany, emptyNotFound, forbidden, oauthDown
+  }
+
+  /// hedwig, chatmail, gematik, ntfy and autopush each delete tokens in one of these.
+  @Test(arguments: Trouble.allCases) func `Trouble with the provider deletes no token`(trouble: Trouble)
+    async throws
+  {
+    try await DeliveryBench.test { bench in
+      let devices = try await bench.devices(.apns, 30) + bench.devices(.fcm, 30)
+      await bench.faults {
+        switch trouble {
+        case .outage: $0.apns.outage = true
+        case .unavailable: $0.apns.status = 503
+        case .webPage: $0.apns.html = true
+        case .tooMany: $0.apns.status = 429
+        case .emptyNotFound: (($0.apns.status, $0.apns.reason), $0.apns.html) = ((404, "BadPath"), true)
+        case .forbidden: $0.apns.status = 403
+        case .oauthDown: $0.oauthStatus = 500
+        }
+        $0.fcm = $0.apns
+      }
+      for round in 0..<3 {
+        let pushes = devices.enumerated().map { bench.push("\(round).\($0)", to: $1) }
+        for result in try await bench.deliverer.deliver(pushes) {
+          if case .ended = result { Issue.record("a registration ended") }
+        }
+      }
+      #expect(try await bench.recorder.living(devices.map(\.registration)).count == devices.count)
+    }
+  }
+
+  /// aioapns makes a provider token for each connection, until APNs has had too many.
+  @Test func `New connections do not mean new tokens`() async throws {
+    try await DeliveryBench.test(deadline: .seconds(20)) { bench in
+      let devices = try await bench.devices(.apns) + bench.devices(.fcm)
+      await bench.faults {
+        $0.apns.goAwayEvery = 3
+        $0.fcm.goAwayEvery = 3
+      }
+      for index in 0..<60 {
+        #expect(try await bench.deliver("\(index)", to: devices[index % 2]) == .delivered)
+      }
+      let counts = bench.simulator.counts
+      #expect(counts.connections >= 20)
+      #expect((counts.jwts, counts.oauthTokens) == (1, 1))
+    }
+  }
+
+  /// One expired certificate stopped Sygnal for all apps.
+  @Test func `A key that is no good stops only its own topics`() async throws {
+    try await DeliveryBench.test { bench in
+      let good = try bench.credentials()
+      var bad = try bench.credentials(keyID: "ZZZZZZZZZZ", topics: ["org.example.other"])
+      bad.apns[0].name = "other"
+      bench.providers.use(Credentials(apns: bad.apns + good.apns, fcm: good.fcm))
+      let device = try await bench.devices(.apns)[0]
+      for index in 0..<10 {
+        let pushes = [
+          bench.push("bad", to: device, topic: "org.example.other"), bench.push("\(index)", to: device),
+        ]
+        #expect(try await bench.deliverer.deliver(pushes) == [.queued, .delivered])
+      }
+      #expect(bench.state(bench.apnsRoute) == .ok)
+    }
+  }
+
+  /// mattermost and ntfy cut payloads in the middle of a character.
+  @Test func `A payload arrives byte for byte or not at all`() async throws {
+    try await DeliveryBench.test { bench in
+      let device = try await bench.devices(.apns)[0]
+      func push(bytes: Int) -> Outgoing {
+        let frame = #"{"aps":{"alert":"a"},"name":""}"#.utf8.count
+        let name =
+          String(repeating: "é", count: (bytes - frame) / 2) + ((bytes - frame).isMultiple(of: 2) ? "" : "x")
+        return bench.push(name, to: device)
+      }
+      #expect(try await bench.deliverer.deliver([push(bytes: 4096)]) == [.delivered])
+      #expect(bench.simulator.deliveries().map(\.payload.count) == [4096])
+      #expect(try await bench.deliverer.deliver([push(bytes: 4097)]) == [.refused(.payloadTooLarge)])
+      #expect(bench.simulator.deliveries().count == 1)
       #expect(try await bench.lives(device))
     }
   }

@@ -73,47 +73,4 @@ import Testing
       #expect(try await bench.deliver("n", to: bad) == .ended(.badDeviceToken))
     }
   }
-
-  @Test func `A device that has a hundred notifications waiting gets no more, and the others of a batch do`()
-    async throws
-  {
-    try await DeliveryBench.test(isSending: false) { bench in
-      let (one, other) = (try await bench.devices(.apns)[0], try await bench.devices(.apns)[0])
-      bench.providers.use(try bench.credentials(keyID: "ZZZZZZZZZZ"))
-      let pushes = (0..<120).map { bench.push("\($0)", to: one) } + [bench.push("other", to: other)]
-      let results = try await bench.deliverer.deliver(pushes)
-      #expect(results.count { $0 == .queued } == 101)
-      #expect(results.count { $0 == .refused(.backlogged) } == 20)
-      #expect(results.last == .queued)
-      #expect(try await bench.lives(one))
-    }
-  }
-
-  @Test(arguments: PushToken.Kind.allCases)
-  func `A bad hour of the provider's does not end every registration`(kind: PushToken.Kind) async throws {
-    try await DeliveryBench.test(deadline: .seconds(30), isSending: false) { bench in
-      let devices = try await bench.devices(kind, 100)
-      // One that died long ago is believed when APNs says since when.
-      bench.advance(5)
-      for device in devices {
-        bench.simulator.setToken(device.token, TokenRule(status: kind == .apns ? 410 : 404))
-      }
-      let (route, reason) =
-        kind == .apns ? (bench.apnsRoute, Reason.unregistered) : (bench.fcmRoute, .fcmUnregistered)
-      let results = try await bench.deliverer.deliver(devices.map { bench.push("n", to: $0) })
-      #expect(results.count { $0 == .ended(reason) } == 20)
-      #expect(results.count { $0 == .refused(reason) } == 80)
-      #expect(try await bench.recorder.living(devices.map(\.registration)).count == 80)
-      guard case .failing(reason, since: _) = bench.state(route) else {
-        Issue.record("the route is \(String(describing: bench.state(route)))")
-        return
-      }
-      // It is over, and those who live have lost nothing.
-      for device in devices { bench.simulator.setToken(device.token, nil) }
-      let living = try await bench.recorder.living(devices.map(\.registration))
-      let pushes = devices.filter { living.contains($0.registration.id) }.map { bench.push("after", to: $0) }
-      #expect(try await Set(bench.deliverer.deliver(pushes)) == [.delivered])
-      #expect(bench.state(route) == .ok)
-    }
-  }
 }

@@ -44,29 +44,6 @@ import Testing
     }
   }
 
-  @Test func `A time to come back that is a date is heeded`() async throws {
-    try await DeliveryBench.test { bench in
-      let formatter = DateFormatter()
-      formatter.locale = Locale(identifier: "en_US_POSIX")
-      formatter.timeZone = .gmt
-      formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-      let date = Date(timeIntervalSince1970: (Date().timeIntervalSince1970 + 3).rounded(.down))
-      let header = formatter.string(from: date)
-      let devices = try await bench.devices(.apns) + bench.devices(.fcm)
-      await bench.faults {
-        $0.apns.status = 503
-        $0.apns.retryAfter = header
-        $0.fcm = $0.apns
-      }
-      for device in devices { #expect(try await bench.deliver(device.token, to: device) == .queued) }
-      await bench.faults { _ in }
-      try await bench.drained()
-      let arrivals = bench.simulator.deliveries()
-      #expect(arrivals.count == 2)
-      for arrival in arrivals { #expect(arrival.receivedAt >= date) }
-    }
-  }
-
   @Test func `An answer that is a web page is an outage, tried again at once and then later`() async throws {
     try await DeliveryBench.test { bench in
       for kind in PushToken.Kind.allCases {
@@ -108,10 +85,7 @@ import Testing
       #expect(try await (15_000...18_000).contains(bench.number("SELECT due_at - created_at FROM outbox")))
       await bench.faults { _ in }
       bench.advance(20)
-      let sending = Task { await bench.sender.run() }
-      try await bench.drained()
-      sending.cancel()
-      await sending.value
+      try await bench.sending { try await bench.drained() }
       #expect(bench.accepted()["n"]?.count == 1)
     }
   }
@@ -205,32 +179,6 @@ import Testing
     }
   }
 
-  @Test func `A project whose one device is refused for going too fast serves the others meanwhile`()
-    async throws
-  {
-    try await DeliveryBench.test { bench in
-      let devices = try await bench.devices(.fcm, 40)
-      await bench.faults { $0.fcm.outage = true }
-      let pushes = devices.map { bench.push($0.token, to: $0) }
-      #expect(try await Set(bench.deliverer.deliver(pushes)) == [.queued])
-      // The first one that is due, as like as not.
-      bench.simulator.setToken(devices[0].token, TokenRule(status: 429))
-      await bench.faults { _ in }
-      await eventually { bench.accepted().count == 39 }
-      bench.simulator.setToken(devices[0].token, nil)
-      // A refusal that is just coming in is counted from the later time: then it has to pass once more.
-      try await eventually {
-        bench.advance(600)
-        for _ in 0..<100 where try await bench.number("SELECT COUNT(*) FROM outbox") > 0 {
-          try await Task.sleep(for: .milliseconds(100))
-        }
-        return try await bench.number("SELECT COUNT(*) FROM outbox") == 0
-      }
-      #expect(bench.accepted().count == 40)
-      #expect(bench.accepted().values.allSatisfy { $0.count == 1 })
-    }
-  }
-
   @Test func `A sender that is told to stop ends what it has begun`() async throws {
     try await DeliveryBench.test(isSending: false) { bench in
       let devices = try await bench.devices(.apns, 2)
@@ -238,11 +186,10 @@ import Testing
       for device in devices { #expect(try await bench.deliver(device.token, to: device) == .queued) }
       await bench.faults { $0.apns.latencyMilliseconds = 1000 }
       bench.advance(60)
-      let sending = Task { await bench.sender.run() }
-      // It has reached the provider, which takes its time to answer.
-      await eventually { !bench.simulator.deliveries().isEmpty }
-      sending.cancel()
-      await sending.value
+      try await bench.sending {
+        // It has reached the provider, which takes its time to answer.
+        await eventually { !bench.simulator.deliveries().isEmpty }
+      }
       await bench.deliverer.settled()
       let arrived = bench.simulator.deliveries().count
       #expect(try await bench.number("SELECT COUNT(*) FROM outbox") == Int64(2 - arrived))

@@ -102,36 +102,6 @@ import Testing
     }
   }
 
-  @Test func `A provider that hangs costs some their deadline, and then nobody`() async throws {
-    try await DeliveryBench.test(deadline: .milliseconds(1200), answerTimeout: .seconds(60)) { bench in
-      for (kind, route) in [(PushToken.Kind.apns, bench.apnsRoute), (.fcm, bench.fcmRoute)] {
-        let device = try await bench.devices(kind)[0]
-        #expect(try await bench.deliverPatiently("first", to: device) == .delivered)
-        await bench.faults {
-          $0.apns.neverAnswerEvery = 1
-          $0.fcm.neverAnswerEvery = 1
-        }
-        var waits: [Duration] = []
-        for index in 0..<9 {
-          let began = ContinuousClock.now
-          #expect(try await bench.deliver("\(kind) \(index)", to: device) == .queued)
-          waits.append(.now - began)
-        }
-        // What the outbox finds out in between counts, too.
-        #expect(waits.filter { $0 >= .milliseconds(1200) }.count <= 3)
-        guard case .failing(.timeout, since: _) = bench.state(route) else {
-          Issue.record("the route is \(String(describing: bench.state(route)))")
-          return
-        }
-        // One that is answered in time is enough.
-        await bench.faults { _ in }
-        #expect(try await bench.deliver("\(kind) last", to: device) == .queued)
-        await eventually { bench.state(route) == .ok }
-        #expect(try await bench.deliver("\(kind) after", to: device) == .delivered)
-      }
-    }
-  }
-
   @Test
   func `A provider that answers late costs three their deadline, and fails no longer than it owes answers`()
     async throws
@@ -183,13 +153,12 @@ import Testing
       bench.simulator.setToken(devices[0].token, TokenRule(status: 200, delayMilliseconds: 25_000))
       await bench.faults { _ in }
       bench.advance(600)
-      let sending = Task { await bench.sender.run() }
-      let began = ContinuousClock.now
-      try await eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 1 }
-      #expect(.now - began < .seconds(20))
-      try await bench.drained()
-      sending.cancel()
-      await sending.value
+      try await bench.sending {
+        let began = ContinuousClock.now
+        try await eventually { try await bench.number("SELECT COUNT(*) FROM outbox") == 1 }
+        #expect(.now - began < .seconds(20))
+        try await bench.drained()
+      }
       #expect(Self.arrivals(bench).values.allSatisfy { $0 == 1 })
     }
   }

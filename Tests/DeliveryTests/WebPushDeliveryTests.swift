@@ -113,11 +113,10 @@ import Testing
         (delivery: $0, route: Self.route($1), dueAt: now)
       }
       try await bench.outbox.keep(entries)
-      let sending = Task { await bench.sender.run() }
-      await eventually { bench.simulator.deliveries().count == 2 }
-      await eventually { bench.outbox.count == 300 }
-      sending.cancel()
-      await sending.value
+      try await bench.sending {
+        await eventually { bench.simulator.deliveries().count == 2 }
+        await eventually { bench.outbox.count == 300 }
+      }
       let routes = try await bench.number("SELECT COUNT(*) FROM outbox_routes")
       #expect(routes == 301)
     }

@@ -32,10 +32,11 @@ import Testing
     #""\x""#, #""\u12""#,
     #""\ud83d""#, #""\ud83d\u0041""#, #""\ude00""#, "\"\n\"", "[", "[1", "[1,]", "[,1]", "[1 2]", "{",
     #"{"a"}"#, #"{"a":}"#,
-    #"{"a":1,}"#, "{1:2}", #"{"a":1"#, "1 2", "null x", "[1]]", "\u{0}",
+    #"{"a":1,}"#, "{1:2}", #"{"a":1"#, "1 2", "null x", "[1]]", "\u{0}", "[1] 2", #"[{"a"}]"#, #"[{"a":1]"#,
   ])
   func `What is no document is refused`(text: String) {
     #expect(throws: JSON.ParseError.self) { try JSON.parse(text) }
+    #expect(throws: JSON.ParseError.self) { try JSON.list(text) { _, _ in } }
   }
 
   @Test func `Bytes that are no UTF-8 are told from bad syntax`() {
@@ -47,6 +48,7 @@ import Testing
     let deep = String(repeating: "[", count: 64) + String(repeating: "]", count: 64)
     #expect(try JSON.parse(deep).text == deep)
     #expect(throws: JSON.ParseError.depth) { try JSON.parse("[\(deep)]") }
+    #expect(throws: JSON.ParseError.depth) { try JSON.list("[\(deep)]") { _, _ in } }
     #expect(throws: JSON.ParseError.depth) { try JSON.parse(String(repeating: "{\"a\":", count: 1_000_000)) }
   }
 

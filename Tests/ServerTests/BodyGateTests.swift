@@ -67,7 +67,7 @@ import Testing
     let reads = Reads()
 
     init() throws {
-      try channel.pipeline.syncOperations.addHandlers([reads, BodyGate()])
+      try channel.pipeline.syncOperations.addHandlers([reads, RequestGate(timeout: .seconds(30))])
     }
 
     /// How often the socket was to be read while this was done.
@@ -172,9 +172,9 @@ import Testing
     }
     var asked = 0
     while try channel.readInbound(as: HTTPRequestPart.self) != nil { asked += 1 }
-    #expect(asked == 2 * BodyGate.most)
+    #expect(asked == 2 * RequestGate.most)
     var answers: [HTTPResponse] = []
-    for _ in 0..<BodyGate.most {
+    for _ in 0..<RequestGate.most {
       try channel.writeOutbound(answer)
       try channel.writeOutbound(HTTPResponsePart.end(nil))
       if case .head(let head)? = try channel.readOutbound(as: HTTPResponsePart.self) { answers.append(head) }

@@ -7,23 +7,20 @@ import Synchronization
 import Timing
 
 /// What providers said of tokens while they called too many dead to be believed: kept in the database, for all nodes
-/// together, and counted here.
+/// together, and counted here now and then.
 final class HeldDeletions: Sendable {
-  fileprivate struct Share: Hashable {
-    let route: Route
-    let kind: RegistrationReference.Kind
-  }
+  /// What a provider said of a registration, and over which route.
+  typealias Deletion = (failure: OutcomeRecorder.Failure, reason: Reason, route: Route)
 
   private struct State {
-    var doubts: [Share: Doubt] = [:]
+    var doubts: [Doubt.Subject: Doubt] = [:]
     /// Whether the database has been asked.
     var isCounted = false
-    /// What has come since the count that is under way began. One that it has seen already counts twice, until the
-    /// next.
-    var sinceCount: [Share: Doubt] = [:]
+    /// How often something was held here.
+    var holds = 0
   }
 
-  /// How often the database is asked what other nodes hold, or the operator has believed.
+  /// How often the database is asked what other nodes hold, has been released, or the operator has believed.
   private static let interval = Duration.seconds(5)
   /// More are not kept, of each kind: what is said of the rest counts for nothing.
   private static let limit = 1_000_000
@@ -39,7 +36,7 @@ final class HeldDeletions: Sendable {
     self.logger = logger
   }
 
-  /// What is held back, by route and kind.
+  /// What is held back, by route and kind, as of the last count; what has come since is added.
   var doubts: [Doubt] { state.withLock { Array($0.doubts.values) } }
 
   /// Whether anything might be held back: nearly always there is nothing, and nothing to be asked.
@@ -58,58 +55,44 @@ final class HeldDeletions: Sendable {
     }
   }
 
-  /// Counts what is there, of a run before this one or of another node.
   func recount() async throws {
-    state.withLock { $0.sinceCount = [:] }
-    var counted: [Share: Doubt] = [:]
+    let holds = state.withLock { $0.holds }
+    var counted: [Doubt.Subject: Doubt] = [:]
     for held in try await registrations.held() {
       guard let provider = Route.Provider(rawValue: held.provider) else { continue }
       let route = Route(provider: provider, credential: held.credential, target: held.target)
-      let reason = Reason(rawValue: held.reason) ?? .unknown
-      counted.add(Doubt(route: route, kind: held.kind, reason: reason, since: held.since, held: held.count))
+      counted.add(
+        Doubt(
+          subject: .init(route: route, kind: held.kind), reason: Reason(rawValue: held.reason) ?? .unknown,
+          since: held.since, held: held.count))
     }
     update { state in
-      for doubt in state.sinceCount.values { counted.add(doubt) }
-      state.doubts = counted
-      state.isCounted = true
+      // The count may have missed what was held meanwhile: the next one does not.
+      guard state.holds == holds else { return }
+      (state.doubts, state.isCounted) = (counted, true)
     }
   }
 
-  /// Keeps deaths that are not believed.
+  /// Keeps deletions that are not believed.
   ///
   /// - Returns: the registrations that have ended by that, because the provider has said so for long enough.
-  func hold(_ deaths: [(death: OutcomeRecorder.Failure, reason: Reason, route: Route)], now: Date)
-    async throws -> Set<RegistrationReference>
-  {
-    let routes = try await outbox.routes.make(Set(deaths.map { OutboxQueue(route: $0.route) }))
-    let kept = deaths.compactMap { death, _, route in
-      count(of: death.registration.kind) < Self.limit
-        ? routes[OutboxQueue(route: route)].map { (death: death, route: $0) } : nil
-    }
-    let (held, ended) = try await registrations.hold(kept)
+  func hold(_ deletions: [Deletion], now: Date) async throws -> Set<RegistrationReference> {
+    let queues = Set(deletions.map { OutboxQueue(route: $0.route) })
+    let ids = try await outbox.database.write { try $0.queueRows(of: queues) }
+    let counts = doubts.reduce(into: [:]) { $0[$1.kind, default: 0] += $1.held }
+    let (held, ended) = try await registrations.hold(
+      deletions.compactMap { failure, _, route in
+        counts[failure.registration.kind, default: 0] < Self.limit
+          ? ids[OutboxQueue(route: route)].map { (failure, $0) } : nil
+      })
     update { state in
-      for (death, reason, route) in deaths where held.contains(death.registration) {
-        let doubt = Doubt(route: route, kind: death.registration.kind, reason: reason, since: now, held: 1)
-        state.doubts.add(doubt)
-        state.sinceCount.add(doubt)
+      state.holds += 1
+      for (failure, reason, route) in deletions where held.contains(failure.registration) {
+        let subject = Doubt.Subject(route: route, kind: failure.registration.kind)
+        state.doubts.add(Doubt(subject: subject, reason: reason, since: now, held: 1))
       }
     }
     return ended
-  }
-
-  /// Holds nothing any more against registrations whose tokens the provider has taken.
-  func release(_ deliveries: [(registration: RegistrationReference, route: Route)]) async throws {
-    let released = try await registrations.release(deliveries.map(\.registration))
-    guard !released.isEmpty else { return }
-    update { state in
-      for (registration, route) in deliveries where released.contains(registration) {
-        state.doubts.removeOne(of: Share(route: route, kind: registration.kind))
-      }
-    }
-  }
-
-  private func count(of kind: RegistrationReference.Kind) -> Int {
-    state.withLock { $0.doubts.values.filter { $0.kind == kind }.map(\.held).reduce(0, +) }
   }
 
   /// Changes what is known, and tells the operator what to do where it makes a difference. All push services are told
@@ -122,9 +105,9 @@ final class HeldDeletions: Sendable {
     }
     let (told, known) = (Set(before.keys.map(\.counted)), Set(after.keys.map(\.counted)))
     guard told != known else { return }
-    for (share, doubt) in Dictionary(
+    for (subject, doubt) in Dictionary(
       after.map { ($0.key.counted, $0.value) }, uniquingKeysWith: { first, _ in first })
-    where !told.contains(share) {
+    where !told.contains(subject) {
       let name = "\(doubt.route.provider):\(doubt.route.credential)"
       logger.warning(
         """
@@ -137,56 +120,42 @@ final class HeldDeletions: Sendable {
           "held": "\(doubt.held)",
         ])
     }
-    for share in told.subtracting(known) {
+    for subject in told.subtracting(known) {
       logger.notice(
         "no dead token is held back any more",
-        metadata: ["route": "\(share.route)", "kind": "\(share.kind)"])
+        metadata: ["route": "\(subject.route)", "kind": "\(subject.kind)"])
     }
   }
 }
 
-extension HeldDeletions.Share {
-  /// What it is told of as.
-  fileprivate var counted: Self { Self(route: route.counted, kind: kind) }
-}
-
-extension [HeldDeletions.Share: Doubt] {
+extension [Doubt.Subject: Doubt] {
+  /// The reason is that of the greater number.
   fileprivate mutating func add(_ doubt: Doubt) {
-    let share = HeldDeletions.Share(route: doubt.route, kind: doubt.kind)
-    guard let other = self[share] else {
-      self[share] = doubt
-      return
-    }
-    self[share] = Doubt(
-      route: doubt.route, kind: doubt.kind, reason: other.held < doubt.held ? doubt.reason : other.reason,
+    guard let other = self[doubt.subject] else { return self[doubt.subject] = doubt }
+    self[doubt.subject] = Doubt(
+      subject: doubt.subject, reason: other.held < doubt.held ? doubt.reason : other.reason,
       since: Swift.min(other.since, doubt.since), held: other.held + doubt.held)
-  }
-
-  fileprivate mutating func removeOne(of share: HeldDeletions.Share) {
-    self[share]?.held -= 1
-    if let rest = self[share]?.held, rest <= 0 { self[share] = nil }
   }
 }
 
 /// A kind of registrations on a route whose refused tokens are not believed: either the route itself is wrong for
 /// them, or the provider is.
 package struct Doubt: Sendable, Hashable {
-  /// Which route.
-  package let route: Route
-  /// Whose registrations.
-  package let kind: RegistrationReference.Kind
-  /// What the provider says of their tokens.
-  package let reason: Reason
-  /// Since when.
-  package let since: Date
-  /// How many deaths are held back.
-  package var held = 0
-
-  /// What it is about.
-  struct Subject: Hashable {
+  package struct Subject: Sendable, Hashable {
     let route: Route
     let kind: RegistrationReference.Kind
+
+    /// What it is told of as.
+    var counted: Self { Self(route: route.counted, kind: kind) }
   }
 
-  var subject: Subject { Subject(route: route, kind: kind) }
+  let subject: Subject
+  /// What the provider says of their tokens.
+  package let reason: Reason
+  package let since: Date
+  /// How many deletions are held back.
+  package var held = 0
+
+  package var route: Route { subject.route }
+  package var kind: RegistrationReference.Kind { subject.kind }
 }

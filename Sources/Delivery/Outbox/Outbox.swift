@@ -11,26 +11,27 @@ import Synchronization
 /// whoever finds it due again may take it over. The lease outlives the longest wait for an answer. The entry is
 /// removed after the answer; a crash in between sends it a second time, with the same `apns-id`.
 package final class Outbox: Sendable {
-  /// How much is kept. Each kind of registrations has its own share: what comes of one takes no room from another. In
-  /// each, an owner has at most three times as much as is free (``FairShare``).
+  /// How many entries are kept. Each kind of registrations has its own share: what comes of one takes no room from
+  /// another. In each, an owner has at most three times as much as is free (``FairShare``).
   package struct Limits: Sendable {
-    /// Entries of one route of APNs or FCM, of each kind.
+    /// For one route of APNs or FCM, of each kind.
     var perRoute = 1_500_000
-    /// Entries of each kind.
+    /// For all routes of APNs and FCM, of each kind.
     var perKind = 2_000_000
-    /// Entries of one push service, of each kind. There may be thousands of them, named by strangers.
+    /// For one push service, of each kind. There may be thousands of them, named by strangers.
     var perHost = 10_000
-    /// Entries of all push services, of each kind, besides those of APNs and FCM.
+    /// For all push services, of each kind.
     var perKindOfHosts = 300_000
-    /// Entries of one registration.
     var perRegistration = 100
 
-    /// The defaults.
     package init() {}
   }
 
   /// The outbox takes no more: what cannot be kept must not be promised.
   package struct Full: Error, Hashable {}
+
+  /// A delivery to be kept.
+  typealias Addition = (delivery: RegisteredPush, route: Route, dueAt: Date)
 
   let database: any Database
   let storageKey: StorageKey
@@ -41,7 +42,6 @@ package final class Outbox: Sendable {
   let mayExpire: @Sendable () -> Bool
   let depth: OutboxDepth
   private let backlog = Mutex<Date?>(nil)
-  let routes: OutboxRoutes
   let unsettled = Mutex<[(lease: Lease, retry: Retry?)]>([])
 
   /// How long a provider may ask us to wait, and a try may take then, in seconds; rounded up.
@@ -61,11 +61,13 @@ package final class Outbox: Sendable {
     self.maxAge = maxAge
     self.limits = limits
     depth = OutboxDepth(limits: limits)
-    routes = OutboxRoutes(database: database)
     queue = LeasedQueue(
       "outbox", columns: "registration_id, registered_at, push, expires_at, wire, created_at",
-      where: "route_id = $4", inTurnsOf: "registration_id",
-      changing: "expires_at = CASE WHEN expires_at > $5 THEN $5 ELSE expires_at END",
+      where: """
+        route_id = (
+          SELECT id FROM outbox_routes WHERE provider = $4 AND credential = $5 AND target = $6 AND owner = $7)
+        """, inTurnsOf: "registration_id",
+      changing: "expires_at = CASE WHEN expires_at > $8 THEN $8 ELSE expires_at END",
       longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
       now: now)
     self.now = now
@@ -78,70 +80,36 @@ package final class Outbox: Sendable {
   /// When a notification was last refused because as many waited for its device.
   package var backloggedAt: Date? { backlog.withLock { $0 } }
 
-  /// Counts what is there, of a run before this one or of another node. Reads the index.
-  package func recount() async throws {
-    depth.beginCount()
-    let statement = Statement(
-      """
-      SELECT r.id, r.provider, r.credential, r.target, r.owner, COUNT(CASE o.wire WHEN 1 THEN 1 END),
-        COUNT(CASE o.wire WHEN 2 THEN 1 END), COUNT(CASE o.wire WHEN 3 THEN 1 END),
-        COUNT(CASE o.wire WHEN 4 THEN 1 END)
-      FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id
-      """)
-    let rows = try await database.query(statement)
-    var counted: [OutboxDepth.Share: Int] = [:]
-    var known: [OutboxQueue: Int64] = [:]
-    for row in rows {
-      guard let queue = try OutboxQueue(row, from: 1) else { continue }
-      known[queue] = try row.int64(0)
-      for (index, kind) in [RegistrationReference.Kind.e2ee, .legacy, .nextcloud, .nextcloudWebPush]
-        .enumerated()
-      {
-        counted[OutboxDepth.Share(queue: queue, kind: kind)] = Int(try row.int64(5 + index))
-      }
-    }
-    routes.know(known)
-    depth.endCount(counted)
-  }
-
-  /// The routes that have entries.
-  func routesWithEntries() -> Set<Route> { depth.routes }
-
-  /// The queues that have something due.
-  func dueQueues() async throws -> [OutboxQueue] {
-    depth.total > 0 ? try await routes.due(at: now()) : []
-  }
-
   /// Keeps deliveries, all or none but for those of registrations, of push services and of whoever registers with the
-  /// push proxy that have as many as they may;
-  /// they are durable when this returns. One that is at its provider is due when its lease ends.
+  /// push proxy that have as many as they may; they are durable when this returns. One that is at its provider is due
+  /// when its lease ends.
   ///
   /// - Returns: for each, what settles it if it is under lease; nil for one that is not kept.
   /// - Throws: ``Full``, or the database's own error.
   @discardableResult
-  func keep(_ entries: [(delivery: RegisteredPush, route: Route, dueAt: Date)]) async throws -> [Lease?] {
+  func keep(_ additions: [Addition]) async throws -> [Lease?] {
     let now = now()
-    let shares = entries.map {
+    let shares = additions.map {
       OutboxDepth.Share(
         queue: OutboxQueue(route: $0.route, owner: $0.delivery.owner), kind: $0.delivery.registration.kind)
     }
     let granted = try depth.reserve(shares)
-    let taken = entries.indices.filter { granted[$0] }
+    let taken = additions.indices.filter { granted[$0] }
     let reserved = taken.map { shares[$0] }
     defer { depth.arrived(reserved) }
     do {
-      let kept = taken.isEmpty ? [] : try await insert(taken.map { entries[$0] }, now: now)
+      let kept = try await insert(taken.map { (try row(of: additions[$0], now), shares[$0].queue) })
       // More than one attempt: the place of an older entry with the same collapse id was taken.
       depth.release(zip(reserved, kept).filter { ($1?.attempts ?? 2) > 1 }.map(\.0))
-      var leases = [Lease?](repeating: nil, count: entries.count)
+      var leases = [Lease?](repeating: nil, count: additions.count)
       for (index, kept) in zip(taken, kept) {
         leases[index] = kept.map {
           Lease(
-            row: .init(id: $0.id, attempts: $0.attempts, end: entries[index].dueAt), share: shares[index])
+            row: .init(id: $0.id, attempts: $0.attempts, end: additions[index].dueAt), share: shares[index])
         }
       }
       // A push service is of those who chose it: one that is gone is nobody else's matter.
-      if zip(entries, leases).contains(where: { $1 == nil && $0.route.provider != .webPush }) {
+      if zip(additions, leases).contains(where: { $1 == nil && $0.route.provider != .webPush }) {
         backlog.withLock { $0 = now }
       }
       return leases
@@ -151,54 +119,30 @@ package final class Outbox: Sendable {
     }
   }
 
-  private func insert(
-    _ entries: [(delivery: RegisteredPush, route: Route, dueAt: Date)], now: Date, triesLeft: Int = 3
-  ) async throws -> [(id: Int64, attempts: Int)?] {
-    let queues = entries.map { OutboxQueue(route: $0.route, owner: $0.delivery.owner) }
-    let ids = try await routes.ids(of: Set(queues))
-    do {
-      let insertions = try zip(entries, queues).map { try insertion(of: $0, in: $1, ids[$1] ?? 0, now) }
-      return try await database.write { [limits] in
-        try $0.insert(insertions, perRegistration: limits.perRegistration)
-      }
-    } catch  where triesLeft > 0 && OutboxRoutes.isStale(error) {
-      routes.forget(ids.keys)
-      return try await insert(entries, now: now, triesLeft: triesLeft - 1)
-    }
+  /// A row of the table, but for its route.
+  private struct NewRow: Sendable {
+    let registration: Int64
+    let values: [Value]
   }
 
-  private func insertion(
-    of entry: (delivery: RegisteredPush, route: Route, dueAt: Date), in queue: OutboxQueue, _ routeID: Int64,
-    _ now: Date
-  ) throws -> Insertion {
-    let (push, registration) = (entry.delivery.push, entry.delivery.registration)
+  private func row(of addition: Addition, _ now: Date) throws -> NewRow {
+    let (push, registration) = (addition.delivery.push, addition.delivery.registration)
     let expiry = min(now + maxAge, push.expiration(from: now) ?? .distantFuture)
     let collapse = push.collapseID.map { collapseHash(of: $0, registration) }
-    let values: [Value] = [
-      .integer(routeID), .integer(registration.kind.rawValue), .integer(registration.id),
-      .integer(registration.registeredAt.milliseconds),
-      .bytes(try SealedPush.seal(push, for: registration.id, with: storageKey)), .integer(collapse),
-      .integer(now.milliseconds), .integer(entry.dueAt.milliseconds), .integer(expiry.milliseconds),
-    ]
-    return Insertion(
-      statement: Statement(Self.insertion, arguments: values + queue.columns),
-      registration: registration.id)
+    return NewRow(
+      registration: registration.id,
+      values: [
+        .integer(registration.kind.rawValue), .integer(registration.id),
+        .integer(registration.registeredAt.milliseconds), .bytes(try seal(push, for: registration.id)),
+        .integer(collapse), .integer(now.milliseconds), .integer(addition.dueAt.milliseconds),
+        .integer(expiry.milliseconds),
+      ])
   }
 
-  /// Takes rows of routes away that nothing refers to any more, a bounded number.
-  ///
-  /// - Returns: how many.
-  package func removeUnusedRoutes(limit: Int) async throws -> Int {
-    try await routes.removeUnused(limit: limit)
-  }
-
-  /// Inserts nothing where the route's row is gone, or is another's by now.
   private static let insertion = """
     INSERT INTO outbox
-      (route_id, wire, registration_id, registered_at, push, collapse_hash, created_at, due_at,
-      expires_at, attempts)
-    SELECT id, $2, $3, $4, $5, CAST($6 AS BIGINT), $7, $8, $9, 1 FROM outbox_routes
-    WHERE id = $1 AND provider = $10 AND credential = $11 AND target = $12 AND owner = $13
+      (route_id, wire, registration_id, registered_at, push, collapse_hash, created_at, due_at, expires_at, attempts)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
     ON CONFLICT (collapse_hash) WHERE collapse_hash IS NOT NULL DO UPDATE SET
       route_id = excluded.route_id, wire = excluded.wire,
       registration_id = excluded.registration_id, registered_at = excluded.registered_at,
@@ -206,9 +150,90 @@ package final class Outbox: Sendable {
       expires_at = excluded.expires_at, attempts = outbox.attempts + 1
     RETURNING id, attempts
     """
+
+  /// Inserts all, and takes out again, from the end, what registrations have too many of then; nil for those.
+  private func insert(_ rows: [(row: NewRow, queue: OutboxQueue)]) async throws -> [(
+    id: Int64, attempts: Int
+  )?] {
+    guard !rows.isEmpty else { return [] }
+    return try await database.write(for: Set(rows.map(\.queue))) { [limits] connection, ids in
+      var kept: [(id: Int64, attempts: Int)?] = try rows.map { row, queue in
+        let arguments = [.integer(ids[queue])] + row.values
+        guard let row = try connection.query(Statement(Self.insertion, arguments: arguments)).first else {
+          throw DatabaseError(.other, "an insertion returned no row")
+        }
+        return (try row.int64(0), Int(try row.int64(1)))
+      }
+      let counts = try connection.query(
+        Statement(
+          "SELECT registration_id, COUNT(*) FROM outbox WHERE registration_id IN ($list) GROUP BY registration_id",
+          list: Set(rows.map(\.row.registration)).map { .integer($0) }))
+      var tooMany: [Int64: Int] = [:]
+      for row in counts { tooMany[try row.int64(0)] = Int(try row.int64(1)) - limits.perRegistration }
+      guard tooMany.values.contains(where: { $0 > 0 }) else { return kept }
+      // What has taken the place of another one did not make it more.
+      let replaced = Set(kept.compactMap { $0 }.filter { $0.attempts > 1 }.map(\.id))
+      for index in rows.indices.reversed() {
+        guard let entry = kept[index], !replaced.contains(entry.id),
+          tooMany[rows[index].row.registration, default: 0] > 0
+        else { continue }
+        try connection.run(Statement("DELETE FROM outbox WHERE id = $1", .integer(entry.id)))
+        tooMany[rows[index].row.registration, default: 0] -= 1
+        kept[index] = nil
+      }
+      return kept
+    }
+  }
+
+  /// Removes rows of `outbox_routes` that nothing refers to any more, a bounded number.
+  ///
+  /// - Returns: how many.
+  package func removeUnusedRoutes(limit: Int) async throws -> Int {
+    do {
+      return try await database.execute(
+        Statement(
+          """
+          DELETE FROM outbox_routes WHERE id IN (
+            SELECT r.id FROM outbox_routes r
+            WHERE NOT EXISTS (SELECT 1 FROM outbox o WHERE o.route_id = r.id)
+              AND NOT EXISTS (SELECT 1 FROM registrations g WHERE g.dead_route_id = r.id) LIMIT $1)
+          RETURNING id
+          """, .integer(Int64(limit)))
+      ).count
+    } catch let error as DatabaseError where error.code == .foreignKeyViolation {
+      // Another node has kept something just now: the next time.
+      return 0
+    }
+  }
 }
 
+/// How an entry is sealed: one value with token, payload and all.
 extension Outbox {
+  /// As JSON: it is read by the program that wrote it, or a later one.
+  private func seal(_ push: Push, for registration: Int64) throws -> [UInt8] {
+    storageKey.seal([UInt8](try JSONEncoder().encode(push)), at: Self.place(of: registration))
+  }
+
+  /// nil if it was sealed under another key or for another registration, or is of a kind that this program does not
+  /// know.
+  func open(_ sealed: [UInt8], for registration: Int64) -> Push? {
+    storageKey.open(sealed, at: Self.place(of: registration))
+      .flatMap { try? JSONDecoder().decode(Push.self, from: Data($0)) }
+  }
+
+  /// Where the pushes to a registration stand in the outbox.
+  package static func place(of registration: Int64) -> SealedPlace {
+    SealedColumn.outboxPush.place(.integer(registration))
+  }
+
+  /// 64 bits of a keyed hash of a registration and a collapse id.
+  func collapseHash(of collapseID: String, _ registration: RegistrationReference) -> Int64 {
+    storageKey.hash("\(registration.id) \(collapseID)", for: Self.collapsePurpose).prefix(8)
+      .reduce(0) { $0 << 8 | Int64($1) }
+  }
+
+  private static let collapsePurpose = StorageKey.Purpose("outbox.collapse")
+
   /// Gives what is on its way to a registration to another one, in the transaction in which that takes its place: it
   /// was promised, and is not sent twice.
   package static func handOver(
@@ -216,63 +241,43 @@ extension Outbox {
     on connection: any Connection
   ) throws {
     let waiting = try connection.query(
-      Statement(
-        "SELECT id, push FROM outbox WHERE registration_id = $1", .integer(old.id)))
+      Statement("SELECT id, push FROM outbox WHERE registration_id = $1", .integer(old.id)))
     for row in waiting {
       let sealed = try row.bytes(1)
       let push = storageKey.open(sealed, at: place(of: old.id))
       try connection.run(
         Statement(
-          """
-          UPDATE outbox SET wire = $2, registration_id = $3, registered_at = $4, push = $5
-          WHERE id = $1
-          """, .integer(try row.int64(0)), .integer(new.kind.rawValue), .integer(new.id),
+          "UPDATE outbox SET wire = $2, registration_id = $3, registered_at = $4, push = $5 WHERE id = $1",
+          .integer(try row.int64(0)), .integer(new.kind.rawValue), .integer(new.id),
           .integer(new.registeredAt.milliseconds),
           .bytes(push.map { storageKey.seal($0, at: place(of: new.id)) } ?? sealed)))
     }
   }
-
-  /// Where the pushes to a registration stand in the outbox.
-  package static func place(of registration: Int64) -> SealedPlace {
-    SealedColumn.outboxPush.place(.integer(registration))
-  }
 }
 
-extension Outbox {
-  /// An entry on its way into the table.
-  struct Insertion: Sendable {
-    let statement: Statement
-    let registration: Int64
+extension Push {
+  var token: String {
+    switch self {
+    case .apns(let notification): notification.token
+    case .fcm(let message): message.token
+    case .webPush(let message): message.subscription.token
+    }
   }
-}
 
-extension Connection {
-  /// Inserts all, and takes out again, from the end, what registrations have too many of then; nil for those.
-  func insert(_ insertions: [Outbox.Insertion], perRegistration limit: Int) throws -> [(
-    id: Int64, attempts: Int
-  )?] {
-    var kept: [(id: Int64, attempts: Int)?] = try insertions.map { insertion in
-      guard let row = try query(insertion.statement).first else { throw OutboxRoutes.Stale() }
-      return (id: try row.int64(0), attempts: Int(try row.int64(1)))
+  /// When it becomes worthless, by its own word; what it says in seconds counts from `start`.
+  fileprivate func expiration(from start: Date) -> Date? {
+    switch self {
+    case .apns(let notification): notification.expiration
+    case .fcm(let message): message.timeToLive.map { start + TimeInterval($0) }
+    case .webPush(let message): message.timeToLive.map { start + TimeInterval($0) }
     }
-    let counts = try query(
-      Statement(
-        """
-        SELECT registration_id, COUNT(*) FROM outbox WHERE registration_id IN ($list) GROUP BY registration_id
-        """, list: Set(insertions.map(\.registration)).map { .integer($0) }))
-    var tooMany: [Int64: Int] = [:]
-    for row in counts { tooMany[try row.int64(0)] = Int(try row.int64(1)) - limit }
-    guard tooMany.values.contains(where: { $0 > 0 }) else { return kept }
-    // What has taken the place of another one did not make it more.
-    let replaced = Set(kept.compactMap { $0 }.filter { $0.attempts > 1 }.map(\.id))
-    for (index, insertion) in insertions.enumerated().reversed() {
-      guard let entry = kept[index], !replaced.contains(entry.id),
-        tooMany[insertion.registration, default: 0] > 0
-      else { continue }
-      try run(Statement("DELETE FROM outbox WHERE id = $1", .integer(entry.id)))
-      tooMany[insertion.registration, default: 0] -= 1
-      kept[index] = nil
+  }
+
+  fileprivate var collapseID: String? {
+    switch self {
+    case .apns(let notification): notification.collapseID
+    case .fcm(let message): message.collapseKey
+    case .webPush(let message): message.collapseID
     }
-    return kept
   }
 }

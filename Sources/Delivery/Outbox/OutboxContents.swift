@@ -14,11 +14,10 @@ package struct OutboxContents: Sendable {
     package let target: String
     /// nil if this program does not know it.
     package let kind: RegistrationReference.Kind?
-    /// How many.
     package let count: Int
     /// Since when the oldest waits.
     package let oldestAt: Date
-    /// The most that any of them has been tried.
+    /// The most tries of any of them.
     package let attempts: Int
     /// When the next is tried.
     package let dueAt: Date
@@ -26,11 +25,10 @@ package struct OutboxContents: Sendable {
     package let expiresAt: Date
   }
 
-  /// What waits.
   package struct Listing: Sendable, Hashable {
     /// Of APNs and FCM all, then of Web Push those in which most waits.
     package let groups: [Group]
-    /// How many entries there are.
+    /// How many entries there are, in all.
     package let count: Int
     /// Since when the oldest waits; nil: nothing waits.
     package let oldestAt: Date?
@@ -40,19 +38,22 @@ package struct OutboxContents: Sendable {
     package let entriesLeft: Int
   }
 
-  /// How many groups of Web Push are told of: strangers choose their push services.
+  /// How many groups of Web Push are listed: strangers choose their push services.
   package static let mostServices = 10
 
-  /// Which entries; those that are all of it.
+  /// Which entries: those that meet everything that is not nil.
   package struct Filter: Sendable, Hashable {
-    /// The credential as `provider:name`, or a provider: all of its.
+    /// A credential as `provider:name`, or a provider.
     package var route: String?
     package var kind: RegistrationReference.Kind?
-    /// Those that have waited since before then.
+    /// They have waited since before then.
     package var before: Date?
 
-    /// All of them.
     package init() {}
+
+    fileprivate var arguments: [Value] {
+      [.text(route), .integer(kind?.rawValue), .integer(before?.milliseconds)]
+    }
   }
 
   /// How many are removed at a time.
@@ -60,7 +61,6 @@ package struct OutboxContents: Sendable {
 
   private let database: any Database
 
-  /// That in `database`.
   package init(database: any Database) {
     self.database = database
   }
@@ -132,10 +132,4 @@ package struct OutboxContents: Sendable {
     AND (CAST($2 AS BIGINT) IS NULL OR o.wire = $2)
     AND (CAST($3 AS BIGINT) IS NULL OR o.created_at < $3)
     """
-}
-
-extension OutboxContents.Filter {
-  fileprivate var arguments: [Value] {
-    [.text(route), .integer(kind?.rawValue), .integer(before?.milliseconds)]
-  }
 }

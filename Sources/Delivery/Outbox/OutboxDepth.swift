@@ -1,35 +1,39 @@
-import Providers
+package import Foundation
+package import Providers
 import Registrations
+import SQL
 import Synchronization
 
-/// How many entries the outbox has, and how many more it may take. Counted once, then kept along.
+/// How many entries the outbox has, and how many more it may take. Counted in the database now and then, and kept along
+/// in between.
 final class OutboxDepth: Sendable {
   /// Where an entry counts.
   struct Share: Hashable {
     let queue: OutboxQueue
     let kind: RegistrationReference.Kind
 
-    var route: Route { queue.route }
     /// A push service, which a stranger has named: it has less room than APNs and FCM, and takes none from them.
-    var isOfHost: Bool { route.provider == .webPush }
+    var isOfHost: Bool { queue.route.provider == .webPush }
   }
 
-  private struct RouteShare: Hashable {
-    let route: Route
-    let kind: RegistrationReference.Kind
-  }
+  /// What entries are counted by.
+  private enum Sum: Hashable {
+    case share(Share)
+    case route(Route, RegistrationReference.Kind)
+    case kind(RegistrationReference.Kind, ofHosts: Bool)
+    case owner(Owner, RegistrationReference.Kind, ofHosts: Bool)
 
-  /// What a limit for all routes is for.
-  private struct Group: Hashable {
-    let kind: RegistrationReference.Kind
-    let isOfHosts: Bool
+    static func all(of share: Share) -> [Sum] {
+      [
+        .share(share), .route(share.queue.route, share.kind), .kind(share.kind, ofHosts: share.isOfHost),
+        .owner(share.queue.owner, share.kind, ofHosts: share.isOfHost),
+      ]
+    }
   }
 
   private struct Counts {
-    private(set) var shares: [Share: Int] = [:]
-    private var routes: [RouteShare: Int] = [:]
-    private var groups: [Group: Int] = [:]
-    private var owners: [Group: [Owner: Int]] = [:]
+    private var sums: [Sum: Int] = [:]
+    private(set) var routes: [Route: Int] = [:]
     private(set) var total = 0
     /// Reserved by insertions under way.
     var arriving: [Share: Int] = [:]
@@ -37,39 +41,29 @@ final class OutboxDepth: Sendable {
     /// too few would leave an entry waiting for it.
     var sinceCount: [Share: Int] = [:]
 
-    init(_ shares: [Share: Int] = [:]) {
-      for (share, count) in shares { add(count, to: share) }
-    }
+    subscript(sum: Sum) -> Int { sums[sum] ?? 0 }
 
     mutating func add(_ count: Int, to share: Share) {
-      let before = shares[share, default: 0]
-      let after = max(0, before + count)
-      shares[share] = after == 0 ? nil : after
-      let group = Group(kind: share.kind, isOfHosts: share.isOfHost)
-      Self.change(&routes, RouteShare(route: share.route, kind: share.kind), by: after - before)
-      Self.change(&groups, group, by: after - before)
-      Self.change(&owners[group, default: [:]], share.queue.owner, by: after - before)
-      total += after - before
+      let change = max(count, -self[.share(share)])
+      for sum in Sum.all(of: share) { Self.change(&sums, sum, by: change) }
+      Self.change(&routes, share.queue.route, by: change)
+      total += change
     }
 
-    private static func change<Key>(_ counts: inout [Key: Int], _ key: Key, by change: Int) {
+    static func change<Key>(_ counts: inout [Key: Int], _ key: Key, by change: Int) {
       let count = counts[key, default: 0] + change
-      counts[key] = count == 0 ? nil : count
+      counts[key] = count > 0 ? count : nil
     }
 
-    func count(of route: Route, _ kind: RegistrationReference.Kind) -> Int {
-      routes[RouteShare(route: route, kind: kind)] ?? 0
-    }
-
-    /// Whether there is room for one more, for this owner.
+    /// Whether there is room for one more.
     func fits(_ share: Share, _ limits: Outbox.Limits) -> Bool {
-      let isOfHost = share.isOfHost
-      let group = Group(kind: share.kind, isOfHosts: isOfHost)
+      let (kind, isOfHost) = (share.kind, share.isOfHost)
       return FairShare.allows(
-        own: shares[share] ?? 0, total: count(of: share.route, share.kind),
+        own: self[.share(share)], total: self[.route(share.queue.route, kind)],
         limit: isOfHost ? limits.perHost : limits.perRoute)
         && FairShare.allows(
-          own: owners[group]?[share.queue.owner] ?? 0, total: groups[group] ?? 0,
+          own: self[.owner(share.queue.owner, kind, ofHosts: isOfHost)],
+          total: self[.kind(kind, ofHosts: isOfHost)],
           limit: isOfHost ? limits.perKindOfHosts : limits.perKind)
     }
   }
@@ -81,43 +75,17 @@ final class OutboxDepth: Sendable {
 
   var total: Int { counts.withLock { $0.total } }
 
-  /// The routes that have entries.
-  var routes: Set<Route> { counts.withLock { Set($0.shares.keys.map(\.route)) } }
+  /// How many entries each route has, where it has any.
+  var routes: [Route: Int] { counts.withLock { $0.routes } }
 
-  /// How many entries each route of a provider has, where it has any.
-  func counts(of provider: Route.Provider) -> [Route: Int] {
-    counts.withLock { counts in
-      counts.shares.reduce(into: [:]) { sums, share in
-        let route = share.key.route
-        if route.provider == provider, share.value > 0 { sums[route, default: 0] += share.value }
-      }
-    }
-  }
-
-  /// How many entries a route has.
-  func count(of route: Route) -> Int {
-    counts.withLock { counts in
-      RegistrationReference.Kind.allCases.reduce(0) { $0 + counts.count(of: route, $1) }
-    }
-  }
-
-  /// How many entries the routes of a credential have.
-  func count(of provider: Route.Provider, credential: String) -> Int {
-    counts.withLock { counts in
-      counts.shares.reduce(0) { sum, share in
-        let route = share.key.route
-        return route.provider == provider && route.credential == credential ? sum + share.value : sum
-      }
-    }
-  }
-
-  /// Before the entries are counted.
   func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
 
-  /// After the entries were counted.
   func endCount(_ counted: [Share: Int]) {
     counts.withLock { counts in
-      var next = Counts(counted.merging(counts.sinceCount, uniquingKeysWith: +))
+      var next = Counts()
+      for (share, count) in counted.merging(counts.sinceCount, uniquingKeysWith: +) {
+        next.add(count, to: share)
+      }
       (next.arriving, next.sinceCount) = (counts.arriving, counts.sinceCount)
       counts = next
     }
@@ -153,10 +121,7 @@ final class OutboxDepth: Sendable {
   /// What was to be inserted is there, or not.
   func arrived(_ shares: [Share]) {
     counts.withLock { counts in
-      for share in shares {
-        let rest = counts.arriving[share, default: 0] - 1
-        counts.arriving[share] = rest > 0 ? rest : nil
-      }
+      for share in shares { Counts.change(&counts.arriving, share, by: -1) }
     }
   }
 
@@ -166,4 +131,72 @@ final class OutboxDepth: Sendable {
       for share in shares { counts.add(-1, to: share) }
     }
   }
+}
+
+/// What waits, and for how long.
+extension Outbox {
+  /// Counts what is there, of a run before this one or of another node. Reads the index.
+  package func recount() async throws {
+    depth.beginCount()
+    let kinds: [RegistrationReference.Kind] = [.e2ee, .legacy, .nextcloud, .nextcloudWebPush]
+    let columns = kinds.map { "COUNT(CASE o.wire WHEN \($0.rawValue) THEN 1 END)" }.joined(separator: ", ")
+    let rows = try await database.query(
+      Statement(
+        """
+        SELECT r.provider, r.credential, r.target, r.owner, \(columns)
+        FROM outbox_routes r LEFT JOIN outbox o ON o.route_id = r.id GROUP BY r.id
+        """))
+    var counted: [OutboxDepth.Share: Int] = [:]
+    for row in rows {
+      guard let queue = try OutboxQueue(row, from: 0) else { continue }
+      for (index, kind) in kinds.enumerated() {
+        counted[OutboxDepth.Share(queue: queue, kind: kind)] = Int(try row.int64(4 + index))
+      }
+    }
+    depth.endCount(counted)
+  }
+
+  package var count: Int { depth.total }
+
+  /// How many wait for the routes of a credential.
+  package func count(of provider: Route.Provider, credential: String) -> Int {
+    counts(of: provider).reduce(0) { $1.key.credential == credential ? $0 + $1.value : $0 }
+  }
+
+  /// How many wait for each route of a provider, where any does.
+  package func counts(of provider: Route.Provider) -> [Route: Int] {
+    depth.routes.filter { $0.key.provider == provider }
+  }
+
+  package func count(for route: Route) -> Int { depth.routes[route] ?? 0 }
+
+  /// Since when the entry that came first has been there; nil where there is none. One that a newer
+  /// notification has replaced counts from then.
+  package func oldest() async throws -> Date? {
+    let statement = Statement("SELECT created_at FROM outbox ORDER BY id LIMIT 1")
+    return try await database.query(statement).first?.date(0)
+  }
+
+  /// The same as ``oldest()`` of those that were tried again or are overdue: not of one whose time was set ahead when
+  /// it came, by its chat server's pace or by the provider. Nor of Web Push: whose push service is gone for good waits
+  /// in vain, and that is nobody else's matter.
+  ///
+  /// Only so many are looked at, in the order in which they came.
+  package func oldestLate() async throws -> Date? {
+    let strangers = counts(of: .webPush).values.reduce(0, +)
+    guard count > strangers else { return nil }
+    let statement = Statement(
+      """
+      SELECT o.created_at FROM (
+        SELECT id, route_id, created_at, due_at, attempts FROM outbox ORDER BY id LIMIT $3
+      ) AS o JOIN outbox_routes r ON r.id = o.route_id
+      WHERE r.provider <> 'webpush' AND (o.attempts > 2 OR o.due_at <= $1 OR o.due_at - o.created_at <= $2)
+      ORDER BY o.id LIMIT 1
+      """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause),
+      .integer(Int64(strangers + 5000)))
+    return try await database.query(statement).first?.date(0)
+  }
+
+  /// Milliseconds; more than from any first try to the second, where nobody has set the time.
+  private static let longestFirstPause: Int64 = 120_000
 }

@@ -52,7 +52,7 @@ package final class OutboxSender: Sendable {
         deliverer.lossLog.tellLeftOut(now: now())
         deliverer.lossLog.tellBacklog(0, most: outbox.mostPerDevice, now: now())
         do { try await outbox.recount() } catch { report(error) }
-        let withEntries = outbox.routesWithEntries()
+        let withEntries = Set(outbox.depth.routes.keys)
         schedule.withLock { $0.forget(except: withEntries) }
         nextCount = .now + Self.countInterval
       }

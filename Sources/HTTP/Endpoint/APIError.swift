@@ -9,15 +9,13 @@ import SQL
 /// A refusal in Zulip's envelope: `{"result":"error","msg",...,"code"}`
 /// (`Documentation/Protocols/Zulip.md` 2.2).
 package struct APIError: Error, HTTPResponseError, Sendable {
-  /// HTTP's status.
   package let status: HTTPResponse.Status
-  /// The name that programs go by.
+  /// For programs.
   package let code: String
-  /// The sentence that people read.
+  /// A sentence for people.
   package let message: String
   /// What else the body says, between message and code.
   package let fields: [JSON.Object.Member]
-  /// Headers that go along.
   package let headers: HTTPFields
 
   /// 400: what the caller sent is wrong.
@@ -25,7 +23,6 @@ package struct APIError: Error, HTTPResponseError, Sendable {
     self.init(.badRequest, code: code, message, fields: fields)
   }
 
-  /// A refusal with any status.
   package init(
     _ status: HTTPResponse.Status, code: String = "BAD_REQUEST", _ message: String,
     fields: [JSON.Object.Member] = [], headers: HTTPFields = [:]
@@ -37,26 +34,23 @@ package struct APIError: Error, HTTPResponseError, Sendable {
     self.headers = headers
   }
 
-  /// A required parameter that was not sent.
   package static func missing(_ name: String) -> APIError {
     APIError(
       code: "REQUEST_VARIABLE_MISSING", "Missing '\(name)' argument",
       fields: [.init("var_name", .string(name))])
   }
 
-  /// 401 that asks for Basic credentials.
   package static func unauthorized(_ message: String) -> APIError {
     APIError(
       .unauthorized, code: "UNAUTHORIZED", message, headers: [.wwwAuthenticate: "Basic realm=\"zulip\""])
   }
 
-  /// 503: what was asked may work in `seconds`. For all that passes by itself.
+  /// 503, for what passes by itself.
   package static func unavailable(_ message: String, retryAfter seconds: Int) -> APIError {
     APIError(
       .serviceUnavailable, code: "SERVICE_UNAVAILABLE", message, headers: [.retryAfter: String(seconds)])
   }
 
-  /// 503 for what will pass.
   package static var tryAgainLater: APIError {
     .unavailable("Service temporarily unavailable", retryAfter: 5)
   }
@@ -66,7 +60,6 @@ package struct APIError: Error, HTTPResponseError, Sendable {
     APIError(.internalServerError, code: "INTERNAL_SERVER_ERROR", "Internal server error")
   }
 
-  /// The answer.
   package var response: Response {
     Envelope.response(
       status,
@@ -74,12 +67,11 @@ package struct APIError: Error, HTTPResponseError, Sendable {
       headers: headers)
   }
 
-  /// The answer, for Hummingbird.
   package func response(from request: Request, context: some RequestContext) -> Response { response }
 }
 
 extension APIError {
-  /// The refusal that any error comes to. What is a fault of ours is logged.
+  /// The refusal that any error is answered with. What is a fault of ours is logged.
   package init(_ error: any Error, logger: Logger) {
     switch error {
     case let error as APIError:
@@ -121,7 +113,7 @@ package enum Envelope {
     response(.ok, [.init("result", "success"), .init("msg", "")] + members)
   }
 
-  /// Any status with any members and nothing else; not to be kept by anyone on the way.
+  /// Any status with these members and nothing else; not to be cached.
   package static func response(
     _ status: HTTPResponse.Status, _ members: [JSON.Object.Member], headers additional: HTTPFields = [:]
   ) -> Response {
@@ -146,7 +138,6 @@ package enum Zulip {
 
 /// Errors that both sides of Zulip's wire use in the same words, and the codes that one side acts on.
 extension APIError {
-  /// Names that a chat server acts on.
   package enum Code {
     package static let missingRealm = "MISSING_REMOTE_REALM"
     package static let anothersRealm = "REMOTE_REALM_SERVER_MISMATCH_ERROR"
@@ -155,9 +146,7 @@ extension APIError {
     package static let unknownLegacyDevice = "INVALID_REMOTE_PUSH_DEVICE_TOKEN"
   }
 
-  /// A legacy token that is not there.
   package static var tokenDoesNotExist: APIError { APIError("Token does not exist") }
 
-  /// A parameter that is not what its name says.
   package static func invalidFormat(_ name: String) -> APIError { APIError("\(name) has invalid format") }
 }

@@ -5,12 +5,9 @@ package import Hummingbird
 
 /// The two halves of an `Authorization: Basic` header (RFC 7617), read with upstream's errors.
 package struct BasicCredentials: Sendable {
-  /// What stands before the colon.
   package let user: String
-  /// What stands after it.
   package let password: String
 
-  /// Reads the header of a request to an endpoint that wants it.
   package init(of request: Request) throws(APIError) {
     guard let header = request.headers.value(.authorization) else {
       throw .unauthorized("Missing authorization header for basic auth")

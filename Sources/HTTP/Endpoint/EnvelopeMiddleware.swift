@@ -8,7 +8,6 @@ import Synchronization
 /// Names each request, believes the proxies it should, and turns every error into the envelope, so
 /// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
 package struct EnvelopeMiddleware: RouterMiddleware {
-  /// The context it reads and fills in.
   package typealias Context = WireContext
 
   private let trustedProxies: [ClientAddress.Network]
@@ -28,7 +27,6 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     self.bodies = bodies
   }
 
-  /// Answers a request through the rest of the chain, which may throw.
   package func handle(
     _ request: Request, context: WireContext, next: (Request, WireContext) async throws -> Response
   ) async throws -> Response {
@@ -69,20 +67,8 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     return charge
   }
 
-  /// The caller's own id, if it is one: 1 to 128 letters, digits, `.`, `_` or `-`.
-  static func sane(_ id: String) -> String? {
-    let isSane =
-      (1...128).contains(id.utf8.count)
-      && id.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
-          true
-        default: false
-        }
-      }
-    return isSane ? id : nil
-  }
+  /// The caller's own id, if it is one.
+  static func sane(_ id: String) -> String? { id.isName(1...128, with: "._-") ? id : nil }
 
   private static let requests = Atomic(UInt64.random(in: .min ... .max))
 
@@ -116,13 +102,11 @@ package struct EnvelopeMiddleware: RouterMiddleware {
 }
 
 extension HTTPField.Name {
-  /// `X-Request-Id`
   package static let xRequestID = HTTPField.Name("X-Request-Id")!  // a valid token
-  /// `X-Forwarded-For`
   package static let xForwardedFor = HTTPField.Name("X-Forwarded-For")!  // a valid token
 }
 
-/// What is found out about a request on its way: for the line in the log that tells of it when it is done.
+/// What is found out about a request on its way, for its line in the log.
 package final class RequestNotes: Sendable {
   private struct Notes {
     var client: ClientAddress?
@@ -142,13 +126,10 @@ package final class RequestNotes: Sendable {
   /// Whether the caller has proved to be a chat server.
   package var isFromServer: Bool { notes.withLock { $0.server != nil } }
 
-  /// The realm that the call is about.
   package func note(realm: UUID?) { notes.withLock { $0.realm = realm } }
 
-  /// The code of the error that the answer is.
   func note(error: String) { notes.withLock { $0.error = error } }
 
-  /// What is known, as fields of a line.
   package var metadata: Logger.Metadata {
     let notes = notes.withLock { $0 }
     var metadata: Logger.Metadata = [:]
@@ -168,22 +149,17 @@ package final class UnnamedProxies: Sendable {
   static let hour = Duration.seconds(3600)
 
   private let now: @Sendable () -> ContinuousClock.Instant
-  private let told = Mutex<[ClientAddress: ContinuousClock.Instant]>([:])
+  private let told = Mutex<(until: ContinuousClock.Instant?, addresses: Set<ClientAddress>)>((nil, []))
 
-  /// Nobody has been told of.
   package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
     self.now = now
   }
 
-  /// Tells of the address that a request came from.
   func report(_ peer: ClientAddress, to logger: Logger) {
     let now = now()
     let isNew = told.withLock { told in
-      if told[peer.source].map({ $0 + Self.hour > now }) == true { return false }
-      if told.count >= Self.maximum { told = told.filter { $0.value + Self.hour > now } }
-      guard told.count < Self.maximum else { return false }
-      told[peer.source] = now
-      return true
+      if told.until.map({ $0 <= now }) ?? true { told = (now + Self.hour, []) }
+      return told.addresses.count < Self.maximum && told.addresses.insert(peer.source).inserted
     }
     guard isNew else { return }
     logger.warning(
@@ -198,20 +174,17 @@ package final class UnnamedProxies: Sendable {
 
 /// What a request carries along besides itself.
 package struct WireContext: RequestContext {
-  /// Hummingbird's own part.
   package var coreContext: CoreRequestContextStorage
   /// The name of the request in the answer's `X-Request-Id` and in every log line.
   package internal(set) var requestID: String
   /// The client's address: the peer's, or what a trusted proxy says of it.
   package internal(set) var clientAddress: ClientAddress
-  /// What the log is to tell of it.
   package let notes = RequestNotes()
-  /// When its head had come.
+  /// When its head had arrived.
   package let received = ContinuousClock.now
   /// The connection it came on; nil for a call within the process, as tests make them.
   let channel: (any Channel)?
 
-  /// The context of a request from `source`.
   package init(source: ApplicationRequestContextSource) {
     coreContext = .init(source: source)
     requestID = ""

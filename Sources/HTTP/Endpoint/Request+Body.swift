@@ -31,12 +31,9 @@ extension Request {
 package struct BodyFraming: Sendable {
   /// Its length, if that is a number.
   package private(set) var length: Int?
-  /// Whether there may be a body.
   package private(set) var mayBeThere = false
-  /// What its sender expects before sending it.
   package private(set) var expectation: String?
 
-  /// Reads a head.
   package init(_ head: HTTPRequest) {
     var lengths = 0
     for field in head.headerFields {

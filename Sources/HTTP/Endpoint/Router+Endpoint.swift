@@ -3,7 +3,6 @@ package import Hummingbird
 import NIOCore
 
 extension Router where Context == WireContext {
-  /// What answers a request.
   package typealias Handler = @Sendable (Request, WireContext) async throws -> Response
 }
 
@@ -60,12 +59,10 @@ extension HTTPRequest.Method {
 package struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
   private let responder: Responder
 
-  /// Answers through `responder` what it does not refuse.
   package init(_ responder: Responder) {
     self.responder = responder
   }
 
-  /// Answers a request.
   package func respond(to request: Request, context: Responder.Context) async throws -> Response {
     let path = (request.head.path ?? "").utf8.prefix { $0 != UInt8(ascii: "?") }
     guard path.allSatisfy({ (0x21...0x7E).contains($0) }) else {

@@ -3,7 +3,6 @@ package import Hummingbird
 /// A place in a JSON document from outside: what stands there, if anything does, and how an error
 /// names it. Reading it as a type throws the 400 that the caller should see.
 package struct Field: Sendable {
-  /// What stands there; nil if nothing does.
   package let value: JSON?
   private let place: Place
 
@@ -27,7 +26,6 @@ package struct Field: Sendable {
     self.place = place
   }
 
-  /// A place by its value and name.
   package init(_ value: JSON?, path: String) { self.init(value, at: .root(path)) }
 
   /// `request["push_requests"][0]["token_id"]`
@@ -69,7 +67,6 @@ package struct Field: Sendable {
     return text
   }
 
-  /// An integer; `1.0`, `"1"` and `true` are not integers.
   package func integer() throws(APIError) -> Int64 {
     guard case .integer(let value) = try existing() else { throw error("is not an integer") }
     return value
@@ -85,13 +82,11 @@ package struct Field: Sendable {
     throw error("is not a number")
   }
 
-  /// A truth value.
   package func bool() throws(APIError) -> Bool {
     guard case .bool(let value) = try existing() else { throw error("is not a boolean") }
     return value
   }
 
-  /// The elements of an array.
   package func elements() throws(APIError) -> Elements {
     guard case .array(let elements) = try existing() else { throw error("is not a list") }
     return Elements(values: elements, place: place)
@@ -102,15 +97,11 @@ package struct Field: Sendable {
     fileprivate let values: [JSON]
     fileprivate let place: Place
 
-    /// 0
     package var startIndex: Int { 0 }
-    /// How many there are.
     package var endIndex: Int { values.count }
-    /// One of them.
     package subscript(index: Int) -> Field { Field(values[index], at: .element(index, of: place)) }
   }
 
-  /// The members of an object.
   package func members() throws(APIError) -> JSON.Object {
     guard case .object(let object) = try existing() else { throw error("is not a dict") }
     return object
@@ -123,7 +114,6 @@ package struct Field: Sendable {
     }
   }
 
-  /// What stands there.
   package func existing() throws(APIError) -> JSON {
     guard let value else { throw error("field is missing") }
     return value

@@ -7,10 +7,8 @@ extension JSON {
     return output
   }
 
-  /// The compact document.
   package var text: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// Appends the compact document.
   package func write(to output: inout [UInt8]) {
     switch self {
     case .null: output.append(contentsOf: "null".utf8)

@@ -2,55 +2,42 @@ package import NIOCore
 
 /// A JSON value as it stands on the wire (RFC 8259).
 ///
-/// Foundation's decoder takes `1.0` for an integer, tells errors in its own words and costs several
-/// times as much where most of a document is passed on unread; the wires here want the first
-/// mistake named by its path and whole numbers told apart from others. Hence a small value type of our own.
+/// Own code because Foundation's decoder takes `1.0` for an integer, words errors its own way and costs several times as
+/// much where most of a document is passed on unread. The wires here want the first mistake named by its path, and whole
+/// numbers told apart from others.
 ///
 /// Names and strings are the same if their bytes are.
 package enum JSON: Sendable, Equatable {
-  /// `null`
   case null
-  /// `true` or `false`
   case bool(Bool)
   /// A number without fraction and exponent that fits 64 bits.
   case integer(Int64)
   /// Any other number, as it was spelled.
   case number(String)
-  /// A string.
   case string(String)
-  /// An array.
   case array([JSON])
-  /// An object.
   case object(Object)
 
   /// An object: its members in the order of the document. Of members with one name the last counts.
   package struct Object: Sendable, Equatable, ExpressibleByDictionaryLiteral {
-    /// A name with its value.
     package struct Member: Sendable, Equatable {
-      /// The name.
       package var name: Name
-      /// The value.
       package var value: JSON
 
-      /// A member.
       package init(_ name: Name, _ value: JSON) {
         self.name = name
         self.value = value
       }
 
-      /// A member.
       package init(_ name: String, _ value: JSON) { self.init(Name(name), value) }
     }
 
-    /// Every member, in order.
     package private(set) var members: [Member]
 
-    /// An object of these members.
     package init(_ members: [Member] = []) {
       self.members = members
     }
 
-    /// An object written as a literal.
     package init(dictionaryLiteral elements: (String, JSON)...) {
       members = elements.map { Member($0, $1) }
     }
@@ -106,7 +93,6 @@ extension JSON {
     }
   }
 
-  /// The value of an integer; nil for any other value.
   package var integer: Int64? {
     if case .integer(let value) = self { value } else { nil }
   }
@@ -115,17 +101,11 @@ extension JSON {
 extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
   ExpressibleByNilLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
-  /// A string.
   package init(stringLiteral value: String) { self = .string(value) }
-  /// An integer.
   package init(integerLiteral value: Int64) { self = .integer(value) }
-  /// A truth value.
   package init(booleanLiteral value: Bool) { self = .bool(value) }
-  /// `null`
   package init(nilLiteral: ()) { self = .null }
-  /// An array.
   package init(arrayLiteral elements: JSON...) { self = .array(elements) }
-  /// An object.
   package init(dictionaryLiteral elements: (String, JSON)...) {
     self = .object(Object(elements.map { Object.Member($0, $1) }))
   }
@@ -137,58 +117,17 @@ extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Express
 }
 
 extension JSON {
-  /// An array that is read an element at a time, so that a long one takes no more memory than its text.
-  package struct List: Sendable {
-    private let text: String
-    /// How many elements it has.
-    package let count: Int
-
-    /// Looks through a whole document.
-    ///
-    /// - Returns: nil if it is no array.
-    package init?(_ text: String) throws(ParseError) {
-      var text = text
-      let count = try text.withUTF8 { bytes in
-        Result { () throws(ParseError) in
-          var parser = JSONParser(bytes: bytes, cutBelow: nil)
-          return try parser.count()
-        }
-      }.get()
-      guard let count else { return nil }
-      self.text = text
-      self.count = count
-    }
-
-    /// Each element, read.
-    ///
-    /// - Throws: what `read` throws, and ``ParseError/tooManyValues`` for an element that is out of proportion.
-    package func map<Element>(_ read: (JSON, Int) throws -> Element) throws -> [Element] {
-      var text = text
-      return try text.withUTF8 { bytes in
-        var parser = JSONParser(bytes: bytes, cutBelow: nil)
-        var results: [Element] = []
-        results.reserveCapacity(count)
-        try parser.elements { results.append(try read($0, results.count)) }
-        return results
-      }
-    }
-  }
-}
-
-extension JSON {
-  /// Why bytes are no JSON document.
   package enum ParseError: Error, Hashable {
     /// Not valid UTF-8.
     case encoding
     /// Not a JSON document; at this byte it goes wrong.
     case syntax(at: Int)
-    /// Arrays and objects nested deeper than allowed.
+    /// Arrays and objects are nested deeper than ``maximumDepth``.
     case depth
     /// More values than a document of its length has in earnest.
     case tooManyValues
   }
 
-  /// How deep arrays and objects may be nested.
   package static let maximumDepth = 64
 
   /// As many values a document of so many bytes may have. Each takes up to a hundred bytes of memory, however
@@ -209,9 +148,23 @@ extension JSON {
     try buffer.withUnsafeReadableBytes { parse(buffer: $0.bindMemory(to: UInt8.self), cutBelow: depth) }.get()
   }
 
-  /// Reads one JSON document.
   package static func parse(_ text: String) throws(ParseError) -> JSON {
     try parse(text.utf8)
+  }
+
+  /// Reads a document that is an array an element at a time, so that a long one takes no more memory than its text and
+  /// what is made of it; nil for any other document.
+  ///
+  /// - Throws: ``ParseError`` for the document, or what `read` throws first.
+  package static func list<Element>(
+    _ text: String, _ read: (JSON, _ index: Int) throws -> Element
+  ) throws -> [Element]? {
+    var text = text
+    return try text.withUTF8 { bytes in
+      var parser = JSONParser(bytes: bytes, cutBelow: nil)
+      var results: [Element] = []
+      return try parser.elements { results.append(try read($0, results.count)) } ? results : nil
+    }
   }
 
   private static func parse(

@@ -4,8 +4,6 @@ struct JSONParser {
   let cutBelow: Int?
   var index = 0
   var depth = 0
-  /// Whether nothing is made of what is there: it is only looked through.
-  var isDry = false
   var remainingValues: Int
 
   init(bytes: UnsafeBufferPointer<UInt8>, cutBelow: Int?) {
@@ -14,43 +12,26 @@ struct JSONParser {
     remainingValues = JSON.maximumValues(in: bytes.count)
   }
 
-  /// Looks through a document.
-  ///
-  /// - Returns: the number of elements if the document is an array; else nil.
-  mutating func count() throws(JSON.ParseError) -> Int? {
-    isDry = true
+  /// Reads a document that is an array, and hands over its elements one by one; false for any other document. Whatever
+  /// `use` throws is thrown when the rest has been read: a mistake in the document goes before it.
+  mutating func elements(_ use: (JSON) throws -> Void) throws -> Bool {
     skipSpace()
-    var count: Int?
-    if current == UInt8(ascii: "[") {
-      var elements = 0
+    var refusal: (any Error)?
+    let isArray = current == UInt8(ascii: "[")
+    if isArray {
       try list { parser throws(JSON.ParseError) in
-        _ = try parser.value()
-        elements += 1
+        parser.remainingValues = JSON.maximumValues(in: parser.bytes.count)
+        let value = try parser.value()
+        guard refusal == nil else { return }
+        do { try use(value) } catch { refusal = error }
       }
-      count = elements
     } else {
       _ = try value()
     }
     skipSpace()
     guard index == bytes.count else { throw failure }
-    return count
-  }
-
-  /// Reads an array that has been looked through, element by element.
-  mutating func elements(_ use: (JSON) throws -> Void) throws {
-    skipSpace()
-    var refusal: (any Error)?
-    try list { parser throws(JSON.ParseError) in
-      let start = parser.index
-      parser.isDry = true
-      _ = try parser.value()
-      guard refusal == nil else { return }
-      (parser.isDry, parser.remainingValues) = (false, JSON.maximumValues(in: parser.index - start))
-      parser.index = start
-      let value = try parser.value()
-      do { try use(value) } catch { refusal = error }
-    }
     if let refusal { throw refusal }
+    return isArray
   }
 
   mutating func document() throws(JSON.ParseError) -> JSON {
@@ -78,10 +59,8 @@ struct JSONParser {
   }
 
   private mutating func value() throws(JSON.ParseError) -> JSON {
-    if !isDry {
-      remainingValues -= 1
-      guard remainingValues >= 0 else { throw .tooManyValues }
-    }
+    remainingValues -= 1
+    guard remainingValues >= 0 else { throw .tooManyValues }
     switch current {
     case UInt8(ascii: "{"): return try isCut ? passOver() : object()
     case UInt8(ascii: "["): return try isCut ? passOver() : array()
@@ -127,7 +106,7 @@ struct JSONParser {
     var members: [JSON.Object.Member] = []
     if current != UInt8(ascii: "}") {
       // As many as most have; growing there would take several copies.
-      if !isDry { members.reserveCapacity(4) }
+      members.reserveCapacity(4)
       while true {
         guard current == UInt8(ascii: "\"") else { throw failure }
         let name = try string()
@@ -135,8 +114,7 @@ struct JSONParser {
         guard current == UInt8(ascii: ":") else { throw failure }
         index += 1
         skipSpace()
-        let member = try value()
-        if !isDry { members.append(JSON.Object.Member(Name(name), member)) }
+        members.append(JSON.Object.Member(Name(name), try value()))
         skipSpace()
         guard current == UInt8(ascii: ",") else { break }
         index += 1
@@ -152,8 +130,7 @@ struct JSONParser {
   private mutating func array() throws(JSON.ParseError) -> JSON {
     var elements: [JSON] = []
     try list { parser throws(JSON.ParseError) in
-      let value = try parser.value()
-      if !parser.isDry { elements.append(value) }
+      elements.append(try parser.value())
     }
     return .array(elements)
   }
@@ -178,11 +155,9 @@ struct JSONParser {
   }
 
   private mutating func digits() throws(JSON.ParseError) {
-    guard let first = current, isDigit(first) else { throw failure }
-    while let byte = current, isDigit(byte) { index += 1 }
+    guard current?.isASCIIDigit == true else { throw failure }
+    while current?.isASCIIDigit == true { index += 1 }
   }
-
-  private func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
 
   private mutating func number() throws(JSON.ParseError) -> JSON {
     let start = index
@@ -200,7 +175,6 @@ struct JSONParser {
       if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { index += 1 }
       try digits()
     }
-    if isDry { return .null }
     let text = String(decoding: bytes[start..<index], as: UTF8.self)
     if isInteger, let value = Int64(text) { return .integer(value) }
     return .number(text)
@@ -224,24 +198,22 @@ struct JSONParser {
   }
 
   private func text(_ bytes: some Collection<UInt8>) throws(JSON.ParseError) -> String {
-    // What is looked through alone is a text already.
-    if isDry { return "" }
     guard let text = String(validating: bytes, as: UTF8.self) else { throw .encoding }
     return text
   }
 
   private mutating func escapedString(from start: Int) throws(JSON.ParseError) -> String {
     var unescaped: [UInt8] = []
-    if !isDry { unescaped.reserveCapacity(2 * (index - start) + 64) }
+    unescaped.reserveCapacity(2 * (index - start) + 64)
     var start = start
     while let byte = current {
       switch byte {
       case UInt8(ascii: "\""):
-        if !isDry { unescaped += bytes[start..<index] }
+        unescaped += bytes[start..<index]
         index += 1
         return try text(unescaped)
       case UInt8(ascii: "\\"):
-        if isDry { unescaped.removeAll(keepingCapacity: true) } else { unescaped += bytes[start..<index] }
+        unescaped += bytes[start..<index]
         index += 1
         try escape(into: &unescaped)
         start = index
@@ -285,7 +257,7 @@ struct JSONParser {
     guard bytes.count - index >= 4 else { throw failure }
     var code: UInt32 = 0
     for _ in 0..<4 {
-      guard let digit = Form.hexDigit(bytes[index]) else { throw failure }
+      guard let digit = bytes[index].hexadecimalValue else { throw failure }
       code = code << 4 | UInt32(digit)
       index += 1
     }

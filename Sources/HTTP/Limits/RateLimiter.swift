@@ -2,8 +2,7 @@ package import Foundation
 package import HTTPTypes
 import Synchronization
 
-/// Counts calls per key in windows that begin with a key's first call. A window is kept to its end whoever else
-/// comes; beyond a hundred thousand keys the new ones share windows.
+/// Counts calls per key in windows that begin with a key's first call.
 package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private struct Window {
     var start: Date
@@ -14,7 +13,7 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private let now: @Sendable () -> Date
   private let windows: Mutex<BoundedMemory<Key, Window>>
 
-  /// Without a limit every call passes.
+  /// - Parameter limit: without one every call passes.
   package init(_ limit: RateLimit?, now: @escaping @Sendable () -> Date) {
     self.limit = limit
     self.now = now
@@ -33,7 +32,7 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
       windows.set(window, for: key, now: now.timeIntervalSince1970)
       return window
     }
-    let end = window.start.addingTimeInterval(limit.seconds)
+    let end = window.start + limit.seconds
     let headers: HTTPFields = [
       .xRateLimitLimit: String(limit.calls),
       .xRateLimitRemaining: String(max(0, limit.calls - window.calls)),
@@ -45,17 +44,15 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
 
   /// Counts one call of `key`, and refuses it with 429 if it is one too many.
   ///
-  /// - Returns: headers that tell the caller how it stands.
+  /// - Returns: ``RateVerdict/headers``.
   @discardableResult
   package func check(_ key: Key) throws(APIError) -> HTTPFields {
     let verdict = count(key)
     guard let seconds = verdict.retryAfter else { return verdict.headers }
-    throw .rateLimited(
-      retryAfter: String((seconds * 1000).rounded(.up) / 1000), headers: verdict.headers)
+    throw .rateLimited(after: seconds, headers: verdict.headers)
   }
 }
 
-/// How a call stands with a limit.
 package struct RateVerdict: Sendable {
   /// Seconds until the key may call again, if it may not now.
   package let retryAfter: Double?
@@ -64,9 +61,14 @@ package struct RateVerdict: Sendable {
 }
 
 extension APIError {
+  /// 429 as Zulip says it: the caller may come again after so many seconds.
+  static func rateLimited(after seconds: Double, headers: HTTPFields = [:]) -> APIError {
+    rateLimited(retryAfter: String((seconds * 1000).rounded(.up) / 1000), headers: headers)
+  }
+
   /// 429 as Zulip says it.
   ///
-  /// - Parameter seconds: after which the caller may come again, as a number.
+  /// - Parameter seconds: a number.
   package static func rateLimited(retryAfter seconds: String, headers: HTTPFields = [:]) -> APIError {
     var headers = headers
     headers[.retryAfter] = seconds
@@ -82,33 +84,30 @@ extension HTTPField.Name {
   static let xRateLimitReset = HTTPField.Name("X-RateLimit-Reset")!  // a valid token
 }
 
-/// So many calls in so much time: `1000/60s`; `0` stands for no limit.
+/// So many calls in so many seconds.
 package struct RateLimit: Sendable, Hashable {
-  /// How many calls.
   package let calls: Int
-  /// In how many seconds.
   package let seconds: Double
 
-  /// So many calls in so many seconds.
   package init(calls: Int, seconds: Double) {
     self.calls = calls
     self.seconds = seconds
   }
 }
 
-/// A pace: what exceeds it is not refused but due later, each at its own time.
+/// A pace: calls beyond it are not refused but due later, each at its own time.
 ///
-/// This is the generic cell rate algorithm (ITU-T I.371), with the limit's window as its burst: as many as the
-/// limit go at once, and what exceeds it by ten times comes out over ten windows.
+/// This is the generic cell rate algorithm (ITU-T I.371), with the limit's window as its burst: as many calls as the
+/// limit go at once, and ten times as many come out over ten windows.
 package final class CellRate<Key: Hashable & Sendable>: Sendable {
-  /// What has been booked.
   package struct Booking: Sendable {
     /// Seconds by which the key was booked too far ahead for more; above zero, nothing was booked.
     package let excess: TimeInterval
     fileprivate let key: Key
     fileprivate let start: Date
+    /// Seconds of the pace that were booked before.
     fileprivate let ahead: TimeInterval
-    /// Seconds of the pace that it has taken up.
+    /// Seconds of the pace that this has booked.
     fileprivate let taken: TimeInterval
     fileprivate let limit: RateLimit?
 
@@ -161,7 +160,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     }
   }
 
-  /// Gives back what calls have booked that nobody makes after all.
+  /// Gives back what was booked for calls that nobody makes after all.
   package func cancel(_ booking: Booking) {
     guard booking.taken > 0 else { return }
     let now = now().timeIntervalSince1970

@@ -2,14 +2,14 @@ package import Foundation
 import HTTPTypes
 import Synchronization
 
-/// Holds up who tries credentials that are not right: an address after twenty different ones, and sooner where an
-/// account is tried from many addresses; each further one holds it up for twice as long, for 512 s in the end. One
-/// try in five minutes is free for good.
+/// Holds up an address that shows wrong credentials: after twenty different ones, or after three of an account that many
+/// try, each further one holds it up for twice as long, up to 512 s. One in five minutes is forgiven.
 ///
-/// Neither a stranger nor a mistake stands in the way of the right credentials: an address that is not held up
-/// always gets them checked, whatever was tried at the account from elsewhere; credentials that were right from an
-/// address within a day are checked although it is held up; and a program that repeats the wrong ones, as one does
-/// that has been signed out, is counted once, and holds up only itself when it does so too often.
+/// Neither a stranger nor a mistake stands in the way of the right credentials:
+/// - an address that is not held up gets them checked, whatever was tried at the account from elsewhere;
+/// - credentials that were right from an address within a day are checked although it is held up;
+/// - a program that repeats the wrong ones, as one does that was signed out, is counted once, and holds up only itself
+///   when it does so too often.
 package final class SignInGuard: Sendable {
   /// Credentials as somebody shows them.
   package struct Attempt: Sendable {
@@ -17,13 +17,11 @@ package final class SignInGuard: Sendable {
     fileprivate let account: Int?
     fileprivate let digest: Int
 
-    /// - Parameters:
-    ///   - account: whom they claim to be of, if they tell.
-    ///   - secret: what nobody else should know.
+    /// - Parameter account: whose they claim to be, if they tell.
     package init(from address: ClientAddress, account: String?, secret: String) {
       source = address.source
       // Hashed with a seed of this process, so that nobody can choose two that are the same.
-      self.account = account.map { Self.hash($0.utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }) }
+      self.account = account.map { Self.hash($0.utf8.map(\.lowercased)) }
       digest = Self.hash(Array((account ?? "").utf8) + [0xFF] + Array(secret.utf8), source)
     }
 
@@ -35,17 +33,16 @@ package final class SignInGuard: Sendable {
     }
   }
 
-  /// Different wrong credentials that an address may show before it is held up.
-  private static let free = 20
-  /// The same where they are of an account that many try.
-  private static let freeAtBesieged = 3
-  /// Different wrong credentials of one account, from wherever, after which many try it.
+  /// Different wrong credentials that an address may show before it is held up: in general, and where they are of an
+  /// account that many try.
+  private static let (free, freeOfTargeted) = (20, 3)
+  /// Different wrong credentials of one account, from wherever, beyond which many try it.
   private static let perAccount = RateLimit(calls: 100, seconds: 3600)
   /// In so many seconds one is forgiven.
   private static let forgiveness: TimeInterval = 300
-  /// An address is held up for 2^9 seconds at most: by then as much is forgiven as is tried.
+  /// An address is held up for 2^9 seconds at most: by then as many are forgiven as are tried.
   private static let maximumDoublings = 9
-  /// How many of an address's latest wrong credentials are known again.
+  /// How many of an address's latest wrong credentials are recognized.
   private static let maximumKnown = 16
   /// How often the same wrong credentials are looked at.
   private static let repetitions = RateLimit(calls: 100, seconds: 60)
@@ -70,7 +67,6 @@ package final class SignInGuard: Sendable {
   private let accounts: RateLimiter<Int>
   private let repeated: RateLimiter<Int>
 
-  /// Nobody has tried anything yet.
   package init(now: @escaping @Sendable () -> Date) {
     self.now = now
     let lifetime = Self.forgiveness * Double(Self.free + Self.maximumDoublings)
@@ -79,7 +75,7 @@ package final class SignInGuard: Sendable {
     repeated = RateLimiter(Self.repetitions, now: now)
   }
 
-  /// Stands before every look at credentials.
+  /// To be called before credentials are looked at.
   ///
   /// - Throws: 429 if they are not to be looked at now.
   package func admit(_ attempt: Attempt) throws(APIError) {
@@ -93,11 +89,11 @@ package final class SignInGuard: Sendable {
       }
       return (state.right.value(of: attempt.digest) == attempt.digest ? 0 : wait, false)
     }
-    if wait > 0 { throw .rateLimited(retryAfter: String((wait * 1000).rounded(.up) / 1000)) }
+    if wait > 0 { throw .rateLimited(after: wait) }
     if isKnown { try repeated.check(attempt.digest) }
   }
 
-  /// Learns what came of credentials that were looked at.
+  /// To be called after credentials were looked at.
   package func note(_ attempt: Attempt, isRight: Bool) {
     let now = now()
     if isRight {
@@ -108,8 +104,8 @@ package final class SignInGuard: Sendable {
       state.sources.value(of: attempt.source)?.wrong.contains(attempt.digest) == true
     }
     guard !isKnown else { return }
-    let isBesieged = attempt.account.map { accounts.count($0).retryAfter != nil } ?? false
-    let free = Double(isBesieged ? Self.freeAtBesieged : Self.free)
+    let isTargeted = attempt.account.map { accounts.count($0).retryAfter != nil } ?? false
+    let free = Double(isTargeted ? Self.freeOfTargeted : Self.free)
     state.withLock { state in
       var source = state.sources.value(of: attempt.source) ?? Source(changed: now)
       guard !source.wrong.contains(attempt.digest) else { return }

@@ -1,12 +1,12 @@
 import Foundation
 import NIOCore
 
-/// Stands first at each connection, before TLS, which would take its time to close: lets nothing in that nobody reads,
-/// and closes a connection whose peer does not take its answers.
+/// Stands first at each connection, before TLS and the HTTP decoder: lets nothing in that nobody reads, and closes a
+/// connection whose peer does not take its answers.
 ///
 /// The HTTP decoder keeps whatever follows a request that ends HTTP (CONNECT, an upgrade), and the white space of a
 /// head without bound; TLS goes on reading while it closes.
-final class Door: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
+final class Door: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundIn = ByteBuffer
 
@@ -15,36 +15,35 @@ final class Door: ChannelInboundHandler, ChannelOutboundHandler, RemovableChanne
 
   /// How long a peer that was sent everything has to read it. If more of it has come by then, closing makes the kernel
   /// throw away what the peer has not taken.
-  private static let farewell = TimeAmount.seconds(1)
+  private static let closingTimeout = TimeAmount.seconds(1)
 
-  /// What a peer takes in this time at least while an answer waits for it: a slow phone takes a kilobyte a second. (One
-  /// that takes nothing at all is cut off sooner, by the kernel.)
-  private static let (slowest, slowestTime) = (8 << 10, 6)
+  /// A peer takes so many bytes in so many intervals while an answer waits for it: a slow phone takes a kilobyte a
+  /// second. (The kernel cuts off sooner one that takes nothing at all.)
+  private static let (slowest, slowestIntervals) = (8 << 10, 6)
   private static let watchInterval = TimeAmount.seconds(5)
 
   private let connections: OpenConnections
-  private var connection: OpenConnection?
+  private(set) var connection: OpenConnection?
   private var context: ChannelHandlerContext?
+  /// Bytes since the last part of a request.
   private var silent = 0
-  /// Whether nothing more is read.
-  private var isDeaf = false
-  /// Whether the connection ends as soon as everything is sent.
-  private var isLeaving = false
-  private var farewell: Scheduled<Void>?
+  private var isReadingStopped = false
+  private var closesWhenSent = false
+  private var closing: Scheduled<Void>?
   private var watch: Scheduled<Void>?
 
   init(_ connections: OpenConnections) {
     self.connections = connections
   }
 
-  /// A part of a request has come.
-  func hear() { silent = 0 }
+  func requestGoesOn() { silent = 0 }
 
-  /// Reads nothing more.
-  func deafen() { isDeaf = true }
+  func stopReading() { isReadingStopped = true }
 
   /// Reads nothing more, and closes the connection when what was written is sent.
-  func leave() { (isDeaf, isLeaving) = (true, true) }
+  func closeWhenSent() { (isReadingStopped, closesWhenSent) = (true, true) }
+
+  func note(_ reason: ConnectionMetrics.Reason) { connections.metrics.note(reason) }
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
@@ -52,18 +51,18 @@ final class Door: ChannelInboundHandler, ChannelOutboundHandler, RemovableChanne
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
-    farewell?.cancel()
+    closing?.cancel()
     watch?.cancel()
     self.context = nil
   }
 
   func read(context: ChannelHandlerContext) {
-    if !isDeaf { context.read() }
+    if !isReadingStopped { context.read() }
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     // What the kernel has is read at the end of a connection, too.
-    guard !isDeaf else { return }
+    guard !isReadingStopped else { return }
     silent += unwrapInboundIn(data).readableBytes
     guard silent <= Self.mostSilent else { return close(context, .senseless) }
     context.fireChannelRead(data)
@@ -71,28 +70,25 @@ final class Door: ChannelInboundHandler, ChannelOutboundHandler, RemovableChanne
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
-    case is OpenConnections.Displaced: makeRoom(context)
-    case ChannelEvent.inputClosed where isLeaving: context.close(promise: nil)
-    case ChannelEvent.outputClosed where isLeaving:
+    case is OpenConnections.Displaced:
+      if let connection = connections.connection(of: context.channel), !connection.isIdle {
+        connections.keep(connection)
+      } else {
+        close(context, .displaced)
+      }
+    case ChannelEvent.inputClosed where closesWhenSent: context.close(promise: nil)
+    case ChannelEvent.outputClosed where closesWhenSent:
       context.fireUserInboundEventTriggered(event)
-      farewell = context.eventLoop.assumeIsolated().scheduleTask(in: Self.farewell) {
+      closing = context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTimeout) {
         self.context?.close(promise: nil)
       }
     default: context.fireUserInboundEventTriggered(event)
     }
   }
 
-  private func makeRoom(_ context: ChannelHandlerContext) {
-    if let connection = connections.connection(of: context.channel), !connection.isIdle {
-      connections.keep(connection)
-    } else {
-      close(context, .displaced)
-    }
-  }
-
   private func close(_ context: ChannelHandlerContext, _ reason: ConnectionMetrics.Reason) {
-    isDeaf = true
-    connections.note(reason)
+    isReadingStopped = true
+    note(reason)
     context.close(promise: nil)
   }
 
@@ -104,34 +100,31 @@ final class Door: ChannelInboundHandler, ChannelOutboundHandler, RemovableChanne
       watch = nil
       connection?.isStalled = false
     } else if watch == nil {
-      look(context, waiting: waiting(context), since: 0, atFirst: waiting(context))
+      let waiting = bytesWaiting(context)
+      watchPeer(context, waiting: waiting, intervals: 0, atFirst: waiting)
     }
     context.fireChannelWritabilityChanged()
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if (error as? IOError)?.errnoCode == ETIMEDOUT { connections.note(.untaken) }
+    if (error as? IOError)?.errnoCode == ETIMEDOUT { note(.untaken) }
     context.fireErrorCaught(error)
   }
 
-  private func waiting(_ context: ChannelHandlerContext) -> Int {
+  private func bytesWaiting(_ context: ChannelHandlerContext) -> Int {
     (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
   }
 
-  /// Looks from time to time how much the peer has taken.
-  ///
-  /// - Parameters:
-  ///   - waiting: bytes that wait for it now.
-  ///   - since: how often this was done since `atFirst` waited.
-  private func look(_ context: ChannelHandlerContext, waiting: Int, since: Int, atFirst: Int) {
+  /// - Parameter atFirst: how many bytes waited before the last `intervals`.
+  private func watchPeer(_ context: ChannelHandlerContext, waiting: Int, intervals: Int, atFirst: Int) {
     watch = context.eventLoop.assumeIsolated().scheduleTask(in: Self.watchInterval) {
-      let left = self.waiting(context)
+      let left = self.bytesWaiting(context)
       self.connection?.isStalled = left >= waiting
-      guard since + 1 == Self.slowestTime else {
-        return self.look(context, waiting: left, since: since + 1, atFirst: atFirst)
+      guard intervals + 1 == Self.slowestIntervals else {
+        return self.watchPeer(context, waiting: left, intervals: intervals + 1, atFirst: atFirst)
       }
       guard left + Self.slowest <= atFirst else { return self.close(context, .untaken) }
-      self.look(context, waiting: left, since: 0, atFirst: left)
+      self.watchPeer(context, waiting: left, intervals: 0, atFirst: left)
     }
   }
 }

@@ -12,28 +12,27 @@ import Synchronization
 /// An HTTP listener that loses no request when it ends.
 ///
 /// A chat server opens a connection for each notification and does not try a second time, so a connection that
-/// was taken is as good as a request. Hummingbird's own `Server` closes those on which no request has come yet,
-/// and cannot listen on a socket that is there already; its connections and their handlers are used as they are.
+/// was taken is as good as a request. Hummingbird's own `Server` closes connections on which no request has come yet,
+/// and cannot listen on a socket that is open already; its connections and their handlers are used as they are.
 package struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
   let responder: Responder
   let socket: ListeningSocket
-  /// The TLS context for a new connection; nil for HTTP in clear.
   let tls: (@Sendable () -> NIOSSLContext)?
   let limits: OpenConnections.Limits
   /// How long a peer may take no byte of what waits for it.
   let stallTimeout: Duration
   let metrics: ConnectionMetrics
   let logger: Logger
-  /// Called once it listens.
   let onRunning: @Sendable (any Channel) -> Void
 
   private let group = MultiThreadedEventLoopGroup.singleton
   private let date = HTTPDate()
 
   /// - Parameters:
-  ///   - name: the listener's, for its metrics.
+  ///   - name: for its metrics.
   ///   - connections: how many there may be.
-  ///   - perSource: how many from each source; reverse proxies, behind which there are many clients, have no such limit.
+  ///   - perSource: how many of them from each source but `proxies`, which have many clients behind them.
+  ///   - onRunning: called once it listens.
   package init(
     name: String, responder: Responder, socket: ListeningSocket, tls: (@Sendable () -> NIOSSLContext)? = nil,
     connections: Int, perSource: Int, proxies: [ClientAddress.Network] = [],
@@ -55,19 +54,13 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     let http = HTTP1Channel(
       responder: { try await answer($0, $1, $2) },
       configuration: .init(
-        additionalChannelHandlers: [
-          RequestDeadline(timeout: .seconds(30), connections), BodyGate(),
-        ],
+        additionalChannelHandlers: [RequestGate(timeout: .seconds(30))],
         // Longer than any client's, and short enough to have one for each connection.
         httpDecoderConfiguration: .init(
           maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 200)))
-    try await serve(
-      GuardedChannel(base: http, tls: tls, connections: connections), connections)
-  }
-
-  private func serve(_ connection: some ServerChildChannel, _ connections: OpenConnections) async throws {
+    let connection = GuardedChannel(base: http, tls: tls, connections: connections)
     let descriptor = try socket.open()
-    bound(descriptor)
+    limit(descriptor)
     let server = try await ServerBootstrap(group: group)
       .serverChannelInitializer { $0.pipeline.addHandler(OpenConnections.Counting(connections)) }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
@@ -102,7 +95,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
 
   /// Bounds what the kernel keeps for each connection, which it takes over from the listening socket, and how long
   /// for a peer that takes nothing of it.
-  private func bound(_ descriptor: CInt) {
+  private func limit(_ descriptor: CInt) {
     let options: [(level: CInt, name: CInt, value: CInt)] = [
       (SOL_SOCKET, SO_RCVBUF, 256 << 10), (SOL_SOCKET, SO_SNDBUF, 64 << 10),
       (CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, 16 << 10),
@@ -166,9 +159,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
   private struct BrokenAnswer: Error {}
 }
 
-/// Where a listener listens.
 package struct ListeningSocket: Sendable {
-  /// Returns the descriptor of a listening socket.
   let open: @Sendable () throws -> CInt
   /// Whether another process keeps the socket open, and takes the connections that this one leaves waiting.
   let isShared: Bool
@@ -194,15 +185,14 @@ final class EventLoopExecutor: TaskExecutor {
   }
 }
 
-/// A connection behind its ``Door``, with TLS where there is a certificate: the one that is in force when the
-/// connection is opened. (Hummingbird's own `TLSChannel` keeps the certificate that it was made with.)
-struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
-  let base: Base
-  /// The TLS context for a new connection; nil for HTTP in clear.
+/// A connection behind its ``Door``, with TLS where there is a certificate: the one in force when the connection is
+/// opened. (Hummingbird's own `TLSChannel` keeps the certificate that it was made with.)
+private struct GuardedChannel: ServerChildChannel {
+  let base: HTTP1Channel
   let tls: (@Sendable () -> NIOSSLContext)?
   let connections: OpenConnections
 
-  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Base.Value> {
+  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
       try pipeline.addHandler(Door(connections))
@@ -210,7 +200,7 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     }.flatMap { base.setup(channel: channel, logger: logger) }
   }
 
-  func handle(value: Base.Value, logger: Logger) async {
+  func handle(value: HTTP1Channel.Value, logger: Logger) async {
     await base.handle(value: value, logger: logger)
   }
 }
@@ -219,7 +209,6 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
 final class HTTPDate: Sendable {
   private let last = Mutex<(second: time_t, text: String)>((-1, ""))
 
-  /// The present one.
   func text() -> String {
     var second = time(nil)
     return last.withLock { last in

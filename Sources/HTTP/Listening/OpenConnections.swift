@@ -2,20 +2,17 @@ import Metrics
 import NIOCore
 import Synchronization
 
-/// The connections of a listener: it limits their number, in all and for each address, and tells all of them when
-/// the listener ends, also those that are just being opened.
+/// The connections of a listener: limits their number, in all and for each address, and tells all of them when the
+/// listener ends.
 ///
 /// A connection beyond a limit is closed before a byte is read. When there is no room at all, a new connection takes
-/// the place of one that is idle or does not get on, so that nobody keeps others out by holding many connections and
+/// the place of one that is idle or makes no progress, so that nobody keeps others out by holding many connections and
 /// sending or taking nothing.
 final class OpenConnections: Sendable {
-  /// How many there may be.
   struct Limits: Sendable {
-    /// In all.
     var total: Int
-    /// From each source.
     var perSource: Int
-    /// Reverse proxies: the limit for one address does not hold for them, as many clients are behind each.
+    /// Reverse proxies, which `perSource` does not hold for: there are many clients behind each.
     var proxies: [ClientAddress.Network] = []
   }
 
@@ -36,7 +33,7 @@ final class OpenConnections: Sendable {
   private static let modestShare = 8
 
   private let limits: Limits
-  private let metrics: ConnectionMetrics
+  let metrics: ConnectionMetrics
   private let state = Mutex(State())
 
   init(_ limits: Limits, _ metrics: ConnectionMetrics) {
@@ -115,7 +112,6 @@ final class OpenConnections: Sendable {
     }
   }
 
-  /// A connection that was taken.
   func connection(of channel: any Channel) -> OpenConnection? {
     state.withLock { $0.all[ObjectIdentifier(channel)] }
   }
@@ -154,10 +150,6 @@ final class OpenConnections: Sendable {
     }
   }
 
-  /// A connection is closed.
-  func note(_ reason: ConnectionMetrics.Reason) { metrics.note(reason) }
-
-  /// A connection is to make room for another.
   struct Displaced {}
 
   /// Counts a listener's new connections, and turns away those beyond the limit.
@@ -187,7 +179,6 @@ final class OpenConnections: Sendable {
   }
 }
 
-/// A connection that a listener has taken.
 final class OpenConnection: Sendable {
   let channel: any Channel
   /// The source whose share it counts to; nil for a reverse proxy.
@@ -237,7 +228,6 @@ final class OpenConnection: Sendable {
   }
 }
 
-/// The metrics of a listener's connections.
 struct ConnectionMetrics: Sendable {
   /// Why this program closed a connection.
   enum Reason: String, CaseIterable, Sendable {
@@ -251,14 +241,13 @@ struct ConnectionMetrics: Sendable {
     case timeout
     /// Its peer did not take an answer in time.
     case untaken
-    /// Much came of which no request could come.
+    /// Many bytes came that belong to no request.
     case senseless
   }
 
   private let open: Gauge
   private let closed: [Reason: Counter]
 
-  /// - Parameter listener: its name.
   init(listener: String) {
     open = Gauge(label: "push_bouncer_http_connections", dimensions: [("listener", listener)])
     closed = Dictionary(

@@ -7,14 +7,10 @@ package enum Form {
   /// More fields than any caller sends.
   package static let maximumFields = 1000
 
-  /// A field of a form.
   package struct Field: Sendable {
-    /// The name.
     package let name: Name
-    /// The value.
     package let value: String
 
-    /// A field.
     package init(name: Name, value: String) {
       self.name = name
       self.value = value
@@ -65,11 +61,10 @@ package enum Form {
   private static func encode(_ text: String, into bytes: inout [UInt8]) {
     let digits = Array("0123456789ABCDEF".utf8)
     for byte in text.utf8 {
-      switch byte {
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "a")...UInt8(ascii: "z"):
+      if byte.isASCIILetterOrDigit {
         bytes.append(byte)
-      default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      } else {
+        bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
       }
     }
   }
@@ -84,8 +79,9 @@ package enum Form {
         index += 1
         if byte == UInt8(ascii: "+") {
           byte = UInt8(ascii: " ")
-        } else if byte == UInt8(ascii: "%"), index + 1 < bytes.count, let high = hexDigit(bytes[index]),
-          let low = hexDigit(bytes[index + 1])
+        } else if byte == UInt8(ascii: "%"), index + 1 < bytes.count,
+          let high = bytes[index].hexadecimalValue,
+          let low = bytes[index + 1].hexadecimalValue
         {
           byte = high << 4 | low
           index += 2
@@ -94,15 +90,6 @@ package enum Form {
         count += 1
       }
       return count
-    }
-  }
-
-  static func hexDigit(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-    default: nil
     }
   }
 }

@@ -8,7 +8,7 @@ package struct Parameters: Sendable {
   /// A few, which an array finds sooner than a set.
   private var declared: [Name] = []
 
-  /// Parameters by name, for callers that have no request.
+  /// For callers that have no request.
   package init(_ fields: [(name: String, value: String)]) {
     self.fields = fields.map { Form.Field(name: Name($0), value: $1) }
   }
@@ -42,7 +42,7 @@ package struct Parameters: Sendable {
     }
   }
 
-  /// How long all values are together.
+  /// The length of all values together.
   package var bytes: Int { fields.reduce(0) { $0 + $1.value.utf8.count } }
 
   /// Reads the query string alone, for requests whose body is JSON.
@@ -53,7 +53,6 @@ package struct Parameters: Sendable {
     try self.init(checking: fields)
   }
 
-  /// The value of a parameter, if it was sent.
   package mutating func optional(_ name: String) -> String? {
     let name = Name(name)
     declared.append(name)
@@ -65,7 +64,6 @@ package struct Parameters: Sendable {
     declared += names
   }
 
-  /// The value of a parameter that must be there.
   package mutating func required(_ name: String) throws(APIError) -> String {
     guard let value = optional(name) else { throw .missing(name) }
     return value
@@ -77,18 +75,15 @@ package struct Parameters: Sendable {
     return value
   }
 
-  /// An integer, written as JSON, if it was sent.
   package mutating func optionalInteger(_ name: String) throws(APIError) -> Int64? {
     try optionalJSON(name)?.integer()
   }
 
-  /// A parameter whose value is a JSON document and that must be there.
   package mutating func json(_ name: String) throws(APIError) -> Field {
     guard let field = try optionalJSON(name) else { throw .missing(name) }
     return field
   }
 
-  /// A parameter whose value is a JSON document, if it was sent.
   package mutating func optionalJSON(_ name: String) throws(APIError) -> Field? {
     guard let text = optional(name) else { return nil }
     do {
@@ -98,7 +93,7 @@ package struct Parameters: Sendable {
     }
   }
 
-  /// A parameter whose value is a JSON array and that must be there, read an element at a time.
+  /// A parameter whose value is a JSON array, read an element at a time.
   package mutating func list<Element>(
     _ name: String, _ read: (Field) throws(APIError) -> Element
   ) throws(APIError) -> [Element] {
@@ -106,14 +101,15 @@ package struct Parameters: Sendable {
     return list
   }
 
-  /// A parameter whose value is a JSON array, if it was sent, read an element at a time.
   package mutating func optionalList<Element>(
     _ name: String, _ read: (Field) throws(APIError) -> Element
   ) throws(APIError) -> [Element]? {
     guard let text = optional(name) else { return nil }
     do {
-      guard let list = try JSON.List(text) else { throw APIError("\(name) is not a list") }
-      return try list.map { value, index in try read(Field(value, path: "\(name)[\(index)]")) }
+      guard let list = try JSON.list(text, { try read(Field($0, path: "\(name)[\($1)]")) }) else {
+        throw APIError("\(name) is not a list")
+      }
+      return list
     } catch let error as APIError {
       throw error
     } catch {
@@ -162,12 +158,10 @@ package struct TextRules: Sendable {
 }
 
 extension Parameters {
-  /// A text that must be there and follow the rules.
   package mutating func text(_ name: String, _ rules: TextRules) throws(APIError) -> String {
     try rules.apply(to: try required(name), name: name)
   }
 
-  /// A text that must follow the rules if it was sent.
   package mutating func optionalText(_ name: String, _ rules: TextRules) throws(APIError) -> String? {
     guard let text = optional(name) else { return nil }
     return try rules.apply(to: text, name: name)
@@ -188,16 +182,5 @@ extension String {
 /// The bundle id of an iOS app, as Zulip's wire names it: `^[.a-zA-Z0-9-]+$`
 /// (`Documentation/Protocols/Zulip.md` 2.5).
 package enum AppID {
-  /// Whether a text can be one.
-  package static func isValid(_ text: String) -> Bool {
-    !text.isEmpty
-      && text.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-          true
-        default: false
-        }
-      }
-  }
+  package static func isValid(_ text: String) -> Bool { text.isName(1..., with: ".-") }
 }

@@ -6,29 +6,20 @@ package import Foundation
 /// `String` goes by canonical equivalence instead, which no wire wants, and which takes quadratic time in a
 /// run of combining marks.
 package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral, CustomStringConvertible {
-  /// The name as a text.
   package let text: String
 
-  /// The name that a text is.
-  package init(_ text: String) {
-    self.text = text
-  }
+  package init(_ text: String) { self.text = text }
 
-  /// A name written as a literal.
   package init(stringLiteral text: String) { self.text = text }
 
-  /// The name as a text.
   package var description: String { text }
 
-  /// Whether the bytes are the same.
   package static func == (left: Name, right: Name) -> Bool { left.text.hasSameBytes(as: right.text) }
 
-  /// By the bytes.
   package static func < (left: Name, right: Name) -> Bool {
     left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
   }
 
-  /// All bytes, in one piece.
   package func hash(into hasher: inout Hasher) {
     var text = text
     text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
@@ -39,7 +30,6 @@ package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral,
 /// What `String` itself does by characters and canonical equivalence, by bytes: for texts from outside, on
 /// which the others take quadratic time.
 extension String {
-  /// Whether both are the same bytes.
   package func hasSameBytes(as other: String) -> Bool {
     guard utf8.count == other.utf8.count else { return false }
     let isSame = utf8.withContiguousStorageIfAvailable { bytes in
@@ -70,11 +60,7 @@ extension String {
     return found ?? String(decoding: Array(utf8), as: UTF8.self).contains(ascii: text)
   }
 
-  private static func isSame(_ left: UInt8, _ right: UInt8) -> Bool { lower(left) == lower(right) }
-
-  private static func lower(_ byte: UInt8) -> UInt8 {
-    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
-  }
+  private static func isSame(_ left: UInt8, _ right: UInt8) -> Bool { left.lowercased == right.lowercased }
 }
 
 extension String {
@@ -118,6 +104,35 @@ extension Unicode.Scalar {
   }
 }
 
+extension UInt8 {
+  /// An ASCII capital letter as a small one; anything else as it is.
+  var lowercased: UInt8 { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) ? self | 0x20 : self }
+
+  package var isASCIIDigit: Bool { self &- UInt8(ascii: "0") < 10 }
+
+  package var isASCIILetterOrDigit: Bool { isASCIIDigit || (self | 0x20) &- UInt8(ascii: "a") < 26 }
+
+  /// The value of a hexadecimal digit in either case; nil for anything else.
+  package var hexadecimalValue: UInt8? {
+    switch self {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): self - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+}
+
+extension String {
+  /// Whether it is ASCII letters, digits and `others` alone, and so many of them.
+  package func isName(_ lengths: some RangeExpression<Int>, with others: StaticString) -> Bool {
+    lengths.contains(utf8.count)
+      && utf8.allSatisfy { byte in
+        byte.isASCIILetterOrDigit || others.withUTF8Buffer { $0.contains(byte) }
+      }
+  }
+}
+
 extension UUID {
   /// Reads 36 characters: digits in either case, hyphens in their places. `UUID(uuidString:)` has the C library scan
   /// them, to which `-A` and ` A` are numbers, too.
@@ -128,10 +143,21 @@ extension UUID {
       if index == 8 || index == 13 || index == 18 || index == 23 {
         guard byte == UInt8(ascii: "-") else { return nil }
       } else {
-        guard let digit = Form.hexDigit(byte) else { return nil }
+        guard let digit = byte.hexadecimalValue else { return nil }
         bits = bits << 4 | UInt128(digit)
       }
     }
+    self.init(bits: bits)
+  }
+
+  /// The UUID of 32 hexadecimal digits; nil for anything else.
+  package init?(digits: some Collection<UInt8>) {
+    let values = digits.compactMap(\.hexadecimalValue)
+    guard values.count == 32, digits.count == 32 else { return nil }
+    self.init(bits: values.reduce(0) { $0 << 4 | UInt128($1) })
+  }
+
+  private init(bits: UInt128) {
     self = withUnsafeBytes(of: bits.bigEndian) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
   }
 

@@ -234,24 +234,9 @@ enum TokenShape: Hashable {
   }
 
   private static func isAPNs(_ token: Substring.UTF8View) -> Bool {
-    (64...200).contains(token.count) && token.count.isMultiple(of: 2) && token.allSatisfy(isHexadecimal)
+    (64...200).contains(token.count) && token.count.isMultiple(of: 2)
+      && token.allSatisfy { $0.hexadecimalValue != nil }
   }
 
-  private static func isHexadecimal(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-      UInt8(ascii: "A")...UInt8(ascii: "F"):
-      true
-    default: false
-    }
-  }
-
-  private static func isFCM(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-      UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: ":"):
-      true
-    default: false
-    }
-  }
+  private static func isFCM(_ byte: UInt8) -> Bool { byte.isASCIILetterOrDigit || "_-:".utf8.contains(byte) }
 }

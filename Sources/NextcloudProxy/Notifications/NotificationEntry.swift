@@ -137,7 +137,9 @@ enum Hexadecimal {
       var isHexadecimal = true
       let bytes = [UInt8](unsafeUninitializedCapacity: digits.count / 2) { bytes, count in
         for index in 0..<digits.count / 2 {
-          guard let high = value(digits[2 * index]), let low = value(digits[2 * index + 1]) else {
+          guard let high = digits[2 * index].hexadecimalValue,
+            let low = digits[2 * index + 1].hexadecimalValue
+          else {
             isHexadecimal = false
             return
           }
@@ -146,15 +148,6 @@ enum Hexadecimal {
         }
       }
       return isHexadecimal ? bytes : nil
-    }
-  }
-
-  private static func value(_ digit: UInt8) -> UInt8? {
-    switch digit {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-    default: nil
     }
   }
 }

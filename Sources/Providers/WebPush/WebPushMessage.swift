@@ -5,9 +5,9 @@ import NIOHPACK
 
 /// A request to a push service: `POST` to a subscription's endpoint (RFC 8030). What is sent is encrypted anew for each
 /// try, so that none can be told from another.
-package struct WebPushMessage: Sendable {
+package struct WebPushMessage: Sendable, Codable {
   /// `Urgency`: what a phone that saves power still wants to hear.
-  package enum Urgency: String, Sendable, CaseIterable {
+  package enum Urgency: String, Sendable, CaseIterable, Codable {
     case veryLow = "very-low"
     case low, normal, high
   }

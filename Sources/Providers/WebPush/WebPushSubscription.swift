@@ -83,6 +83,15 @@ package struct WebPushSubscription: Sendable, Hashable {
   }
 }
 
+/// Coded as its ``WebPushSubscription/token``.
+extension WebPushSubscription: Codable {
+  package init(from decoder: any Decoder) throws {
+    try self.init(token: String(from: decoder))
+  }
+
+  package func encode(to encoder: any Encoder) throws { try token.encode(to: encoder) }
+}
+
 /// Base64 with `-` and `_` (RFC 4648 section 5).
 package enum Base64URL {
   /// Without padding.

@@ -89,17 +89,7 @@ struct AccessToken {
   let text: String
 
   init(parameter text: String) throws(APIError) {
-    let isSane =
-      (1...256).contains(text.utf8.count)
-      && text.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-          true
-        default: false
-        }
-      }
-    guard isSane else { throw APIError.invalidFormat("access_token") }
+    guard text.isName(1...256, with: "-_") else { throw APIError.invalidFormat("access_token") }
     self.text = text
   }
 }

@@ -97,16 +97,27 @@ final class DeliveryBench: Sendable {
     _ test: @escaping @Sendable (DeliveryBench) async throws -> Void
   ) async throws {
     let bench = try await DeliveryBench(deadline: deadline, answerTimeout: answerTimeout)
-    let sending = Task { if isSending { await bench.sender.run() } }
     let result: Result<Void, any Error>
-    do { result = .success(try await test(bench)) } catch { result = .failure(error) }
-    sending.cancel()
-    await sending.value
+    do {
+      result = .success(try await isSending ? bench.sending { try await test(bench) } : test(bench))
+    } catch {
+      result = .failure(error)
+    }
     await bench.providers.shutdown(within: .zero)
     await bench.deliverer.settled()
     await bench.simulator.stop()
     await bench.database.close()
     try? FileManager.default.removeItem(at: bench.folder)
+    try result.get()
+  }
+
+  /// Sends what is in the outbox while `body` runs.
+  func sending(_ body: () async throws -> Void) async throws {
+    let sending = Task { await sender.run() }
+    let result: Result<Void, any Error>
+    do { result = .success(try await body()) } catch { result = .failure(error) }
+    sending.cancel()
+    await sending.value
     try result.get()
   }
 

@@ -135,17 +135,7 @@ extension Field {
 
   fileprivate func app() throws(APIError) -> String {
     let text = try string()
-    let isApp =
-      (1...64).contains(text.utf8.count)
-      && text.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "."):
-          true
-        default: false
-        }
-      }
-    guard isApp else { throw error("is not 1 to 64 letters, digits and _ - .") }
+    guard text.isName(1...64, with: "_-.") else { throw error("is not 1 to 64 letters, digits and _ - .") }
     return text
   }
 

@@ -4,23 +4,9 @@ import Registrations
 import Synchronization
 import Timing
 
-/// Tries whose answers come after whoever waited for them has gone on. There are no more of them than requests may
-/// be under way at the providers.
+/// Tries of what is in the outbox, and answers that come after whoever waited for them has gone on. There are no more of
+/// these than requests may be under way at the providers.
 extension Deliverer {
-  /// An answer that is still to come.
-  struct LateAnswer: Sendable {
-    let over: RouteSender
-    let outcome: @Sendable () async -> Outcome
-  }
-
-  /// A try that is at its provider.
-  struct LateTry: Sendable {
-    let delivery: RegisteredPush
-    /// Before it was sent.
-    let began: Date
-    let answer: LateAnswer
-  }
-
   /// How long an entry belongs to its try, in seconds: longer than an answer is waited for, by what it takes to begin
   /// and to write down the end.
   var lease: TimeInterval { providers.answerTimeout / .seconds(1) + 15 }
@@ -34,19 +20,22 @@ extension Deliverer {
     late: @escaping @Sendable (Outbox.Entry, Leftover?) -> Void
   ) async -> [Decision] {
     let began = now()
-    let decisions = await send(entries.map(\.delivery), since: began, within: timeout, backoff: nil)
+    let deliveries = entries.map(\.delivery)
+    let decisions = await send(deliveries, since: began, within: timeout, backoff: nil)
     for (entry, decision) in zip(entries, decisions) {
       guard let answer = decision.answer else { continue }
-      settle(LateTry(delivery: entry.delivery, began: began, answer: answer), under: entry.lease) {
-        late(entry, $0)
-      }
+      settle(answer, to: entry.delivery, since: began, under: entry.lease) { late(entry, $0) }
     }
-    var results = decisions.map(\.result)
-    await record(decisions, on: entries.map(\.delivery), &results)
+    _ = await record(decisions, on: deliveries)
     return decisions.map { decision in
       guard decision.result == .unconfigured else { return decision }
       return Decision(result: .queued, route: route, leftover: Leftover(notBefore: nil, scope: .route))
     }
+  }
+
+  /// The registrations among those of `deliveries` that have not ended.
+  func living(_ deliveries: [RegisteredPush]) async throws -> Set<Int64> {
+    try await registrations.living(deliveries.map(\.registration))
   }
 
   /// When to try again what is left after so many tries.
@@ -69,21 +58,20 @@ extension Deliverer {
 
   /// Does what the answer asks for when it has come, however long that takes; nobody can cancel it.
   ///
-  /// - Parameter lease: nil if there is no entry, because it could not be kept and nothing was promised.
+  /// - Parameters:
+  ///   - began: before it was sent.
+  ///   - lease: nil if there is no entry, because it could not be kept and nothing was promised.
   func settle(
-    _ late: LateTry, under lease: Outbox.Lease?, then ended: (@Sendable (Leftover?) -> Void)? = nil
+    _ answer: LateAnswer, to delivery: RegisteredPush, since began: Date, under lease: Outbox.Lease?,
+    then ended: (@Sendable (Leftover?) -> Void)? = nil
   ) {
     lateAnswers.begin()
     Task {
-      let outcome = await late.answer.outcome()
-      let decision = judge(outcome, of: late.delivery, over: late.answer.over, since: late.began)
-      if decision.result != .queued {
-        var results = [decision.result]
-        await record([decision], on: [late.delivery], &results)
-      }
+      let decision = judge(await answer.outcome(), of: delivery, over: answer.over, since: began)
+      if decision.result != .queued { _ = await record([decision], on: [delivery]) }
       // Where nobody knows what became of it, the lease outlives whatever may.
       if let lease, decision.result != .queued || decision.leftover != nil {
-        let retry = decision.leftover.map { self.retry(of: $0, late.delivery, after: lease.attempts) }
+        let retry = decision.leftover.map { self.retry(of: $0, delivery, after: lease.attempts) }
         // What cannot be written now is kept in mind by the outbox.
         try? await outbox.settle([(lease, retry)])
       }
@@ -96,9 +84,7 @@ extension Deliverer {
   package var lateAnswerCount: Int { lateAnswers.count }
 
   /// Returns when none of those is left.
-  package func settled() async {
-    await lateAnswers.none()
-  }
+  package func settled() async { await lateAnswers.none() }
 }
 
 /// Counts answers that are still to come.
@@ -129,23 +115,5 @@ final class LateAnswers: Sendable {
       }
       if isNone { continuation.resume() }
     }
-  }
-}
-
-extension Backoff {
-  /// Within a request, whose caller waits.
-  static let inRequest = Backoff(first: 0.1, longest: 1)
-  /// From the outbox.
-  static let outbox = Backoff(first: 2, longest: 300)
-  /// From the outbox, where APNs is out of order. Apple asks for a quarter of an hour, which a chat message is
-  /// not worth any more: it is what the pauses come to.
-  static let outage = Backoff(first: 15, longest: 900, shares: 1...1.2)
-
-  /// When to try again after so many tries: not before the provider allows it.
-  ///
-  /// - Parameter random: from 0 to 1.
-  func next(after tries: Int, now: Date, notBefore: Date?, random: Double) -> Date {
-    let pause = pause(after: tries, random: random)
-    return max(now + pause, (notBefore ?? now) + min(pause, first))
   }
 }

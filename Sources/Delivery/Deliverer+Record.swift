@@ -1,0 +1,130 @@
+import Foundation
+import Logging
+import Metrics
+import Providers
+import Registrations
+import SQL
+
+extension Deliverer {
+  /// Ends the registrations that have ended, keeps in mind which may have, and writes down what was refused. A
+  /// registration that was made again meanwhile stays, and so does every one while the database cannot be written:
+  /// the provider will say the same next time.
+  func record(_ decisions: [Decision], on deliveries: [RegisteredPush]) async -> [DeliveryResult] {
+    var results = decisions.map(\.result)
+    var ending: [OutcomeRecorder.Failure] = []
+    var refused: [OutcomeRecorder.Failure] = []
+    var held: [(index: Int, deletion: HeldDeletions.Deletion)] = []
+    var living: [RegistrationReference] = []
+    let mayHold = heldDeletions.mayHold
+    for (decision, (index, delivery)) in zip(decisions, deliveries.enumerated()) {
+      if let death = decision.death {
+        let failure = OutcomeRecorder.Failure(
+          delivery.registration, reason: death.reason.description, holdsBefore: death.by)
+        if !death.isHeldBack {
+          ending.append(failure)
+        } else if let route = decision.route {
+          held.append((index, (failure, death.reason, route)))
+        }
+      } else if mayHold, decision.result == .delivered {
+        living.append(delivery.registration)
+      }
+      if case .refused(let reason) = decision.result {
+        refused.append(OutcomeRecorder.Failure(delivery.registration, reason: reason.description))
+      }
+    }
+    // Of push services, which strangers choose, the counts tell.
+    let backlogged = zip(results, deliveries).count {
+      $0 == .refused(.backlogged) && $1.push.provider != .webPush
+    }
+    if backlogged > 0 { lossLog.tellBacklog(backlogged, most: outbox.mostPerDevice, now: now()) }
+    let losses = await losses(deliveries, results)
+    var ended: Set<RegistrationReference> = []
+    do {
+      if !living.isEmpty { _ = try await registrations.release(living) }
+      if !held.isEmpty {
+        ended = try await heldDeletions.hold(held.map(\.deletion), now: now())
+        for (index, deletion) in held where ended.contains(deletion.failure.registration) {
+          results[index] = .ended(deletion.reason)
+        }
+      }
+      if !ending.isEmpty { ended.formUnion(try await registrations.end(ending)) }
+      if !refused.isEmpty {
+        try await registrations.note(refused)
+        for failure in refused { history?.failed(failure.registration) }
+      }
+    } catch {
+      logger.error(
+        "registrations could not be updated", metadata: ["error": "\(DatabaseError.name(of: error))"])
+    }
+    for (index, delivery) in deliveries.enumerated() {
+      if case .ended(let reason) = results[index] {
+        if ended.contains(delivery.registration) {
+          metrics.ended(delivery.registration.kind, reason)
+        } else {
+          // It was made again meanwhile, or cannot be ended now: it is this notification that is lost.
+          results[index] = .refused(reason)
+        }
+      }
+      guard let loss = losses[index] else { continue }
+      switch results[index] {
+      case .refused(let reason): lossLog.tell("notification refused", loss, reason: "\(reason)")
+      case .ended(let reason): lossLog.tell("registration ended", loss, reason: "\(reason)")
+      case .delivered, .queued, .unconfigured: break
+      }
+    }
+    return results
+  }
+
+  /// What of it is lost for good and may be told of, by index. What a backlog refused is told of together.
+  private func losses(
+    _ deliveries: [RegisteredPush], _ results: [DeliveryResult]
+  ) async -> [Int: LossLog.Loss] {
+    let lost = results.indices.filter {
+      switch results[$0] {
+      case .refused(.backlogged): false
+      case .ended, .refused: true
+      case .delivered, .queued, .unconfigured: false
+      }
+    }
+    guard !lost.isEmpty else { return [:] }
+    let losses = await lossLog.losses(
+      lost.map { (deliveries[$0], providers.route(of: deliveries[$0].push)) }, now: now())
+    return Dictionary(zip(lost, losses)) { $1 }
+  }
+}
+
+/// What is counted of notifications and registrations. Handles are held where there are many.
+struct DeliveryMetrics: Sendable {
+  private let factory: any MetricsFactory
+  private let waits: [Route.Provider: Timer]
+
+  init(_ factory: any MetricsFactory) {
+    self.factory = factory
+    waits = Dictionary(
+      uniqueKeysWithValues: Route.Provider.allCases.map {
+        (
+          $0,
+          Timer(
+            label: "push_bouncer_notify_to_accepted_seconds", dimensions: [("provider", $0.rawValue)],
+            factory: factory)
+        )
+      })
+    // What comes up for the first time would not count as an increase.
+    for kind in RegistrationReference.Kind.allCases {
+      for reason in Outcome.usuallyEnding { ended(kind, reason, by: 0) }
+    }
+  }
+
+  /// A provider has accepted a notification, so many seconds after it was asked for.
+  func accepted(_ provider: Route.Provider, after seconds: TimeInterval) {
+    // No longer than a year: the clock may have been set meanwhile.
+    waits[provider]?.recordNanoseconds(Int64(max(0, min(seconds, 365 * 86_400)) * 1e9))
+  }
+
+  func ended(_ kind: RegistrationReference.Kind, _ reason: Reason, by count: Int = 1) {
+    Counter(
+      label: "push_bouncer_registrations_ended_total",
+      dimensions: [("kind", "\(kind)"), ("reason", "\(reason)")], factory: factory
+    ).increment(by: count)
+  }
+}
