@@ -37,22 +37,6 @@ import Testing
     }
   }
 
-  @Test func `A token that died before it was registered stays`() async throws {
-    try await DeliveryBench.test { bench in
-      let device = try await bench.devices(.apns)[0]
-      let registered = Int((device.registration.registeredAt.timeIntervalSince1970 * 1000).rounded())
-      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .at(registered - 1)))
-      #expect(try await bench.deliver("n", to: device) == .refused(.unregistered))
-      #expect(try await bench.lives(device))
-      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .at(registered + 1)))
-      #expect(try await bench.deliver("n", to: device) == .ended(.unregistered))
-      bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .none))
-      let other = try await bench.devices(.apns)[0]
-      bench.simulator.setToken(other.token, TokenRule(status: 410, timestamp: .none))
-      #expect(try await bench.deliver("n", to: other) == .ended(.unregistered))
-    }
-  }
-
   @Test func `A token that is still called dead an hour after it was registered ends, by a trusted clock`()
     async throws
   {
@@ -83,39 +67,6 @@ import Testing
       bench.simulator.setToken(device.token, TokenRule(status: 410, timestamp: .none))
       #expect(try await bench.deliver("n", to: device) == .refused(.unregistered))
       #expect(try await bench.lives(device))
-    }
-  }
-
-  @Test func `A refused token stays on a route that has not delivered, and ends on one that has`()
-    async throws
-  {
-    try await DeliveryBench.test { bench in
-      for (kind, status, reason, route) in [
-        (PushToken.Kind.apns, 400, Reason.badDeviceToken, bench.apnsRoute),
-        (.fcm, 403, .fcmSenderIDMismatch, bench.fcmRoute),
-      ] {
-        let devices = try await bench.devices(kind, 3)
-        let good = try await bench.devices(kind, 3)
-        for device in devices { bench.simulator.setToken(device.token, TokenRule(status: status)) }
-        #expect(try await bench.deliver("n", to: devices[0]) == .refused(reason))
-        #expect(try await bench.lives(devices[0]))
-        guard case .failing(reason, since: _) = bench.state(route) else {
-          Issue.record("the route is \(String(describing: bench.state(route)))")
-          return
-        }
-        for device in good { #expect(try await bench.deliver("n", to: device) == .delivered) }
-        #expect(bench.state(route) == .ok)
-        // With this one, two of five.
-        #expect(try await bench.deliver("n", to: devices[0]) == .ended(reason))
-        #expect(try await bench.deliver("n", to: devices[1]) == .ended(reason))
-        // Four of seven are too many.
-        #expect(try await bench.deliver("n", to: devices[2]) == .refused(reason))
-        #expect(try await bench.lives(devices[2]))
-        guard case .failing(reason, since: _) = bench.state(route) else {
-          Issue.record("the route is \(String(describing: bench.state(route)))")
-          return
-        }
-      }
     }
   }
 

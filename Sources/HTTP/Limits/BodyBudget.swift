@@ -21,13 +21,18 @@ package final class BodyBudget: Sendable {
     var bytes = 0
   }
 
-  private struct State {
+  fileprivate struct State {
+    let limit: Int
+    /// Of one source.
+    let share: Int
     var total = 0
     /// Of the total, what is on its way out.
     var leaving = 0
     var sources: [ClientAddress: Int] = [:]
-    /// By their number.
+    /// By the number of the charge.
     var bodies: [Int: Body] = [:]
+
+    func isFull(with count: Int) -> Bool { total - leaving + count > limit }
 
     /// The largest arriving body of the source with most, if that has more than the new body's source would have.
     func displaceable(by own: Int) -> (number: Int, body: Body)? {
@@ -36,23 +41,35 @@ package final class BodyBudget: Sendable {
         .max { standing($0.value) < standing($1.value) }.map { ($0.key, $0.value) }
     }
 
+    /// Has bodies leave of those who have more than a source that wants to have `own`, until so many bytes fit. What
+    /// has not left yet is bounded, too.
+    ///
+    /// - Returns: whether they fit.
+    mutating func makeRoom(for count: Int, _ own: Int, _ displaced: inout [(any Channel)?]) -> Bool {
+      while isFull(with: count) {
+        guard leaving < limit / 4, let (number, body) = displaceable(by: own) else { return false }
+        bodies[number]?.phase = .leaving
+        leaving += body.bytes
+        take(from: body.source, body.bytes)
+        displaced.append(body.channel)
+      }
+      return true
+    }
+
     mutating func take(from source: ClientAddress, _ count: Int) {
       let rest = (sources[source] ?? 0) - count
       sources[source] = rest > 0 ? rest : nil
     }
   }
 
-  private let limit: Int
-  private let share: Int
-  private let state = Mutex(State())
+  fileprivate let state: Mutex<State>
   fileprivate let charges = Atomic(0)
 
   /// - Parameters:
   ///   - limit: bytes in all.
   ///   - largest: the largest body that anybody may send.
   package init(limit: Int, largest: Int) {
-    self.limit = max(limit, largest)
-    share = max(limit / 4, largest)
+    state = Mutex(State(limit: max(limit, largest), share: max(limit / 4, largest)))
   }
 
   /// There is no room for a body now.
@@ -60,70 +77,6 @@ package final class BodyBudget: Sendable {
 
   /// The bytes that are counted now.
   package var bytes: Int { state.withLock { $0.total } }
-
-  /// Whether so many more of a source would be too many.
-  fileprivate func check(_ count: Int, of source: ClientAddress) throws(Exceeded) {
-    let fits = state.withLock { state in
-      let own = (state.sources[source] ?? 0) + count
-      return own <= share
-        && (state.total - state.leaving + count <= limit || state.displaceable(by: own) != nil)
-    }
-    guard fits else { throw Exceeded() }
-  }
-
-  fileprivate func add(_ count: Int, to number: Int, _ new: Body, isAll: Bool) throws(Exceeded) {
-    let (fits, displaced) = state.withLock { state -> (Bool, [(any Channel)?]) in
-      var body = state.bodies[number] ?? new
-      let own = (state.sources[body.source] ?? 0) + count
-      guard body.phase == .arriving, own <= share else { return (false, []) }
-      let (hasRoom, displaced) = makeRoom(for: count, own, in: &state)
-      guard hasRoom else { return (false, displaced) }
-      body.bytes += count
-      if isAll { body.phase = .whole }
-      state.bodies[number] = body
-      state.total += count
-      state.sources[body.source] = own
-      return (true, displaced)
-    }
-    for channel in displaced { channel?.close(promise: nil) }
-    guard fits else { throw Exceeded() }
-  }
-
-  /// Has bodies of those leave who have more than a source that wants to have `own`. What has not left yet is
-  /// bounded, too.
-  private func makeRoom(
-    for count: Int, _ own: Int, in state: inout State
-  ) -> (hasRoom: Bool, displaced: [(any Channel)?]) {
-    var displaced: [(any Channel)?] = []
-    while state.total - state.leaving + count > limit {
-      guard state.leaving < limit / 4, let (number, body) = state.displaceable(by: own) else {
-        return (false, displaced)
-      }
-      state.bodies[number]?.phase = .leaving
-      state.leaving += body.bytes
-      state.take(from: body.source, body.bytes)
-      displaced.append(body.channel)
-    }
-    return (true, displaced)
-  }
-
-  fileprivate func end(_ number: Int) {
-    state.withLock { state in
-      if state.bodies[number]?.phase == .arriving { state.bodies[number]?.phase = .whole }
-    }
-  }
-
-  fileprivate func release(_ number: Int) {
-    state.withLock { state in
-      guard let body = state.bodies.removeValue(forKey: number) else { return }
-      state.total -= body.bytes
-      if body.phase == .leaving {
-        state.leaving -= body.bytes
-      } else {
-        state.take(from: body.source, body.bytes)
-      }
-    }
-  }
 }
 
 /// What the body of one request has of a budget.
@@ -143,20 +96,55 @@ final class BodyCharge: Sendable {
 
   /// Whether there is room for a body that is said to be so long. It takes the room only as it comes: saying so
   /// costs nothing.
-  func begin(expecting count: Int) throws(BodyBudget.Exceeded) { try budget.check(count, of: source) }
+  func begin(expecting count: Int) throws(BodyBudget.Exceeded) {
+    let fits = budget.state.withLock { state in
+      let own = (state.sources[source] ?? 0) + count
+      return own <= state.share && (!state.isFull(with: count) || state.displaceable(by: own) != nil)
+    }
+    guard fits else { throw BodyBudget.Exceeded() }
+  }
 
   /// So many bytes more have come.
   ///
   /// - Parameter isAll: whether they are the whole body, so that nobody takes its place any more.
   func add(_ count: Int, isAll: Bool = false) throws(BodyBudget.Exceeded) {
-    try budget.add(count, to: number, .init(source: source, channel: channel), isAll: isAll)
+    let (fits, displaced) = budget.state.withLock { state -> (Bool, [(any Channel)?]) in
+      var displaced: [(any Channel)?] = []
+      var body = state.bodies[number] ?? .init(source: source, channel: channel)
+      let own = (state.sources[source] ?? 0) + count
+      guard body.phase == .arriving, own <= state.share, state.makeRoom(for: count, own, &displaced) else {
+        return (false, displaced)
+      }
+      body.bytes += count
+      if isAll { body.phase = .whole }
+      state.bodies[number] = body
+      state.total += count
+      state.sources[source] = own
+      return (true, displaced)
+    }
+    for channel in displaced { channel?.close(promise: nil) }
+    guard fits else { throw BodyBudget.Exceeded() }
   }
 
   /// All of it has come: nobody takes its place any more.
-  func end() { budget.end(number) }
+  func end() {
+    budget.state.withLock { state in
+      if state.bodies[number]?.phase == .arriving { state.bodies[number]?.phase = .whole }
+    }
+  }
 
   /// Nothing of the body is held any more.
-  func release() { budget.release(number) }
+  func release() {
+    budget.state.withLock { state in
+      guard let body = state.bodies.removeValue(forKey: number) else { return }
+      state.total -= body.bytes
+      if body.phase == .leaving {
+        state.leaving -= body.bytes
+      } else {
+        state.take(from: body.source, body.bytes)
+      }
+    }
+  }
 }
 
 /// Reads what is long on a thread of its own, one at a time: on the event loop, everybody else's requests would wait for

@@ -65,14 +65,17 @@ package struct Parameters: Sendable {
   }
 
   package mutating func required(_ name: String) throws(APIError) -> String {
-    guard let value = optional(name) else { throw .missing(name) }
+    try Self.present(optional(name), name)
+  }
+
+  private static func present<Value>(_ value: Value?, _ name: String) throws(APIError) -> Value {
+    guard let value else { throw .missing(name) }
     return value
   }
 
   /// An integer, written as JSON.
   package mutating func integer(_ name: String) throws(APIError) -> Int64 {
-    guard let value = try optionalInteger(name) else { throw .missing(name) }
-    return value
+    try Self.present(optionalInteger(name), name)
   }
 
   package mutating func optionalInteger(_ name: String) throws(APIError) -> Int64? {
@@ -80,8 +83,7 @@ package struct Parameters: Sendable {
   }
 
   package mutating func json(_ name: String) throws(APIError) -> Field {
-    guard let field = try optionalJSON(name) else { throw .missing(name) }
-    return field
+    try Self.present(optionalJSON(name), name)
   }
 
   package mutating func optionalJSON(_ name: String) throws(APIError) -> Field? {
@@ -97,8 +99,7 @@ package struct Parameters: Sendable {
   package mutating func list<Element>(
     _ name: String, _ read: (Field) throws(APIError) -> Element
   ) throws(APIError) -> [Element] {
-    guard let list = try optionalList(name, read) else { throw .missing(name) }
-    return list
+    try Self.present(optionalList(name, read), name)
   }
 
   package mutating func optionalList<Element>(
