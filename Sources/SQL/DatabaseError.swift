@@ -39,7 +39,7 @@ extension DatabaseError {
     private enum Base: String {
       case uniqueViolation, foreignKeyViolation, checkViolation, notNullViolation
       case serializationFailure, busy, full, readOnly, io, corrupt, connectionLost, closed
-      case unknownHost, unreachable, notAdmitted, noDatabase, insecure
+      case unreachable
       case newerSchema, changedMigration
       case typeMismatch, invalidArgument, invalidURL, other
     }
@@ -70,16 +70,8 @@ extension DatabaseError {
     package static let corrupt = Code(.corrupt)
     /// The connection to the server broke: what was under way may or may not have happened.
     package static let connectionLost = Code(.connectionLost)
-    /// When it is opened: nobody knows the server's name.
-    package static let unknownHost = Code(.unknownHost)
-    /// When it is opened: nobody answers where the server should be.
+    /// When it is opened: there is no server, or it does not let this user in.
     package static let unreachable = Code(.unreachable)
-    /// When it is opened: the server does not let this user in.
-    package static let notAdmitted = Code(.notAdmitted)
-    /// When it is opened: the server has no such database.
-    package static let noDatabase = Code(.noDatabase)
-    /// When it is opened: there is no TLS that is as good as what is asked for.
-    package static let insecure = Code(.insecure)
     /// The database has been closed, as in a shutdown.
     package static let closed = Code(.closed)
     /// A newer version of this program has migrated the database.
@@ -97,7 +89,7 @@ extension DatabaseError {
 
     /// Whether it says why a database could not be opened, and so which one it is about.
     package var isOfOpening: Bool {
-      [.unknownHost, .unreachable, .notAdmitted, .noDatabase, .insecure].contains(self)
+      self == .unreachable
     }
 
     /// The code as a word.
@@ -105,8 +97,8 @@ extension DatabaseError {
 
     fileprivate var isTransient: Bool {
       switch base {
-      case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed, .unknownHost,
-        .unreachable, .notAdmitted, .noDatabase, .insecure:
+      case .serializationFailure, .busy, .full, .readOnly, .io, .connectionLost, .closed,
+        .unreachable:
         true
       case .uniqueViolation, .foreignKeyViolation, .checkViolation, .notNullViolation, .corrupt,
         .newerSchema, .changedMigration, .typeMismatch, .invalidArgument, .invalidURL, .other:

@@ -21,32 +21,27 @@ package import ZulipServer
 package struct BouncerService {
   /// The services in the order in which they start; they stop in the reverse order.
   package let services: [any ServiceLifecycle.Service]
-  /// The public listener's port, once it listens.
-  package let publicPort: Port
   /// The operator's listener's port, once it listens.
   package let adminPort: Port
   /// What answers strangers, and on which paths.
   package let endpoints: Endpoints
   /// What answers the operator.
   let operatorEndpoints: Endpoints
-  /// Its database.
-  package let store: Store
-  /// Apple and Google.
-  package let providers: PushProviders
   /// The bouncer, as others call it.
   package let bouncer: ZulipBouncerRoutes
   let builtIn: BuiltInServer
   let nextcloud: NextcloudAdapter?
-  let keyFolder: KeyFolder
-  /// The public listener's, if it speaks TLS.
-  let certificate: ServerCertificate?
-  let logger: Logger
+  private let core: Core
+
+  /// The public listener's port, once it listens.
+  package var publicPort: Port { core.publicPort }
+  package var store: Store { core.store }
+  package var providers: PushProviders { core.providers }
+  var logger: Logger { core.logger }
 
   /// Puts the parts together. Nothing listens yet.
   ///
   /// - Parameters:
-  ///   - time: its clock.
-  ///   - metrics: where its gauges are read.
   ///   - sockets: sockets that systemd has passed; without them it opens its own.
   ///   - manager: systemd, if it wants to hear of the service's state.
   ///   - descriptors: how many the process may have.
@@ -60,37 +55,23 @@ package struct BouncerService {
     bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
     adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
-    let core = try await Core.open(
-      configuration, time: time, descriptors: descriptors, logger: logger)
-    let store = core.store
-    let parts = ZulipBouncerRoutes.Dependencies(core)
-    var settings = ZulipBouncerRoutes.Configuration(configuration, port: core.publicPort)
-    adjust(&settings)
-    let bouncer = ZulipBouncerRoutes(configuration: settings, dependencies: parts)
-    let builtIn = try await BuiltInServer.build(
-      configuration, store: store,
-      ownBouncer: ZulipBouncerRoutes(
-        configuration: .unlimited(configuration, port: core.publicPort), dependencies: parts),
-      remoteBouncer: remoteBouncer, logger: logger)
-    let nextcloud =
-      configuration.nextcloud.isEnabled
-      ? try NextcloudAdapter.build(
-        configuration, store: store, providers: core.providers, deliverer: core.deliverer,
-        publicURL: configuration.http.publicAddress(listeningOn: core.publicPort), logger: logger) : nil
+    let core = try await Core.open(configuration, time: time, descriptors: descriptors, logger: logger)
+    let bouncer = ZulipBouncerRoutes(core, adjust: adjust)
+    let builtIn = try await BuiltInServer.build(core, remoteBouncer: remoteBouncer)
+    let nextcloud = configuration.nextcloud.isEnabled ? try NextcloudAdapter.build(core) : nil
     let features: [Feature] =
       [
-        .database(core), .delivery(core), .keys(core), .bouncer(bouncer, core),
-        .chatServer(builtIn, core), .backend(BackendRoutes(builtIn, nextcloud, core), store),
-        .nextcloudLeftovers(core),
+        .database(core), .delivery(core), .keys(core), .bouncer(bouncer, core), .chatServer(builtIn, core),
+        .backend(builtIn, nextcloud, core), .nextcloudLeftovers(core),
       ] + (nextcloud.map { [.nextcloud($0)] } ?? [])
-    let bodies = bodies ?? BodyBudget(configuration.http)
-    metrics.watch(core, bodies)
+    let http = configuration.http
+    let bodies = bodies ?? BodyBudget(limit: http.maxBytesInFlight, largest: http.largestBodyBytes)
+    metrics.watchProcess()
+    metrics.gauge("push_bouncer_clock_trusted") { core.mayExpire() ? 1 : 0 }
+    metrics.gauge("push_bouncer_http_body_bytes") { Double(bodies.bytes) }
     for feature in features { feature.gauges(metrics) }
     let readiness = core.readiness()
-    let adminPort = Port()
-    let endpoints = Endpoints.forStrangers(
-      trustedProxies: configuration.http.trustedProxies, bodies: bodies
-    ) { router in
+    let endpoints = Endpoints.forStrangers(trustedProxies: http.trustedProxies, bodies: bodies) { router in
       for feature in features { feature.routes(router) }
     }
     let operatorEndpoints = Endpoints.forOperator(
@@ -98,19 +79,18 @@ package struct BouncerService {
         readiness: readiness, metrics: metrics, token: configuration.admin.token,
         heldAddress: sockets.public.map(PassedSockets.address),
         dashboard: Dashboard(.init(core, apps: nextcloud.map { $0.apps }), readiness: readiness)))
+    let adminPort = Port()
     let listeners: [any ServiceLifecycle.Service] = [
       adminListener(
         operatorEndpoints, at: configuration.adminAddress(sockets), port: adminPort, logger: logger),
       publicListener(core, endpoints, at: configuration.publicAddress(sockets), descriptors),
     ]
     return BouncerService(
-      services: [Closing { await store.database.close() }] + features.services
+      services: [Closing { await core.store.database.close() }] + features.services
         + upkeep(core, features, readiness) + listeners
         + heralds(manager, core, adminPort, readiness, features),
-      publicPort: core.publicPort, adminPort: adminPort, endpoints: endpoints,
-      operatorEndpoints: operatorEndpoints, store: store, providers: core.providers, bouncer: bouncer,
-      builtIn: builtIn, nextcloud: nextcloud, keyFolder: core.keyFolder, certificate: core.certificate,
-      logger: logger)
+      adminPort: adminPort, endpoints: endpoints, operatorEndpoints: operatorEndpoints, bouncer: bouncer,
+      builtIn: builtIn, nextcloud: nextcloud, core: core)
   }
 
   /// Looks after what all features have: clock, health, and rows whose time is over.
@@ -145,7 +125,7 @@ package struct BouncerService {
           publicPort.number != nil && adminPort.number != nil
         }
       },
-      Draining {
+      Closing {
         manager?.tell(.stopping)
         readiness.drain()
         for drain in drains { drain() }
@@ -186,28 +166,6 @@ package struct BouncerService {
   }
 }
 
-extension ZulipBouncerRoutes.Dependencies {
-  fileprivate init(_ core: Core) {
-    let store = core.store
-    self.init(
-      servers: store.servers, realms: store.realms,
-      analytics: Analytics(database: store.database, storageKey: store.storageKey, now: core.now),
-      registrations: store.registrations, legacy: store.legacy, bouncerKeys: core.bouncerKeys,
-      requestTimes: core.requestTimes,
-      deliverer: core.deliverer, keyring: { [folder = core.keyFolder] in folder.current.bouncer },
-      storageKey: store.storageKey, now: core.now, mayExpire: core.mayExpire, logger: core.logger)
-  }
-}
-
-extension BackendRoutes {
-  fileprivate init(_ builtIn: BuiltInServer, _ nextcloud: NextcloudAdapter?, _ core: Core) {
-    self.init(
-      accounts: builtIn.accounts, devices: builtIn.devices, loginFlows: core.store.nextcloudLoginFlows,
-      token: core.configuration.backendToken, notify: BackendRoutes.ways(builtIn, nextcloud),
-      realmsChanged: { builtIn.realms?.request() }, now: core.now)
-  }
-}
-
 extension Dashboard.Sources {
   fileprivate init(_ core: Core, apps: (@Sendable () async throws -> [Dashboard.App])?) {
     self.init(
@@ -215,21 +173,6 @@ extension Dashboard.Sources {
       registrations: core.store.registrations, outbox: core.outbox,
       routeStates: { [deliverer = core.deliverer] in deliverer.routeStates() },
       pushServices: core.pushServices, apps: apps, now: core.now)
-  }
-}
-
-extension PrometheusRegistry {
-  /// Gauges of the process, which are no feature's.
-  fileprivate func watch(_ core: Core, _ bodies: BodyBudget) {
-    watchProcess()
-    gauges("push_bouncer_clock_trusted") { [.init(core.mayExpire() ? 1 : 0)] }
-    gauges("push_bouncer_http_body_bytes") { [.init(Double(bodies.bytes))] }
-  }
-}
-
-extension BodyBudget {
-  fileprivate convenience init(_ http: Configuration.HTTP) {
-    self.init(limit: http.maxBytesInFlight, largest: http.largestBodyBytes)
   }
 }
 
@@ -256,8 +199,8 @@ extension BouncerService {
     var isStopping = false
     for await signal in await UnixSignalsSequence(trapping: .sighup, .sigterm, .sigint) {
       if signal == .sighup {
-        keyFolder.reload()
-        certificate?.reload()
+        core.keyFolder.reload()
+        core.certificate?.reload()
       } else if isStopping {
         _exit(1)
       } else {

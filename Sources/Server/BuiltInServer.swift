@@ -20,85 +20,55 @@ struct BuiltInServer {
   let registrar: Registrar?
   let unregistrar: LegacyUnregistrar?
   /// To another program's bouncer.
-  private let client: HTTPClient?
+  fileprivate let client: HTTPClient?
 
-  /// - Parameters:
-  ///   - ownBouncer: this program's.
-  ///   - remoteBouncer: used in the place of one that is reached through the network.
-  static func build(
-    _ configuration: Configuration, store: Store, ownBouncer: ZulipBouncerRoutes,
-    remoteBouncer: (any Bouncer)?, logger: Logger
-  ) async throws -> BuiltInServer {
-    let accounts = store.accounts
+  /// - Parameter remoteBouncer: used in the place of one that is reached through the network.
+  static func build(_ core: Core, remoteBouncer: (any Bouncer)?) async throws -> BuiltInServer {
+    let (store, settings, logger) = (core.store, core.configuration.server, core.logger)
     let eventNotifier = EventNotifier()
-    var local: RemoteServer?
-    var client: HTTPClient?
-    let bouncerInUse: (any Bouncer)?
-    switch configuration.server.bouncer {
-    case .off: bouncerInUse = nil
+    var (local, client, bouncer) = (nil as RemoteServer?, nil as HTTPClient?, nil as (any Bouncer)?)
+    switch settings.bouncer {
+    case .off: break
     case .local:
       let server = try await enrol(store.servers)
       local = server
-      bouncerInUse = OwnBouncer(bouncer: ownBouncer, server: server.uuid, logger: logger)
-    case .remote where remoteBouncer != nil: bouncerInUse = remoteBouncer
+      bouncer = OwnBouncer(
+        bouncer: ZulipBouncerRoutes(core, isBuiltIn: true), server: server.uuid, logger: logger)
+    case .remote where remoteBouncer != nil: bouncer = remoteBouncer
     case .remote(let url):
       let remote = HTTPClient(
-        eventLoopGroupProvider: .singleton, configuration: .outgoing(configuration.providers))
+        eventLoopGroupProvider: .singleton, configuration: .outgoing(core.configuration.providers))
       client = remote
-      bouncerInUse = BouncerClient.remote(
-        url: url, id: configuration.server.orgID ?? "", key: configuration.server.orgKey ?? "", client: remote
-      )
+      bouncer = BouncerClient.remote(
+        url: url, id: settings.orgID ?? "", key: settings.orgKey ?? "", client: remote)
     }
     let devices = Devices(
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
       changed: eventNotifier.ring)
-    let bouncer = bouncerInUse.map { client in
-      (
-        client: client,
-        realms: RealmUpload(accounts: accounts, bouncer: client, now: store.now, logger: logger)
-      )
+    let realms = bouncer.map {
+      RealmUpload(accounts: store.accounts, bouncer: $0, now: store.now, logger: logger)
     }
+    var used: (client: any Bouncer, realms: RealmUpload)?
+    if let bouncer, let realms { used = (bouncer, realms) }
     let notifier = Notifier(
-      devices: devices, bouncer: bouncer,
-      removal: configuration.server.alertsOnRemoval ? .alertingRemoval : .removal)
-    let registrar = bouncer.map { bouncer in
+      devices: devices, bouncer: used, removal: settings.alertsOnRemoval ? .alertingRemoval : .removal)
+    let registrar = used.map { bouncer in
       Registrar(
         devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now,
         mayExpire: store.mayExpire, logger: logger)
     }
-    let unregistrar = bouncer.map { bouncer in
-      LegacyUnregistrar(
-        tokens: devices.legacyTokens, bouncer: bouncer.client, now: store.now, logger: logger)
+    let unregistrar = bouncer.map {
+      LegacyUnregistrar(tokens: devices.legacyTokens, bouncer: $0, now: store.now, logger: logger)
     }
     let server = ZulipServerRoutes(
       configuration: .init(
-        rateLimitPerUser: configuration.server.rateLimitPerUser,
-        maximumBodyBytes: configuration.http.maxBodyBytes),
+        rateLimitPerUser: settings.rateLimitPerUser, maximumBodyBytes: core.configuration.http.maxBodyBytes),
       dependencies: .init(
-        accounts: accounts, devices: devices, eventNotifier: eventNotifier, registrar: registrar,
-        unregistrar: unregistrar,
-        notifier: notifier,
-        now: store.now))
+        accounts: store.accounts, devices: devices, eventNotifier: eventNotifier, registrar: registrar,
+        unregistrar: unregistrar, notifier: notifier, now: store.now))
     return BuiltInServer(
-      server: server, accounts: accounts, devices: devices, eventNotifier: eventNotifier, notifier: notifier,
-      realms: bouncer?.realms, registrar: registrar, unregistrar: unregistrar,
-      client: client)
-  }
-
-  /// Works in the background until its task is cancelled.
-  func run(logger: Logger) async {
-    await withTaskGroup { group in
-      group.addTask {
-        await EventPoller(devices: devices, eventNotifier: eventNotifier, logger: logger).run()
-      }
-      if let realms { group.addTask { await realms.run() } }
-      if let registrar { group.addTask { await registrar.run() } }
-      if let unregistrar { group.addTask { await unregistrar.run() } }
-    }
-  }
-
-  func close() async {
-    try? await client?.shutdown()
+      server: server, accounts: store.accounts, devices: devices, eventNotifier: eventNotifier,
+      notifier: notifier, realms: realms, registrar: registrar, unregistrar: unregistrar, client: client)
   }
 
   /// Makes it one of the bouncer's chat servers. The key that it gets is never used and never shown.
@@ -117,37 +87,67 @@ struct BuiltInServer {
   }
 }
 
-extension BackendRoutes {
-  /// Sends the parts of the host application's notifications, each by its way, side by side.
-  static func ways(
-    _ builtIn: BuiltInServer, _ nextcloud: NextcloudAdapter?
-  ) -> @Sendable (User, Message) async throws -> [PartResult] {
-    { user, message in
-      // All of it is read before any of it is sent.
-      let zulip = Notifier.Message(
-        encrypted: try message.zulip?.members(), legacy: try message.legacy.map(LegacyMessage.init))
-      let phones = try message.nextcloud.map(NextcloudMessage.init)
-      if let field = message.nextcloud, nextcloud == nil {
-        throw APIError("\(field.path): nextcloud.enabled is false")
-      }
-      async let receipt = send(phones, to: user, nextcloud)
-      let outcome = try await builtIn.notifier.notify(user, zulip)
-      var results: [PartResult] = []
-      if let result = outcome.encrypted { results.append(.init("zulip", result.map(\.json))) }
-      if let result = outcome.legacy { results.append(.init("legacy", result.map(\.json))) }
-      if let result = await receipt { results.append(.init("nextcloud", result)) }
-      return results
-    }
+extension Feature {
+  /// The built-in chat-server side.
+  static func chatServer(_ side: BuiltInServer, _ core: Core) -> Feature {
+    let (devices, logger) = (side.devices, core.logger)
+    var feature = Feature(
+      routes: { side.server.addRoutes(to: $0) },
+      gauges: { metrics in
+        metrics.gauge("push_bouncer_event_waiters") { Double(side.eventNotifier.waiters) }
+        metrics.gauge("push_bouncer_device_registrations_pending") { Double(try await devices.jobCount()) }
+        metrics.gauge("push_bouncer_legacy_unregistrations_pending") {
+          Double(try await devices.legacyTokens.jobCount())
+        }
+      },
+      close: { try? await side.client?.shutdown() },
+      work: [
+        {
+          await EventPoller(devices: devices, eventNotifier: side.eventNotifier, logger: logger).run()
+        }
+      ],
+      drain: { side.eventNotifier.close() },
+      removals: [.init { try await devices.removeOldEvents(limit: $0) }],
+      queues: [devices.bringForward, devices.legacyTokens.bringForward])
+    if let realms = side.realms { feature.work.append { await realms.run() } }
+    if let registrar = side.registrar { feature.work.append { await registrar.run() } }
+    if let unregistrar = side.unregistrar { feature.work.append { await unregistrar.run() } }
+    return feature
   }
 
-  private static func send(
-    _ message: NextcloudMessage?, to user: User, _ nextcloud: NextcloudAdapter?
-  ) async -> Result<JSON, any Error>? {
-    guard let message, let nextcloud else { return nil }
-    do {
-      return .success(try await nextcloud.sender.notify(user, message).json)
-    } catch {
-      return .failure(error)
+  /// What host applications call, with the users and the ways that their apps sign in.
+  static func backend(_ side: BuiltInServer, _ nextcloud: NextcloudAdapter?, _ core: Core) -> Feature {
+    let flows = core.store.nextcloudLoginFlows
+    let routes = BackendRoutes(
+      accounts: side.accounts, devices: side.devices, loginFlows: flows,
+      token: core.configuration.backend.token, notify: { try await notify($0, $1, side.notifier, nextcloud) },
+      realmsChanged: { side.realms?.request() }, now: core.now)
+    return Feature(
+      routes: { routes.addRoutes(to: $0) }, removals: [.init { try await flows.removeOld(limit: $0) }])
+  }
+
+  /// Sends the parts of a host application's notification, each by its way, side by side.
+  private static func notify(
+    _ user: User, _ message: BackendRoutes.Message, _ notifier: Notifier, _ nextcloud: NextcloudAdapter?
+  ) async throws -> [BackendRoutes.PartResult] {
+    // All of it is read before any of it is sent.
+    let zulip = Notifier.Message(
+      encrypted: try message.zulip?.members(), legacy: try message.legacy.map(LegacyMessage.init))
+    let phones = try message.nextcloud.map(NextcloudMessage.init)
+    if let field = message.nextcloud, nextcloud == nil {
+      throw APIError("\(field.path): nextcloud.enabled is false")
     }
+    async let receipt: Result<JSON, any Error>? = {
+      guard let phones, let nextcloud else { return nil }
+      do { return .success(try await nextcloud.sender.notify(user, phones).json) } catch {
+        return .failure(error)
+      }
+    }()
+    let outcome = try await notifier.notify(user, zulip)
+    var results: [BackendRoutes.PartResult] = []
+    if let result = outcome.encrypted { results.append(.init("zulip", result.map(\.json))) }
+    if let result = outcome.legacy { results.append(.init("legacy", result.map(\.json))) }
+    if let result = await receipt { results.append(.init("nextcloud", result)) }
+    return results
   }
 }

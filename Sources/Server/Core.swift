@@ -74,7 +74,7 @@ struct Core {
   @Sendable func pushServices() -> PushServices? {
     guard providers.vapidPublicKey != nil else { return nil }
     return PushServices(
-      providers, outbox, held: deliverer.held, own: configuration.webPush.privateHosts, now: now())
+      providers, outbox, held: deliverer.held, own: Set(configuration.webPush.privateHosts), now: now())
   }
 
   /// Says what is well and what is not.
@@ -120,31 +120,43 @@ extension Configuration.HTTP {
   }
 }
 
-extension ZulipBouncerRoutes.Configuration {
-  /// For the built-in chat-server side, whose users have limits of their own. It is called without a wire,
-  /// where the other limits are.
-  static func unlimited(_ configuration: Configuration, port: Port) -> Self {
-    var settings = Self(configuration, port: port)
-    settings.notificationsPerServer = nil
-    return settings
+extension ZulipBouncerRoutes {
+  /// - Parameter isBuiltIn: for the built-in chat-server side, whose users have limits of their own. It is called without
+  ///   a wire, where the other limits are.
+  init(_ core: Core, isBuiltIn: Bool = false, adjust: (inout Configuration) -> Void = { _ in }) {
+    let store = core.store
+    var settings = Configuration(core.configuration, port: core.publicPort)
+    if isBuiltIn { settings.notificationsPerServer = nil }
+    adjust(&settings)
+    self.init(
+      configuration: settings,
+      dependencies: Dependencies(
+        servers: store.servers, realms: store.realms,
+        analytics: Analytics(database: store.database, storageKey: store.storageKey, now: core.now),
+        registrations: store.registrations, legacy: store.legacy, bouncerKeys: core.bouncerKeys,
+        requestTimes: core.requestTimes, deliverer: core.deliverer,
+        keyring: { [folder = core.keyFolder] in folder.current.bouncer }, storageKey: store.storageKey,
+        now: core.now, mayExpire: core.mayExpire, logger: core.logger))
   }
+}
 
+extension ZulipBouncerRoutes.Configuration {
   init(_ configuration: Configuration, port: Port) {
-    let http = configuration.http
+    let (http, bouncer) = (configuration.http, configuration.bouncer)
     self.init(publicURL: http.publicAddress(listeningOn: port))
-    registration = configuration.bouncer.registration == .open ? .open : .closed
-    allowedHostnames = configuration.bouncer.allowedHostnames
-    verifyHostnames = configuration.bouncer.verifyHostnames
-    verifyCAFile = configuration.bouncer.verifyCAFile
-    verifyAllowPrivateAddresses = configuration.bouncer.verifyAllowPrivateAddresses
-    rateLimitPerServer = configuration.bouncer.rateLimitPerServer
+    registration = bouncer.isOpen ? .open : .closed
+    allowedHostnames = bouncer.allowedHostnames
+    verifyHostnames = bouncer.verifyHostnames
+    verifyCAFile = bouncer.verifyCAFile
+    verifyAllowPrivateAddresses = bouncer.verifyAllowPrivateAddresses
+    rateLimitPerServer = bouncer.rateLimitPerServer
     // Without a limit on calls there is none on these either.
     if rateLimitPerServer == nil { rateLimitOfRegistrations = nil }
-    notificationsPerServer = configuration.bouncer.notificationsPerServer
+    notificationsPerServer = bouncer.notificationsPerServer
     rateLimitPerAddress = http.rateLimitPerAddress
     maximumBodyBytes = http.maxBodyBytes
     maximumAnalyticsBytes = http.largestBodyBytes
-    operatorEmail = configuration.operatorEmail
+    operatorEmail = configuration.operator.email
   }
 }
 
@@ -153,11 +165,11 @@ extension PushProviders.Configuration {
   /// first time.
   init(_ configuration: Configuration, store: Store, descriptors: DescriptorLimit) async throws {
     self.init(configuration)
-    let settings = configuration.webPush
-    guard settings.isEnabled else { return }
+    guard configuration.webPush.isEnabled else { return }
     let keys = VAPIDKeys(database: store.database, storageKey: store.storageKey, now: store.now)
     webPush = WebPush(
-      key: try await keys.key(), contact: settings.contact, privateHosts: settings.privateHosts,
+      key: try await keys.key(), contact: configuration.webPushContact ?? Configuration.WebPush.nobody,
+      privateHosts: Set(configuration.webPush.privateHosts),
       connections: descriptors.pushServiceConnections)
   }
 }

@@ -94,9 +94,7 @@ extension Feature {
     return Feature(
       gauges: { metrics in
         guard let certificate else { return }
-        metrics.gauges("push_bouncer_certificate_expires_seconds") {
-          [.init(certificate.end.timeIntervalSince1970)]
-        }
+        metrics.gauge("push_bouncer_certificate_expires_seconds") { certificate.end.timeIntervalSince1970 }
       },
       work: [
         { await KeyAnnouncer(folder, keys: core.bouncerKeys, logger: core.logger).run() },
@@ -114,42 +112,6 @@ extension Feature {
           await core.requestTimes.run { _ in core.logger.warning("times of requests could not be written") }
         }
       ])
-  }
-
-  /// The built-in chat-server side.
-  static func chatServer(_ server: BuiltInServer, _ core: Core) -> Feature {
-    let devices = server.devices
-    return Feature(
-      routes: { server.server.addRoutes(to: $0) },
-      gauges: { metrics in
-        metrics.gauges("push_bouncer_event_waiters") { [.init(Double(server.eventNotifier.waiters))] }
-        metrics.gauges("push_bouncer_device_registrations_pending") {
-          [.init(Double(try await devices.jobCount()))]
-        }
-        metrics.gauges("push_bouncer_legacy_unregistrations_pending") {
-          [.init(Double(try await devices.legacyTokens.jobCount()))]
-        }
-      },
-      close: { await server.close() },
-      work: [{ [logger = core.logger] in await server.run(logger: logger) }],
-      drain: { server.eventNotifier.close() },
-      removals: [.init { try await devices.removeOldEvents(limit: $0) }],
-      queues: [devices.bringForward, devices.legacyTokens.bringForward])
-  }
-
-  /// What host applications call, with the users and the ways that their apps sign in.
-  static func backend(_ backend: BackendRoutes, _ store: Store) -> Feature {
-    Feature(
-      routes: { backend.addRoutes(to: $0) },
-      removals: [.init { [flows = store.nextcloudLoginFlows] in try await flows.removeOld(limit: $0) }])
-  }
-
-  /// The Nextcloud push proxy, and the server side for Nextcloud's apps.
-  static func nextcloud(_ nextcloud: NextcloudAdapter) -> Feature {
-    Feature(
-      routes: { nextcloud.addRoutes(to: $0) }, gauges: { $0.watch(nextcloud) },
-      close: { await nextcloud.close() }, work: [{ await nextcloud.run() }],
-      queues: [nextcloud.pushes.bringForward])
   }
 
   /// What Nextcloud's apps and users leave behind, also where the adapter has been switched off since.

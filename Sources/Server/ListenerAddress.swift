@@ -78,28 +78,15 @@ package struct ListenerAddress: Sendable {
   }
 
   private func fault(_ number: CInt) -> Fault {
-    switch number {
-    case EADDRINUSE:
-      Fault(
-        key: keys.port, "names port \(port) of \(host), where another program listens",
-        advice: "end that program (ss -ltnp shows it), or choose another port")
-    case EACCES, EPERM:
-      Fault(
-        key: keys.port, "names port \(port), which \(FileObstacle.user) may not open",
-        advice: "choose one from 1024 on, or grant CAP_NET_BIND_SERVICE")
-    case EADDRNOTAVAIL:
-      Fault(
-        key: keys.host ?? keys.port, "names \(host), which is no address of this machine",
-        advice: "choose one that ip address shows, or 0.0.0.0 for all")
-    case EAFNOSUPPORT:
-      Fault(
-        key: keys.host ?? keys.port, "names \(host), a kind of address that this machine does not have",
-        advice: "choose another address")
-    default:
-      Fault(
-        key: keys.port, "names port \(port) of \(host), where nobody can listen (error \(number))",
-        advice: "choose another address or port")
-    }
+    let advice =
+      switch number {
+      case EADDRINUSE: "end the program that listens there (ss -ltnp shows it), or choose another port"
+      case EACCES, EPERM: "choose a port from 1024 on, or grant \(FileObstacle.user) CAP_NET_BIND_SERVICE"
+      default: "choose an address that ip address shows, or 0.0.0.0 for all"
+      }
+    let isOfHost = [EADDRNOTAVAIL, EAFNOSUPPORT].contains(number)
+    let (key, name) = isOfHost ? (keys.host ?? keys.port, host) : (keys.port, "port \(port) of \(host)")
+    return Fault(key: key, "names \(name), which \(FileObstacle(number).problem)", advice: advice)
   }
 }
 

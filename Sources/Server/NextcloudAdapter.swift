@@ -15,10 +15,10 @@ import Sealing
 
 /// The Nextcloud adapter with everything it needs: the push proxy, and the server side with its sender.
 struct NextcloudAdapter {
-  private let proxy: NextcloudProxyRoutes
-  private let server: NextcloudServerRoutes
-  private let lossDetector: StoreLossDetector
-  private let client: OutgoingClient
+  fileprivate let proxy: NextcloudProxyRoutes
+  fileprivate let server: NextcloudServerRoutes
+  fileprivate let lossDetector: StoreLossDetector
+  fileprivate let client: OutgoingClient
   let sender: NextcloudSender
   /// The subscriptions to Web Push of the server side's users.
   let webPush: NextcloudWebPush
@@ -29,110 +29,118 @@ struct NextcloudAdapter {
   /// The proxy's devices.
   let devices: NextcloudDevices
 
-  /// - Parameter publicURL: this service's own address, as it is once it listens.
-  static func build(
-    _ configuration: Configuration, store: Store, providers: PushProviders, deliverer: Deliverer,
-    publicURL: @escaping @Sendable () -> String, logger: Logger
-  ) throws -> NextcloudAdapter {
+  static func build(_ core: Core) throws -> NextcloudAdapter {
+    let (configuration, store, logger) = (core.configuration, core.store, core.logger)
     let settings = configuration.nextcloud
-    let apps = try apps(settings)
-    let devices = store.nextcloudDevices
+    let (apps, devices) = (try apps(settings), store.nextcloudDevices)
+    // As it is once the service listens.
+    let publicURL = configuration.http.publicAddress(listeningOn: core.publicPort)
     let lossDetector = StoreLossDetector(
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
       devices: devices, now: store.now, mayExpire: store.mayExpire, logger: logger)
     let proxy = NextcloudProxyRoutes(
       configuration: .init(configuration, apps: apps),
       dependencies: .init(
-        devices: devices, recorder: store.recorder, deliverer: deliverer, lossDetector: lossDetector,
-        now: store.now,
-        mayExpire: store.mayExpire, logger: logger))
-    let client = OutgoingClient(
-      configuration: .outgoing(configuration.providers, trusting: try roots(settings.proxiesCAFile))
-    ) {
+        devices: devices, recorder: store.recorder, deliverer: core.deliverer, lossDetector: lossDetector,
+        now: store.now, mayExpire: store.mayExpire, logger: logger))
+    let roots =
+      try settings.proxiesCAFile.map {
+        try PEMFile($0, key: "nextcloud.proxies_ca_file").certificates()
+      } ?? []
+    let client = OutgoingClient(configuration: .outgoing(configuration.providers, trusting: roots)) {
       IPAddress($0)?.isPublic == true
     }
     let keys = NextcloudKeys(database: store.database, storageKey: store.storageKey, now: store.now)
     let registrations = NextcloudRegistrations(database: store.database, now: store.now)
-    let pushes = NextcloudPushes(
-      database: store.database, now: store.now, mayExpire: store.mayExpire)
+    let pushes = NextcloudPushes(database: store.database, now: store.now, mayExpire: store.mayExpire)
     let webPush = NextcloudWebPush(
       subscriptions: NextcloudSubscriptions(
         database: store.database, storageKey: store.storageKey, now: store.now),
-      vapidKey: providers.vapidPublicKey, isEnabled: settings.webPush,
-      allowsBrowsers: settings.webPushBrowsers, accepts: providers.accepts, deliverer: deliverer)
-    let defaultProxy: @Sendable () -> String = { settings.defaultProxy ?? publicURL() }
+      vapidKey: core.providers.vapidPublicKey, isEnabled: settings.webPush,
+      allowsBrowsers: settings.webPushBrowsers, accepts: core.providers.accepts, deliverer: core.deliverer)
+    let (setProxy, setAddress) = (settings.defaultProxy, configuration.nextcloudAddress)
+    let defaultProxy: @Sendable () -> String = { setProxy ?? publicURL() }
     let sender = NextcloudSender(
       configuration: .init(
-        padding: settings.padding == .OAEP ? .oaep : .pkcs1, defaultProxy: defaultProxy,
+        padding: settings.padding, defaultProxy: defaultProxy,
         allowsLocalProxies: settings.allowsLocalProxies, subscriptionServer: settings.subscriptionServer,
         subscriptionKey: settings.subscriptionKey, deadline: configuration.delivery.deadline,
-        maximumAge: TimeInterval(configuration.delivery.maxAge.components.seconds)),
+        maximumAge: configuration.delivery.maxAge / .seconds(1)),
       dependencies: .init(
-        keys: keys, registrations: registrations,
-        notifications: store.nextcloudNotifications, pushes: pushes, webPush: webPush,
-        client: client,
-        ownProxy: .init(proxy, address: publicURL), now: store.now),
+        keys: keys, registrations: registrations, notifications: store.nextcloudNotifications,
+        pushes: pushes, webPush: webPush, client: client, ownProxy: .init(proxy, address: publicURL),
+        now: store.now),
       logger: logger)
     let server = NextcloudServerRoutes(
       configuration: .init(
-        name: configuration.server.name, url: settings.url, address: { settings.address ?? publicURL() },
-        defaultProxy: defaultProxy, allowsLocalProxies: settings.allowsLocalProxies,
+        name: configuration.server.name, url: configuration.nextcloudURL,
+        address: { setAddress ?? publicURL() }, defaultProxy: defaultProxy,
+        allowsLocalProxies: settings.allowsLocalProxies,
         rateLimitPerUser: configuration.server.rateLimitPerUser,
         rateLimitPerAddress: configuration.http.rateLimitPerAddress,
         maximumBodyBytes: configuration.http.maxBodyBytes),
       dependencies: .init(
         accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, keys: keys,
-        registrations: registrations,
-        notifications: store.nextcloudNotifications, sender: sender, webPush: webPush,
-        brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) }, now: store.now))
+        registrations: registrations, notifications: store.nextcloudNotifications, sender: sender,
+        webPush: webPush, brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) },
+        now: store.now))
     return NextcloudAdapter(
       proxy: proxy, server: server, lossDetector: lossDetector, client: client, sender: sender,
       webPush: webPush, registrations: registrations, pushes: pushes, devices: devices)
   }
 
-  func addRoutes(to router: Router<WireContext>) {
-    proxy.addRoutes(to: router)
-    server.addRoutes(to: router)
-  }
-
-  /// Works in the background until its task is cancelled.
-  func run() async {
-    await withTaskGroup { group in
-      group.addTask { await lossDetector.run() }
-      group.addTask { await sender.run() }
-    }
-  }
-
-  func close() async { await client.shutdown() }
-
-  static func roots(_ file: String?) throws(Fault) -> [NIOSSLCertificate] {
-    guard let file else { return [] }
-    return try PEMFile(file, key: "nextcloud.proxies_ca_file").certificates()
-  }
-
+  /// The operator's own builds and brands with the built-in apps.
   static func apps(_ settings: Configuration.Nextcloud) throws(Fault) -> NextcloudApps {
-    let own = try ownApps(settings.appsFile)
+    var own: [NextcloudApp] = []
+    if let file = settings.appsFile {
+      let key = "nextcloud.apps_file"
+      let bytes = try PrivateFile.contents(of: file, atMost: 4 << 20, key: key)
+      do {
+        own = try NextcloudApp.read(bytes)
+      } catch {
+        throw Fault(
+          key: key, "names \(file): \(error.description)",
+          advice: "correct it; Documentation/GettingStarted/NextcloudBrand.md shows one")
+      }
+    }
     do {
       return try NextcloudApps(own: own, default: settings.defaultApp)
     } catch {
       throw Fault(key: "nextcloud.default_app", error.description, advice: "name one of them, or none")
     }
   }
+}
 
-  private static func ownApps(_ file: String?) throws(Fault) -> [NextcloudApp] {
-    guard let file else { return [] }
-    let key = "nextcloud.apps_file"
-    if let fault = Fault(unreadable: file, key: key) { throw fault }
-    guard let bytes = FileManager.default.contents(atPath: file) else {
-      throw Fault(key: key, "names \(file), which cannot be read", advice: "look at the file")
-    }
-    do {
-      return try NextcloudApp.read(Array(bytes))
-    } catch {
-      throw Fault(
-        key: key, "names \(file): \(error.description)",
-        advice: "correct it; Documentation/GettingStarted/NextcloudBrand.md shows one")
-    }
+extension Feature {
+  /// The Nextcloud push proxy, and the server side for Nextcloud's apps.
+  static func nextcloud(_ nextcloud: NextcloudAdapter) -> Feature {
+    Feature(
+      routes: {
+        nextcloud.proxy.addRoutes(to: $0)
+        nextcloud.server.addRoutes(to: $0)
+      },
+      gauges: { metrics in
+        metrics.gauges("push_bouncer_nextcloud_devices") {
+          try await nextcloud.devices.counts().map {
+            .init(Double($0.devices), labels: [("app", $0.app), ("kind", "\($0.kind)")])
+          }
+        }
+        metrics.gauges("push_bouncer_nextcloud_devices_failing") {
+          try await nextcloud.devices.counts().flatMap { count in
+            count.failures.map { reason, number in
+              .init(
+                Double(number), labels: [("app", count.app), ("kind", "\(count.kind)"), ("reason", reason)])
+            }
+          }
+        }
+        metrics.gauge("push_bouncer_nextcloud_registrations") {
+          Double(try await nextcloud.registrations.count())
+        }
+        metrics.gauge("push_bouncer_nextcloud_pushes_pending") { Double(try await nextcloud.pushes.count()) }
+      },
+      close: { await nextcloud.client.shutdown() },
+      work: [{ await nextcloud.lossDetector.run() }, { await nextcloud.sender.run() }],
+      queues: [nextcloud.pushes.bringForward])
   }
 }
 

@@ -1,12 +1,15 @@
 import Delivery
 import Foundation
-import NextcloudProxy
-import NextcloudServer
 import Operations
 import Providers
 import Registrations
 
 extension PrometheusRegistry {
+  /// Adds one value that is read when somebody looks; nil where there is none.
+  func gauge(_ name: String, _ value: @escaping @Sendable () async throws -> Double?) {
+    gauges(name) { try await value().map { [.init($0)] } ?? [] }
+  }
+
   /// Gauges of the routes' states and of the notifications that wait for them.
   func watch(
     _ deliverer: Deliverer, _ outbox: Outbox, _ pushServices: @escaping @Sendable () -> PushServices?,
@@ -29,16 +32,11 @@ extension PrometheusRegistry {
         .init(Double(services.failing), labels: [("state", "failing")]),
       ]
     }
-    gauges("push_bouncer_webpush_waiting") {
-      guard let services = pushServices() else { return [] }
-      return [.init(Double(services.waiting))]
-    }
+    gauge("push_bouncer_webpush_waiting") { pushServices().map { Double($0.waiting) } }
     gauges("push_bouncer_breaker_open") {
       deliverer.routeStates().map { route, state in
-        switch state {
-        case .unknown, .ok, .failing: .init(0, labels: route.labels)
-        case .open: .init(1, labels: route.labels)
-        }
+        let isOpen = if case .open = state { true } else { false }
+        return .init(isOpen ? 1 : 0, labels: route.labels)
       }
     }
     gauges("push_bouncer_route_doubted") {
@@ -52,40 +50,13 @@ extension PrometheusRegistry {
             labels: share.route.labels + [("kind", "\(share.kind)")])
         }
     }
-    gauges("push_bouncer_late_answers_pending") { [.init(Double(deliverer.lateAnswerCount))] }
-    gauges("push_bouncer_outbox_entries") { [.init(Double(outbox.count))] }
-    gauges("push_bouncer_outbox_age_seconds") {
-      guard let oldest = try await outbox.oldest() else { return [.init(0)] }
-      return [.init(max(0, now().timeIntervalSince(oldest)))]
+    gauge("push_bouncer_late_answers_pending") { Double(deliverer.lateAnswerCount) }
+    gauge("push_bouncer_outbox_entries") { Double(outbox.count) }
+    gauge("push_bouncer_outbox_age_seconds") {
+      try await outbox.oldest().map { max(0, now().timeIntervalSince($0)) } ?? 0
     }
-    gauges("push_bouncer_outbox_late_seconds") {
-      guard let oldest = try await outbox.oldestLate() else { return [.init(0)] }
-      return [.init(max(0, now().timeIntervalSince(oldest)))]
-    }
-  }
-}
-
-extension PrometheusRegistry {
-  /// Gauges of the Nextcloud proxy's devices and of the pushes that its server side has yet to send.
-  func watch(_ nextcloud: NextcloudAdapter) {
-    gauges("push_bouncer_nextcloud_devices") {
-      try await nextcloud.devices.counts().map {
-        .init(Double($0.devices), labels: [("app", $0.app), ("kind", "\($0.kind)")])
-      }
-    }
-    gauges("push_bouncer_nextcloud_devices_failing") {
-      try await nextcloud.devices.counts().flatMap { count in
-        count.failures.map { reason, number in
-          .init(
-            Double(number), labels: [("app", count.app), ("kind", "\(count.kind)"), ("reason", reason)])
-        }
-      }
-    }
-    gauges("push_bouncer_nextcloud_registrations") {
-      [.init(Double(try await nextcloud.registrations.count()))]
-    }
-    gauges("push_bouncer_nextcloud_pushes_pending") {
-      [.init(Double(try await nextcloud.pushes.count()))]
+    gauge("push_bouncer_outbox_late_seconds") {
+      try await outbox.oldestLate().map { max(0, now().timeIntervalSince($0)) } ?? 0
     }
   }
 }

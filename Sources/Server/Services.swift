@@ -7,23 +7,14 @@ import SQL
 import ServiceLifecycle
 import Synchronization
 
-/// Does nothing until its turn in the shutdown, and then closes something.
+/// Does nothing until its turn in the shutdown, and then closes something. The last in the group is the first to be shut
+/// down.
 struct Closing: Service {
   let close: @Sendable () async -> Void
 
   func run() async throws {
     try? await gracefulShutdown()
     await close()
-  }
-}
-
-/// Tells that the shutdown has begun. It is the last in the group, and so the first to be shut down.
-struct Draining: Service {
-  let begin: @Sendable () -> Void
-
-  func run() async throws {
-    try? await gracefulShutdown()
-    begin()
   }
 }
 

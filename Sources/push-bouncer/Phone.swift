@@ -129,7 +129,7 @@ extension Phone {
 /// Calls a push service of the operator's, under the same trust as messages to it.
 enum OwnPushService {
   static func ask(_ host: String, _ configuration: Configuration, port: Int = 443) async
-    -> Doctor.PushServiceAnswer
+    -> Operations.Doctor.PushServiceAnswer
   {
     guard let addresses = try? await HostAddresses.resolve(host), !addresses.isEmpty else {
       return .unknownName
@@ -138,7 +138,7 @@ enum OwnPushService {
     settings.redirectConfiguration = .disallow
     settings.connectionPool.retryConnectionEstablishment = false
     let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
-    let answer: Doctor.PushServiceAnswer
+    let answer: Operations.Doctor.PushServiceAnswer
     do {
       let name = host.contains(":") ? "[\(host)]" : host
       _ = try await client.execute(
@@ -152,7 +152,7 @@ enum OwnPushService {
   }
 }
 
-extension Doctor.PushServiceAnswer {
+extension Operations.Doctor.PushServiceAnswer {
   fileprivate init(_ error: any Error) {
     switch error {
     case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: self = .untrusted

@@ -19,7 +19,7 @@ struct SettingOptions: ParsableArguments, CustomReflectable {
   var customMirror: Mirror {
     Mirror(
       self,
-      children: Configuration.keyHelp.map { setting in
+      children: Configuration.settings.map { setting in
         let option = Option<String?>(
           name: .customLong(SettingArguments.option(setting.key)),
           help: ArgumentHelp(
@@ -39,7 +39,7 @@ struct SettingOptions: ParsableArguments, CustomReflectable {
   }
 }
 
-extension Configuration.KeyHelp {
+extension SettingDeclaration {
   fileprivate var completion: CompletionKind {
     if key.hasSuffix("_file") { return .file() }
     if key == "keys.directory" { return .directory }
@@ -57,7 +57,7 @@ enum SettingArguments {
   /// Turns `--http.port 9000`, `--http-port=9000` and the like into `--set http.port=9000`.
   static func rewrite(_ arguments: [String]) -> [String] {
     let names = Dictionary(
-      Configuration.keys.flatMap { [("--\($0)", $0), ("--\(option($0))", $0)] },
+      Configuration.settings.flatMap { [("--\($0.key)", $0.key), ("--\(option($0.key))", $0.key)] },
       uniquingKeysWith: { first, _ in first })
     var rewritten: [String] = []
     var rest = arguments[...]

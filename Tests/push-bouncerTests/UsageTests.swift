@@ -86,12 +86,12 @@ import Testing
     try await Workplace.test { place in
       let help = try await place.run("serve", "--help").output
       #expect(help.contains("CONFIGURATION"))
-      for key in Configuration.keys {
+      for key in Configuration.settings.map(\.key) {
         #expect(help.contains("--\(SettingArguments.option(key)) <\(key)>"), "\(key)")
       }
       for shell in ["bash", "zsh", "fish"] {
         let script = try await place.run("--generate-completion-script", shell).output
-        for key in Configuration.keys {
+        for key in Configuration.settings.map(\.key) {
           #expect(script.contains(SettingArguments.option(key)), "\(shell): \(key)")
         }
       }

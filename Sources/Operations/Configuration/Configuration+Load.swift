@@ -1,8 +1,6 @@
 internal import Foundation
 internal import HTTP
-internal import Logging
 internal import Registrations
-internal import SQL
 
 extension Configuration {
   /// Reads the configuration; later wins: defaults, file, environment, command line.
@@ -20,7 +18,30 @@ extension Configuration {
     let source = try ConfigurationSource(
       file: file, environment: environment, overrides: overrides, workingDirectory: workingDirectory,
       systemFolder: systemFolder)
-    return (try Configuration(ConfigurationReader(source: source)), source.warnings)
+    let reader = SettingsReader(source.values)
+    let configuration = SettingsReader.$current.withValue(reader) {
+      Configuration(written: source.values, file: source.file)
+    }
+    if let fault = reader.fault { throw fault }
+    try configuration.check()
+    return (configuration, source.warnings)
+  }
+
+  /// Settings that want each other.
+  private func check() throws(Fault) {
+    var wanting = [
+      ("http.tls.certificate_file", http.certificateFile, "http.tls.key_file is", http.keyFile != nil),
+      ("http.tls.key_file", http.keyFile, "http.tls.certificate_file is", http.certificateFile != nil),
+    ]
+    if case .remote = server.bouncer {
+      wanting += [
+        ("server.org_id", server.orgID, "server.bouncer is another bouncer", true),
+        ("server.org_key", server.orgKey, "server.bouncer is another bouncer", true),
+      ]
+    }
+    for (key, value, reason, isWanted) in wanting where value == nil && isWanted {
+      throw Fault(source: written[key]?.source, key: key, "must be set when \(reason)")
+    }
   }
 
   /// Where a package puts the file.
@@ -32,196 +53,106 @@ extension Configuration {
       ?? ConfigurationSource.file
   }
 
-  private init(_ reader: ConfigurationReader) throws(Fault) {
-    http = HTTP(
-      host: try reader.text("http.host"), port: try reader.port("http.port"), tls: try Self.tls(reader),
-      trustedProxies: try reader.networks("http.trusted_proxies"),
-      publicURL: try Self.address("http.public_url", reader),
-      maxConnections: try reader.optionalCount("http.max_connections"),
-      maxConnectionsPerAddress: try reader.count("http.max_connections_per_address", atLeast: 1),
-      maxBodyBytes: try reader.size("http.max_body_bytes"),
-      maxBytesInFlight: try reader.size("http.max_bytes_in_flight"),
-      rateLimitPerAddress: try reader.rate("http.rate_limit.per_address"))
-    operatorEmail = reader.optionalText("operator.email")
-    admin = Admin(
-      host: try reader.text("admin.host"), port: try reader.port("admin.port"),
-      token: reader.optionalText("admin.token"))
-    database = Database(url: try Self.databaseURL(reader))
-    keys = Keys(directory: try reader.text("keys.directory"))
-    bouncer = Bouncer(
-      registration: try reader.choice("bouncer.registration", Bouncer.Registration.self),
-      allowedHostnames: try Self.hostnames("bouncer.allowed_hostnames", reader),
-      verifyHostnames: try reader.flag("bouncer.verify_hostnames"),
-      verifyCAFile: reader.optionalText("bouncer.verify_ca_file"),
-      verifyAllowPrivateAddresses: try reader.flag("bouncer.verify_allow_private_addresses"),
-      rateLimitPerServer: try reader.rate("bouncer.rate_limit.per_server"),
-      notificationsPerServer: try reader.rate("bouncer.notifications_per_server"))
-    apns = APNs(endpoint: try reader.url("apns.endpoint"))
-    fcm = FCM(
-      endpoint: try reader.url("fcm.endpoint"), defaultProject: reader.optionalText("fcm.default_project"))
-    providers = Providers(
-      caFile: reader.optionalText("providers.ca_file"), proxy: try reader.url("providers.proxy"))
-    webPush = try Self.webPush(reader)
-    delivery = RegisteredPush(
-      deadline: try reader.duration("delivery.deadline"), maxAge: try reader.duration("delivery.max_age"))
-    // The last use of a device is written once a day, so less than two days cannot be told apart.
-    retention = Retention(
-      expiredDays: try reader.count("retention.expired_days"),
-      nextcloudDays: try reader.count("retention.nextcloud_days", atLeast: 2),
-      notificationsDays: try reader.count("retention.notifications_days"))
-    backendToken = reader.optionalText("backend.token")
-    server = try Self.server(reader)
-    nextcloud = try Self.nextcloud(reader, server)
-    log = Log(
-      level: try reader.choice("log.level", Logger.Level.self),
-      format: try reader.choice("log.format", LogFormat.self))
-    effective = Setting.all.map { setting in
-      (setting.key, setting.shown(reader.optionalText(setting.key) ?? ""))
-    }
-    changed = Setting.all.compactMap { setting in
-      let value = reader.optionalText(setting.key) ?? ""
-      return value == setting.standard ? nil : (setting.key, setting.shown(value))
-    }
-    file = reader.source.file
+  /// Every key with its value in force, secrets redacted: for the log.
+  package var effective: [(key: String, value: String)] {
+    Self.settings.map { ($0.key, $0.shown(written[$0.key]?.text ?? $0.standard)) }
   }
 
-  private static func tls(_ reader: ConfigurationReader) throws(Fault) -> TLS? {
-    let files = ["http.tls.certificate_file", "http.tls.key_file"].map(reader.optionalText)
-    switch (files[0], files[1]) {
-    case (nil, nil): return nil
-    case (let certificate?, let key?): return TLS(certificateFile: certificate, keyFile: key)
-    case (nil, _):
-      throw reader.fault("http.tls.certificate_file", "must be set when http.tls.key_file is")
-    case (_, nil):
-      throw reader.fault("http.tls.key_file", "must be set when http.tls.certificate_file is")
+  /// Those of them that are not as they would be without anybody's word.
+  package var changed: [(key: String, value: String)] {
+    Self.settings.compactMap { setting in
+      guard let text = written[setting.key]?.text, text != setting.standard else { return nil }
+      return (setting.key, setting.shown(text))
     }
-  }
-
-  private static func server(_ reader: ConfigurationReader) throws(Fault) -> Server {
-    let server = Server(
-      name: try reader.text("server.name"), url: try Self.requiredAddress("server.url", reader),
-      bouncer: try reader.bouncer("server.bouncer"), orgID: reader.optionalText("server.org_id"),
-      orgKey: reader.optionalText("server.org_key"),
-      rateLimitPerUser: try reader.rate("server.rate_limit.per_user"),
-      alertsOnRemoval: try reader.flag("server.alert_removals"))
-    guard case .remote = server.bouncer else { return server }
-    for (key, value) in [("server.org_id", server.orgID), ("server.org_key", server.orgKey)]
-    where value == nil {
-      throw reader.fault(key, "must be set when server.bouncer is another bouncer")
-    }
-    return server
-  }
-
-  private static func requiredAddress(_ key: String, _ reader: ConfigurationReader) throws(Fault)
-    -> String
-  {
-    guard let address = try address(key, reader) else {
-      throw reader.fault(key, "wants a URL")
-    }
-    return address
-  }
-
-  private static func address(_ key: String, _ reader: ConfigurationReader) throws(Fault)
-    -> String?
-  {
-    guard let url = try reader.url(key)?.absoluteString else { return nil }
-    return url.hasSuffix("/") ? String(url.dropLast()) : url
-  }
-
-  private static func hostnames(_ key: String, _ reader: ConfigurationReader) throws(Fault)
-    -> [HostnamePattern]
-  {
-    var patterns: [HostnamePattern] = []
-    for text in reader.list(key) {
-      guard let pattern = try? HostnamePattern(text) else {
-        throw reader.fault(key, "wants \(Setting.Shape.hostnames.wants)")
-      }
-      patterns.append(pattern)
-    }
-    return patterns
-  }
-
-  private static func databaseURL(_ reader: ConfigurationReader) throws(Fault) -> DatabaseURL {
-    let text = try reader.text("database.url")
-    do {
-      return try DatabaseURL(text)
-    } catch {
-      throw reader.fault("database.url", error.message)
-    }
-  }
-
-  private static func nextcloud(_ reader: ConfigurationReader, _ server: Server) throws(Fault)
-    -> Nextcloud
-  {
-    let url = try address("nextcloud.url", reader)
-    return Nextcloud(
-      isEnabled: try reader.flag("nextcloud.enabled"),
-      url: url ?? server.url, address: url ?? (reader.isSet("server.url") ? server.url : nil),
-      defaultProxy: try address("nextcloud.default_proxy", reader),
-      allowsLocalProxies: try reader.flag("nextcloud.allow_local_proxies"),
-      proxiesCAFile: reader.optionalText("nextcloud.proxies_ca_file"),
-      padding: try reader.choice("nextcloud.padding", Nextcloud.Padding.self),
-      webPush: try reader.flag("nextcloud.webpush"),
-      webPushBrowsers: try reader.flag("nextcloud.webpush_browsers"),
-      appsFile: reader.optionalText("nextcloud.apps_file"),
-      defaultApp: reader.optionalText("nextcloud.default_app"),
-      deadline: try reader.duration("nextcloud.deadline"),
-      rateLimitPerAddress: try reader.rate("nextcloud.rate_limit.per_address"),
-      newDevicesPerAddress: try reader.rate("nextcloud.new_devices_per_address"),
-      subscriptionServer: try requiredAddress("nextcloud.subscription_server", reader),
-      subscriptionKey: reader.optionalText("nextcloud.subscription_key"))
-  }
-
-  /// The file that `init` writes: every key, commented out, with its default and its meaning.
-  package static func sampleYAML() -> String {
-    var text = """
-      # push-bouncer: what is commented out has the value that stands there. Each key can also be set in the
-      # environment (http.port is PUSH_BOUNCER_HTTP_PORT) or on the command line (--http.port).
-
-      """
-    var section: Substring = ""
-    for setting in Setting.all {
-      if setting.section != section {
-        text += "\n"
-        section = setting.section
-      }
-      text += "# \(setting.help)\n#\(setting.key): \(setting.standard)\n"
-    }
-    return text
   }
 }
 
+// MARK: Values that follow from several settings
+
 extension Configuration {
-  /// A value that would let strangers do what only the operator may.
-  package struct Weakness: Sendable, Hashable {
-    /// The key.
-    package let key: String
-    /// What is wrong with its value.
-    package let problem: String
-    /// What would mend it.
-    package let advice: String
+  /// The address of the built-in Nextcloud server, without a slash at its end.
+  package var nextcloudURL: String { nextcloud.url ?? server.url }
+
+  /// The same, where somebody has set one; nil: this service's own address.
+  package var nextcloudAddress: String? {
+    nextcloud.url ?? (written["server.url"]?.text.isEmpty == false ? server.url : nil)
   }
 
-  /// What `serve` refuses to start with.
-  package var weaknesses: [Weakness] {
-    var found: [Weakness] = []
-    if let backendToken, Self.isWeak(backendToken) { found.append(Self.weak("backend.token")) }
+  /// Whom push services may write to: `mailto:` and an address, or an `https:` URL; nil where the operator has given no
+  /// address that push services would take.
+  package var webPushContact: String? {
+    webPush.contact ?? self.operator.email.flatMap { WebPush.contact("mailto:\($0)") }
+      ?? WebPush.contact(publicURL: http.publicURL)
+  }
+}
+
+extension Configuration.WebPush {
+  /// Stands in the place of a contact: push services refuse what has not the form of one.
+  package static let nobody = "mailto:nobody@push-bouncer.invalid"
+  private static let maximumContactBytes = 255
+
+  /// A contact as it is sent: printable ASCII that is `mailto:` and an address, or an `https:` URL with a host.
+  static func contact(_ text: String) -> String? {
+    guard text.utf8.count <= maximumContactBytes,
+      text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && !"\"<>\\".utf8.contains($0) })
+    else { return nil }
+    if text.hasPrefix("mailto:") {
+      let parts = text.dropFirst("mailto:".count).split(separator: "@", omittingEmptySubsequences: false)
+      return parts.count == 2 && !parts[0].isEmpty && (try? Hostname(String(parts[1]))) != nil ? text : nil
+    }
+    guard let url = URL(string: text), url.scheme == "https", url.host()?.isEmpty == false else { return nil }
+    return text
+  }
+
+  /// The address of this service as a contact; one that means nothing elsewhere is none.
+  fileprivate static func contact(publicURL: String?) -> String? {
+    guard let publicURL, let host = URL(string: publicURL)?.host(), host != "localhost",
+      let hostname = try? Hostname(host), !hostname.isAddress
+    else { return nil }
+    return contact(publicURL)
+  }
+
+  /// The one spelling of a host without a port: that of ``Hostname``, or a name without a dot, as containers have.
+  static func host(_ text: String) -> String? {
+    if let hostname = Hostname(international: text) ?? (try? Hostname("[\(text)]")) {
+      return hostname.port == nil ? hostname.host : nil
+    }
+    let suffix = ".internal"
+    guard !text.utf8.contains(UInt8(ascii: ".")), let name = try? Hostname(text + suffix), name.port == nil
+    else { return nil }
+    return String(name.host.dropLast(suffix.count))
+  }
+}
+
+extension Hostname {
+  fileprivate var isAddress: Bool {
+    host.utf8.contains(UInt8(ascii: ":")) || host.utf8.allSatisfy { $0 < UInt8(ascii: "A") }
+  }
+}
+
+// MARK: Values that would let strangers in
+
+extension Configuration {
+  /// Values that would let strangers do what only the operator may: `serve` refuses to start with them.
+  package var weaknesses: [Fault] {
+    var found: [Fault] = []
+    if let token = backend.token, Self.isWeak(token) { found.append(Self.weak("backend.token")) }
     if !Self.isLoopback(admin.host) {
       if let token = admin.token {
         if Self.isWeak(token) { found.append(Self.weak("admin.token")) }
       } else {
         found.append(
-          Weakness(
-            key: "admin.host", problem: "is not a loopback address, and there is no admin.token",
+          Fault(
+            key: "admin.host", "is not a loopback address, and there is no admin.token",
             advice: "set admin.token, or let admin.host be 127.0.0.1"))
       }
     }
     return found
   }
 
-  private static func weak(_ key: String) -> Weakness {
-    Weakness(
-      key: key, problem: "is too easily guessed: it wants 16 characters at least, random ones",
+  private static func weak(_ key: String) -> Fault {
+    Fault(
+      key: key, "is too easily guessed: it wants 16 characters at least, random ones",
       advice: "make one: openssl rand -hex 32")
   }
 

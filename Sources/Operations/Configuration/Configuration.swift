@@ -3,135 +3,249 @@ package import HTTP
 package import Logging
 package import Registrations
 package import SQL
+package import Sealing
 
-/// The configuration as the service uses it.
+/// The configuration. Each ``Setting`` is declared here and nowhere else: its key, default, values and help. They stand in
+/// the order of the sample file and of `Documentation/Configuration.md`, which are made from them.
 package struct Configuration: Sendable {
-  /// `http.tls`: with both files the public listener speaks TLS.
-  package struct TLS: Sendable {
-    /// The certificate chain in PEM.
-    var certificateFile: String
-    /// The key of the first certificate in PEM.
-    package var keyFile: String
-  }
-
-  /// `http`: the public listener.
+  /// The public listener.
   package struct HTTP: Sendable {
-    /// Its address.
+    @Setting("http.host", "127.0.0.1", .host("0.0.0.0"), "address of the public listener")
     package var host: String
-    /// Its port; 0 picks a free one.
+
+    @Setting(
+      "http.port", "8080", .port(443), "port of the public listener; 0 picks a free one and logs it")
     package var port: Int
-    /// Its certificate, if it speaks TLS.
-    package var tls: TLS?
-    /// Whose `X-Forwarded-For` is believed.
+
+    @Setting(
+      "http.tls.certificate_file", .file("/etc/ssl/push.example.org.pem"),
+      "certificate chain in PEM; with it and its key the listener speaks TLS. A renewed one is taken up")
+    var certificateFile: String?
+
+    @Setting(
+      "http.tls.key_file", .file("/etc/ssl/private/push.example.org.pem"),
+      "private key of http.tls.certificate_file, in PEM")
+    var keyFile: String?
+
+    @Setting(
+      "http.trusted_proxies", "", .networks,
+      "reverse proxies whose X-Forwarded-For is believed: addresses and ranges such as 10.0.0.0/8, comma-separated"
+    )
     package var trustedProxies: [ClientAddress.Network]
-    /// The address by which the outside reaches this service, without a slash at its end; nil: host and port.
+
+    @Setting(
+      "http.public_url", .address("https://push.example.org"),
+      "address by which the outside reaches this service; default: http:// with host and port")
     package var publicURL: String?
-    /// How many connections callers may have at a time; nil: as the descriptor limit allows.
+
+    @Setting(
+      "http.max_connections", .count(atLeast: 1, example: 2000),
+      "connections at a time; more are closed. Default: three quarters of the descriptor limit, at most 4096")
     package var maxConnections: Int?
-    /// How many of them one address may have.
+
+    @Setting(
+      "http.max_connections_per_address", "256", .count(atLeast: 1, example: 256),
+      "connections at a time from one address; an IPv6 /64 counts as one address")
     package var maxConnectionsPerAddress: Int
-    /// Larger bodies are refused.
+
+    @Setting(
+      "http.max_body_bytes", "1 MiB", .size,
+      "largest body of a request; larger ones are refused with 413. server/analytics and /notifications: 16 MiB"
+    )
     package var maxBodyBytes: Int
-    /// How many bytes of bodies may be in memory at a time.
+
+    @Setting(
+      "http.max_bytes_in_flight", "64 MiB", .size,
+      "bytes of all bodies in memory, of one address a quarter of that; more are answered 503")
     package var maxBytesInFlight: Int
-    /// Calls without credentials per client address; nil is no limit.
+
+    @Setting(
+      "http.rate_limit.per_address", "100/60s", .rate,
+      "calls without credentials, per client address; 0 switches the limit off")
     package var rateLimitPerAddress: RateLimit?
+
+    /// Its certificate, if it speaks TLS.
+    package var tls: TLS? {
+      guard let certificateFile, let keyFile else { return nil }
+      return TLS(certificateFile: certificateFile, keyFile: keyFile)
+    }
   }
 
-  /// `admin`: the operator's listener.
+  /// Files in PEM: a certificate chain, and the key of its first certificate.
+  package struct TLS: Sendable {
+    let certificateFile: String
+    package let keyFile: String
+  }
+
+  /// Who runs the service.
+  package struct Operator: Sendable {
+    @Setting("operator.email", .text("push@example.org"), "contact that error texts name")
+    package var email: String?
+  }
+
+  /// The operator's listener.
   package struct Admin: Sendable {
-    /// Its address.
+    @Setting(
+      "admin.host", "127.0.0.1", .host("10.0.0.5"),
+      "address of the operator's listener; never a public one. Other than loopback needs admin.token")
     package var host: String
-    /// Its port; 0 picks a free one.
+
+    @Setting("admin.port", "8081", .port(9081), "port of the operator's listener")
     package var port: Int
-    /// Where set, callers of the metrics have to show it.
+
+    @Setting(
+      "admin.token", .token,
+      "where set, /metrics, /admin and the checks of /readyz want it as a bearer token", secrecy: .whole)
     package var token: String?
   }
 
-  /// `database`
+  /// The database.
   package struct Database: Sendable {
-    /// Where the database is.
+    @Setting(
+      "database.url", "sqlite:push-bouncer.sqlite", .database,
+      "the database: sqlite: and a path, or postgres://user:password@host:port/name", secrecy: .password)
     package var url: DatabaseURL
   }
 
-  /// `keys`
+  /// The key folder.
   package struct Keys: Sendable {
-    /// The folder of keys and credentials.
+    @Setting(
+      "keys.directory", "Keys", .folder("/var/lib/push-bouncer/Keys"), "the folder of keys and credentials")
     package var directory: String
   }
 
-  /// `bouncer`: who may use it, and how often.
+  /// Who may use the bouncer, and how often.
   package struct Bouncer: Sendable {
-    /// Who may register as a chat server.
-    package enum Registration: String, Sendable, CaseIterable {
-      /// `closed`: servers that the operator has let in; `open`: everybody.
-      case closed, open
-    }
+    @Setting(
+      "bouncer.registration", "closed", .choice([("closed", false), ("open", true)], "open"),
+      "who may register as a chat server: closed (only servers that were let in) or open (everybody)")
+    package var isOpen: Bool
 
-    /// Who may register as a chat server.
-    package var registration: Registration
-    /// Hostnames that may register although registration is closed.
+    @Setting(
+      "bouncer.allowed_hostnames", "", .hostnames,
+      "hostnames that may register although registration is closed; *.example.org too; comma-separated")
     package var allowedHostnames: [HostnamePattern]
-    /// Whether a new server must prove that its hostname is its own.
+
+    @Setting(
+      "bouncer.verify_hostnames", "false", .flag,
+      "whether a new server must prove that its hostname is its own (register_server --registration-transfer)"
+    )
     package var verifyHostnames: Bool
-    /// A trust root for calls to chat servers.
+
+    @Setting(
+      "bouncer.verify_ca_file", .file("/etc/push-bouncer/intranet-ca.pem"),
+      "certificates, besides the system's, that are trusted when a server's hostname is verified")
     package var verifyCAFile: String?
-    /// Whether chat servers may have private addresses.
+
+    @Setting(
+      "bouncer.verify_allow_private_addresses", "false", .flag,
+      "whether a server whose hostname is verified may have a private address")
     package var verifyAllowPrivateAddresses: Bool
-    /// Calls per chat server, but for notifications and registrations; nil is no limit.
+
+    @Setting(
+      "bouncer.rate_limit.per_server", "1000/60s", .rate,
+      "calls per chat server, not counting notifications and registrations of devices; 0 also lifts the limit on these"
+    )
     package var rateLimitPerServer: RateLimit?
-    /// Notifications of a chat server that are sent at once, the rest at that pace; nil is no limit.
+
+    @Setting(
+      "bouncer.notifications_per_server", "60000/60s", .rate,
+      "pace of one chat server's notifications; more are queued and sent at this pace; 0 switches it off")
     package var notificationsPerServer: RateLimit?
   }
 
-  /// `apns`
+  /// Apple's service.
   package struct APNs: Sendable {
-    /// Instead of Apple's hosts.
+    @Setting(
+      "apns.endpoint", .url("https://127.0.0.1:2197"),
+      "address in the place of Apple's, for the simulator: https://127.0.0.1:2197")
     package var endpoint: URL?
   }
 
-  /// `fcm`
+  /// Google's service.
   package struct FCM: Sendable {
-    /// Google's, or a simulator's.
+    @Setting(
+      "fcm.endpoint", "https://fcm.googleapis.com", .url("https://127.0.0.1:2198"),
+      "address of FCM: Google's, or the simulator's")
     package var endpoint: URL?
-    /// The stem of the file with the project of messages that name none.
+
+    @Setting(
+      "fcm.default_project", .text("example-chat"),
+      "Firebase project of a message that names none: its file in Keys/fcm, without .json")
     package var defaultProject: String?
   }
 
-  /// `providers`: for all.
+  /// All push services.
   package struct Providers: Sendable {
-    /// A trust root besides the system's.
+    @Setting(
+      "providers.ca_file", .file("Keys/ca.pem"),
+      "certificates, besides the system's, that are trusted in all calls to the outside")
     package var caFile: String?
-    /// The HTTP CONNECT proxy for outgoing calls.
+
+    @Setting(
+      "providers.proxy", .url("http://user:password@proxy.example.org:3128"),
+      "HTTP CONNECT proxy for outgoing calls: http://user:password@host:port", secrecy: .password)
     package var proxy: URL?
   }
 
-  /// `delivery`
-  package struct RegisteredPush: Sendable {
-    /// How long a notify request waits for the providers.
+  /// Web Push.
+  package struct WebPush: Sendable {
+    @Setting(
+      "webpush.enabled", "true", .flag, "Web Push, for phones without Google's services and for browsers")
+    package var isEnabled: Bool
+
+    @Setting(
+      "webpush.contact", .contact,
+      "whom push services may write to; default: mailto: and operator.email, else http.public_url if it has https://"
+    )
+    var contact: String?
+
+    @Setting(
+      "webpush.allow_private_hosts", "", .hosts,
+      "push services that may have private addresses, such as an own ntfy; no other may")
+    package var privateHosts: [String]
+  }
+
+  /// How notifications are delivered.
+  package struct Delivery: Sendable {
+    @Setting("delivery.deadline", "3s", .duration, "how long a notify request waits for the providers")
     package var deadline: Duration
-    /// After this an undelivered notification is given up.
+
+    @Setting(
+      "delivery.max_age", "24h", .duration,
+      "how long an undelivered notification is tried again before it is given up")
     package var maxAge: Duration
   }
 
-  /// `retention`
+  /// How long things are kept: settings in days, values in seconds.
   package struct Retention: Sendable {
-    /// Days after which expired registrations are removed.
-    var expiredDays: Int
-    /// Days after which the Nextcloud proxy forgets a device that nobody renews or sends to.
-    var nextcloudDays: Int
-    /// Days for which Nextcloud's apps can fetch a notification.
-    var notificationsDays: Int
+    @Setting(
+      "retention.expired_days", "30", .days(example: 30),
+      "days after which expired registrations are removed")
+    package var expired: TimeInterval
 
-    /// ``expiredDays`` in seconds.
-    var expired: TimeInterval { TimeInterval(expiredDays) * 86_400 }
-    /// `nextcloudDays` in seconds.
-    package var nextcloud: TimeInterval { TimeInterval(nextcloudDays) * 86_400 }
-    /// `notificationsDays` in seconds.
-    package var notifications: TimeInterval { TimeInterval(notificationsDays) * 86_400 }
+    // The last use of a device is written once a day, so less than two days cannot be told apart.
+    @Setting(
+      "retention.nextcloud_days", "400", .days(atLeast: 2, example: 400),
+      "days after which the push proxy forgets a device that nobody renews or sends to; 2 at least")
+    package var nextcloud: TimeInterval
+
+    @Setting(
+      "retention.notifications_days", "90", .days(example: 90),
+      "days for which Nextcloud's apps can fetch a notification")
+    package var notifications: TimeInterval
   }
 
-  /// `server`: the built-in chat-server side.
+  /// The API for host applications.
+  package struct Backend: Sendable {
+    @Setting(
+      "backend.token", .token,
+      "bearer token of the backend API, 16 random characters at least; without one the API is off",
+      secrecy: .whole)
+    package var token: String?
+  }
+
+  /// The built-in chat-server side.
   package struct Server: Sendable {
     /// The bouncer that it registers devices with.
     package enum Bouncer: Sendable, Hashable {
@@ -143,140 +257,157 @@ package struct Configuration: Sendable {
       case remote(URL)
     }
 
-    /// The name of a realm that is made without one.
-    package var name: String
-    /// The address of such a realm, without a slash at its end.
-    package var url: String
-    /// The bouncer that it registers devices with.
+    @Setting(
+      "server.bouncer", "local", .bouncer,
+      "bouncer of the built-in chat-server side: local (this program), another one's URL, or off")
     package var bouncer: Bouncer
-    /// Its id at another bouncer; there with `remote`.
+
+    @Setting(
+      "server.org_id", .text("6b6f9a52-3c1e-4f0e-9d8a-0c8f6f0b7a11"),
+      "id of the built-in chat-server side at another bouncer")
     package var orgID: String?
-    /// Its key at another bouncer; there with `remote`.
+
+    @Setting(
+      "server.org_key", .text("what that bouncer has given"),
+      "key of the built-in chat-server side at another bouncer", secrecy: .whole)
     package var orgKey: String?
-    /// Calls per user; nil is no limit.
+
+    @Setting(
+      "server.rate_limit.per_user", "200/60s", .rate,
+      "calls per user of the built-in chat-server side; 0 switches the limit off")
     package var rateLimitPerUser: RateLimit?
-    /// Whether notifications that take others away reach iPhones as alerts, for the app's extension.
+
+    @Setting(
+      "server.alert_removals", "false", .flag,
+      "removals reach iPhones as alerts, for apps with Apple's filtering entitlement; others would show them")
     package var alertsOnRemoval: Bool
+
+    @Setting(
+      "server.name", "push-bouncer", .text("Example Chat"),
+      "name of the realm that account add makes, and of the built-in Nextcloud server")
+    package var name: String
+
+    @Setting(
+      "server.url", "http://localhost:8080", .address("https://chat.example.org"),
+      "address of the realm that account add makes, and of the built-in Nextcloud server")
+    package var url: String
   }
 
-  /// `nextcloud`
+  /// The Nextcloud adapter.
   package struct Nextcloud: Sendable {
-    /// How notifications are padded for a phone's key.
-    package enum Padding: String, Sendable, CaseIterable {
-      /// As Nextcloud 35 does.
-      case OAEP
-      /// PKCS#1 v1.5, as Nextcloud 31 and older do.
-      case PKCS1
-    }
-
-    /// Whether it is switched on.
+    @Setting("nextcloud.enabled", "false", .flag, "the Nextcloud adapter: push proxy and server side")
     package var isEnabled: Bool
-    /// The instance's address, without a slash at its end.
-    package var url: String
-    /// Where apps and browsers find it: the same if it is configured; nil: this service's own address.
-    package var address: String?
-    /// The push proxy of clients that name none; nil is this service's own.
+
+    @Setting(
+      "nextcloud.url", .address("https://cloud.example.org"),
+      "address of the built-in Nextcloud server, which apps sign in at; default: server.url")
+    package var url: String?
+
+    @Setting(
+      "nextcloud.default_proxy", .address("https://push.example.org"),
+      "push proxy of apps that name none; default: this service")
     package var defaultProxy: String?
-    /// Whether push proxies may be local, and without TLS.
+
+    @Setting(
+      "nextcloud.allow_local_proxies", "false", .flag,
+      "whether push proxies may have http:// or local addresses")
     package var allowsLocalProxies: Bool
-    /// A trust root for push proxies.
+
+    @Setting(
+      "nextcloud.proxies_ca_file", .file("/etc/push-bouncer/intranet-ca.pem"),
+      "certificates, besides the system's, that are trusted at push proxies")
     package var proxiesCAFile: String?
-    /// How notifications are padded for a phone's key.
-    package var padding: Padding
-    /// Whether its users' apps may subscribe to Web Push.
+
+    @Setting(
+      "nextcloud.padding", "OAEP", .choice([("OAEP", .oaep), ("PKCS1", .pkcs1)], "PKCS1"),
+      "padding of encrypted notifications: OAEP, or PKCS1 for apps of Nextcloud 31 and older")
+    package var padding: RSAPadding
+
+    @Setting(
+      "nextcloud.webpush", "true", .flag,
+      "whether apps of the built-in Nextcloud server may subscribe to Web Push; webpush.enabled false ends it, too"
+    )
     package var webPush: Bool
-    /// Whether those may that have signed in without an app password, too.
+
+    @Setting(
+      "nextcloud.webpush_browsers", "false", .flag,
+      "whether those may, too, that have signed in with an API key and no app password, as browsers do")
     package var webPushBrowsers: Bool
-    /// A JSON file with own builds and brands.
+
+    @Setting(
+      "nextcloud.apps_file", .file("/etc/push-bouncer/apps.json"),
+      "JSON file that lists your own builds and brands of the apps")
     package var appsFile: String?
-    /// The name of the app that an unknown one is taken for; nil: unknown apps are refused.
+
+    @Setting(
+      "nextcloud.default_app", .text("Talk for iOS"),
+      "name of the app that an unknown one is taken for; without it, unknown apps are refused")
     package var defaultApp: String?
-    /// How long the push proxy lets a server wait for the providers.
+
+    @Setting(
+      "nextcloud.deadline", "3s", .duration, "how long a request to the push proxy waits for the providers")
     package var deadline: Duration
-    /// Calls of the push proxy per client address, on each of its endpoints; nil is no limit.
+
+    @Setting(
+      "nextcloud.rate_limit.per_address", "6000/60s", .rate,
+      "calls to the push proxy, per client address; 0 switches the limit off")
     package var rateLimitPerAddress: RateLimit?
-    /// Devices that the push proxy did not know before, per client address; nil is no limit.
+
+    @Setting(
+      "nextcloud.new_devices_per_address", "1000/1h", .rate,
+      "new devices at the push proxy, per client address; 0 switches the limit off")
     package var newDevicesPerAddress: RateLimit?
-    /// The push proxy that gets the subscription key.
+
+    @Setting(
+      "nextcloud.subscription_server", "https://push-notifications.nextcloud.com",
+      .address("https://push-notifications.nextcloud.com"), "the push proxy that gets the subscription key")
     package var subscriptionServer: String
-    /// The key that it gets.
+
+    @Setting(
+      "nextcloud.subscription_key", .text("what Nextcloud has given"),
+      "X-Nextcloud-Subscription-Key for that proxy", secrecy: .whole)
     package var subscriptionKey: String?
   }
 
-  /// `log`
+  /// The log.
   package struct Log: Sendable {
-    /// The least level that is logged.
+    @Setting(
+      "log.level", "info", .choice(Logger.Level.allCases.map { ($0.rawValue, $0) }, "debug"),
+      "least level of what is logged: trace, debug, info, notice, warning, error or critical")
     package var level: Logger.Level
-    /// How lines look.
+
+    @Setting(
+      "log.format", "text", .choice(LogFormat.allCases.map { ($0.rawValue, $0) }, "json"),
+      "form of the log: text, or json for machines")
     package var format: LogFormat
   }
 
-  /// The public listener.
-  package var http: HTTP
-  /// The contact that error texts name.
-  package var operatorEmail: String?
-  /// The operator's listener.
-  package var admin: Admin
-  /// The database.
-  package var database: Database
-  /// The key folder.
-  package var keys: Keys
-  /// Who may use the bouncer.
-  package var bouncer: Bouncer
-  /// Apple's service.
-  package var apns: APNs
-  /// Google's service.
-  package var fcm: FCM
-  /// All push services.
-  package var providers: Providers
-  /// Web Push.
-  package var webPush: WebPush
-  /// How notifications are delivered.
-  package var delivery: RegisteredPush
-  /// How long things are kept.
-  package var retention: Retention
-  /// The token that the host application shows; without one there is no backend API.
-  package var backendToken: String?
-  /// The built-in chat-server side.
-  package var server: Server
-  /// The Nextcloud adapter.
-  package var nextcloud: Nextcloud
-  /// The log.
-  package var log: Log
+  package let http = HTTP()
+  package let `operator` = Operator()
+  package let admin = Admin()
+  package let database = Database()
+  package let keys = Keys()
+  package let bouncer = Bouncer()
+  package let apns = APNs()
+  package let fcm = FCM()
+  package let providers = Providers()
+  package let webPush = WebPush()
+  package let delivery = Delivery()
+  package let retention = Retention()
+  package let backend = Backend()
+  package let server = Server()
+  package let nextcloud = Nextcloud()
+  package let log = Log()
 
-  /// Every key with its value in force, secrets redacted: for the log.
-  package let effective: [(key: String, value: String)]
-  /// Those of them that are not as they would be without anybody's word.
-  package let changed: [(key: String, value: String)]
+  /// The values as somebody has written them, by key.
+  let written: [String: WrittenValue]
   /// The file that was read; nil if there was none.
   package let file: String?
 
-  /// Every key.
-  package static var keys: [String] { Setting.all.map(\.key) }
-
-  /// A key as a person is told of it.
-  package struct KeyHelp: Sendable {
-    /// `http.port`
-    package let key: String
-    /// Its default; empty if it has none.
-    package let standard: String
-    /// What it is.
-    package let help: String
-    /// The values that it takes, if they are few.
-    package let choices: [String]
-  }
-
-  /// Every key, in the order of the sample file.
-  package static var keyHelp: [KeyHelp] {
-    let choices = [
-      "bouncer.registration": Bouncer.Registration.allCases.map(\.rawValue),
-      "log.level": Logger.Level.allCases.map(\.rawValue), "log.format": LogFormat.allCases.map(\.rawValue),
-    ]
-    return Setting.all.map { setting in
-      KeyHelp(
-        key: setting.key, standard: setting.standard, help: setting.help,
-        choices: choices[setting.key]
-          ?? (["true", "false"].contains(setting.standard) ? ["true", "false"] : []))
-    }
-  }
+  /// The declarations of all settings, in their order.
+  package static let settings: [SettingDeclaration] = {
+    let reader = SettingsReader([:])
+    _ = SettingsReader.$current.withValue(reader) { Configuration(written: [:], file: nil) }
+    return reader.declarations
+  }()
 }

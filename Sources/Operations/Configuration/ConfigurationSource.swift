@@ -7,17 +7,12 @@ internal import Yams
 /// The layers are merged here and not with swift-configuration, which finds no unknown keys and cannot tell a value of
 /// the wrong type from a missing one. Both must stop the start.
 struct ConfigurationSource {
-  struct Raw {
-    let text: String
-    let source: String
-  }
-
-  private(set) var values: [String: Raw] = [:]
+  private(set) var values: [String: WrittenValue] = [:]
   private(set) var warnings: [String] = []
   /// The file that was read; nil if there is none.
   private(set) var file: String?
-
-  private static let maximumBytes = 2 << 20
+  private let settings = Dictionary(
+    Configuration.settings.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })
 
   static let file = "push-bouncer.yaml"
 
@@ -32,76 +27,50 @@ struct ConfigurationSource {
     file: String?, environment: [String: String], overrides: [String: String], workingDirectory: String,
     systemFolder: String
   ) throws(Fault) {
-    if let file {
-      try read(file)
-      self.file = file
-    } else if let file = Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder) {
-      try Self.checkTrust(in: file)
-      try read(file)
-      self.file = file
+    self.file = file ?? Self.usualFile(workingDirectory: workingDirectory, systemFolder: systemFolder)
+    if let found = self.file {
+      if file == nil { try FileOwner.checkTrust(in: found) }
+      try read(found)
     }
     read(environment)
     for (key, text) in overrides {
-      guard Setting.named(key) != nil else { throw Self.unknown(key, source: "the command line") }
-      values[key] = Raw(text: text, source: "the command line")
+      guard settings[key] != nil else { throw Self.unknown(key, source: "the command line") }
+      values[key] = WrittenValue(text: text, source: "the command line")
     }
-  }
-
-  /// Root follows a file that another may write only if root has named it: who works in another's folder need not have
-  /// seen that there is one.
-  private static func checkTrust(in file: String) throws(Fault) {
-    guard geteuid() == 0, let step = FileWay(to: file).steps.first(where: \.isOpenToOthers) else { return }
-    let others = step.user == 0 ? "others" : FileObstacle.name(of: step.user)
-    throw Fault(
-      source: file, "is not followed by root: \(others) may change \(step.path == file ? "it" : step.path)",
-      advice: "name it if it is the one to use: --config \(file)")
   }
 
   private mutating func read(_ environment: [String: String]) {
     for (variable, text) in environment.sorted(by: { $0.key < $1.key })
-    where variable.hasPrefix(Setting.prefix) {
-      if let setting = Setting.all.first(where: { $0.variable == variable }) {
-        values[setting.key] = Raw(text: text, source: variable)
+    where variable.hasPrefix(SettingDeclaration.prefix) {
+      if let setting = settings.values.first(where: { $0.variable == variable }) {
+        values[setting.key] = WrittenValue(text: text, source: variable)
       } else {
-        let nearest = Setting.nearest(to: Setting.key(ofVariable: variable)).flatMap(Setting.named)
-        warnings.append(
-          "the variable \(variable) is no setting"
-            + (nearest.map { "; did you mean \($0.variable)?" } ?? "; it has no effect"))
+        warnings.append("the variable \(variable) is no setting; it has no effect")
       }
     }
   }
 
   private mutating func read(_ file: String) throws(Fault) {
-    let text: String
+    let node: Node?
     do {
-      text = try FileOwner.acting(onWayTo: file) { try Self.text(of: file) }
+      node = try Yams.compose(yaml: try Self.text(of: file))
+    } catch let error as YamlError {
+      throw Fault(error, in: file)
     } catch {
       throw Fault(error)
     }
-    let node: Node?
-    do {
-      node = try Yams.compose(yaml: text)
-    } catch {
-      throw BrokenYAML(error, in: text).fault(in: file)
-    }
     guard let node else { return }
-    if case .sequence = node { throw Self.noMapping(file) }
-    if case .scalar(let scalar) = node, !scalar.string.isEmpty { throw Self.noMapping(file) }
+    let isMapping = if case .mapping = node { true } else { node.scalar?.string.isEmpty == true }
+    guard isMapping else {
+      throw Fault(source: file, "wants lines of the form key: value", advice: "put a blank after each colon")
+    }
     try read(node, path: "", file: file)
   }
 
-  private static func text(of file: String) throws(Fault) -> String {
-    if let obstacle = FileObstacle.reading(file) {
-      throw Fault(source: file, obstacle.problem, advice: obstacle.advice)
-    }
-    guard let bytes = FileManager.default.contents(atPath: file) else {
-      throw Fault(source: file, "cannot be read", advice: "look at the file")
-    }
-    guard bytes.count <= maximumBytes else {
-      throw Fault(source: file, "is larger than a configuration ever is", advice: "name another file")
-    }
+  private static func text(of file: String) throws -> String {
+    let bytes = try FileOwner.acting(onWayTo: file) { try PrivateFile.contents(of: file, atMost: 2 << 20) }
     // Names are compared by characters there.
-    guard let text = String(data: bytes, encoding: .utf8), text.isStorable else {
+    guard let text = String(validating: bytes, as: UTF8.self), text.isStorable else {
       throw Fault(
         source: file, "is no text: it has bytes that are no UTF-8, NUL, or combining marks without end",
         advice: "name the configuration, or let push-bouncer init write one")
@@ -109,16 +78,11 @@ struct ConfigurationSource {
     return text
   }
 
-  private static func noMapping(_ file: String) -> Fault {
-    Fault(source: file, "wants lines of the form key: value", advice: "put a blank after each colon")
-  }
-
   /// - Parameter key: as somebody has written it.
   private static func unknown(_ key: String, source: String) -> Fault {
     Fault(
       source: source, key: key.isEmpty ? nil : key, "is no setting",
-      advice: Setting.nearest(to: key).map { "did you mean \($0)?" }
-        ?? "the file that push-bouncer init writes has all there are")
+      advice: "the file that push-bouncer init writes has all there are")
   }
 
   private mutating func read(_ node: Node, path: String, file: String) throws(Fault) {
@@ -134,13 +98,13 @@ struct ConfigurationSource {
       guard texts.count == sequence.count else {
         throw Fault(source: place, key: path, "wants a list of texts")
       }
-      if Setting.named(path)?.shape.isList == false {
+      if settings[path]?.isList == false {
         throw Fault(source: place, key: path, "wants one value, not a list")
       }
       try set(path, texts.joined(separator: ","), place: place)
     case .scalar(let scalar):
       let isNull = scalar.style == .plain && ["", "~", "null", "Null", "NULL"].contains(scalar.string)
-      if isNull && Setting.named(path) == nil && Self.isSection(path) { return }
+      if isNull && settings[path] == nil && isSection(path) { return }
       try set(path, isNull ? nil : scalar.string, place: place)
     case .alias:
       throw Fault(source: place, key: path, "is an alias, which is not understood here")
@@ -148,13 +112,13 @@ struct ConfigurationSource {
   }
 
   /// A section whose every line is commented out is an empty one.
-  private static func isSection(_ path: String) -> Bool {
-    path.isEmpty || Setting.all.contains { $0.key.hasPrefix("\(path).") }
+  private func isSection(_ path: String) -> Bool {
+    path.isEmpty || settings.keys.contains { $0.hasPrefix("\(path).") }
   }
 
   private mutating func set(_ key: String, _ text: String?, place: String) throws(Fault) {
-    guard Setting.named(key) != nil else {
-      guard Self.isSection(key) else { throw Self.unknown(key, source: place) }
+    guard settings[key] != nil else {
+      guard isSection(key) else { throw Self.unknown(key, source: place) }
       throw Fault(
         source: place, key: key.isEmpty ? nil : key, "is a section, not a value",
         advice: "put its keys below it, further in, with a blank after each colon")
@@ -163,6 +127,23 @@ struct ConfigurationSource {
     guard values[key] == nil else {
       throw Fault(source: place, key: key, "is there twice", advice: "remove one of them")
     }
-    values[key] = Raw(text: text, source: place)
+    values[key] = WrittenValue(text: text, source: place)
+  }
+}
+
+extension Fault {
+  /// A file that is no YAML, in the parser's words. The line itself is never shown, since it may hold a secret.
+  fileprivate init(_ error: YamlError, in file: String) {
+    let (line, problem): (Int?, String) =
+      switch error {
+      case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
+        .composer(_, let problem, let mark, _):
+        (mark.line, problem)
+      case .duplicatedKeysInMapping(_, let context): (context.mark.line, "a key is there twice")
+      default: (nil, "it cannot be parsed")
+      }
+    self.init(
+      source: line.map { "\(file), line \($0)" } ?? file, "is no YAML: \(problem)",
+      advice: "look at quotes, brackets, colons and blanks, there and in the line before")
   }
 }

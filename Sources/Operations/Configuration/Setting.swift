@@ -1,219 +1,362 @@
+internal import Foundation
+internal import HTTP
 internal import Logging
+internal import Registrations
+internal import SQL
+internal import Synchronization
 
-/// One key of the configuration, with everything that is said about it anywhere.
-struct Setting: Sendable {
-  /// `http.port`
-  let key: String
-  /// The default, as it would be written in a file; empty if there is none.
-  let standard: String
-  /// What a value looks like.
-  let shape: Shape
-  /// For the person who writes the file: a sentence without its full stop.
-  let help: String
-  /// What of it nobody may see.
-  let secrecy: Secrecy
+/// A value of the configuration with everything that is said about it anywhere.
+///
+/// It is read where it is declared: the reader that ``Configuration/load(file:environment:overrides:workingDirectory:systemFolder:)``
+/// has made current parses it, and collects the declarations and the first fault.
+@propertyWrapper
+package struct Setting<Value: Sendable>: Sendable {
+  package let wrappedValue: Value
 
+  /// - Parameters:
+  ///   - standard: the default, as it would be written in a file.
+  ///   - help: for the person who writes the file: a sentence without its full stop.
+  init(
+    _ key: String, _ standard: String, _ shape: SettingShape<Value>, _ help: String,
+    secrecy: SettingDeclaration.Secrecy = .none
+  ) {
+    let declaration = SettingDeclaration(
+      key: key, standard: standard, help: help, secrecy: secrecy, wants: shape.wants, example: shape.example,
+      isList: shape.isList, choices: shape.choices)
+    guard let value = SettingsReader.current.value(of: declaration, shape.parse) else {
+      preconditionFailure("the default of \(key) is none of its values")
+    }
+    wrappedValue = value
+  }
+
+  /// A value that may be unset.
+  init<Wrapped>(
+    _ key: String, _ standard: String, _ shape: SettingShape<Wrapped>, _ help: String,
+    secrecy: SettingDeclaration.Secrecy = .none
+  ) where Value == Wrapped? {
+    let optional = SettingShape<Value>(wants: shape.wants, example: shape.example) {
+      text throws(DatabaseError) in
+      text.isEmpty ? .some(nil) : try shape.parse(text).map { .some($0) }
+    }
+    self.init(key, standard, optional, help, secrecy: secrecy)
+  }
+
+  /// The same, without a default.
+  init<Wrapped>(
+    _ key: String, _ shape: SettingShape<Wrapped>, _ help: String,
+    secrecy: SettingDeclaration.Secrecy = .none
+  ) where Value == Wrapped? {
+    self.init(key, "", shape, help, secrecy: secrecy)
+  }
+}
+
+/// What is said about a setting, without the type of its value.
+package struct SettingDeclaration: Sendable {
+  /// What of the value nobody may see.
   enum Secrecy {
     case none
-    /// It is a URL that may have a password in it.
+    /// The password of a URL.
     case password
     case whole
   }
 
-  init(_ key: String, _ standard: String, _ shape: Shape, _ help: String, secrecy: Secrecy = .none) {
-    self.key = key
-    self.standard = standard
-    self.shape = shape
-    self.help = help
-    self.secrecy = secrecy
+  /// `http.port`
+  package let key: String
+  /// The default, as it would be written in a file; empty if there is none.
+  package let standard: String
+  package let help: String
+  let secrecy: Secrecy
+  /// What is said when a value is none: `a port, 0 to 65535`.
+  let wants: String
+  let example: String
+  /// Whether it is a list: in a file also written as one, elsewhere with commas.
+  let isList: Bool
+  /// The values that it takes, if they are few.
+  package let choices: [String]
+
+  static let prefix = "PUSH_BOUNCER_"
+
+  /// `PUSH_BOUNCER_HTTP_PORT`
+  var variable: String { Self.prefix + key.uppercased().replacing(".", with: "_") }
+
+  /// `http`
+  var section: Substring { key.prefix { $0 != "." } }
+
+  /// A value as the log may show it.
+  func shown(_ value: String) -> String {
+    switch secrecy {
+    case .none: return value
+    case .whole: return value.isEmpty ? "" : Self.redacted
+    case .password:
+      // What cannot be taken apart is shown only if it has no place for a password.
+      guard var url = URLComponents(string: value, encodingInvalidCharacters: false) else {
+        return value.contains("@") || value.contains("?") ? Self.redacted : value
+      }
+      url.password = url.password.map { _ in "redacted" }
+      url.queryItems = url.queryItems?.map { item in
+        item.name.lowercased().contains("password") ? URLQueryItem(name: item.name, value: "redacted") : item
+      }
+      return url.string ?? Self.redacted
+    }
   }
 
-  /// Every key, in the order of the sample file.
-  static let all: [Setting] = [
-    Setting("http.host", "127.0.0.1", .host("0.0.0.0"), "address of the public listener"),
-    Setting("http.port", "8080", .port(443), "port of the public listener; 0 picks a free one and logs it"),
-    Setting(
-      "http.tls.certificate_file", "", .file("/etc/ssl/push.example.org.pem"),
-      "certificate chain in PEM; with it and its key the listener speaks TLS. A renewed one is taken up"
-    ),
-    Setting(
-      "http.tls.key_file", "", .file("/etc/ssl/private/push.example.org.pem"),
-      "private key of http.tls.certificate_file, in PEM"),
-    Setting(
-      "http.trusted_proxies", "", .networks,
-      "reverse proxies whose X-Forwarded-For is believed: addresses and ranges such as 10.0.0.0/8, comma-separated"
-    ),
-    Setting(
-      "http.public_url", "", .url("https://push.example.org"),
-      "address by which the outside reaches this service; default: http:// with host and port"),
-    Setting(
-      "http.max_connections", "", .count(atLeast: 1, example: 2000),
-      "connections at a time; more are closed. Default: three quarters of the descriptor limit, at most 4096"),
-    Setting(
-      "http.max_connections_per_address", "256", .count(atLeast: 1, example: 256),
-      "connections at a time from one address; an IPv6 /64 counts as one address"),
-    Setting(
-      "http.max_body_bytes", "1 MiB", .size,
-      "largest body of a request; larger ones are refused with 413. server/analytics and /notifications: 16 MiB"
-    ),
-    Setting(
-      "http.max_bytes_in_flight", "64 MiB", .size,
-      "bytes of all bodies in memory, of one address a quarter of that; more are answered 503"),
-    Setting(
-      "http.rate_limit.per_address", "100/60s", .rate,
-      "calls without credentials, per client address; 0 switches the limit off"),
-    Setting("operator.email", "", .text("push@example.org"), "contact that error texts name"),
-    Setting(
-      "admin.host", "127.0.0.1", .host("10.0.0.5"),
-      "address of the operator's listener; never a public one. Other than loopback needs admin.token"),
-    Setting("admin.port", "8081", .port(9081), "port of the operator's listener"),
-    Setting(
-      "admin.token", "", .token,
-      "where set, /metrics, /admin and the checks of /readyz want it as a bearer token", secrecy: .whole),
-    Setting(
-      "database.url", "sqlite:push-bouncer.sqlite", .database,
-      "the database: sqlite: and a path, or postgres://user:password@host:port/name",
-      secrecy: .password),
-    Setting(
-      "keys.directory", "Keys", .folder("/var/lib/push-bouncer/Keys"), "the folder of keys and credentials"),
-    Setting(
-      "bouncer.registration", "closed", .choice(Configuration.Bouncer.Registration.self, .open),
-      "who may register as a chat server: closed (only servers that were let in) or open (everybody)"),
-    Setting(
-      "bouncer.allowed_hostnames", "", .hostnames,
-      "hostnames that may register although registration is closed; *.example.org too; comma-separated"),
-    Setting(
-      "bouncer.verify_hostnames", "false", .flag,
-      "whether a new server must prove that its hostname is its own (register_server --registration-transfer)"
-    ),
-    Setting(
-      "bouncer.verify_ca_file", "", .file("/etc/push-bouncer/intranet-ca.pem"),
-      "certificates, besides the system's, that are trusted when a server's hostname is verified"),
-    Setting(
-      "bouncer.verify_allow_private_addresses", "false", .flag,
-      "whether a server whose hostname is verified may have a private address"),
-    Setting(
-      "bouncer.rate_limit.per_server", "1000/60s", .rate,
-      "calls per chat server, not counting notifications and registrations of devices; 0 also lifts the limit on these"
-    ),
-    Setting(
-      "bouncer.notifications_per_server", "60000/60s", .rate,
-      "pace of one chat server's notifications; more are queued and sent at this pace; 0 switches it off"),
-    Setting(
-      "apns.endpoint", "", .url("https://127.0.0.1:2197"),
-      "address in the place of Apple's, for the simulator: https://127.0.0.1:2197"),
-    Setting(
-      "fcm.endpoint", "https://fcm.googleapis.com", .url("https://127.0.0.1:2198"),
-      "address of FCM: Google's, or the simulator's"),
-    Setting(
-      "fcm.default_project", "", .text("example-chat"),
-      "Firebase project of a message that names none: its file in Keys/fcm, without .json"),
-    Setting(
-      "providers.ca_file", "", .file("Keys/ca.pem"),
-      "certificates, besides the system's, that are trusted in all calls to the outside"),
-    Setting(
-      "providers.proxy", "", .url("http://user:password@proxy.example.org:3128"),
-      "HTTP CONNECT proxy for outgoing calls: http://user:password@host:port",
-      secrecy: .password),
-    Setting(
-      "webpush.enabled", "true", .flag, "Web Push, for phones without Google's services and for browsers"),
-    Setting(
-      "webpush.contact", "", .contact,
-      "whom push services may write to; default: mailto: and operator.email, else http.public_url if it has https://"
-    ),
-    Setting(
-      "webpush.allow_private_hosts", "", .hosts,
-      "push services that may have private addresses, such as an own ntfy; no other may"),
-    Setting("delivery.deadline", "3s", .duration, "how long a notify request waits for the providers"),
-    Setting(
-      "delivery.max_age", "24h", .duration,
-      "how long an undelivered notification is tried again before it is given up"),
-    Setting(
-      "retention.expired_days", "30", .count(example: 30),
-      "days after which expired registrations are removed"),
-    Setting(
-      "retention.nextcloud_days", "400", .count(atLeast: 2, example: 400),
-      "days after which the push proxy forgets a device that nobody renews or sends to; 2 at least"),
-    Setting(
-      "retention.notifications_days", "90", .count(example: 90),
-      "days for which Nextcloud's apps can fetch a notification"),
-    Setting(
-      "backend.token", "", .token,
-      "bearer token of the backend API, 16 random characters at least; without one the API is off",
-      secrecy: .whole
-    ),
-    Setting(
-      "server.bouncer", "local", .bouncer,
-      "bouncer of the built-in chat-server side: local (this program), another one's URL, or off"),
-    Setting(
-      "server.org_id", "", .text("6b6f9a52-3c1e-4f0e-9d8a-0c8f6f0b7a11"),
-      "id of the built-in chat-server side at another bouncer"),
-    Setting(
-      "server.org_key", "", .text("what that bouncer has given"),
-      "key of the built-in chat-server side at another bouncer",
-      secrecy: .whole),
-    Setting(
-      "server.rate_limit.per_user", "200/60s", .rate,
-      "calls per user of the built-in chat-server side; 0 switches the limit off"),
-    Setting(
-      "server.alert_removals", "false", .flag,
-      "removals reach iPhones as alerts, for apps with Apple's filtering entitlement; others would show them"),
-    Setting(
-      "server.name", "push-bouncer", .text("Example Chat"),
-      "name of the realm that account add makes, and of the built-in Nextcloud server"),
-    Setting(
-      "server.url", "http://localhost:8080", .url("https://chat.example.org"),
-      "address of the realm that account add makes, and of the built-in Nextcloud server"),
-    Setting("nextcloud.enabled", "false", .flag, "the Nextcloud adapter: push proxy and server side"),
-    Setting(
-      "nextcloud.url", "", .url("https://cloud.example.org"),
-      "address of the built-in Nextcloud server, which apps sign in at; default: server.url"),
-    Setting(
-      "nextcloud.default_proxy", "", .url("https://push.example.org"),
-      "push proxy of apps that name none; default: this service"),
-    Setting(
-      "nextcloud.allow_local_proxies", "false", .flag,
-      "whether push proxies may have http:// or local addresses"),
-    Setting(
-      "nextcloud.proxies_ca_file", "", .file("/etc/push-bouncer/intranet-ca.pem"),
-      "certificates, besides the system's, that are trusted at push proxies"),
-    Setting(
-      "nextcloud.padding", "OAEP", .choice(Configuration.Nextcloud.Padding.self, .PKCS1),
-      "padding of encrypted notifications: OAEP, or PKCS1 for apps of Nextcloud 31 and older"),
-    Setting(
-      "nextcloud.webpush", "true", .flag,
-      "whether apps of the built-in Nextcloud server may subscribe to Web Push; webpush.enabled false ends it, too"
-    ),
-    Setting(
-      "nextcloud.webpush_browsers", "false", .flag,
-      "whether those may, too, that have signed in with an API key and no app password, as browsers do"),
-    Setting(
-      "nextcloud.apps_file", "", .file("/etc/push-bouncer/apps.json"),
-      "JSON file that lists your own builds and brands of the apps"),
-    Setting(
-      "nextcloud.default_app", "", .text("Talk for iOS"),
-      "name of the app that an unknown one is taken for; without it, unknown apps are refused"
-    ),
-    Setting(
-      "nextcloud.deadline", "3s", .duration, "how long a request to the push proxy waits for the providers"),
-    Setting(
-      "nextcloud.rate_limit.per_address", "6000/60s", .rate,
-      "calls to the push proxy, per client address; 0 switches the limit off"),
-    Setting(
-      "nextcloud.new_devices_per_address", "1000/1h", .rate,
-      "new devices at the push proxy, per client address; 0 switches the limit off"),
-    Setting(
-      "nextcloud.subscription_server", "https://push-notifications.nextcloud.com",
-      .url("https://push-notifications.nextcloud.com"),
-      "the push proxy that gets the subscription key"),
-    Setting(
-      "nextcloud.subscription_key", "", .text("what Nextcloud has given"),
-      "X-Nextcloud-Subscription-Key for that proxy",
-      secrecy: .whole),
-    Setting(
-      "log.level", "info", .choice(Logger.Level.self, .debug),
-      "least level of what is logged: trace, debug, info, notice, warning, error or critical"),
-    Setting(
-      "log.format", "text", .choice(LogFormat.self, .json), "form of the log: text, or json for machines"),
-  ]
+  private static let redacted = "(redacted)"
+}
+
+/// A value as somebody has written it, and where: a line of a file, a variable, or the command line.
+struct WrittenValue: Sendable {
+  let text: String
+  let source: String
+}
+
+/// Parses settings as they are declared, while a ``Configuration`` is made.
+final class SettingsReader: Sendable {
+  @TaskLocal static var current = SettingsReader([:])
+
+  private let written: [String: WrittenValue]
+  private let state = Mutex((declarations: [SettingDeclaration](), fault: nil as Fault?))
+
+  init(_ written: [String: WrittenValue]) { self.written = written }
+
+  var declarations: [SettingDeclaration] { state.withLock { $0.declarations } }
+
+  /// The first value that is none.
+  var fault: Fault? { state.withLock { $0.fault } }
+
+  /// The value that was written, or the default if none was or it is wrong.
+  func value<Value>(
+    of declaration: SettingDeclaration, _ parse: (String) throws(DatabaseError) -> Value?
+  ) -> Value? {
+    state.withLock { $0.declarations.append(declaration) }
+    guard let written = written[declaration.key] else { return try? parse(declaration.standard) }
+    var problem = "wants \(declaration.wants)"
+    // A malformed value may have its password anywhere.
+    if declaration.secrecy == .none, !written.text.isEmpty { problem += ", not \"\(written.text)\"" }
+    do throws(DatabaseError) {
+      if let value = try parse(written.text.trimmingCharacters(in: .whitespaces)) { return value }
+    } catch {
+      problem = error.message
+    }
+    let fault = Fault(source: written.source, key: declaration.key, problem)
+    state.withLock { $0.fault = $0.fault ?? fault }
+    return try? parse(declaration.standard)
+  }
+}
+
+/// What values of a type look like, and how they are read.
+struct SettingShape<Value>: Sendable {
+  let wants: String
+  let example: String
+  var isList = false
+  var choices: [String] = []
+  /// nil for a text that is no such value. Only the database's URL has more to say about what is wrong.
+  let parse: @Sendable (String) throws(DatabaseError) -> Value?
+}
+
+extension SettingShape {
+  /// One of a few, each by its name.
+  static func choice(_ choices: [(name: String, value: Value)], _ example: String) -> SettingShape
+  where Value: Sendable {
+    let names = choices.map(\.name)
+    return SettingShape(
+      wants: "one of \(names.joined(separator: ", "))", example: example, choices: names
+    ) { text in choices.first { $0.name == text }?.value }
+  }
+
+  /// A list of what `element` reads.
+  static func list<Element>(
+    _ wants: String, example: String, _ element: @escaping @Sendable (String) -> Element?
+  ) -> SettingShape where Value == [Element] {
+    SettingShape(wants: wants, example: example, isList: true) { text in
+      if text.isEmpty { return [] }
+      let elements = text.split(separator: ",", omittingEmptySubsequences: false)
+        .map { element($0.trimmingCharacters(in: .whitespaces)) }
+      return elements.contains { $0 == nil } ? nil : elements.compactMap(\.self)
+    }
+  }
+}
+
+extension SettingShape<Bool> {
+  static var flag: SettingShape {
+    SettingShape(wants: "true or false", example: "true", choices: ["true", "false"]) { text in
+      switch text.lowercased() {
+      case "true", "yes", "on": true
+      case "false", "no", "off": false
+      default: nil
+      }
+    }
+  }
+}
+
+extension SettingShape<Int> {
+  static func port(_ example: Int) -> SettingShape {
+    SettingShape(wants: "a port, 0 to 65535", example: "\(example)") {
+      Int($0).flatMap { (0...65535).contains($0) ? $0 : nil }
+    }
+  }
+
+  static func count(atLeast least: Int, example: Int) -> SettingShape {
+    SettingShape(wants: "a whole number, \(least) at least", example: "\(example)") {
+      Int($0).flatMap { $0 >= least ? $0 : nil }
+    }
+  }
+
+  static var size: SettingShape {
+    SettingShape(
+      wants: "a size like 1048576, 512 KiB or 16 MiB", example: "16 MiB", parse: { Configuration.size($0) })
+  }
+}
+
+extension SettingShape<TimeInterval> {
+  static func days(atLeast least: Int = 0, example: Int) -> SettingShape {
+    let wants = least > 0 ? "a whole number, \(least) at least" : "a whole number"
+    return SettingShape(wants: wants, example: "\(example)") {
+      Int($0).flatMap { $0 >= least ? TimeInterval($0) * 86_400 : nil }
+    }
+  }
+}
+
+extension SettingShape<Duration> {
+  static var duration: SettingShape {
+    SettingShape(
+      wants: "a duration like 500ms, 10s, 5m, 24h or 30d", example: "10s",
+      parse: { Configuration.duration($0) })
+  }
+}
+
+extension SettingShape<RateLimit?> {
+  /// nil is no limit, which nobody gets by leaving the value empty.
+  static var rate: SettingShape {
+    SettingShape(
+      wants: "a rate like 1000/60s, or 0 for no limit", example: "1000/60s",
+      parse: { Configuration.rate($0) })
+  }
+}
+
+extension SettingShape<String> {
+  private static func nonempty(_ wants: String, _ example: String) -> SettingShape {
+    SettingShape(wants: wants, example: example) { $0.isEmpty ? nil : $0 }
+  }
+
+  static func text(_ example: String) -> SettingShape { nonempty("a text", example) }
+  static func file(_ example: String) -> SettingShape { nonempty("the path of a file", example) }
+  static func folder(_ example: String) -> SettingShape { nonempty("the path of a folder", example) }
+
+  static func host(_ example: String) -> SettingShape {
+    nonempty("an IP address or a host name of this machine", example)
+  }
+
+  static var token: SettingShape {
+    nonempty("a text that nobody guesses", "what `openssl rand -hex 32` prints")
+  }
+
+  /// A URL without a slash at its end.
+  static func address(_ example: String) -> SettingShape {
+    SettingShape(wants: SettingShape<URL>.wants, example: example) { text in
+      guard let url = SettingShape<URL>.parse(text)?.absoluteString else { return nil }
+      return url.hasSuffix("/") ? String(url.dropLast()) : url
+    }
+  }
+
+  static var contact: SettingShape {
+    SettingShape(
+      wants: "mailto: and an address, or a URL with https://", example: "mailto:push@example.org",
+      parse: { Configuration.WebPush.contact($0) })
+  }
+}
+
+extension SettingShape<URL> {
+  fileprivate static let wants = "a URL with http:// or https:// and a host"
+
+  fileprivate static func parse(_ text: String) -> URL? {
+    guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false
+    else { return nil }
+    return url
+  }
+
+  static func url(_ example: String) -> SettingShape {
+    SettingShape(wants: wants, example: example, parse: { parse($0) })
+  }
+}
+
+extension SettingShape<[ClientAddress.Network]> {
+  static var networks: SettingShape {
+    .list(
+      "addresses and ranges like 10.0.0.0/8 or 2001:db8::/32, comma-separated",
+      example: "10.0.0.0/8, 2001:db8::/32"
+    ) { ClientAddress.Network($0) }
+  }
+}
+
+extension SettingShape<[HostnamePattern]> {
+  static var hostnames: SettingShape {
+    .list(
+      "hostnames like chat.example.org, *.example.org or chat.example.org:8443, in ASCII",
+      example: "chat.example.org, *.example.net"
+    ) { try? HostnamePattern($0) }
+  }
+}
+
+extension SettingShape<[String]> {
+  /// Hosts in their one spelling.
+  static var hosts: SettingShape {
+    .list(
+      "host names or addresses without a port, comma-separated", example: "ntfy.example.org, 10.0.0.7"
+    ) { Configuration.WebPush.host($0) }
+  }
+}
+
+extension SettingShape<DatabaseURL> {
+  static var database: SettingShape {
+    SettingShape(
+      wants: "sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME",
+      example: "postgres://push:secret@db.example.org:5432/push?sslmode=verify-full"
+    ) { text throws(DatabaseError) in try DatabaseURL(text) }
+  }
+}
+
+extension SettingShape<Configuration.Server.Bouncer> {
+  static var bouncer: SettingShape {
+    SettingShape(wants: "local, off, or a bouncer's URL", example: "https://push.example.org") { text in
+      switch text {
+      case "local": .local
+      case "off": .off
+      default: SettingShape<URL>.parse(text).map { .remote($0) }
+      }
+    }
+  }
+}
+
+extension Configuration {
+  /// `500ms`, `10s`, `5m`, `24h`, `30d`; a bare number is seconds.
+  package static func duration(_ text: String) -> Duration? {
+    let units: [(String, Double)] = [("ms", 0.001), ("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("", 1)]
+    for (suffix, seconds) in units where text.hasSuffix(suffix) {
+      let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)
+      guard let value = Double(number), value.isFinite, value >= 0, value * seconds < 1e10 else { return nil }
+      return .milliseconds(Int64((value * seconds * 1000).rounded()))
+    }
+    return nil
+  }
+
+  /// `1048576`, `512 KiB`, `16 MiB`, `1 GiB`.
+  static func size(_ text: String) -> Int? {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)]
+    for (suffix, bytes) in units where text.hasSuffix(suffix) {
+      let number = text.dropLast(suffix.count).trimmingCharacters(in: .whitespaces)
+      guard let value = Int(number), value > 0, value <= Int.max / bytes else { return nil }
+      return value * bytes
+    }
+    return nil
+  }
+
+  /// `1000/60s`; `0` is no limit; nil is neither.
+  static func rate(_ text: String) -> RateLimit?? {
+    if text == "0" { return .some(nil) }
+    let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+    guard parts.count == 2, let calls = Int(parts[0]), calls > 0, let window = duration(String(parts[1])),
+      window > .zero
+    else { return nil }
+    return RateLimit(calls: calls, seconds: window / .seconds(1))
+  }
 }

@@ -158,7 +158,7 @@ extension Doctor {
       asksDatabase
       ? await vapidFinding()
       : .skipped("webpush", "it is on; its key pair is in the database, which cannot be used")
-    let hosts = configuration.webPush.privateHosts.sorted()
+    let hosts = Set(configuration.webPush.privateHosts).sorted()
     let services = await withTaskGroup { tasks in
       for host in hosts { tasks.addTask { finding(of: host, await pushService(host)) } }
       var findings: [Finding] = []
@@ -205,9 +205,8 @@ extension Doctor {
 
   /// Whom push services may write to. Without anybody they deliver all the same, as far as is known.
   private func contactFinding() -> Finding {
-    let webPush = configuration.webPush
-    guard !webPush.namesContact else {
-      return .good("webpush.contact", "push services may write to \(webPush.contact)")
+    if let contact = configuration.webPushContact {
+      return .good("webpush.contact", "push services may write to \(contact)")
     }
     return .good(
       "webpush.contact",

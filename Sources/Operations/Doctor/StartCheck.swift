@@ -96,7 +96,7 @@ extension StartCheck {
       return [StartCheck("strength") { "no token is weak, and none is missing" }]
     }
     return weaknesses.map { weakness in
-      StartCheck("strength") { throw Fault(key: weakness.key, weakness.problem, advice: weakness.advice) }
+      StartCheck("strength") { throw weakness }
     }
   }
 
@@ -116,8 +116,7 @@ extension StartCheck {
       return "\(directory)/storage.key can be read"
     }
     if let obstacle = FileObstacle.filling(directory) {
-      throw Fault(
-        key: "keys.directory", "names \(directory), which \(obstacle.problem)", advice: obstacle.advice)
+      throw Fault(obstacle, of: directory, key: "keys.directory")
     }
     return "\(directory)/storage.key is not there yet; serve makes it"
   }
@@ -130,8 +129,7 @@ extension StartCheck {
     if let path = url.sqlitePath {
       if !visit.mayExist {
         if let obstacle = FileObstacle.writing(path) {
-          throw Fault(
-            key: "database.url", "names \(url), which \(obstacle.problem)", advice: obstacle.advice)
+          throw Fault(obstacle, of: "\(url)", key: "database.url")
         }
         try checkSpace(for: path, url)
         return "\(url) is not there yet; serve makes it"

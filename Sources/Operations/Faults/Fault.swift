@@ -62,7 +62,7 @@ extension Fault {
         ?? ["-wal", "-shm"].map { path + $0 }.lazy.compactMap(FileObstacle.writing).first
     }
     if let obstacle, [.io, .readOnly, .corrupt, .other].contains(error.code) {
-      self.init(key: key, "names \(url), which \(obstacle.problem)", advice: obstacle.advice)
+      self.init(obstacle, of: "\(url)", key: key)
       return
     }
     let (problem, advice) = Self.words(error, isFile: url.sqlitePath != nil)
@@ -85,14 +85,10 @@ extension Fault {
   private static func words(_ error: DatabaseError, isFile: Bool) -> (problem: String, advice: String) {
     switch error.code {
     case .invalidURL, .invalidArgument: (error.message, "correct it")
-    case .unknownHost: (error.message, "correct the host, or look at the name server")
-    case .unreachable: (error.message, "start the server, or correct host and port")
-    case .notAdmitted: (error.message, "correct user and password, or let it in there")
-    case .noDatabase: (error.message, "make it with createdb, or correct the name")
-    case .insecure:
+    case .unreachable:
       (
         error.message,
-        "look at sslmode and sslrootcert in the URL; only where nobody can listen in, sslmode=disable"
+        "see whether the server runs, and whether host, user, password, database and sslmode of the URL are right"
       )
     case .connectionLost: ("the connection was lost", "see whether the server runs")
     case .busy:
@@ -127,50 +123,20 @@ extension Fault {
     case let fault as Fault: self = fault
     case let error as any Readable: self.init("\(error)")
     case let error as DatabaseError: self.init(error)
-    case let error as IOError: self.init(number: error.errnoCode, path: nil)
-    case is CancellationError: self.init("it was interrupted", advice: "start it again")
-    case let error as POSIXError: self.init(number: error.code.rawValue, path: nil)
+    case let error as IOError: self.init(FileObstacle(error.errnoCode), of: "something that it needs")
+    case let error as POSIXError: self.init(FileObstacle(error.code.rawValue), of: "something that it needs")
     case let error as CocoaError:
-      guard let path = error.filePath ?? error.url?.path else {
-        self.init(unexpected: error)
-        return
-      }
-      if let number = error.systemNumber {
-        self.init(number: number, path: path)
+      let path = error.filePath ?? error.url?.path ?? "something that it needs"
+      if let number = (error.underlying as? POSIXError)?.code.rawValue {
+        self.init(FileObstacle(number), of: path)
       } else {
-        self.init(source: path, "cannot be used", advice: "look at the file")
+        self.init(source: path, "cannot be used", advice: "look at it")
       }
-    default: self.init(unexpected: error)
-    }
-  }
-
-  /// What the system has said of a file, or of something else.
-  init(number: CInt, path: String?) {
-    guard let path else {
-      self.init("something that it needs \(FileObstacle.words(number))", advice: FileObstacle.advice(number))
-      return
-    }
-    self.init(source: path, FileObstacle.words(number), advice: FileObstacle.advice(number))
-  }
-
-  private init(unexpected error: any Error) {
-    self.init(
-      "something went wrong that this program does not know (\(String(reflecting: type(of: error))))",
-      advice: "please report it, with what you did")
-  }
-}
-
-extension CocoaError {
-  /// What the system has said to Foundation.
-  fileprivate var systemNumber: CInt? {
-    if let cause = underlying as? POSIXError { return cause.code.rawValue }
-    switch code {
-    case .fileNoSuchFile, .fileReadNoSuchFile: return ENOENT
-    case .fileReadNoPermission, .fileWriteNoPermission: return EACCES
-    case .fileWriteOutOfSpace: return ENOSPC
-    case .fileWriteFileExists: return EEXIST
-    case .fileWriteVolumeReadOnly: return EROFS
-    default: return nil
+    case is CancellationError: self.init("it was interrupted", advice: "start it again")
+    default:
+      self.init(
+        "something went wrong that this program does not know (\(String(reflecting: type(of: error))))",
+        advice: "please report it, with what you did")
     }
   }
 }

@@ -12,7 +12,7 @@ package struct FileOwner: Sendable, Hashable {
 
   /// The first on the way to a path who is not root; nil if all of it is root's.
   init?(ofWayTo path: String) {
-    guard let step = FileWay(to: path).steps.first(where: { $0.user != 0 }) else { return nil }
+    guard let step = FileStep.way(to: path).first(where: { $0.user != 0 }) else { return nil }
     user = step.user
     // The group of a folder may be root's.
     group = getpwuid(user).map(\.pointee.pw_gid) ?? (step.group == 0 ? user : step.group)
@@ -60,72 +60,69 @@ package struct FileOwner: Sendable, Hashable {
   }
 }
 
-/// What lies on the way from `/` to a file, links included, as far as it is there.
-struct FileWay {
-  struct Step {
-    let path: String
-    let user: uid_t
-    let group: gid_t
-    let kind: FileAttributeType?
-    /// With the bit of folders like `/tmp`, in which nobody touches what is not his own.
-    let permissions: Int
+extension FileOwner {
+  /// Root follows a file that another may write only if root has named it: who works in another's folder need not have
+  /// seen that there is one.
+  static func checkTrust(in file: String) throws(Fault) {
+    guard geteuid() == 0, let step = FileStep.way(to: file).first(where: \.isOpenToOthers) else { return }
+    let others = step.user == 0 ? "others" : FileObstacle.name(of: step.user)
+    throw Fault(
+      source: file, "is not followed by root: \(others) may change \(step.path == file ? "it" : step.path)",
+      advice: "name it if it is the one to use: --config \(file)")
+  }
+}
 
-    var isLink: Bool { kind == .typeSymbolicLink }
+/// A folder, link or file on the way to a file.
+struct FileStep {
+  let path: String
+  let user: uid_t
+  let group: gid_t
+  private let kind: FileAttributeType?
+  private let permissions: Int
 
-    /// Whether another than root could put something else in its place, or into it.
-    var isOpenToOthers: Bool {
-      if user != 0 { return true }
-      let isSticky = kind == .typeDirectory && permissions & 0o1000 != 0
-      return !isLink && !isSticky && permissions & 0o022 != 0
-    }
-
-    /// nil if it is not there, or nobody may look.
-    init?(_ path: String) {
-      // Of a link itself.
-      guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
-        let user = attributes[.ownerAccountID] as? NSNumber,
-        let group = attributes[.groupOwnerAccountID] as? NSNumber,
-        let permissions = attributes[.posixPermissions] as? NSNumber
-      else { return nil }
-      self.path = path
-      (self.user, self.group) = (user.uint32Value, group.uint32Value)
-      kind = attributes[.type] as? FileAttributeType
-      self.permissions = permissions.intValue
-    }
+  /// nil if it is not there, or nobody may look.
+  private init?(_ path: String) {
+    // Of a link itself.
+    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+      let user = attributes[.ownerAccountID] as? NSNumber,
+      let group = attributes[.groupOwnerAccountID] as? NSNumber,
+      let permissions = attributes[.posixPermissions] as? NSNumber
+    else { return nil }
+    (self.path, self.user, self.group) = (path, user.uint32Value, group.uint32Value)
+    kind = attributes[.type] as? FileAttributeType
+    self.permissions = permissions.intValue
   }
 
-  private(set) var steps: [Step] = []
+  /// What lies on the way from `/` to a file as far as it is there, with the ways to which links lead.
+  static func way(to path: String) -> [FileStep] {
+    // As many as the kernel follows.
+    var links = 40
+    return way(to: path, &links)
+  }
 
-  /// As many links as the kernel follows.
-  private static let mostLinks = 40
-
-  /// - Parameter path: from `/`, or from the working folder.
-  init(to path: String) {
-    var rest = Array(Self.names(path).reversed())
-    if !path.hasPrefix("/") { rest += Self.names(FileManager.default.currentDirectoryPath).reversed() }
-    var (place, links) = ("", 0)
-    while let name = rest.popLast() {
-      guard name != ".." else {
-        place = place.lastIndex(of: "/").map { String(place[..<$0]) } ?? ""
-        continue
-      }
-      guard let step = Step("\(place)/\(name)") else { return }
+  private static func way(to path: String, _ links: inout Int) -> [FileStep] {
+    var place = path.hasPrefix("/") ? "" : FileManager.default.currentDirectoryPath
+    var steps = place.isEmpty ? [] : way(to: place, &links)
+    for name in path.split(separator: "/") {
+      let folder = place
+      place += "/\(name)"
+      guard let step = FileStep(place) else { break }
       steps.append(step)
-      guard step.isLink else {
-        place += "/\(name)"
-        continue
-      }
-      links += 1
-      guard links <= Self.mostLinks,
-        let target = try? FileManager.default.destinationOfSymbolicLink(atPath: step.path)
-      else { return }
-      if target.hasPrefix("/") { place = "" }
-      rest += Self.names(target).reversed()
+      guard step.kind == .typeSymbolicLink else { continue }
+      links -= 1
+      guard links >= 0, let target = try? FileManager.default.destinationOfSymbolicLink(atPath: place)
+      else { break }
+      steps += way(to: target.hasPrefix("/") ? target : "\(folder)/\(target)", &links)
     }
+    return steps
   }
 
-  private static func names(_ path: String) -> [Substring] {
-    path.split(separator: "/").filter { $0 != "." }
+  /// Whether another than root could put something else in its place, or into it.
+  var isOpenToOthers: Bool {
+    if user != 0 { return true }
+    // In a folder like `/tmp` nobody touches what is not his own.
+    let isSticky = kind == .typeDirectory && permissions & 0o1000 != 0
+    return kind != .typeSymbolicLink && !isSticky && permissions & 0o022 != 0
   }
 }
 
@@ -142,19 +139,19 @@ package enum PrivateFile {
     defer { close(folder) }
     let temporary = "\(name).\(UInt64.random(in: .min ... .max)).new"
     let file = openat(folder, temporary, makes, 0o600)
-    guard file >= 0 else { throw Fault(number: errno, path: path) }
+    guard file >= 0 else { throw Fault(FileObstacle(errno), of: path) }
     defer { unlinkat(folder, temporary, 0) }
     do {
       defer { close(file) }
       let bytes = Array(bytes)
       guard Foundation.write(file, bytes, bytes.count) == bytes.count, fsync(file) == 0 else {
-        throw Fault(number: errno, path: path)
+        throw Fault(FileObstacle(errno), of: path)
       }
     }
     if replacing {
-      guard renameat(folder, temporary, folder, name) == 0 else { throw Fault(number: errno, path: path) }
+      guard renameat(folder, temporary, folder, name) == 0 else { throw Fault(FileObstacle(errno), of: path) }
     } else if linkat(folder, temporary, folder, name, 0) != 0 {
-      guard errno == EEXIST else { throw Fault(number: errno, path: path) }
+      guard errno == EEXIST else { throw Fault(FileObstacle(errno), of: path) }
       return false
     }
     fsync(folder)
@@ -172,7 +169,7 @@ package enum PrivateFile {
       unlinkat(folder, name, 0)
     }
     let file = openat(folder, name, makes, 0o600)
-    guard file >= 0 else { throw Fault(number: errno, path: path) }
+    guard file >= 0 else { throw Fault(FileObstacle(errno), of: path) }
     return FileHandle(fileDescriptor: file, closeOnDealloc: true)
   }
 
@@ -181,7 +178,7 @@ package enum PrivateFile {
   private static func openFolder(of path: String) throws -> (folder: CInt, name: String) {
     let url = URL(fileURLWithPath: path)
     let folder = open(url.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard folder >= 0 else { throw Fault(number: errno, path: path) }
+    guard folder >= 0 else { throw Fault(FileObstacle(errno), of: path) }
     return (folder, url.lastPathComponent)
   }
 
@@ -189,29 +186,38 @@ package enum PrivateFile {
   static func withContents<Result>(
     of path: String, atMost limit: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Result
   ) throws -> Result {
+    var bytes = try contents(of: path, atMost: limit)
+    defer { bytes.wipe() }
+    return try bytes.withUnsafeMutableBytes(body)
+  }
+
+  /// What a file holds.
+  ///
+  /// - Parameter key: the setting that names it, for the fault.
+  package static func contents(of path: String, atMost limit: Int, key: String? = nil) throws(Fault)
+    -> [UInt8]
+  {
+    func fault(_ number: CInt) -> Fault { Fault(FileObstacle(number), of: path, key: key) }
     // Nobody waits for a pipe that stands there.
     let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard file >= 0 else {
-      let number = errno
-      guard let obstacle = FileObstacle.reading(path) else { throw Fault(number: number, path: path) }
-      throw Fault(source: path, obstacle.problem, advice: obstacle.advice)
-    }
+    guard file >= 0 else { throw fault(errno) }
     defer { close(file) }
     var bytes = [UInt8](repeating: 0, count: limit + 1)
-    defer { bytes.wipe() }
     var count = 0
     while count < bytes.count {
       let read = bytes.withUnsafeMutableBytes {
         Foundation.read(file, $0.baseAddress! + count, $0.count - count)
       }  // limit + 1 > 0
-      guard read >= 0 else { throw Fault(number: errno, path: path) }
+      guard read >= 0 else { throw fault(errno) }
       guard read > 0 else { break }
       count += read
     }
-    guard count <= limit else { throw Fault(number: EFBIG, path: path) }
-    return try bytes.withUnsafeMutableBytes {
-      try body(UnsafeMutableRawBufferPointer(rebasing: $0[..<count]))
+    guard count <= limit else {
+      bytes.wipe()
+      throw fault(EFBIG)
     }
+    bytes.removeLast(bytes.count - count)
+    return bytes
   }
 
   /// Makes the new name in the folder last, too.
@@ -223,7 +229,7 @@ package enum PrivateFile {
 
   /// Whether group or others may read it.
   static func isExposed(_ path: String) -> Bool {
-    FileAttributes(of: URL(fileURLWithPath: path)).map { $0.permissions & 0o077 != 0 } ?? false
+    FileAttributes(of: path).map { $0.permissions & 0o077 != 0 } ?? false
   }
 }
 
@@ -235,8 +241,8 @@ struct FileAttributes: Sendable, Hashable {
   let permissions: Int
 
   /// nil if there is no regular file.
-  init?(of url: URL) {
-    let path = url.resolvingSymlinksInPath().path
+  init?(of path: String) {
+    let path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
     guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
       attributes[.type] as? FileAttributeType == .typeRegular,
       let number = attributes[.systemFileNumber] as? Int, let size = attributes[.size] as? Int,

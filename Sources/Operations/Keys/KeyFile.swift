@@ -61,7 +61,7 @@ struct KeyFile {
   private init?(_ name: String, in root: URL) {
     self.name = name
     url = root.appending(path: name)
-    guard let attributes = FileAttributes(of: url) else { return nil }
+    guard let attributes = FileAttributes(of: url.path) else { return nil }
     signature = Signature(name: name, attributes: attributes)
   }
 

@@ -71,15 +71,13 @@ extension KeyFolder {
     guard FileManager.default.fileExists(atPath: directory),
       let obstacle = FileObstacle.lookingInto(directory)
     else { return nil }
-    return Fault(
-      key: "keys.directory", "names \(directory), which \(obstacle.problem)", advice: obstacle.advice)
+    return Fault(obstacle, of: directory, key: "keys.directory")
   }
 
   static func makeFolder(_ directory: String) throws {
     if let fault = closed(directory) { throw fault }
     if !FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.filling(directory) {
-      throw Fault(
-        key: "keys.directory", "names \(directory), which \(obstacle.problem)", advice: obstacle.advice)
+      throw Fault(obstacle, of: directory, key: "keys.directory")
     }
     try FileManager.default.createDirectory(
       atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])

@@ -77,10 +77,8 @@ package final class KeyFolder: Sendable {
       var snapshot = Snapshot()
       for folder in listing.closed {
         contents.merge(before.contents.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
-        let obstacle = FileObstacle.lookingInto("\(directory)/\(folder)")
-        snapshot.problems.append(
-          Problem(
-            file: folder, message: obstacle.map { "\($0.problem); \($0.advice)" } ?? "cannot be looked into"))
+        let obstacle = FileObstacle.lookingInto("\(directory)/\(folder)") ?? FileObstacle(EIO)
+        snapshot.problems.append(Problem(file: folder, message: "\(obstacle.problem); \(obstacle.advice)"))
       }
       for file in listing.files {
         do {

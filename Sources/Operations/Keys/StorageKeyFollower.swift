@@ -96,7 +96,7 @@ package struct StorageKeyFollower: Sendable {
   /// - Returns: what is wrong.
   private func look(_ state: inout State) async throws -> String? {
     var problem: String?
-    let file = FileAttributes(of: KeyFolder.storageKeyURL(in: directory))
+    let file = FileAttributes(of: KeyFolder.storageKeyURL(in: directory).path)
     if state.leftBehind == nil, file == nil || file != state.file {
       if storageKey.take(try KeyFolder.storageKeyFile(in: directory)) {
         state.file = file

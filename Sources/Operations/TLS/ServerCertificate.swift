@@ -5,9 +5,8 @@ internal import Providers
 internal import Synchronization
 internal import Timing
 
-/// The certificate of the public listener. It is taken up again when its files change, for the connections that come
-/// from then on; those that are open go on with what they began with. A pair that cannot be used, as one of which only
-/// the first file has been replaced, leaves in force what was there.
+/// The certificate of the public listener, read again when its files change, for the connections that come from then on.
+/// A pair that cannot be used, as one of which only the first file has been replaced, leaves in force what was there.
 package final class ServerCertificate: Sendable {
   private struct State {
     var signature: [FileAttributes?]
@@ -16,28 +15,20 @@ package final class ServerCertificate: Sendable {
     var problem: String?
   }
 
-  /// How often the files are looked at.
-  private static let interval = Duration.seconds(2)
-
   private let files: Configuration.TLS
   private let logger: Logger
   private let state: Mutex<State>
-  /// One reload at a time, so that an older one never overwrites a newer.
-  private let reloading = Mutex(())
 
   /// - Throws: ``Fault`` that names the key to mend.
   package init(_ files: Configuration.TLS, logger: Logger) throws(Fault) {
     self.files = files
     self.logger = logger
-    let signature = Self.signature(of: files)
-    state = Mutex(State(signature: signature, context: try files.serverContext(), end: try files.end()))
+    state = Mutex(
+      State(signature: files.signature, context: try files.serverContext(), end: try files.end()))
   }
 
   /// Returns what the next connection begins with.
-  package var forNewConnections: @Sendable () -> NIOSSLContext { { self.context } }
-
-  /// What the next connection begins with.
-  package var context: NIOSSLContext { state.withLock { $0.context } }
+  package var forNewConnections: @Sendable () -> NIOSSLContext { { self.state.withLock { $0.context } } }
 
   /// When the one in use ends.
   package var end: Date { state.withLock { $0.end } }
@@ -47,49 +38,36 @@ package final class ServerCertificate: Sendable {
 
   /// Takes up what has changed.
   package func reload() {
-    reloading.withLock { _ in
-      let signature = Self.signature(of: files)
-      let before = state.withLock { $0 }
+    state.withLock { state in
+      let signature = files.signature
       // What is broken is tried again even so: not every reason for it is in the files.
-      guard signature != before.signature || before.problem != nil else { return }
+      guard signature != state.signature || state.problem != nil else { return }
       do {
-        let context = try files.serverContext()
-        let end = try files.end()
-        state.withLock { $0 = State(signature: signature, context: context, end: end) }
+        state = State(signature: signature, context: try files.serverContext(), end: try files.end())
         logger.notice("certificate taken up", metadata: ["file": "\(files.certificateFile)"])
       } catch {
-        let problem = "\(error)"
-        state.withLock { state in
-          state.signature = signature
-          state.problem = problem
-        }
-        guard problem != before.problem else { return }
+        state.signature = signature
+        guard state.problem != "\(error)" else { return }
+        state.problem = "\(error)"
         logger.error(
           "certificate cannot be used, the one before stays in use",
           metadata: [
-            "problem": "\(problem)",
+            "problem": "\(error)",
             "advice": "put a certificate and its key there; they are taken up by themselves",
           ])
       }
     }
   }
 
-  private static func signature(of files: Configuration.TLS) -> [FileAttributes?] {
-    [files.certificateFile, files.keyFile].map { FileAttributes(of: URL(fileURLWithPath: $0)) }
-  }
-
   /// Looks at the files every two seconds, until its task is cancelled.
   package func run() async {
-    await every(Self.interval) { reload() }
+    await every(.seconds(2)) { reload() }
   }
 }
 
 /// A file of PEM that a setting names.
 package struct PEMFile: Sendable {
-  /// Larger ones are none.
-  private static let maximumBytes = 4 << 20
-
-  let path: String
+  private let path: String
   private let key: String
   private let text: String
 
@@ -98,13 +76,8 @@ package struct PEMFile: Sendable {
   /// - Parameter key: the setting that names it.
   /// - Throws: ``Fault`` that says what is wrong with the file.
   package init(_ path: String, key: String) throws(Fault) {
-    if let fault = Fault(unreadable: path, key: key) { throw fault }
     (self.path, self.key) = (path, key)
-    guard let bytes = FileManager.default.contents(atPath: path), bytes.count <= Self.maximumBytes else {
-      throw Fault(
-        key: key, "names \(path), which is larger than such a file ever is", advice: "name another one")
-    }
-    text = String(decoding: bytes, as: UTF8.self)
+    text = String(decoding: try PrivateFile.contents(of: path, atMost: 4 << 20, key: key), as: UTF8.self)
     guard text.utf8.contains("-----BEGIN ".utf8) else {
       throw Fault(
         key: key, "names \(path), which is no PEM file (there is no line -----BEGIN ...)",
@@ -149,6 +122,8 @@ extension String.UTF8View {
 }
 
 extension Configuration.TLS {
+  fileprivate var signature: [FileAttributes?] { [certificateFile, keyFile].map(FileAttributes.init) }
+
   /// The certificate and its key as a server uses them.
   ///
   /// - Throws: ``Fault`` that names the key to mend.

@@ -29,7 +29,7 @@ private func write(_ text: String, to file: FileHandle) {
       usleep(1000)
     } else {
       if errno != EPIPE, file.fileDescriptor == STDOUT_FILENO {
-        note("Error: the output \(FileObstacle.words(errno))")
+        note("Error: the output \(FileObstacle(errno).problem)")
       }
       exit(EXIT_FAILURE)
     }

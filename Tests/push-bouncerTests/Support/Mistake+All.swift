@@ -14,7 +14,7 @@ extension Mistake {
       says: ["admin.port names port 47193, and so does http.port"]),
     .init(
       name: "a foreign address", arguments: ["--http.host", "192.0.2.1"],
-      says: ["http.host names 192.0.2.1, which is no address of this machine"]),
+      says: ["http.host names 192.0.2.1, which cannot be used: Cannot assign requested address"]),
     .init(
       name: "a foreign address for the operator",
       arguments: ["--admin.host", "192.0.2.1", "--admin.token", "0123456789abcdef"],
@@ -41,9 +41,12 @@ extension Mistake {
   }
 
   private static let certificates: [Mistake] = [
-    ("no certificate", tls("no.pem", "k.pem"), "http.tls.certificate_file names no.pem, which is not there"),
-    ("no key", tls("c.pem", "no.pem"), "http.tls.key_file names no.pem, which is not there"),
-    ("a folder", tls("Keys", "k.pem"), "http.tls.certificate_file names Keys, which is a folder"),
+    (
+      "no certificate", tls("no.pem", "k.pem"),
+      "http.tls.certificate_file names no.pem, which cannot be used: No such file"
+    ),
+    ("no key", tls("c.pem", "no.pem"), "http.tls.key_file names no.pem, which cannot be used: No such file"),
+    ("a folder", tls("Keys", "k.pem"), "names Keys, which cannot be used: Is a directory"),
     ("a certificate that is text", tls("text.pem", "k.pem"), "names text.pem, which is no PEM file"),
     (
       "a key that is text", tls("c.pem", "text.pem"), "http.tls.key_file names text.pem, which is no PEM file"
@@ -70,7 +73,7 @@ extension Mistake {
       name: "a storage key that is none", says: ["Keys/storage.key does not hold 32 bytes", "backup"],
       make: { try $0.write("Keys/storage.key", "hunter2") }),
     .init(
-      name: "a storage key that is a folder", says: ["Keys/storage.key is a folder, not a file"],
+      name: "a storage key that is a folder", says: ["Keys/storage.key cannot be used: Is a directory"],
       make: { place in
         let path = place.folder.appending(path: "Keys/storage.key")
         try FileManager.default.removeItem(at: path)
@@ -90,7 +93,7 @@ extension Mistake {
       }),
     .init(
       name: "keys in a file", arguments: ["--keys.directory", "push-bouncer.yaml"],
-      says: ["keys.directory names push-bouncer.yaml, which is a file, not a folder"]),
+      says: ["keys.directory names push-bouncer.yaml, which cannot be used: Not a directory"]),
   ]
 
   private static func yaml(_ text: String, _ says: String...) -> Mistake {
@@ -99,15 +102,19 @@ extension Mistake {
 
   private static let settings: [Mistake] = [
     yaml(
-      "log:\n  level: info\nhttp:\n  prot: 80\n", "push-bouncer.yaml, line 4: http.prot",
-      "did you mean http.port?"),
-    yaml("admin:\n  token: many\nlog.level: [info\n", "push-bouncer.yaml, line ", "a bracket is not closed"),
+      "log:\n  level: info\nhttp:\n  prot: 80\n", "push-bouncer.yaml, line 4: http.prot is no setting"),
+    yaml(
+      "admin:\n  token: many\nlog.level: [info\n", "push-bouncer.yaml, line ",
+      "is no YAML: did not find expected"),
     yaml("delivery:\n  deadline: soon\n", "push-bouncer.yaml, line 2: delivery.deadline wants a duration"),
     yaml("http.max_connections: 0\n", "http.max_connections wants a whole number, 1 at least"),
     yaml("http: 80\n", "http is a section, not a value"),
-    .init(name: "setting: no file", arguments: ["--config", "no.yaml"], says: ["no.yaml is not there"]),
     .init(
-      name: "setting: a folder", arguments: ["--config", "Keys"], says: ["Keys is a folder, not a file"]),
+      name: "setting: no file", arguments: ["--config", "no.yaml"],
+      says: ["no.yaml cannot be used: No such file or directory"]),
+    .init(
+      name: "setting: a folder", arguments: ["--config", "Keys"],
+      says: ["Keys cannot be used: Is a directory"]),
     .init(
       name: "setting: mysql", arguments: ["--database.url", "mysql://u:hunter2@h/d"],
       says: ["database.url wants sqlite:PATH or postgres://"]),
@@ -127,8 +134,8 @@ extension Mistake {
   }
 
   private static let databases: [Mistake] = [
-    database("no folder", "sqlite:no/such/x.sqlite", "which lies in the folder", "which is not there"),
-    database("a folder for a database", "sqlite:Keys", "sqlite:Keys, which is a folder"),
+    database("no folder", "sqlite:no/such/x.sqlite", "which cannot be used: No such file or directory"),
+    database("a folder for a database", "sqlite:Keys", "sqlite:Keys, which cannot be used: Is a directory"),
     database("no database", "sqlite:x.sqlite", "no database, or damaged") {
       try $0.write("x.sqlite", String(repeating: "this is no database. ", count: 500))
     },
@@ -141,12 +148,12 @@ extension Mistake {
         "push-bouncer.sqlite", "INSERT INTO schema_migrations VALUES (9999, 'future', 'x', 1)")
     },
     database(
-      "PostgreSQL away", "postgres://u:hunter2@127.0.0.1:1/d", "nobody answers at 127.0.0.1:1",
-      "start the server"),
+      "PostgreSQL away", "postgres://u:hunter2@127.0.0.1:1/d", "Connection refused",
+      "see whether the server runs"),
     database(
-      "no socket", "postgres:///d?host=/nowhere", "nobody listens on the socket /nowhere/.s.PGSQL.5432"),
+      "no socket", "postgres:///d?host=/nowhere", "/nowhere/.s.PGSQL.5432"),
     database(
-      "an unknown database server", "postgres://u:hunter2@nosuch.invalid/d", "there is no host nosuch.invalid"
+      "an unknown database server", "postgres://u:hunter2@nosuch.invalid/d", "nosuch.invalid"
     ),
     database(
       "an unknown option", "postgres://u:hunter2@h/d?sslmod=require", "has an option that does not exist"),
@@ -168,7 +175,7 @@ extension Mistake {
       make: { try $0.write("a.json", "hunter2") }),
     .init(
       name: "no apps", arguments: ["--nextcloud.enabled", "true", "--nextcloud.apps_file", "no.json"],
-      says: ["nextcloud.apps_file names no.json, which is not there"]),
+      says: ["nextcloud.apps_file names no.json, which cannot be used: No such file"]),
     .init(
       name: "an unknown app", arguments: ["--nextcloud.enabled", "true", "--nextcloud.default_app", "x"],
       says: ["nextcloud.default_app names none of these apps"]),
@@ -185,33 +192,40 @@ extension Mistake {
   private static let closedToNobody: [Mistake] = [
     .init(
       name: "a privileged port", arguments: ["--http.port", "81"],
-      says: ["http.port names port 81, which nobody may not open", "CAP_NET_BIND_SERVICE"], launcher: nobody),
+      says: [
+        "http.port names port 81 of 127.0.0.1, which cannot be used: Permission denied",
+        "CAP_NET_BIND_SERVICE",
+      ], launcher: nobody),
     .init(
       name: "a closed certificate", arguments: tls("c.pem", "k.pem"),
       says: [
-        "http.tls.certificate_file names c.pem, which cannot be read by nobody (it belongs to root, mode 600)"
+        "http.tls.certificate_file names c.pem, which cannot be used: Permission denied", "let nobody use it",
       ],
       launcher: nobody, closed: ("c.pem", 0o600), make: makeCertificates),
     .init(
       name: "a closed key", arguments: tls("c.pem", "k.pem"),
-      says: ["http.tls.key_file names k.pem, which cannot be read by nobody"], launcher: nobody,
+      says: ["http.tls.key_file names k.pem, which cannot be used: Permission denied"], launcher: nobody,
       closed: ("k.pem", 0o600), make: makeCertificates),
     .init(
-      name: "a closed key folder", says: ["keys.directory names Keys, which cannot be read by nobody"],
+      name: "a closed key folder",
+      says: ["keys.directory names Keys, which cannot be used: Permission denied"],
       launcher: nobody, closed: ("Keys", 0o700)),
     .init(
-      name: "a closed storage key", says: ["Keys/storage.key cannot be read by nobody"], launcher: nobody,
+      name: "a closed storage key", says: ["Keys/storage.key cannot be used: Permission denied"],
+      launcher: nobody,
       closed: ("Keys/storage.key", 0o600)),
     .init(
-      name: "setting: a closed file", says: ["push-bouncer.yaml cannot be read by nobody"], launcher: nobody,
+      name: "setting: a closed file", says: ["push-bouncer.yaml cannot be used: Permission denied"],
+      launcher: nobody,
       closed: ("push-bouncer.yaml", 0o600)),
     .init(
       name: "a closed database", arguments: ["--database.url", "sqlite:x.sqlite"],
-      says: ["database.url names sqlite:x.sqlite, which cannot be written by nobody"], launcher: nobody,
+      says: ["database.url names sqlite:x.sqlite, which cannot be used: Permission denied"], launcher: nobody,
       closed: ("x.sqlite", 0o644), make: { try $0.write("x.sqlite", "") }),
     .init(
       name: "a closed folder", arguments: ["--database.url", "sqlite:d/x.sqlite"],
-      says: ["lies in the folder", "which nobody may not write to"], launcher: nobody, closed: ("d", 0o755),
+      says: ["names sqlite:d/x.sqlite, which cannot be used: Permission denied"], launcher: nobody,
+      closed: ("d", 0o755),
       make: { try $0.write("d/.keep", "") }),
     .init(
       name: "a full disk", arguments: ["--database.url", "sqlite:small/x.sqlite"],

@@ -6,7 +6,7 @@ import Operations
 import Server
 
 /// `doctor`: is everything as it should be?
-struct Examine: AsyncParsableCommand {
+struct Doctor: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor",
     abstract:
@@ -25,7 +25,7 @@ struct Examine: AsyncParsableCommand {
     do {
       let configuration = try options.load()
       let line = ProgressLine()
-      findings = await Doctor(
+      findings = await Operations.Doctor(
         configuration,
         checks: { visit in
           StartCheck.all(
