@@ -173,7 +173,7 @@ import Testing
         "simulate", "--apns-port", "0", "--fcm-port", "0", "--webpush-port", "0", "--keys-out",
         "push-bouncer.yaml",
       ],
-      "is a file, not a folder"
+      "Not a directory"
     ),
     (["keys", "import", "--zulip-secrets", "nowhere.conf"], "nowhere.conf"),
     (["init", "--config", "no/such/x.yaml"], "no/such"),

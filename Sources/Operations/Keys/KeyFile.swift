@@ -4,65 +4,53 @@ internal import Providers
 internal import Sealing
 
 /// A file of the key folder.
-struct KeyFile {
+struct KeyFile: Sendable, Equatable {
   enum Content: Sendable {
     case bouncer(BouncerKeyring.Entry)
     case apns(APNsCredential)
     case fcm(FCMCredential)
   }
 
-  /// What tells that a file has changed.
-  struct Signature: Sendable, Hashable {
-    let name: String
-    let attributes: FileAttributes
-  }
+  /// `apns/production.json`
+  let name: String
+  private let url: URL
+  /// Tells that the file has changed.
+  private let attributes: FileAttributes
 
   /// Larger files are none of ours.
   private static let maximumBytes = 1 << 20
-
-  /// `apns/production.json`
-  let name: String
-  let url: URL
-  let signature: Signature
-
-  private static let folders = ["apns", "bouncer", "fcm"]
+  static let folders = ["apns", "bouncer", "fcm"]
 
   /// What a look into the folder finds.
-  struct Listing {
+  struct Listing: Sendable, Equatable {
     /// Every file that matters, by name: the JSON files of the three folders, and Apple's keys beside theirs.
     var files: [KeyFile] = []
     /// Folders that are there but cannot be looked into. What they held is not known to be gone.
-    var closed: [String] = []
+    var closed: [String: FileObstacle] = [:]
   }
 
   /// Looks into the folder.
   static func list(_ directory: String) -> Listing {
-    let root = URL(fileURLWithPath: directory, isDirectory: true)
     var listing = Listing()
-    guard KeyFolder.closed(directory) == nil else {
-      listing.closed = folders
+    if FileManager.default.fileExists(atPath: directory), let obstacle = FileObstacle.lookingInto(directory) {
+      listing.closed = Dictionary(folders.map { ($0, obstacle) }, uniquingKeysWith: { first, _ in first })
       return listing
     }
+    let root = URL(fileURLWithPath: directory, isDirectory: true)
     for folder in folders {
       let path = root.appending(path: folder).path
       guard FileManager.default.fileExists(atPath: path) else { continue }
       guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
-        listing.closed.append(folder)
+        listing.closed[folder] = FileObstacle.lookingInto(path) ?? FileObstacle(EIO)
         continue
       }
-      listing.files += names.sorted().compactMap { name in
-        guard name.hasSuffix(".json") || name.hasSuffix(".p8"), !name.hasPrefix(".") else { return nil }
-        return KeyFile("\(folder)/\(name)", in: root)
+      for name in names.sorted() where name.hasSuffix(".json") || name.hasSuffix(".p8") {
+        let url = root.appending(path: "\(folder)/\(name)")
+        guard !name.hasPrefix("."), let attributes = FileAttributes(of: url.path) else { continue }
+        listing.files.append(KeyFile(name: "\(folder)/\(name)", url: url, attributes: attributes))
       }
     }
     return listing
-  }
-
-  private init?(_ name: String, in root: URL) {
-    self.name = name
-    url = root.appending(path: name)
-    guard let attributes = FileAttributes(of: url.path) else { return nil }
-    signature = Signature(name: name, attributes: attributes)
   }
 
   /// What it holds; nil for one that only another file needs.

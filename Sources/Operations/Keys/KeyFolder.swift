@@ -28,15 +28,11 @@ package final class KeyFolder: Sendable {
   }
 
   private struct State {
-    var signature: [KeyFile.Signature] = []
-    var closed: [String] = []
+    var listing = KeyFile.Listing()
     var contents: [String: KeyFile.Content] = [:]
     var snapshot = Snapshot()
     var onChange: (@Sendable (Snapshot) -> Void)?
   }
-
-  /// How often the folder is looked at.
-  private static let interval = Duration.seconds(2)
 
   private let directory: String
   private let defaultProject: String?
@@ -69,52 +65,40 @@ package final class KeyFolder: Sendable {
   package func reload() {
     reloading.withLock { _ in
       let listing = KeyFile.list(directory)
-      let signature = listing.files.map(\.signature)
-      let before = state.withLock { $0 }
-      guard signature != before.signature || listing.closed != before.closed else { return }
-
-      var contents: [String: KeyFile.Content] = [:]
-      var snapshot = Snapshot()
-      for folder in listing.closed {
-        contents.merge(before.contents.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
-        let obstacle = FileObstacle.lookingInto("\(directory)/\(folder)") ?? FileObstacle(EIO)
-        snapshot.problems.append(Problem(file: folder, message: "\(obstacle.problem); \(obstacle.advice)"))
+      var after = state.withLock { $0 }
+      guard listing != after.listing else { return }
+      let before = after.contents
+      (after.listing, after.contents, after.snapshot) = (listing, [:], Snapshot())
+      for (folder, obstacle) in listing.closed {
+        after.contents.merge(before.filter { $0.key.hasPrefix("\(folder)/") }) { $1 }
+        after.snapshot.problems.append(
+          Problem(file: folder, message: "\(obstacle.problem); \(obstacle.advice)"))
       }
       for file in listing.files {
         do {
-          contents[file.name] = try file.read()
+          after.contents[file.name] = try file.read()
         } catch {
-          contents[file.name] = before.contents[file.name]
-          snapshot.problems.append(Problem(file: file.name, message: Self.message(error)))
+          after.contents[file.name] = before[file.name]
+          let fault = Fault(error)
+          let message = fault.advice.map { "\(fault.problem); \($0)" } ?? fault.problem
+          after.snapshot.problems.append(Problem(file: file.name, message: message))
         }
       }
-      snapshot.problems += Self.keysAlone(listing)
-      fill(&snapshot, from: contents)
-      report(snapshot, listing.files, contents)
-      let onChange = state.withLock { state in
-        state.signature = signature
-        state.closed = listing.closed
-        state.contents = contents
-        state.snapshot = snapshot
-        return state.onChange
-      }
-      onChange?(snapshot)
+      after.snapshot.problems += Self.keysAlone(listing)
+      fill(&after.snapshot, from: after.contents)
+      report(after.snapshot, listing.files, after.contents)
+      state.withLock { [after] in $0 = after }
+      after.onChange?(after.snapshot)
     }
-  }
-
-  /// What is wrong with a file that stands beside it already.
-  private static func message(_ error: any Error) -> String {
-    let fault = Fault(error)
-    return fault.advice.map { "\(fault.problem); \($0)" } ?? fault.problem
   }
 
   /// Apple's keys where no file says whose they are: nothing could be sent, and nothing would say why.
   private static func keysAlone(_ listing: KeyFile.Listing) -> [Problem] {
-    let apple = listing.files.filter { $0.name.hasPrefix("apns/") }
-    guard !apple.contains(where: { $0.name.hasSuffix(".json") }) else { return [] }
+    let apple = listing.files.map(\.name).filter { $0.hasPrefix("apns/") }
+    guard !apple.contains(where: { $0.hasSuffix(".json") }) else { return [] }
     return apple.map {
       Problem(
-        file: $0.name,
+        file: $0,
         message:
           "has no JSON file beside it with its key_id, team_id and topics; the folder's README.md shows one")
     }
@@ -148,33 +132,30 @@ package final class KeyFolder: Sendable {
       logger.error(
         "key file cannot be used", metadata: ["file": "\(problem.file)", "problem": "\(problem.message)"])
     }
-    for name in Self.exposed(files.map(\.name), in: directory) {
+    for name in Self.exposed(files, in: directory) {
       logger.warning(
         "key file can be read by others", metadata: ["file": "\(name)", "advice": "chmod 600 \(name)"])
     }
+    let names = Dictionary(grouping: contents.keys.sorted()) { String($0.prefix { $0 != "/" }) }
     logger.info(
       "keys loaded",
-      metadata: [
-        "bouncer": "\(Self.names(contents, in: "bouncer"))", "apns": "\(Self.names(contents, in: "apns"))",
-        "fcm": "\(Self.names(contents, in: "fcm"))",
-      ])
+      metadata: .init(
+        uniqueKeysWithValues: KeyFile.folders.map { folder in
+          let names = (names[folder] ?? []).map {
+            $0.dropFirst(folder.count + 1).replacing(".json", with: "")
+          }
+          return (folder, "\(names.joined(separator: ", "))")
+        }))
   }
 
-  /// Files that group or others may read, of those named and `storage.key`.
-  private static func exposed(_ names: [String], in directory: String) -> [String] {
-    (names + ["storage.key"]).filter { PrivateFile.isExposed("\(directory)/\($0)") }
-  }
-
-  /// The names of the keys in one of its folders.
-  private static func names(_ contents: [String: KeyFile.Content], in folder: String) -> String {
-    contents.keys.filter { $0.hasPrefix("\(folder)/") }.map {
-      $0.dropFirst(folder.count + 1).replacing(".json", with: "")
-    }.sorted().joined(separator: ", ")
+  /// Files that group or others may read, of those given and `storage.key`.
+  private static func exposed(_ files: [KeyFile], in directory: String) -> [String] {
+    (files.map(\.name) + ["storage.key"]).filter { PrivateFile.isExposed("\(directory)/\($0)") }
   }
 
   /// Files of the folder that group or others may read, by their paths inside it.
   static func exposedFiles(in directory: String) -> [String] {
-    exposed(KeyFile.list(directory).files.map(\.name), in: directory)
+    exposed(KeyFile.list(directory).files, in: directory)
   }
 
   /// From now on `onChange` gets what the folder holds when that has changed.
@@ -184,7 +165,7 @@ package final class KeyFolder: Sendable {
 
   /// Looks at the folder every two seconds, until the task is cancelled.
   package func watch() async {
-    await every(Self.interval) { reload() }
+    await every(.seconds(2)) { reload() }
   }
 }
 

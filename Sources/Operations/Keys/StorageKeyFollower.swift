@@ -8,9 +8,7 @@ internal import Timing
 /// Keeps a process's storage key as the folder and the database have it, while `keys rotate-storage` changes it, and
 /// says in the database which keys the process has.
 package struct StorageKeyFollower: Sendable {
-  /// How often the file and the database are looked at.
-  private static let interval = Duration.seconds(2)
-  /// How many times that is between two signs of life.
+  /// How many looks at the file and the database are between two signs of life.
   private static let beat = 5
 
   private let directory: String
@@ -46,14 +44,10 @@ package struct StorageKeyFollower: Sendable {
     else { throw StorageSeal.WrongKey() }
   }
 
-  private func announce() async throws {
-    try await StorageKeyHolders(database).announce(process, storageKey)
-  }
-
   /// Follows until its task is cancelled.
   package func run() async {
     var state = State()
-    await every(Self.interval) { await step(&state) }
+    await every(.seconds(2)) { await step(&state) }
     try? await StorageKeyHolders(database).withdraw(process)
   }
 
@@ -76,7 +70,7 @@ package struct StorageKeyFollower: Sendable {
       problem = try await look(&state)
       let keys = [storageKey.presentID] + storageKey.ids
       if keys != state.told || state.looks.isMultiple(of: Self.beat) {
-        try await announce()
+        try await StorageKeyHolders(database).announce(process, storageKey)
         state.told = keys
       }
       try await makeUp(&state)
