@@ -20,7 +20,7 @@ enum DatabaseBench {
     guard CommandLine.arguments.count >= 2 else { throw CocoaError(.fileNoSuchFile) }
     let seconds = CommandLine.arguments.dropFirst(2).first.flatMap(Double.init) ?? 3
     let opened = try await openDatabase(url: DatabaseURL(CommandLine.arguments[1]))
-    let database = PatientDatabase(opened)
+    let database = RetryingDatabase(opened)
     try await database.write { connection in
       try connection.runScript(
         "DROP TABLE IF EXISTS bench; CREATE TABLE bench (id BIGINT PRIMARY KEY, n BIGINT, text TEXT)")

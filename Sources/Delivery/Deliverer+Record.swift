@@ -11,14 +11,14 @@ extension Deliverer {
   /// the provider will say the same next time.
   func record(_ decisions: [Decision], on deliveries: [RegisteredPush]) async -> [DeliveryResult] {
     var results = decisions.map(\.result)
-    var ending: [OutcomeRecorder.Failure] = []
-    var refused: [OutcomeRecorder.Failure] = []
+    var ending: [RegistrationStore.Failure] = []
+    var refused: [RegistrationStore.Failure] = []
     var held: [(index: Int, deletion: HeldDeletions.Deletion)] = []
     var living: [RegistrationReference] = []
     let mayHold = heldDeletions.mayHold
     for (decision, (index, delivery)) in zip(decisions, deliveries.enumerated()) {
       if let death = decision.death {
-        let failure = OutcomeRecorder.Failure(
+        let failure = RegistrationStore.Failure(
           delivery.registration, reason: death.reason.description, holdsBefore: death.by)
         if !death.isHeldBack {
           ending.append(failure)
@@ -29,7 +29,7 @@ extension Deliverer {
         living.append(delivery.registration)
       }
       if case .refused(let reason) = decision.result {
-        refused.append(OutcomeRecorder.Failure(delivery.registration, reason: reason.description))
+        refused.append(RegistrationStore.Failure(delivery.registration, reason: reason.description))
       }
     }
     // Of push services, which strangers choose, the counts tell.

@@ -10,7 +10,7 @@ import Timing
 /// tries again, and hands what is left to the outbox.
 package final class Deliverer: Sendable {
   package let providers: PushProviders
-  let registrations: OutcomeRecorder
+  let registrations: RegistrationStore
   let outbox: Outbox
   package let history: History?
   private let deadline: Duration
@@ -25,7 +25,7 @@ package final class Deliverer: Sendable {
   ///   - deadline: how long a batch may take, where its caller does not say.
   ///   - history: counts what becomes of notifications, for the operator.
   package init(
-    providers: PushProviders, registrations: OutcomeRecorder, outbox: Outbox, deadline: Duration,
+    providers: PushProviders, registrations: RegistrationStore, outbox: Outbox, deadline: Duration,
     history: History? = nil, now: @escaping @Sendable () -> Date,
     metrics: any MetricsFactory = MetricsSystem.factory, logger: Logger
   ) {

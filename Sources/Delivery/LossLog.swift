@@ -18,13 +18,13 @@ final class LossLog: Sendable {
 
   static let linesPerMinute = 60
 
-  private let registrations: OutcomeRecorder
+  private let registrations: RegistrationStore
   private let logger: Logger
   private let budget = Mutex(LineBudget(perMinute: LossLog.linesPerMinute))
   /// Refusals because of a backlog that were not told yet, and when some were told last.
   private let backlog = Mutex((count: 0, toldAt: Date.distantPast))
 
-  init(registrations: OutcomeRecorder, logger: Logger) {
+  init(registrations: RegistrationStore, logger: Logger) {
     self.registrations = registrations
     self.logger = logger
   }

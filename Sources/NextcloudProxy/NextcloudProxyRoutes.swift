@@ -108,7 +108,7 @@ extension NextcloudProxyRoutes {
     /// The devices.
     package var devices: NextcloudDevices
     /// What deliveries find out about them.
-    package var recorder: OutcomeRecorder
+    package var recorder: RegistrationStore
     /// Sends notifications.
     package var deliverer: Deliverer
     /// Which store was last served.
@@ -122,7 +122,7 @@ extension NextcloudProxyRoutes {
 
     /// What it works with.
     package init(
-      devices: NextcloudDevices, recorder: OutcomeRecorder, deliverer: Deliverer,
+      devices: NextcloudDevices, recorder: RegistrationStore, deliverer: Deliverer,
       lossDetector: StoreLossDetector,
       now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool = { true },
       logger: Logger

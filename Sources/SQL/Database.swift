@@ -10,7 +10,7 @@
 /// begins after a write has returned sees it. Cancelling a task does not withdraw what it has
 /// asked of the database. Errors are ``DatabaseError``, or what a body threw.
 package protocol Database: Sendable {
-  /// Which engine runs it. Only what a migration is made of, and how its catalog is asked, depends on it.
+  /// Only what a migration is made of, and how its catalog is asked, depends on it.
   var engine: DatabaseEngine { get }
 
   /// Runs `work` in a transaction, or in a snapshot that can only be read; see ``read(_:)`` and ``write(_:)``.
@@ -28,11 +28,7 @@ package protocol Database: Sendable {
   /// Runs one writing statement in a transaction of its own; cheaper than ``write(_:)``.
   func execute(_ statement: Statement) async throws -> [Row]
 
-  /// Lets the ids that a table gives go on after the largest it has, once rows with ids of their own were
-  /// inserted.
-  func continueIdentity(of table: String) async throws
-
-  /// Finishes what has begun and closes. Later calls throw ``DatabaseError/Code/closed``.
+  /// Finishes what has begun and closes. Later calls throw ``DatabaseError/Code/closed``; closing again does nothing.
   func close() async
 }
 
@@ -64,6 +60,20 @@ extension Database {
     return try await query(statement)
   }
 
+  /// The rows that a `SELECT` with `IN ($list)` finds by their keys: one statement, unless there are more keys than one
+  /// can have.
+  package func lookUp(_ sql: String, _ arguments: Value..., list: [Value]) async throws -> [Row] {
+    // A power of two, as lists are padded.
+    let size = 16_384
+    if list.count <= size { return try await lookUp(Statement(sql, arguments, list: list)) }
+    var rows: [Row] = []
+    for start in stride(from: 0, to: list.count, by: size) {
+      let part = Array(list[start..<min(start + size, list.count)])
+      rows += try await lookUp(Statement(sql, arguments, list: part))
+    }
+    return rows
+  }
+
   private func result<Result: Sendable>(
     _ kind: TransactionKind, _ body: @escaping @Sendable (any Connection) throws -> Result
   ) async throws -> Result {
@@ -74,11 +84,9 @@ extension Database {
   }
 }
 
-/// What a transaction may do.
 package enum TransactionKind: Sendable {
-  /// Only read: it is a snapshot.
+  /// Only reads: it is a snapshot.
   case read
-  /// Read and write.
   case write
 
   /// What waiting for one is observed as.
@@ -90,7 +98,6 @@ package enum TransactionKind: Sendable {
   }
 }
 
-/// The engines that run a ``Database``.
 package enum DatabaseEngine: String, Sendable, CaseIterable {
   /// SQLite, from 3.40.
   case sqlite = "SQLite"
@@ -129,3 +136,11 @@ package enum DatabaseOperation: String, Sendable, CaseIterable {
 /// Told how long each operation took, whether it failed or not. Called on the database's own
 /// threads, so it must be quick.
 package typealias DatabaseObserver = @Sendable (DatabaseOperation, Duration) -> Void
+
+/// Tells an observer how long a commit takes.
+func observingCommit<Result>(_ observer: DatabaseObserver?, _ commit: () throws -> Result) rethrows -> Result
+{
+  let start = ContinuousClock.now
+  defer { observer?(.commit, .now - start) }
+  return try commit()
+}

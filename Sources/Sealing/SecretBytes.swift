@@ -56,7 +56,7 @@ package enum ProcessMemory {
 
 /// Random texts for keys and secrets that people and configuration files carry.
 package enum RandomText {
-  private static let alphanumerics = Array(
+  package static let alphanumerics = Array(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
 
   /// `count` letters and digits, each drawn evenly from 62 by the system's generator.

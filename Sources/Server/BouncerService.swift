@@ -101,7 +101,7 @@ package struct BouncerService {
     let clock = ClockWatch(
       core.time, record: core.clockRecord, queues: features.flatMap(\.queues), logger: logger)
     let housekeeping = Housekeeping(
-      legacy: store.legacy, recorder: store.recorder, removals: features.flatMap(\.removals),
+      registrations: store.registrations, removals: features.flatMap(\.removals),
       status: MigrationStatus(database: store.database, now: now),
       resealing: Resealing(database: store.database, storageKey: store.storageKey),
       holders: StorageKeyHolders(store.database),

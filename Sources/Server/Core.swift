@@ -60,7 +60,7 @@ struct Core {
       longestPause: configuration.longestPause, now: now, mayExpire: mayExpire)
     let history = History(database: store.database, now: now)
     let deliverer = Deliverer(
-      providers: providers, registrations: store.recorder, outbox: outbox,
+      providers: providers, registrations: store.registrations, outbox: outbox,
       deadline: configuration.delivery.deadline, history: history, now: now, logger: logger)
     return Core(
       configuration: configuration, time: time, keyFolder: keyFolder, certificate: certificate, store: store,
@@ -133,7 +133,7 @@ extension ZulipBouncerRoutes {
       dependencies: Dependencies(
         servers: store.servers, realms: store.realms,
         analytics: Analytics(database: store.database, storageKey: store.storageKey, now: core.now),
-        registrations: store.registrations, legacy: store.legacy, bouncerKeys: core.bouncerKeys,
+        registrations: store.registrations, bouncerKeys: core.bouncerKeys,
         requestTimes: core.requestTimes, deliverer: core.deliverer,
         keyring: { [folder = core.keyFolder] in folder.current.bouncer }, storageKey: store.storageKey,
         now: core.now, mayExpire: core.mayExpire, logger: core.logger))

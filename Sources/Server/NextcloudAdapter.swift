@@ -41,7 +41,7 @@ struct NextcloudAdapter {
     let proxy = NextcloudProxyRoutes(
       configuration: .init(configuration, apps: apps),
       dependencies: .init(
-        devices: devices, recorder: store.recorder, deliverer: core.deliverer, lossDetector: lossDetector,
+        devices: devices, recorder: store.registrations, deliverer: core.deliverer, lossDetector: lossDetector,
         now: store.now, mayExpire: store.mayExpire, logger: logger))
     let roots =
       try settings.proxiesCAFile.map {

@@ -41,7 +41,6 @@ package struct Store {
       try await follower.begin()
       let store = Store(
         database: database, storageKey: storageKey, now: now, mayExpire: mayExpire, follower: follower)
-      try await store.servers.canonicalizeHostnames()
       return store
     } catch {
       await database.close()
@@ -52,9 +51,9 @@ package struct Store {
   /// The database alone, with its tables.
   private static func open(
     _ url: DatabaseURL, making: Bool, sqlite options: SQLiteDatabase.Options, observer: DatabaseObserver?
-  ) async throws -> PatientDatabase {
+  ) async throws -> RetryingDatabase {
     do {
-      let database = PatientDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
+      let database = RetryingDatabase(try await openDatabase(url: url, sqlite: options, observer: observer))
       do {
         if !making, try await Migrator.version(of: database) == 0 {
           throw Absence.database("\(url) holds no database of push-bouncer")
@@ -134,14 +133,8 @@ package struct Store {
   package var servers: RemoteServers { RemoteServers(database: database, storageKey: storageKey, now: now) }
   package var accounts: AccountStore { AccountStore(database: database, storageKey: storageKey, now: now) }
   package var realms: RemoteRealms { RemoteRealms(database: database) }
-  package var registrations: E2EERegistrations {
-    E2EERegistrations(database: database, storageKey: storageKey, now: now)
-  }
-
-  var legacy: LegacyRegistrations {
-    LegacyRegistrations(database: database, storageKey: storageKey, now: now) { [storageKey] in
-      try Outbox.handOver(from: $0, to: $1, sealedUnder: storageKey, on: $2)
-    }
+  package var registrations: RegistrationStore {
+    RegistrationStore(database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
   }
   var nextcloudNotifications: NextcloudNotifications {
     NextcloudNotifications(database: database, storageKey: storageKey, now: now)
@@ -152,9 +145,6 @@ package struct Store {
     NextcloudDevices(database: database, storageKey: storageKey, now: now)
   }
   package var outbox: OutboxContents { OutboxContents(database: database) }
-  package var recorder: OutcomeRecorder {
-    OutcomeRecorder(database: database, now: now, mayExpire: mayExpire)
-  }
 
   /// The devices of users, for a command; a running service is not told of what it changes.
   package func devices() async throws -> Devices {

@@ -18,10 +18,7 @@ package struct ZulipBouncerRoutes: Sendable {
     package var realms: RemoteRealms
     /// What they report.
     package var analytics: Analytics
-    /// The devices.
-    package var registrations: E2EERegistrations
-    /// The devices of old apps.
-    package var legacy: LegacyRegistrations
+    package var registrations: RegistrationStore
     /// Which bouncer keys other nodes have.
     package var bouncerKeys: BouncerKeys
     /// When servers and realms last called.
@@ -41,8 +38,8 @@ package struct ZulipBouncerRoutes: Sendable {
 
     /// What it works with.
     package init(
-      servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: E2EERegistrations,
-      legacy: LegacyRegistrations, bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
+      servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: RegistrationStore,
+      bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
       keyring: @escaping @Sendable () -> BouncerKeyring,
       storageKey: StorageKey, now: @escaping @Sendable () -> Date,
       mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
@@ -51,7 +48,6 @@ package struct ZulipBouncerRoutes: Sendable {
       self.realms = realms
       self.analytics = analytics
       self.registrations = registrations
-      self.legacy = legacy
       self.bouncerKeys = bouncerKeys
       self.requestTimes = requestTimes
       self.deliverer = deliverer

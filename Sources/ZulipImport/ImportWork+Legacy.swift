@@ -10,9 +10,9 @@ enum LegacyOwner: Sendable, Hashable {
 
   fileprivate func place(server: Int64) -> SealedPlace {
     switch self {
-    case .id(let id): LegacyRegistrations.place(server: server, user: .integer(id), uuid: .null)
+    case .id(let id): RegistrationStore.place(server: server, user: .integer(id), uuid: .null)
     case .uuid(let uuid):
-      LegacyRegistrations.place(server: server, user: .null, uuid: .text(uuid.canonical))
+      RegistrationStore.place(server: server, user: .null, uuid: .text(uuid.canonical))
     }
   }
 }

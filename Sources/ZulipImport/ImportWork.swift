@@ -177,7 +177,7 @@ extension ImportWork {
   func seal(_ token: PushToken, iosAppID: String?, realm: Int64, endedAt: Date?) -> SealedE2EE {
     SealedE2EE(
       key: .init(realm: realm, tokenID: token.id.storage), kind: token.kind.storage,
-      token: storageKey.seal(token.text, at: E2EERegistrations.place(realm: realm, token.id)),
+      token: storageKey.seal(token.text, at: RegistrationStore.place(realm: realm, token.id)),
       tokenHash: storageKey.tokenHash(of: token), iosAppID: iosAppID, endedAt: endedAt?.milliseconds)
   }
 

@@ -124,13 +124,9 @@ extension ZulipServerRoutes {
     let email = credentials.user.strippingWhitespace()
     let attempt = SignInGuard.Attempt(from: address, account: email, secret: key)
     try signIns.admit(attempt)
-    switch try await dependencies.accounts.authenticate(email: email, apiKey: key) {
-    case .authenticated(let user):
-      signIns.note(attempt, isRight: true)
-      return user
-    case .invalid:
-      signIns.note(attempt, isRight: false)
-      throw APIError.invalidAPIKey
-    }
+    let user = try await dependencies.accounts.authenticate(email: email, apiKey: key)
+    signIns.note(attempt, isRight: user != nil)
+    guard let user else { throw APIError.invalidAPIKey }
+    return user
   }
 }

@@ -16,7 +16,7 @@ struct Keys: AsyncParsableCommand {
 /// A key with how much it was used.
 private struct KeyReport {
   let key: BouncerKeyFiles.Key
-  let usage: E2EERegistrations.KeyUsage?
+  let usage: RegistrationStore.KeyUsage?
 
   var json: JSON {
     [
@@ -49,7 +49,7 @@ extension Configuration {
 
 extension Store {
   /// How many registrations were made with each key.
-  fileprivate func usage() async throws -> [String: E2EERegistrations.KeyUsage] {
+  fileprivate func usage() async throws -> [String: RegistrationStore.KeyUsage] {
     let usage = try await registrations.keyUsage()
     return Dictionary(usage.map { ($0.publicKey, $0) }, uniquingKeysWith: { first, _ in first })
   }

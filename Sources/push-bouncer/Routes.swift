@@ -33,7 +33,7 @@ extension Routes {
     func run() async throws {
       let configuration = try options.load()
       let (held, listing) = try await Store.with(options, configuration) { store in
-        (HeldByRoute(try await store.recorder.held()), try await store.outbox.listing())
+        (HeldByRoute(try await store.registrations.held()), try await store.outbox.listing())
       }
       let keys = KeyFolder(
         directory: configuration.keys.directory, defaultProject: configuration.fcm.defaultProject,
@@ -110,10 +110,10 @@ extension Routes {
 
     func run() async throws {
       let (route, held, ended) = try await Store.with(options) { store in
-        let held = HeldByRoute(try await store.recorder.held())
+        let held = HeldByRoute(try await store.registrations.held())
         let route = try held.find(name)
         var ended = 0
-        for id in Set(held[route].map(\.routeID)) { ended += try await store.recorder.endHeld(on: id) }
+        for id in Set(held[route].map(\.routeID)) { ended += try await store.registrations.endHeld(on: id) }
         return (route, held[route], ended)
       }
       options.show(
@@ -130,16 +130,16 @@ extension Routes {
 
 /// The deaths that are held back, by credential.
 private struct HeldByRoute {
-  private let held: [String: [OutcomeRecorder.Held]]
+  private let held: [String: [RegistrationStore.Held]]
 
-  init(_ held: [OutcomeRecorder.Held]) {
+  init(_ held: [RegistrationStore.Held]) {
     self.held = Dictionary(grouping: held) { "\($0.provider):\($0.credential)" }
   }
 
   /// The credentials on which any is held back.
   var names: [String] { held.keys.sorted() }
 
-  subscript(name: String) -> [OutcomeRecorder.Held] {
+  subscript(name: String) -> [RegistrationStore.Held] {
     (held[name] ?? []).sorted {
       ($0.target, $0.kind.rawValue, $0.reason) < ($1.target, $1.kind.rawValue, $1.reason)
     }
@@ -217,7 +217,7 @@ private struct RouteReport {
   let check: JSON?
   /// Entries of the outbox.
   let waiting: Int
-  let held: [OutcomeRecorder.Held]
+  let held: [RegistrationStore.Held]
   /// Whether its file is in the folder of keys, or it needs none.
   let isThere: Bool
   /// Instead of a state.
@@ -271,7 +271,7 @@ extension Page {
   }
 }
 
-extension OutcomeRecorder.Held {
+extension RegistrationStore.Held {
   fileprivate var json: JSON {
     [
       "target": .string(target), "kind": .string("\(kind)"), "reason": .string(reason),

@@ -169,7 +169,7 @@ import Testing
   {
     try await Self.test { bench, devices async throws in
       // A bad answer about a row that is not there is not kept at all.
-      let gone = OutcomeRecorder.Failure(
+      let gone = RegistrationStore.Failure(
         .init(.nextcloud, id: 77, registeredAt: bench.clock.now), reason: "UNREGISTERED")
       let route = try #require(try await bench.recorder.held().first).routeID
       #expect(try await bench.recorder.hold([(gone, route)]).held.isEmpty)

@@ -44,9 +44,9 @@ import Testing
       let (sync, id) = (RealmSync(storageKey: key, now: now), server.id)
       _ = try await database.write { try sync.apply([realm], server: id, on: $0) }
       let found = try #require(try await RemoteRealms(database: database).find(uuid: DeviceSearchTests.realm))
-      try await E2EERegistrations(database: database, storageKey: key, now: now).register(
+      try await RegistrationStore(database: database, storageKey: key, now: now).register(
         apns, iosAppID: "org.example.chat", realm: found.id, bouncerKey: "a-key")
-      let legacy = LegacyRegistrations(database: database, storageKey: key, now: now) { _, _, _ in }
+      let legacy = RegistrationStore(database: database, storageKey: key, now: now)
       for user in [LegacyUser(id: 7, uuid: nil), LegacyUser(id: nil, uuid: user)] {
         try await legacy.register(
           old, iosAppID: nil, for: try #require(user), server: id, realm: found)
@@ -77,9 +77,9 @@ import Testing
     let token = try PushToken(subscription.token, kind: .fcm)
     let now: @Sendable () -> Date = { [clock = world.clock] in clock.now }
     let realm = try #require(try await RemoteRealms(database: world.database).find(uuid: Self.realm))
-    try await E2EERegistrations(database: world.database, storageKey: world.key, now: now).register(
+    try await RegistrationStore(database: world.database, storageKey: world.key, now: now).register(
       token, iosAppID: nil, realm: realm.id, bouncerKey: "a-key")
-    let legacy = LegacyRegistrations(database: world.database, storageKey: world.key, now: now) { _, _, _ in }
+    let legacy = RegistrationStore(database: world.database, storageKey: world.key, now: now)
     try await legacy.register(
       token, iosAppID: nil, for: try #require(LegacyUser(id: 9, uuid: nil)), server: world.server.id,
       realm: realm)

@@ -34,7 +34,7 @@ import Testing
     let sync = RealmSync(storageKey: key, now: { clock.now })
     _ = try await database.write { try sync.apply(list, server: server.id, on: $0) }
     let realm = try #require(try await RemoteRealms(database: database).find(uuid: uuid))
-    let registrations = E2EERegistrations(database: database, storageKey: key, now: { clock.now })
+    let registrations = RegistrationStore(database: database, storageKey: key, now: { clock.now })
     let tokens = try ["dead", "alive"].map { try PushToken("\($0)-token", kind: .fcm) }
     for token in tokens {
       try await registrations.register(
@@ -43,15 +43,11 @@ import Testing
     let dead = try #require(
       try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).found.first)
     #expect(
-      try await OutcomeRecorder(database: database, now: { clock.now }).end([
-        .init(dead.reference, reason: "UNREGISTERED")
-      ]) == [dead.reference])
+      try await registrations.end([.init(dead.reference, reason: "UNREGISTERED")]) == [dead.reference])
 
-    let legacy = LegacyRegistrations(
-      database: database, storageKey: key, now: { clock.now }, handOver: { _, _, _ in })
     let user = try #require(LegacyUser(id: 10, uuid: nil))
     for token in ["alive-token", "other-token"] {
-      try await legacy.register(
+      try await registrations.register(
         try PushToken(token, kind: .fcm), iosAppID: nil, for: user, server: server.id, realm: realm)
     }
     let old = Statement("SELECT id FROM registrations WHERE wire = 2")
@@ -72,8 +68,7 @@ import Testing
     let accounts = AccountStore(database: database, storageKey: key, now: { clock.now })
     let log = LogRecorder()
     let housekeeping = Housekeeping(
-      legacy: legacy,
-      recorder: OutcomeRecorder(database: database, now: { clock.now }),
+      registrations: registrations,
       removals: [
         .init {
           try await nextcloud.removeUnused(since: clock.now - configuration.retention.nextcloud, limit: $0)

@@ -67,8 +67,8 @@ extension StorageKeyRotationTests {
       return key
     }
 
-    func registrations(_ key: StorageKey) -> E2EERegistrations {
-      E2EERegistrations(database: database, storageKey: key, now: { Date() })
+    func registrations(_ key: StorageKey) -> RegistrationStore {
+      RegistrationStore(database: database, storageKey: key, now: { Date() })
     }
 
     func register(_ names: Range<Int>, _ key: StorageKey) async throws {

@@ -57,8 +57,8 @@ struct E2EERegistrationsTests {
     try await store.registrations.register(token, iosAppID: "old.app", realm: realm.id, bouncerKey: "old")
     let first = try #require(
       try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.first)
-    let failure = OutcomeRecorder.Failure(first.reference, reason: "Unregistered")
-    #expect(try await store.recorder.end([failure]) == [first.reference])
+    let failure = RegistrationStore.Failure(first.reference, reason: "Unregistered")
+    #expect(try await store.registrations.end([failure]) == [first.reference])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.isEmpty)
     #expect(
       try await store.rows("SELECT failure FROM registrations WHERE wire = 1") == [[.text("Unregistered")]])
@@ -90,9 +90,9 @@ struct E2EERegistrationsTests {
       try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.first)
     store.clock.advance(0.001)
     try await store.registrations.register(token, iosAppID: "app", realm: realm.id, bouncerKey: "key")
-    let failure = OutcomeRecorder.Failure(met.reference, reason: "Unregistered")
-    #expect(try await store.recorder.end([failure]).isEmpty)
-    try await store.recorder.note([failure])
+    let failure = RegistrationStore.Failure(met.reference, reason: "Unregistered")
+    #expect(try await store.registrations.end([failure]).isEmpty)
+    try await store.registrations.note([failure])
     #expect(try await store.registrations.lookup(realm: realm.id, tokenIDs: [token.id]).found.count == 1)
     #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 1") == [[.null]])
   }
@@ -124,13 +124,13 @@ struct E2EERegistrationsTests {
     }
     let found = try await store.registrations.lookup(realm: realm.id, tokenIDs: tokens.prefix(3).map(\.id))
       .found
-    _ = try await store.recorder.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
+    _ = try await store.registrations.end(found.map { .init($0.reference, reason: "UNREGISTERED") })
     #expect(
-      try await store.recorder.counts().map { [$0.live, $0.ended] } == [[0, 0], [2, 3], [0, 0], [0, 0]])
-    #expect(try await store.recorder.removeEnded(before: store.clock.now) == 0)
+      try await store.registrations.counts().map { [$0.live, $0.ended] } == [[0, 0], [2, 3], [0, 0], [0, 0]])
+    #expect(try await store.registrations.removeEnded(before: store.clock.now) == 0)
     store.clock.advance(1)
-    #expect(try await store.recorder.removeEnded(before: store.clock.now, limit: 2) == 2)
-    #expect(try await store.recorder.removeEnded(before: store.clock.now, limit: 2) == 1)
+    #expect(try await store.registrations.removeEnded(before: store.clock.now, limit: 2) == 2)
+    #expect(try await store.registrations.removeEnded(before: store.clock.now, limit: 2) == 1)
     #expect(try await store.rows("SELECT COUNT(*) FROM registrations WHERE wire = 1") == [[2]])
   }
 

@@ -9,8 +9,8 @@ import Testing
 
 @Suite("Legacy registrations")
 struct LegacyRegistrationsTests {
-  private func legacy(_ store: Store) -> LegacyRegistrations {
-    LegacyRegistrations(
+  private func legacy(_ store: Store) -> RegistrationStore {
+    RegistrationStore(
       database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now },
       handOver: { _, _, _ in })
   }
@@ -85,17 +85,17 @@ struct LegacyRegistrationsTests {
     }
     let older = try #require(try await legacy.find(token, of: user, server: servers[0]))
     let newer = try #require(try await legacy.find(token, of: user, server: servers[1]))
-    let failure = OutcomeRecorder.Failure(older.reference, reason: "Unregistered")
-    #expect(try await store.recorder.end([failure]) == [older.reference])
-    #expect(try await store.recorder.living([older.reference, newer.reference]) == [newer.reference.id])
+    let failure = RegistrationStore.Failure(older.reference, reason: "Unregistered")
+    #expect(try await store.registrations.end([failure]) == [older.reference])
+    #expect(try await store.registrations.living([older.reference, newer.reference]) == [newer.reference.id])
 
     try await legacy.register(token, iosAppID: "app", for: user, server: servers[1], realm: nil)
-    let late = OutcomeRecorder.Failure(newer.reference, reason: "Unregistered")
-    #expect(try await store.recorder.end([late]).isEmpty)
-    try await store.recorder.note([late])
+    let late = RegistrationStore.Failure(newer.reference, reason: "Unregistered")
+    #expect(try await store.registrations.end([late]).isEmpty)
+    try await store.registrations.note([late])
     #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 2") == [[.null]])
     let renewed = try #require(try await legacy.find(token, of: user, server: servers[1]))
-    try await store.recorder.note([.init(renewed.reference, reason: "BadDeviceToken")])
+    try await store.registrations.note([.init(renewed.reference, reason: "BadDeviceToken")])
     #expect(
       try await store.rows("SELECT failure FROM registrations WHERE wire = 2") == [[.text("BadDeviceToken")]])
   }
@@ -117,11 +117,11 @@ struct LegacyRegistrationsTests {
       found.append(try #require(try await legacy.find(token, of: user, server: server)).reference)
     }
     // The third registered when the notification for the first was on its way.
-    let failure = OutcomeRecorder.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
-    #expect(try await store.recorder.end([failure]) == [found[0]])
-    #expect(try await store.recorder.living(found) == [found[2].id])
+    let failure = RegistrationStore.Failure(found[0], reason: "UNREGISTERED", holdsBefore: asked)
+    #expect(try await store.registrations.end([failure]) == [found[0]])
+    #expect(try await store.registrations.living(found) == [found[2].id])
   }
-  @Test(arguments: [LegacyRegistrations.reaching, LegacyRegistrations.doubles])
+  @Test(arguments: [RegistrationStore.reaching, RegistrationStore.doubles])
   func `are found without reading all of a server or of a realm`(_ sql: String) async throws {
     let store = try await Store()
     guard store.database.engine == .sqlite else { return }

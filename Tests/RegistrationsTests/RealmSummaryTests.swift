@@ -14,7 +14,7 @@ import Testing
     try await store.take([.sample(uuid: first), .sample(uuid: second)], of: server)
     _ = try await store.realm(of: other)
     let realm = try #require(try await store.realms.find(uuid: first))
-    let legacy = LegacyRegistrations(
+    let legacy = RegistrationStore(
       database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now },
       handOver: { _, _, _ in })
     let user = try #require(LegacyUser(id: 10, uuid: nil))

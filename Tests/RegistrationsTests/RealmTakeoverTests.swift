@@ -10,7 +10,7 @@ import Testing
 struct RealmTakeoverTests {
   private struct Stage {
     let store: Store
-    let legacy: LegacyRegistrations
+    let legacy: RegistrationStore
     let owner: RemoteServer
     let other: RemoteServer
     var realm = RealmDescription.sample()
@@ -20,7 +20,7 @@ struct RealmTakeoverTests {
 
     init() async throws {
       store = try await Store()
-      legacy = LegacyRegistrations(
+      legacy = RegistrationStore(
         database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now },
         handOver: { _, _, _ in })
       owner = try await store.server("old.example.org").server

@@ -12,7 +12,7 @@ struct DatabaseWaitTests {
 
   /// Runs `body` while another connection of a program holds the database's write lock.
   private func locked(
-    _ body: (PatientDatabase, _ unlock: @escaping @Sendable () -> Void) async throws -> Void
+    _ body: (RetryingDatabase, _ unlock: @escaping @Sendable () -> Void) async throws -> Void
   ) async throws {
     var options = SQLiteDatabase.Options()
     options.busyTimeout = 0.1
@@ -28,7 +28,7 @@ struct DatabaseWaitTests {
       }
       isHeld.wait()
       do {
-        try await body(PatientDatabase(database)) { gate.open() }
+        try await body(RetryingDatabase(database)) { gate.open() }
       } catch {
         gate.open()
         throw error
@@ -85,7 +85,7 @@ struct DatabaseWaitTests {
   func `ends also where the database answers nothing at all`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
       let (gate, isHeld) = (Gate(), Gate())
-      let patient = PatientDatabase(database)
+      let patient = RetryingDatabase(database)
       let holder = Task {
         try await database.write { _ in
           isHeld.open()
@@ -110,7 +110,7 @@ struct DatabaseWaitTests {
   @Test
   func `is not had with mistakes, nor with a database that was closed`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
-      let patient = PatientDatabase(database)
+      let patient = RetryingDatabase(database)
       let tries = Mutex(0)
       let start = ContinuousClock.now
       try await DatabaseWait.wait(upTo: .seconds(60)) {
@@ -138,7 +138,7 @@ struct DatabaseWaitTests {
       var options = PostgreSQLDatabase.Options()
       options.waitLimit = 0.5
       let database = try await PostgreSQLDatabase.open(url: server.url, options: options)
-      let patient = PatientDatabase(database)
+      let patient = RetryingDatabase(database)
       try await patient.write { try $0.runScript(Self.table) }
       try server.kill()
       async let calls: Void = DatabaseWait.wait(upTo: .seconds(60)) {
@@ -156,7 +156,7 @@ struct DatabaseWaitTests {
   @Test
   func `gives up each call that takes longer than it may, where nothing is waited for`() async throws {
     try await withDatabase(script: Self.table) { database, _ in
-      let patient = PatientDatabase(database)
+      let patient = RetryingDatabase(database)
       let gate = Gate()
       let start = ContinuousClock.now
       let error = try await databaseError {
@@ -180,7 +180,7 @@ struct DatabaseWaitTests {
   @Test(.needsPostgreSQL)
   func `ends where a server holds a statement back`() async throws {
     try await withPostgreSQL(script: Self.table) { database, _ in
-      let patient = PatientDatabase(database)
+      let patient = RetryingDatabase(database)
       let (gate, isHeld) = (Gate(), Gate())
       let holder = Task {
         try await database.write { connection in

@@ -116,7 +116,7 @@ struct E2EERegisterTests {
       let server = try await bouncer.server()
       let realm = try await bouncer.realm(of: server)
       let ids = [TokenID(token: "c0ffee")]
-      func stored() async throws -> [E2EERegistration] {
+      func stored() async throws -> [Registration] {
         guard let row = try await bouncer.dump()["remote_realms"]?.first, case .integer(let id) = row[0]
         else { return [] }
         return try await bouncer.registrations.lookup(realm: id, tokenIDs: ids).found

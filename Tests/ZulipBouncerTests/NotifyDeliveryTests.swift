@@ -15,7 +15,7 @@ import Testing
 
 @Suite("What phones get")
 struct NotifyDeliveryTests {
-  private func batch(_ items: [JSON], _ registrations: [E2EERegistration]) throws -> NotifyBatch {
+  private func batch(_ items: [JSON], _ registrations: [Registration]) throws -> NotifyBatch {
     let body: JSON = ["realm_uuid": "x", "push_requests": .array(items)]
     let request = try NotifyRequest(Field(body, path: "request"))
     return NotifyBatch(
@@ -23,11 +23,11 @@ struct NotifyDeliveryTests {
   }
 
   private func registration(_ token: String, _ kind: PushToken.Kind, app: String? = nil) throws
-    -> E2EERegistration
+    -> Registration
   {
     let token = try PushToken(token, kind: kind)
-    return E2EERegistration(
-      id: 7, tokenID: token.id, token: token, iosAppID: app, registeredAt: Date(timeIntervalSince1970: 5))
+    return Registration(
+      .init(.e2ee, id: 7, registeredAt: Date(timeIntervalSince1970: 5)), token: token, iosAppID: app)
   }
 
   @Test

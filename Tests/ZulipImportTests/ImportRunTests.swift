@@ -101,7 +101,7 @@ extension ImportCounts {
         "fcm:future a - 1 2 - \(lastDay)",
       ])
 
-    let registrations = E2EERegistrations(
+    let registrations = RegistrationStore(
       database: target.database, storageKey: ImportTarget.key, now: { ImportTarget.now })
     let realms = RemoteRealms(database: target.database)
     func found(_ realm: String, _ tokens: String...) async throws -> [String] {
@@ -266,7 +266,7 @@ extension ImportCounts {
     let alpha = try #require(ZulipRows.alpha)
     let server = try #require(try await target.servers.find(uuid: alpha))
     let key = try #require(try await target.servers.rotateKey(server.id, graceForPrevious: false))
-    let registrations = E2EERegistrations(
+    let registrations = RegistrationStore(
       database: target.database, storageKey: ImportTarget.key, now: { ImportTarget.now + 10 })
     let uuid = try #require(UUID(uuidString: "b1000000-0000-4000-8000-000000000010"))
     let realm = try #require(try await RemoteRealms(database: target.database).find(uuid: uuid))

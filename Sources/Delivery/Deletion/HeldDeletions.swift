@@ -10,7 +10,7 @@ import Timing
 /// together, and counted here now and then.
 final class HeldDeletions: Sendable {
   /// What a provider said of a registration, and over which route.
-  typealias Deletion = (failure: OutcomeRecorder.Failure, reason: Reason, route: Route)
+  typealias Deletion = (failure: RegistrationStore.Failure, reason: Reason, route: Route)
 
   private struct State {
     var doubts: [Doubt.Subject: Doubt] = [:]
@@ -25,12 +25,12 @@ final class HeldDeletions: Sendable {
   /// More are not kept, of each kind: what is said of the rest counts for nothing.
   private static let limit = 1_000_000
 
-  private let registrations: OutcomeRecorder
+  private let registrations: RegistrationStore
   private let outbox: Outbox
   private let logger: Logger
   private let state = Mutex(State())
 
-  init(registrations: OutcomeRecorder, outbox: Outbox, logger: Logger) {
+  init(registrations: RegistrationStore, outbox: Outbox, logger: Logger) {
     self.registrations = registrations
     self.outbox = outbox
     self.logger = logger

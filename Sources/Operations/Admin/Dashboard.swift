@@ -30,7 +30,7 @@ package struct Dashboard: Sendable {
     let database: any Database
     let storageKey: StorageKey
     let keyFolder: KeyFolder
-    let registrations: E2EERegistrations
+    let registrations: RegistrationStore
     let outbox: Outbox
     let routeStates: @Sendable () -> [Route: PushProviders.RouteState]
     let pushServices: @Sendable () -> PushServices?
@@ -41,7 +41,7 @@ package struct Dashboard: Sendable {
     ///   - pushServices: how Web Push fares; nil: it is switched off.
     ///   - apps: devices of Nextcloud's proxy; nil without one.
     package init(
-      database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: E2EERegistrations,
+      database: any Database, storageKey: StorageKey, keyFolder: KeyFolder, registrations: RegistrationStore,
       outbox: Outbox, routeStates: @escaping @Sendable () -> [Route: PushProviders.RouteState],
       pushServices: @escaping @Sendable () -> PushServices?,
       apps: (@Sendable () async throws -> [App])?, now: @escaping @Sendable () -> Date
@@ -93,7 +93,7 @@ package struct Dashboard: Sendable {
     /// What each chat server has handed in during 7 days.
     let week: [Int64: HourlyCounts.ServerHour]
     let devices: [MigrationStatus.Place: MigrationStatus.Devices]
-    let keys: [E2EERegistrations.KeyUsage]
+    let keys: [RegistrationStore.KeyUsage]
     let apps: [App]?
 
     /// Of a chat server.

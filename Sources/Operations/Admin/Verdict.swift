@@ -129,7 +129,7 @@ private struct Check {
 
   /// What the check of the database says where nobody answers; the other words are of one that takes nothing.
   private static let silences: Set = [
-    "timeout", "closed", "connectionLost", "unreachable", "unknownHost", "busy",
+    "timeout", "closed", "connectionLost", "unreachable", "busy",
   ]
 
   /// In a few words, for the first sentence.

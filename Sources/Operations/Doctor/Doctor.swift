@@ -145,9 +145,9 @@ extension Doctor {
   func heldFindings() async -> [Finding] {
     // A database that cannot be read is a finding of its own.
     guard let database = await visit.existing() else { return [] }
-    var held: [OutcomeRecorder.Held] = []
+    var held: [RegistrationStore.Held] = []
     if (try? await Migrator.version(of: database)) == Schema.version {
-      held = (try? await OutcomeRecorder(database: database, now: now).held()) ?? []
+      held = (try? await RegistrationStore.held(in: database)) ?? []
     }
     let services = held.filter { $0.provider == "webpush" }
     let routes = Dictionary(grouping: held.filter { $0.provider != "webpush" }) {
@@ -169,7 +169,7 @@ extension Doctor {
   }
 
   /// Strangers choose their push services: what those say is no fault.
-  private func finding(ofHeldAt services: [OutcomeRecorder.Held]) -> Finding {
+  private func finding(ofHeldAt services: [RegistrationStore.Held]) -> Finding {
     let hosts = Set(services.map(\.credential))
     return .good(
       "webpush",

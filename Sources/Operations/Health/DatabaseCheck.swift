@@ -123,7 +123,7 @@ final class DatabaseCheck: Sendable {
     case .corrupt: "The database is damaged."
     case .closed: "The database was closed."
     case .connectionLost: "The connection to the database is lost."
-    case _ where code.isOfOpening: "No connection to the database can be opened."
+    case .unreachable: "No connection to the database can be opened."
     default: "The database refuses what the service asks."
     }
   }

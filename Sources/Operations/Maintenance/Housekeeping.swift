@@ -19,8 +19,7 @@ package struct Housekeeping: Sendable {
   /// Seconds between two entries in the history of the migration, each of which reads every registration.
   private static let historyInterval: TimeInterval = 3600
 
-  private let legacy: LegacyRegistrations
-  private let recorder: OutcomeRecorder
+  private let registrations: RegistrationStore
   private let removals: [Removal]
   private let status: MigrationStatus
   private let resealing: Resealing
@@ -54,14 +53,13 @@ package struct Housekeeping: Sendable {
   ///   - removals: what to remove besides registrations.
   ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
   package init(
-    legacy: LegacyRegistrations, recorder: OutcomeRecorder, removals: [Removal], status: MigrationStatus,
+    registrations: RegistrationStore, removals: [Removal], status: MigrationStatus,
     resealing: Resealing, holders: StorageKeyHolders, lease: MaintenanceLease,
     _ configuration: Configuration, now: @escaping @Sendable () -> Date,
     mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger,
     metrics: any MetricsFactory = MetricsSystem.factory
   ) {
-    self.legacy = legacy
-    self.recorder = recorder
+    self.registrations = registrations
     self.removals = removals
     self.status = status
     self.resealing = resealing
@@ -98,7 +96,7 @@ package struct Housekeeping: Sendable {
       }
     }
     reportUnopened(&round)
-    for count in try await recorder.counts() {
+    for count in try await registrations.counts() {
       gauge(count, "live").record(count.live)
       if count.registrations == .e2ee { gauge(count, "expired").record(count.ended) }
     }
@@ -146,7 +144,7 @@ package struct Housekeeping: Sendable {
 
   private func removeSuperseded(_ round: inout Round) async throws {
     for _ in 0..<Self.stretches where !Task.isCancelled {
-      let (removed, last) = try await legacy.sweep(after: round.last)
+      let (removed, last) = try await registrations.sweep(after: round.last)
       round.removed += removed
       round.last = last ?? 0
       guard last == nil else { continue }
@@ -163,10 +161,10 @@ package struct Housekeeping: Sendable {
   private func removeWhatIsOver() async throws {
     let limit = 1000
     let own = [
-      Removal("expired registrations removed") { [recorder, now, retention] limit in
-        try await recorder.removeEnded(before: now() - retention, limit: limit)
+      Removal("expired registrations removed") { [registrations, now, retention] limit in
+        try await registrations.removeEnded(before: now() - retention, limit: limit)
       },
-      Removal("deletions held back forgotten") { [recorder] in try await recorder.forgetHeld(limit: $0) },
+      Removal("deletions held back forgotten") { [registrations] in try await registrations.forgetHeld(limit: $0) },
     ]
     for removal in own + removals {
       var removed = 0
@@ -179,7 +177,7 @@ package struct Housekeeping: Sendable {
     }
   }
 
-  private func gauge(_ count: OutcomeRecorder.Count, _ state: String) -> Gauge {
+  private func gauge(_ count: RegistrationStore.Count, _ state: String) -> Gauge {
     Gauge(
       label: "push_bouncer_registrations",
       dimensions: [

@@ -51,7 +51,6 @@ extension AccountStore {
 
   /// Who has signed in with an app password.
   package struct AppPasswordLogin: Sendable {
-    /// The user whose it is.
     package let user: User
     /// The password's id.
     package let appPassword: Int64
@@ -91,16 +90,13 @@ extension Connection {
   /// - Throws: ``AccountStore/AppPasswordRefusal``, or the database's own error.
   func insert(_ new: AccountStore.NewAppPassword, name: String, user: Int64) throws -> Int64 {
     try checkRoomForAppPassword(of: user)
-    let rows = try query(
+    return try query(
       Statement(
         """
         INSERT INTO app_passwords (user_id, name, password_hash, created_at) VALUES ($1, $2, $3, $4)
         RETURNING id
-        """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds)))
-    guard let id = try rows.first?.int64(0) else {
-      throw DatabaseError(.other, "an insertion returned no row")
-    }
-    return id
+        """, .integer(user), .text(name), .bytes(new.hash), .integer(new.createdAt.milliseconds))
+    ).returned.int64(0)
   }
 
   /// Throws ``AccountStore/AppPasswordRefusal`` where a user may have no more app passwords.
@@ -108,10 +104,8 @@ extension Connection {
     // Locks the user's row, so that two calls at a time are counted one after the other.
     let lock = Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))
     guard try run(lock) > 0 else { throw AccountStore.AppPasswordRefusal.unknownUser }
-    let count = try query(
-      Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
-    ).first?.int64(0)
-    guard let count, count < AccountStore.maximumAppPasswords else {
+    let count = Statement("SELECT COUNT(*) FROM app_passwords WHERE user_id = $1", .integer(user))
+    guard try query(count).returned.int64(0) < AccountStore.maximumAppPasswords else {
       throw AccountStore.AppPasswordRefusal.tooMany
     }
   }

@@ -6,15 +6,14 @@ extension AccountStore {
   /// A user as it is to be.
   package struct UserDescription: Sendable {
     /// What it signs in with.
-    package var email: String
+    package let email: String
     /// nil keeps it, or makes one.
-    package var uuid: UUID?
+    package let uuid: UUID?
     /// 32 letters and digits; nil keeps it, or makes one.
-    package var apiKey: String?
+    package let apiKey: String?
     /// nil keeps it, or takes the email's local part, or the whole email where another user has that.
-    package var username: String?
+    package let username: String?
 
-    /// A description by its parts.
     package init(email: String, uuid: UUID? = nil, apiKey: String? = nil, username: String? = nil) {
       self.email = email
       self.uuid = uuid
@@ -25,11 +24,8 @@ extension AccountStore {
 
   /// Why a user cannot be as told.
   package enum Refusal: Error, Hashable {
-    /// No such realm.
     case unknownRealm
-    /// Another user has this email.
     case emailTaken
-    /// Another user has this username.
     case usernameTaken
     /// The realm has a user with this number (``AccountStore/add(_:userID:realm:)``).
     case userIDTaken

@@ -2,6 +2,39 @@ package import Foundation
 package import SQL
 package import Sealing
 
+/// A user of the built-in chat-server side.
+package struct User: Sendable, Hashable {
+  /// Its row.
+  package let id: Int64
+  package let realm: ChatRealm
+  /// Its number in the chat, which notifications tell.
+  package let userID: Int64
+  /// Its UUID, which bouncers know it by.
+  package let uuid: UUID
+  /// What it signs in with; unique in the service, whatever the case.
+  package let email: String
+  /// Its login at the Nextcloud endpoints; unique in the service, whatever the case.
+  package let username: String
+}
+
+/// An organization whose users sign in to the built-in chat-server side.
+package struct ChatRealm: Sendable, Hashable {
+  /// Its row.
+  package let id: Int64
+  /// Under which the host application and the bouncer know it.
+  package let uuid: UUID
+  /// What notifications call it.
+  package let name: String
+  /// Its address in notifications.
+  package let url: String
+  /// Whether legacy notifications, which are not encrypted, must go without content.
+  package let requiresE2EE: Bool
+  package let createdAt: Date
+
+  /// The host of its address; empty if it has none.
+  package var host: String { URL(string: url)?.host() ?? "" }
+}
+
 /// The realms and users of the built-in chat-server side. Keys and passwords are kept as keyed hashes
 /// only (`Documentation/Decisions` 0015).
 package struct AccountStore: Sendable {
@@ -14,75 +47,57 @@ package struct AccountStore: Sendable {
   let storageKey: StorageKey
   let now: @Sendable () -> Date
 
-  /// The accounts in `database`, whose keys are hashed under `storageKey`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
-  /// What a pair of email and API key is worth.
-  package enum Authentication: Sendable {
-    /// No user has this email, or another key.
-    case invalid
-    /// The user's own key.
-    case authenticated(User)
+  /// The user whose API key this is, by email without regard to case.
+  package func authenticate(email: String, apiKey: String) async throws -> User? {
+    try await authenticate("u.email_key = $1", email, apiKey)
   }
 
-  /// Checks a user's API key, by email without regard to case.
-  package func authenticate(email: String, apiKey: String) async throws -> Authentication {
-    // No email has U+0000, and a database would not even compare it.
-    guard !email.utf8.contains(0) else { return .invalid }
-    let statement = Statement(
-      "\(Self.select), u.api_key_hash \(Self.from) WHERE u.email_key = $1", .text(email.lowercased()))
-    let row = try await database.lookUp(statement).first
-    // Whether there is such a user does not show in the time.
-    let expected = try row?.bytes(Self.columnCount) ?? [UInt8](repeating: 0, count: 32)
-    guard storageKey.matches(apiKey, hash: expected, for: Self.apiKeyPurpose), let row else {
-      return .invalid
-    }
-    return .authenticated(try User(row: row))
-  }
-
-  /// The user whose API key this is, by username or email without regard to case.
+  /// The user whose API key this is, by username or email without regard to case. One user's username may be spelled
+  /// like another's email: the key decides.
   package func authenticate(login: String, apiKey: String) async throws -> User? {
-    guard !login.utf8.contains(0) else { return nil }
-    // One user's username may be spelled like another's email: the key decides.
-    let statement = Statement(
-      "\(Self.select), u.api_key_hash \(Self.from) WHERE u.email_key = $1 OR u.username_key = $1",
-      .text(login.lowercased()))
-    let rows = try await database.lookUp(statement)
-    return try rows.first { row in
-      storageKey.matches(apiKey, hash: try row.bytes(Self.columnCount), for: Self.apiKeyPurpose)
-    }.map(User.init)
+    try await authenticate("u.email_key = $1 OR u.username_key = $1", login, apiKey)
+  }
+
+  private func authenticate(_ condition: String, _ name: String, _ apiKey: String) async throws -> User? {
+    // No name has U+0000, and a database would not even compare it.
+    guard !name.utf8.contains(0) else { return nil }
+    let rows = try await database.lookUp(
+      Statement("\(Self.select), u.api_key_hash \(Self.from) WHERE \(condition)", .text(name.lowercased())))
+    func opens(_ hash: [UInt8]) -> Bool { storageKey.matches(apiKey, hash: hash, for: Self.apiKeyPurpose) }
+    // Whether there is such a user does not show in the time.
+    if rows.isEmpty { _ = opens([UInt8](repeating: 0, count: 32)) }
+    return try rows.first { opens(try $0.bytes(Self.columnCount)) }.map(User.init)
   }
 
   /// The user with this username, without regard to case.
   package func find(username: String) async throws -> User? {
     guard !username.utf8.contains(0) else { return nil }
-    let statement = Statement(
-      "\(Self.select) \(Self.from) WHERE u.username_key = $1", .text(username.lowercased()))
-    return try await database.lookUp(statement).first.map(User.init)
+    return try await find("u.username_key = $1", .text(username.lowercased()))
   }
 
   /// The user of a realm with this number.
   package func find(realm: UUID, userID: Int64) async throws -> User? {
-    let statement = Statement(
-      "\(Self.select) \(Self.from) WHERE r.uuid = $1 AND u.user_id = $2", .text(realm.canonical),
-      .integer(userID))
-    return try await database.lookUp(statement).first.map(User.init)
+    try await find("r.uuid = $1 AND u.user_id = $2", .text(realm.canonical), .integer(userID))
   }
 
   /// The user whose row this is.
   package func find(_ id: Int64) async throws -> User? {
-    let statement = Statement("\(Self.select) \(Self.from) WHERE u.id = $1", .integer(id))
-    return try await database.lookUp(statement).first.map(User.init)
+    try await find("u.id = $1", .integer(id))
   }
 
   /// The user with this email, without regard to case.
   package func find(email: String) async throws -> User? {
-    let statement = Statement(
-      "\(Self.select) \(Self.from) WHERE u.email_key = $1", .text(email.lowercased()))
+    try await find("u.email_key = $1", .text(email.lowercased()))
+  }
+
+  private func find(_ condition: String, _ values: Value...) async throws -> User? {
+    let statement = Statement("\(Self.select) \(Self.from) WHERE \(condition)", arguments: values)
     return try await database.lookUp(statement).first.map(User.init)
   }
 
@@ -133,7 +148,7 @@ extension AccountStore {
     let now = now()
     return try await database.write { connection in
       let before = try connection.query(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
-      let rows = try connection.query(
+      let row = try connection.query(
         Statement(
           """
           INSERT INTO realms (uuid, name, url, require_e2ee, owner_secret, created_at)
@@ -142,15 +157,12 @@ extension AccountStore {
             name = excluded.name, url = excluded.url, require_e2ee = COALESCE($4, realms.require_e2ee)
           RETURNING \(ChatRealm.columns)
           """, .text(uuid.canonical), .text(name), .text(url), requirement, .bytes(secret),
-          .integer(now.milliseconds)))
-      guard let realm = try rows.first.map({ try ChatRealm(row: $0) }) else {
-        throw DatabaseError(.other, "an insertion returned no row")
-      }
-      return (realm, before)
+          .integer(now.milliseconds))
+      ).returned
+      return (try ChatRealm(row: row), before)
     }
   }
 
-  /// The realm with this UUID.
   package func find(realm uuid: UUID) async throws -> ChatRealm? {
     try await database.lookUp(Self.selectRealm(uuid)).first.map { try ChatRealm(row: $0) }
   }
@@ -218,7 +230,7 @@ extension AccountStore {
 
   /// Whether a text can be an API key: 32 ASCII letters and digits.
   package static func isAPIKey(_ text: String) -> Bool {
-    text.utf8.count == apiKeyLength && text.utf8.allSatisfy(isAlphanumeric)
+    text.utf8.count == apiKeyLength && text.utf8.allSatisfy(RandomText.alphanumerics.contains)
   }
 
   /// Whether a number can be a user's in the chat.
@@ -234,14 +246,5 @@ extension AccountStore {
 
   private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
     scalar.properties.generalCategory == .control
-  }
-
-  private static func isAlphanumeric(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "a")...UInt8(ascii: "z"):
-      true
-    default: false
-    }
   }
 }

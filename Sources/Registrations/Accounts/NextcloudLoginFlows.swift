@@ -79,9 +79,8 @@ package struct NextcloudLoginFlows: Sendable {
     let (all, own) = (Statement(countOpen, earliest), Statement(countOfAddress, .bytes(address), earliest))
     let displacement = Statement(displace, earliest)
     try await database.write { connection in
-      guard let ownCount = try connection.query(own).first?.int64(0),
-        let count = try connection.query(all).first?.int64(0)
-      else { throw DatabaseError(.other, "a count returned no row") }
+      let ownCount = try connection.query(own).returned.int64(0)
+      let count = try connection.query(all).returned.int64(0)
       guard ownCount < Self.maximumOpenPerAddress else { throw Refusal.tooManyOfAddress }
       if count >= Self.maximumOpen, try connection.run(displacement) == 0 { throw Refusal.tooMany }
       try connection.run(insertion)

@@ -35,9 +35,9 @@ package struct RealmSync: Sendable {
     _ realms: [RealmDescription], server: Int64, on connection: any Connection
   ) throws -> [Takeover] {
     var known: [UUID: KnownRealm] = [:]
-    for row in try connection.query(Statement(selectRealms, .integer(server))) {
+    for row in try connection.query(Statement(KnownRealm.select, .integer(server))) {
       let realm = try KnownRealm(row: row)
-      known[realm.uuid] = realm
+      known[realm.realm.uuid] = realm
     }
     var takeovers: [Takeover] = []
     var moved: Set<Int64> = []
@@ -56,7 +56,7 @@ package struct RealmSync: Sendable {
     for gone in known.values where !gone.isLocallyDeleted {
       try connection.run(
         Statement("UPDATE remote_realms SET is_locally_deleted = 1 WHERE id = $1", .integer(gone.id)))
-      try audit(.locallyDeleted, realm: gone.realmID, server: server, on: connection)
+      try audit(.locallyDeleted, realm: gone.realm.realmID, server: server, on: connection)
     }
     return takeovers
   }
@@ -64,41 +64,33 @@ package struct RealmSync: Sendable {
   /// Returns false if the realm is there.
   private func insert(_ realm: RealmDescription, server: Int64, on connection: any Connection) throws -> Bool
   {
-    let inserted = try connection.run(
+    try connection.run(
       Statement(
         """
         INSERT INTO remote_realms
-          (server_id, uuid, owner_secret_hash, realm_id, host, name, is_system_bot_realm, authentication_methods,
-           org_type, is_deactivated, is_locally_deleted, date_created)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11)
+          (uuid, realm_id, host, name, is_system_bot_realm, authentication_methods, org_type, is_deactivated,
+           server_id, owner_secret_hash, date_created, is_locally_deleted)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)
         ON CONFLICT (uuid) DO NOTHING
         """,
-        .integer(server), .text(realm.uuid.canonical),
-        .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)), .integer(realm.realmID),
-        .text(realm.host), .text(realm.name), .flag(realm.isSystemBotRealm),
-        .text(realm.authenticationMethods),
-        .integer(realm.orgType), .flag(realm.isDeactivated), .integer(realm.dateCreated.milliseconds)))
-    return inserted == 1
+        arguments: [.text(realm.uuid.canonical)] + realm.attributes
+          + [
+            .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
+            .integer(realm.dateCreated.milliseconds),
+          ])) == 1
   }
 
   private func update(
     _ before: KnownRealm, to realm: RealmDescription, server: Int64, on connection: any Connection
   ) throws {
-    let changes = before.changes(to: realm)
-    if !changes.isEmpty || before.isLocallyDeleted || before.realmID != realm.realmID {
+    if before.isLocallyDeleted || before.realm.attributes != realm.attributes {
       try connection.run(
         Statement(
-          """
-          UPDATE remote_realms SET realm_id = $2, host = $3, name = $4, is_system_bot_realm = $5,
-            authentication_methods = $6, org_type = $7, is_deactivated = $8, is_locally_deleted = 0
-          WHERE id = $1
-          """,
-          .integer(before.id), .integer(realm.realmID), .text(realm.host), .text(realm.name),
-          .flag(realm.isSystemBotRealm), .text(realm.authenticationMethods), .integer(realm.orgType),
-          .flag(realm.isDeactivated)))
+          "UPDATE remote_realms SET \(setAttributes) WHERE id = $1",
+          arguments: [.integer(before.id)] + realm.attributes))
     }
-    for change in changes {
-      try audit(.valueUpdated, change.json, realm: realm.realmID, server: server, on: connection)
+    for change in before.changes(to: realm) {
+      try audit(.valueUpdated, change, realm: realm.realmID, server: server, on: connection)
     }
     if before.isLocallyDeleted {
       try audit(.locallyDeletedRestored, realm: realm.realmID, server: server, on: connection)
@@ -121,74 +113,192 @@ package struct RealmSync: Sendable {
   }
 }
 
-private let selectRealms = """
-  SELECT id, uuid, realm_id, host, name, is_system_bot_realm, authentication_methods, org_type, is_deactivated,
-    is_locally_deleted
-  FROM remote_realms WHERE server_id = $1
+/// What an upload may change of a realm, in SQL with the arguments from `$2` on that ``RealmDescription/attributes`` has.
+private let setAttributes = """
+  realm_id = $2, host = $3, name = $4, is_system_bot_realm = $5, authentication_methods = $6, org_type = $7,
+  is_deactivated = $8, is_locally_deleted = 0
   """
+
+extension RealmDescription {
+  fileprivate var attributes: [Value] {
+    [
+      .integer(realmID), .text(host), .text(name), .flag(isSystemBotRealm), .text(authenticationMethods),
+      .integer(orgType), .flag(isDeactivated),
+    ]
+  }
+}
 
 /// A realm as it stands before a sync.
 private struct KnownRealm {
+  static let select = """
+    SELECT id, is_locally_deleted, uuid, realm_id, host, name, is_system_bot_realm, authentication_methods,
+      org_type, is_deactivated, date_created
+    FROM remote_realms WHERE server_id = $1
+    """
+
   let id: Int64
-  let uuid: UUID
-  let realmID: Int64
-  let host: String
-  let name: String
-  let isSystemBotRealm: Bool
-  let authenticationMethods: String
-  let orgType: Int64
-  let isDeactivated: Bool
   let isLocallyDeleted: Bool
+  /// Without its secret, of which there is but a hash.
+  let realm: RealmDescription
 
   init(row: Row) throws {
     id = try row.int64(0)
-    uuid = try row.uuid(1)
-    realmID = try row.optionalInt64(2) ?? 0
-    host = try row.text(3)
-    name = try row.text(4)
-    isSystemBotRealm = try row.flag(5)
-    authenticationMethods = try row.text(6)
-    orgType = try row.int64(7)
-    isDeactivated = try row.flag(8)
-    isLocallyDeleted = try row.flag(9)
+    isLocallyDeleted = try row.flag(1)
+    realm = RealmDescription(
+      realmID: try row.optionalInt64(3) ?? 0, uuid: try row.uuid(2), ownerSecret: "", host: try row.text(4),
+      name: try row.text(5), orgType: try row.int64(8), dateCreated: try row.date(10),
+      isDeactivated: try row.flag(9), isSystemBotRealm: try row.flag(6),
+      authenticationMethods: try row.text(7))
   }
 
-  /// What differs, in the order in which it is audited.
-  func changes(to realm: RealmDescription) -> [Change] {
-    [
-      Change("host", host, realm.host), Change("org_type", orgType, realm.orgType),
-      Change("name", name, realm.name),
-      Change("authentication_methods", json: authenticationMethods, realm.authenticationMethods),
-      Change("realm_deactivated", isDeactivated, realm.isDeactivated),
-      Change("is_system_bot_realm", isSystemBotRealm, realm.isSystemBotRealm),
-    ].compactMap(\.self)
+  /// What differs as JSON, attribute by attribute with the old and the new value, in the order in which it is audited.
+  func changes(to new: RealmDescription) -> [String] {
+    func json(_ text: String) -> String {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = .withoutEscapingSlashes
+      // Text always encodes.
+      return (try? encoder.encode(text)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
+    }
+    return [
+      ("host", json(realm.host), json(new.host)), ("org_type", "\(realm.orgType)", "\(new.orgType)"),
+      ("name", json(realm.name), json(new.name)),
+      ("authentication_methods", realm.authenticationMethods, new.authenticationMethods),
+      ("realm_deactivated", "\(realm.isDeactivated)", "\(new.isDeactivated)"),
+      ("is_system_bot_realm", "\(realm.isSystemBotRealm)", "\(new.isSystemBotRealm)"),
+    ].filter { !$0.1.utf8.elementsEqual($0.2.utf8) }.map { name, old, new in
+      #"{"attr_name":"\#(name)","old_value":\#(old),"new_value":\#(new)}"#
+    }
+  }
+}
+
+extension RealmSync {
+  /// How long the proof of a hostname tells that the server has moved to it.
+  private static let proofLifetime: TimeInterval = 3600
+
+  /// A realm that has gone from one server to another.
+  package struct Takeover: Sendable, Hashable {
+    package let realm: UUID
+    /// The row of the server that had it.
+    package let previousServer: Int64
+    /// Whether the new one knew its owner secret, and its devices stay registered.
+    package let keepsRegistrations: Bool
+  }
+
+  /// Gives a server a realm that another has let go, by deactivating it or by being deactivated, or the operator has; or
+  /// that was its own under another hostname (``hasMoved(_:to:with:on:)``).
+  ///
+  /// Whoever knows the owner secret has the realm's own data: its registrations stay, save those under a user's
+  /// number, which may be another user's there. With another secret it is not the realm that it was, and they end.
+  ///
+  /// - Parameters:
+  ///   - realms: all that the server names.
+  ///   - moved: the servers that turned out to be this one. Their legacy registrations are left to the caller.
+  /// - Returns: nil if it stays where it is because the server does not want it either.
+  /// - Throws: ``DuplicateRealm`` if the realm is not free.
+  func takeOver(
+    _ realm: RealmDescription, of realms: [RealmDescription], server: Int64, moved: inout Set<Int64>,
+    on connection: any Connection
+  ) throws -> Takeover? {
+    guard let row = try connection.query(Statement(selectOwned, .text(realm.uuid.canonical))).first else {
+      throw DuplicateRealm(realm: realm.uuid)
+    }
+    let (id, owner) = (try row.int64(0), try row.int64(1))
+    guard owner != server else { throw DuplicateRealm(realm: realm.uuid) }
+    // A server goes on naming a realm that it has let go, as deactivated.
+    guard !realm.isDeactivated else { return nil }
+    let isReleased = try row.optionalDate(4).map { now() < $0 } ?? false
+    let isFree = try row.flag(3) || isReleased || row.optionalInt64(5) != nil
+    let isSame = storageKey.matches(realm.ownerSecret, hash: try row.bytes(2), for: Self.ownerSecretPurpose)
+    if !isFree, !moved.contains(owner) {
+      guard isSame, try hasMoved(owner, to: server, with: realms, on: connection) else {
+        throw DuplicateRealm(realm: realm.uuid)
+      }
+      moved.insert(owner)
+    }
+    let taken = try connection.run(
+      Statement(
+        """
+        UPDATE remote_realms SET \(setAttributes), server_id = $9, owner_secret_hash = $10, date_created = $11,
+          last_request_at = NULL, released_until = NULL
+        WHERE id = $1 AND server_id = $12
+        """,
+        arguments: [.integer(id)] + realm.attributes
+          + [
+            .integer(server), .bytes(storageKey.hash(realm.ownerSecret, for: Self.ownerSecretPurpose)),
+            .integer(realm.dateCreated.milliseconds), .integer(owner),
+          ]))
+    guard taken == 1 else { throw DuplicateRealm(realm: realm.uuid) }
+    if !isSame {
+      try connection.run(
+        Statement("DELETE FROM registrations WHERE realm_id = $1 AND token_id IS NOT NULL", .integer(id)))
+      try connection.run(Statement(deleteLegacy, .integer(owner), .integer(id)))
+    } else if !moved.contains(owner) {
+      try connection.run(
+        Statement("\(deleteLegacy) AND user_id IS NOT NULL", .integer(owner), .integer(id)))
+      try moveLegacyRegistrations(ofRealm: id, from: owner, to: server, on: connection)
+    }
+    return Takeover(realm: realm.uuid, previousServer: owner, keepsRegistrations: isSame)
+  }
+
+  /// Whether a server is another one under a new hostname (`Documentation/Decisions` 0026): it has proved its hostname
+  /// within the hour, and the other has not since, and it names every realm of the other with its owner secret.
+  private func hasMoved(
+    _ owner: Int64, to server: Int64, with realms: [RealmDescription], on connection: any Connection
+  ) throws -> Bool {
+    let now = now()
+    let lastProof = Statement(
+      """
+      SELECT server_id FROM remote_server_audit_log
+      WHERE event_type = $1 AND server_id IN ($2, $3) AND event_time BETWEEN $4 AND $5 ORDER BY id DESC LIMIT 1
+      """, .integer(ServerEvent.keyTransferred.rawValue), .integer(owner), .integer(server),
+      .integer((now - Self.proofLifetime).milliseconds), .integer(now.milliseconds))
+    guard try connection.query(lastProof).first?.int64(0) == server else { return false }
+    let secrets = Dictionary(realms.map { ($0.uuid, $0.ownerSecret) }) { first, _ in first }
+    let owned = Statement(
+      "SELECT uuid, owner_secret_hash FROM remote_realms WHERE server_id = $1 AND is_locally_deleted = 0",
+      .integer(owner))
+    return try connection.query(owned).allSatisfy { row in
+      guard let secret = secrets[try row.uuid(0)] else { return false }
+      return storageKey.matches(secret, hash: try row.bytes(1), for: Self.ownerSecretPurpose)
+    }
+  }
+
+  /// Gives a realm's legacy registrations to its new server.
+  ///
+  /// - Parameter realm: nil for all that the former server has.
+  func moveLegacyRegistrations(
+    ofRealm realm: Int64?, from owner: Int64, to server: Int64, on connection: any Connection
+  ) throws {
+    // What a phone has registered with the new server already is there once.
+    try connection.run(
+      Statement(
+        """
+        \(deleteLegacy) AND EXISTS (
+          SELECT 1 FROM registrations n WHERE +n.server_id = $3
+            AND (n.user_uuid = registrations.user_uuid OR n.user_id = registrations.user_id)
+            AND n.kind = registrations.kind AND n.token_hash = registrations.token_hash)
+        """, .integer(owner), .integer(realm), .integer(server)))
+    let rows = try connection.query(
+      Statement(
+        "SELECT id, user_id, user_uuid, token FROM \(ofLegacy)", .integer(owner), .integer(realm)))
+    for row in rows {
+      // A token is bound to its server. One that does not open here stays for whoever can open it.
+      let (user, uuid) = (Value.integer(try row.optionalInt64(1)), Value.text(try row.optionalText(2)))
+      func place(_ server: Int64) -> SealedPlace {
+        RegistrationStore.place(server: server, user: user, uuid: uuid)
+      }
+      guard let token = storageKey.open(try row.bytes(3), at: place(owner)) else { continue }
+      try connection.run(
+        Statement(
+          "UPDATE registrations SET server_id = $2, token = $3 WHERE id = $1",
+          .integer(try row.int64(0)), .integer(server), .bytes(storageKey.seal(token, at: place(server)))))
+    }
   }
 }
 
-/// An attribute with its old and its new value, each as JSON.
-private struct Change {
-  let name: String
-  let old: String
-  let new: String
-
-  init?<Attribute: Encodable & Equatable>(_ name: String, _ old: Attribute, _ new: Attribute) {
-    guard old != new else { return nil }
-    self.init(name, json: Self.json(old), Self.json(new))
-  }
-
-  init?(_ name: String, json old: String, _ new: String) {
-    guard old != new else { return nil }
-    self.name = name
-    self.old = old
-    self.new = new
-  }
-
-  var json: String { #"{"attr_name":"\#(name)","old_value":\#(old),"new_value":\#(new)}"# }
-
-  private static func json(_ value: some Encodable) -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = .withoutEscapingSlashes
-    // Text, integers and flags always encode.
-    return (try? encoder.encode(value)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
-  }
-}
+private let selectOwned = """
+  SELECT r.id, r.server_id, r.owner_secret_hash, r.is_deactivated, r.released_until, s.deactivated_at
+  FROM remote_realms r JOIN remote_servers s ON s.id = r.server_id WHERE r.uuid = $1
+  """
+private let ofLegacy = "registrations WHERE wire = 2 AND server_id = $1 AND (realm_id = $2 OR $2 IS NULL)"
+private let deleteLegacy = "DELETE FROM \(ofLegacy)"

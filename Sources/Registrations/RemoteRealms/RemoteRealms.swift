@@ -137,17 +137,14 @@ package struct RealmDescription: Sendable, Hashable {
   /// Its id at its server.
   package var realmID: Int64
   /// Its id everywhere.
-  package var uuid: UUID
+  package let uuid: UUID
   /// The secret that proves that it is its own.
   package var ownerSecret: String
-  /// Its host.
   package var host: String
-  /// Its name.
   package var name: String
   /// Zulip's number for the kind of organisation.
   package var orgType: Int64
-  /// When it was made.
-  package var dateCreated: Date
+  package let dateCreated: Date
   /// Whether its server has deactivated it.
   package var isDeactivated: Bool
   /// Whether it is the realm of Zulip's own bots.
@@ -155,7 +152,6 @@ package struct RealmDescription: Sendable, Hashable {
   /// How its users sign in: a JSON object of flags, compact, sorted by name.
   package var authenticationMethods: String
 
-  /// A description by its parts.
   package init(
     realmID: Int64, uuid: UUID, ownerSecret: String, host: String, name: String, orgType: Int64,
     dateCreated: Date,

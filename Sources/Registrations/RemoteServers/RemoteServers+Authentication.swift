@@ -25,28 +25,14 @@ extension RemoteServers {
   package func authenticate(
     uuid: UUID, key: String, as credentials: Credentials? = nil
   ) async throws -> Authentication {
-    if let known = cache.entry(uuid),
-      case .authenticated(let server) = try check(key, against: known, credentials)
-    {
-      return .authenticated(server)
-    }
-    let statement = Self.selectWithKeys(uuid)
     let readAt = ContinuousClock.now
-    guard let row = try await database.lookUp(statement).first else { return .unknown }
-    let entry = CredentialCache.Entry(row: row, readAt: readAt)
-    cache.keep(entry, for: uuid)
-    return try check(key, against: entry, credentials)
-  }
-
-  private func check(
-    _ key: String, against entry: CredentialCache.Entry, _ credentials: Credentials?
-  ) throws -> Authentication {
-    guard let hash = try keyHash(of: key, in: entry.row) else { return .wrongKey }
-    let server = try RemoteServer(row: entry.row)
+    guard let row = try await database.lookUp(Self.selectWithKeys(uuid)).first else { return .unknown }
+    guard let hash = try keyHash(of: key, in: row) else { return .wrongKey }
+    let server = try RemoteServer(row: row)
     guard !server.isDeactivated else { return .deactivated }
     // A previous key is looked at each time: its grace may end at any moment.
-    if let credentials, try hash == entry.row.bytes(RemoteServer.columnCount) {
-      cache.keep(credentials, of: server, readAt: entry.readAt)
+    if let credentials, try hash == row.bytes(RemoteServer.columnCount) {
+      cache.keep(credentials, of: server, readAt: readAt)
     }
     return .authenticated(server)
   }
@@ -108,44 +94,21 @@ extension RemoteServers {
   }
 }
 
-/// Rows of servers as they were read a moment ago, and who was right by them, so that a busy server costs neither a
-/// query nor a look at its key for each of its calls.
+/// Who was right a moment ago, so that a busy server costs neither a query nor a look at its key for each of its calls.
 ///
-/// It only ever shortens the way to a yes: what would be refused is looked up again first. What
-/// another process changes is noticed when a row is older than ``lifetime``.
+/// It only ever shortens the way to a yes: what would be refused is looked up first. What
+/// another process changes is noticed when an entry is older than ``lifetime``.
 final class CredentialCache: Sendable {
-  /// How long a row is believed.
   static let lifetime = Duration.milliseconds(200)
-  private static let maximumRows = 10_000
+  private static let maximum = 10_000
 
-  /// A row, and when it was read.
-  struct Entry {
-    let row: Row
-    let readAt: ContinuousClock.Instant
-  }
+  private let right = Mutex<
+    [RemoteServers.Credentials: (server: RemoteServer, readAt: ContinuousClock.Instant)]
+  >([:])
 
-  private struct State {
-    var rows: [UUID: Entry] = [:]
-    var right: [RemoteServers.Credentials: (server: RemoteServer, readAt: ContinuousClock.Instant)] = [:]
-  }
-
-  private let state = Mutex(State())
-
-  func entry(_ uuid: UUID) -> Entry? {
-    state.withLock { state in state.rows[uuid].flatMap { Self.isBelieved($0.readAt) ? $0 : nil } }
-  }
-
-  func keep(_ entry: Entry, for uuid: UUID) {
-    state.withLock { state in
-      if state.rows.count >= Self.maximumRows { state.rows.removeAll() }
-      state.rows[uuid] = entry
-    }
-  }
-
-  /// The server whose credentials these were, by a row that is still believed.
   func server(_ credentials: RemoteServers.Credentials) -> RemoteServer? {
-    state.withLock { state in
-      state.right[credentials].flatMap { Self.isBelieved($0.readAt) ? $0.server : nil }
+    right.withLock { right in
+      right[credentials].flatMap { ContinuousClock.now - $0.readAt < Self.lifetime ? $0.server : nil }
     }
   }
 
@@ -153,19 +116,13 @@ final class CredentialCache: Sendable {
   func keep(
     _ credentials: RemoteServers.Credentials, of server: RemoteServer, readAt: ContinuousClock.Instant
   ) {
-    state.withLock { state in
-      if state.right.count >= Self.maximumRows { state.right.removeAll() }
-      state.right[credentials] = (server, readAt)
+    right.withLock { right in
+      if right.count >= Self.maximum { right.removeAll() }
+      right[credentials] = (server, readAt)
     }
   }
 
-  func clear() {
-    state.withLock { $0 = State() }
-  }
-
-  private static func isBelieved(_ readAt: ContinuousClock.Instant) -> Bool {
-    ContinuousClock.now - readAt < lifetime
-  }
+  func clear() { right.withLock { $0.removeAll() } }
 }
 
 extension RemoteServers {

@@ -5,18 +5,14 @@ internal import Sealing
 extension RemoteServers {
   /// What a server says of itself when it registers.
   package struct Application: Sendable {
-    /// Its id.
-    package var uuid: UUID
+    package let uuid: UUID
     /// Its key: the one it has, or the one it would have.
-    package var key: String
-    /// Its hostname.
-    package var hostname: Hostname
-    /// Whom to write to.
-    package var contactEmail: String
+    package let key: String
+    package let hostname: Hostname
+    package let contactEmail: String
     /// The key it wants to have from now on.
-    package var newKey: String?
+    package let newKey: String?
 
-    /// An application by its parts.
     package init(uuid: UUID, key: String, hostname: Hostname, contactEmail: String, newKey: String? = nil) {
       self.uuid = uuid
       self.key = key
@@ -100,7 +96,7 @@ extension RemoteServers {
     _ application: Application, lastRequestAt: Date?, on connection: any Connection
   ) throws -> RemoteServer {
     let now = Value.integer(now().milliseconds)
-    let rows = try connection.query(
+    let row = try connection.query(
       Statement(
         """
         INSERT INTO remote_servers
@@ -109,10 +105,9 @@ extension RemoteServers {
         """,
         .text(application.uuid.canonical), .text(application.hostname.text),
         .text(application.contactEmail), .bytes(storageKey.hash(application.key, for: Self.keyPurpose)),
-        .integer(lastRequestAt?.milliseconds), now))
-    guard let server = try rows.first.map(RemoteServer.init) else {
-      throw DatabaseError(.other, "an insertion returned no row")
-    }
+        .integer(lastRequestAt?.milliseconds), now)
+    ).returned
+    let server = try RemoteServer(row: row)
     try connection.audit(.created, server: server.id, at: now)
     return server
   }

@@ -24,24 +24,21 @@ package struct RemoteServers: Sendable {
   /// After so long a change made in another process is known in every other.
   package static let propagation = CredentialCache.lifetime
 
-  /// The servers in `database`, whose keys are hashed under `storageKey`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
     self.now = now
   }
 
-  /// The server with this UUID.
   package func find(uuid: UUID) async throws -> RemoteServer? {
     try await find("uuid = $1", .text(uuid.canonical))
   }
 
-  /// The server with this hostname; deactivated ones too.
   package func find(hostname: Hostname) async throws -> RemoteServer? {
-    try await find("hostname_key = $1", .text(hostname.text))
+    try await find(hostname: hostname.text)
   }
 
-  /// The server with this hostname, however it is spelled, or with what it has in place of one.
+  /// The server with this hostname, however it is spelled, or with what it has in place of one; deactivated ones too.
   package func find(hostname: String) async throws -> RemoteServer? {
     try await find("hostname_key = $1", .text(Hostname.key(of: hostname)))
   }
@@ -53,7 +50,6 @@ package struct RemoteServers: Sendable {
 
   /// A server with what it has here.
   package struct Summary: Sendable, Hashable {
-    /// The server.
     package let server: RemoteServer
     /// Realms it has told us of and not deleted since.
     package let realms: Int64
@@ -77,13 +73,11 @@ package struct RemoteServers: Sendable {
         ) l ON l.server_id = s.id
       ORDER BY hostname_key
       """)
-    return try await database.read { connection in
-      try connection.query(statement).map { row in
-        Summary(
-          server: try RemoteServer(row: row), realms: try row.int64(RemoteServer.columnCount),
-          registrations: try row.int64(RemoteServer.columnCount + 1),
-          legacyRegistrations: try row.int64(RemoteServer.columnCount + 2))
-      }
+    return try await database.query(statement).map { row in
+      Summary(
+        server: try RemoteServer(row: row), realms: try row.int64(RemoteServer.columnCount),
+        registrations: try row.int64(RemoteServer.columnCount + 1),
+        legacyRegistrations: try row.int64(RemoteServer.columnCount + 2))
     }
   }
 
@@ -93,17 +87,11 @@ package struct RemoteServers: Sendable {
     defer { cache.clear() }
     try await database.write { connection in
       let changed = try connection.run(
-        isDeactivated
-          ? Statement(
-            """
-            UPDATE remote_servers SET deactivated_at = $2, updated_at = $2
-            WHERE id = $1 AND deactivated_at IS NULL
-            """, .integer(id), now)
-          : Statement(
-            """
-            UPDATE remote_servers SET deactivated_at = NULL, updated_at = $2
-            WHERE id = $1 AND deactivated_at IS NOT NULL
-            """, .integer(id), now))
+        Statement(
+          """
+          UPDATE remote_servers SET deactivated_at = CASE WHEN $3 = 1 THEN $2 END, updated_at = $2
+          WHERE id = $1 AND (deactivated_at IS NULL) = ($3 = 1)
+          """, .integer(id), now, .flag(isDeactivated)))
       guard changed > 0 else { return }
       try connection.audit(isDeactivated ? .deactivated : .reactivated, server: id, at: now)
     }
@@ -128,97 +116,25 @@ extension Connection {
   }
 }
 
-extension RemoteServers {
-  /// Brings the hostnames that were kept as they were spelled into the one form that they are looked up under.
-  ///
-  /// Where that makes two servers' names one, an active server keeps it before one that is switched off, then one
-  /// that had it so before one that spelled it otherwise, then the older; the others are as servers that came in
-  /// with a name of another's: they keep id and key, and get a name by registering with a free one.
-  package func canonicalizeHostnames() async throws {
-    guard try await !database.read({ try $0.storedHostnames() }).allSatisfy(\.isCanonical) else { return }
-    defer { cache.clear() }
-    try await database.write { connection in
-      let owners = Dictionary(grouping: try connection.storedHostnames(), by: \.key)
-        .mapValues { $0.sorted { $0.isBefore($1) } }
-      // Names are given up before they are given.
-      for server in owners.values.flatMap({ $0.dropFirst() }) {
-        try connection.rename(server.id, Hostname.substitute(for: server.hostname, server: server.uuid))
-      }
-      for server in owners.values.compactMap(\.first) where !server.isCanonical {
-        try connection.rename(server.id, server.key)
-      }
-    }
-  }
-}
-
-/// What is kept of a server's name.
-private struct StoredHostname {
-  let id: Int64
-  let uuid: UUID
-  let hostname: String
-  let key: String
-  let isCanonical: Bool
-  let isActive: Bool
-  let createdAt: Date
-
-  init(row: Row) throws {
-    id = try row.int64(0)
-    uuid = try row.uuid(1)
-    hostname = try row.text(2)
-    key = Hostname.key(of: hostname)
-    isCanonical = try hostname.utf8.elementsEqual(key.utf8) && row.text(3).utf8.elementsEqual(key.utf8)
-    isActive = try row.optionalInt64(4) == nil
-    createdAt = try row.date(5)
-  }
-
-  func isBefore(_ other: Self) -> Bool {
-    if isActive != other.isActive { return isActive }
-    if isCanonical != other.isCanonical { return isCanonical }
-    return createdAt == other.createdAt ? id < other.id : createdAt < other.createdAt
-  }
-}
-
-extension Connection {
-  fileprivate func storedHostnames() throws -> [StoredHostname] {
-    try query(
-      Statement("SELECT id, uuid, hostname, hostname_key, deactivated_at, created_at FROM remote_servers")
-    ).map(StoredHostname.init)
-  }
-
-  fileprivate func rename(_ server: Int64, _ hostname: String) throws {
-    try run(
-      Statement(
-        "UPDATE remote_servers SET hostname = $2, hostname_key = $2 WHERE id = $1", .integer(server),
-        .text(hostname)))
-  }
-}
-
 /// A chat server that uses this bouncer (`Documentation/Protocols/Zulip.md` 1.3).
 package struct RemoteServer: Sendable, Hashable {
-  /// Its row.
   package let id: Int64
   /// What it calls itself (`zulip_org_id`).
   package let uuid: UUID
   /// Its hostname, as ``Hostname`` writes it; or what it has in place of one (``Hostname/key(of:)``).
   package let hostname: String
-  /// Whom to write to.
   package let contactEmail: String
   /// When it was switched off, if it was; it then keeps its hostname and may do nothing.
   package let deactivatedAt: Date?
   /// Its latest authenticated call, as far as that has been written down.
   package let lastRequestAt: Date?
-  /// Its version, as it last reported it.
   package let version: String?
   /// The commit its version is based on.
   package let mergeBase: String?
-  /// Its API feature level.
   package let apiFeatureLevel: Int64?
-  /// When it last uploaded its audit log.
   package let lastAuditLogUpdateAt: Date?
-  /// When it first registered.
   package let createdAt: Date
 
-  /// Whether it was switched off.
   package var isDeactivated: Bool { deactivatedAt != nil }
 }
 

@@ -1,5 +1,3 @@
-internal import Crypto
-internal import Foundation
 package import SQL
 
 /// Moves a whole service from one database to another, whichever engines they are: page by page in the
@@ -9,7 +7,6 @@ package import SQL
 package struct DatabaseCopy: Sendable {
   /// What became of a table.
   package struct Report: Sendable, Hashable {
-    /// Its name.
     package let table: String
     /// Rows that were copied now.
     package let copied: Int
@@ -21,17 +18,16 @@ package struct DatabaseCopy: Sendable {
   package enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The target belongs to another service.
     case foreignTarget
-    /// After the copy a table's rows are not the source's.
-    case different(table: String, sourceRows: Int, targetRows: Int)
+    /// After the copy a table's rows are not the source's, at this one of them or before it.
+    case different(table: String, row: Int)
 
-    /// A sentence for the operator.
     package var description: String {
       switch self {
       case .foreignTarget:
         "the target holds another service, sealed with another storage.key: copy to an empty database"
-      case .different(let table, let sourceRows, let targetRows):
+      case .different(let table, let row):
         """
-        \(table) is not the same in both (\(sourceRows) rows and \(targetRows)): was the target used before, \
+        \(table) is not the same in both (near row \(row)): was the target used before, \
         or the source in use meanwhile? Copy to an empty database, with the service stopped
         """
       }
@@ -55,18 +51,16 @@ package struct DatabaseCopy: Sendable {
   /// - Parameter progress: called now and then with a table and how many of its rows there are by now.
   /// - Throws: ``Failure``, or a database's error; what has been copied stays, and another run goes on.
   package func run(progress: @Sendable (_ table: String, _ rows: Int) -> Void) async throws -> [Report] {
-    try await checkTarget()
+    let seal = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
+    let ours = try await source.query(seal)
+    if let theirs = try await target.query(seal).first, theirs != ours.first { throw Failure.foreignTarget }
     let tables = try await tables()
-    var copied: [String: Int] = [:]
-    for table in tables { copied[table.name] = try await copy(table, progress) }
+    var copied: [Int] = []
+    for table in tables { copied.append(try await copy(table, progress)) }
     var reports: [Report] = []
-    for table in tables {
+    for (table, copied) in zip(tables, copied) {
       progress("comparing \(table.name)", 0)
-      let (ours, theirs) = (try await digest(of: table, in: source), try await digest(of: table, in: target))
-      guard ours == theirs else {
-        throw Failure.different(table: table.name, sourceRows: ours.rows, targetRows: theirs.rows)
-      }
-      reports.append(Report(table: table.name, copied: copied[table.name] ?? 0, rows: ours.rows))
+      reports.append(Report(table: table.name, copied: copied, rows: try await compare(table)))
     }
     return reports
   }
@@ -81,13 +75,6 @@ package struct DatabaseCopy: Sendable {
     try await source.tables().filter { !["schema_migrations", "nodes"].contains($0.name) }
   }
 
-  private func checkTarget() async throws {
-    let statement = Statement("SELECT value FROM metadata WHERE name = 'storage_key'")
-    let ours = try await source.query(statement)
-    let theirs = try await target.query(statement)
-    if let theirs = theirs.first, theirs != ours.first { throw Failure.foreignTarget }
-  }
-
   private func copy(_ table: TableDescription, _ progress: @Sendable (String, Int) -> Void) async throws
     -> Int
   {
@@ -96,37 +83,38 @@ package struct DatabaseCopy: Sendable {
     if case .text? = last?.first { last = nil }
     var copied = 0
     while true {
-      let statement = table.select(after: last, limit: Self.page)
-      let rows = try await source.query(statement)
+      let rows = try await source.query(table.select(after: last, limit: Self.page))
       guard let end = rows.last else { break }
       let insertion = table.insertion(of: rows)
       copied += try await target.write { try $0.run(insertion) }
       last = Array(end.values.prefix(table.key.count))
       progress(table.name, copied)
     }
-    if table.key == ["id"], case .integer? = last?.first { try await target.continueIdentity(of: table.name) }
+    if table.key == ["id"], case .integer? = last?.first, target.engine == .postgreSQL {
+      // SQLite looks for the largest id itself.
+      let sequence = """
+        SELECT setval(pg_get_serial_sequence('\(table.name)', 'id'), GREATEST(MAX(id), 1), MAX(id) IS NOT NULL)
+        FROM \(table.name)
+        """
+      _ = try await target.execute(Statement(sequence))
+    }
     return copied
   }
 
-  private struct Digest: Equatable {
-    var rows = 0
-    var hash: [UInt8] = []
-  }
-
-  private func digest(of table: TableDescription, in database: any Database) async throws -> Digest {
-    var hash = SHA256()
-    var digest = Digest()
+  /// How many rows there are, which are the same in both.
+  private func compare(_ table: TableDescription) async throws -> Int {
+    var count = 0
     var last: [Value]?
     while true {
       let statement = table.select(after: last, limit: Self.page)
-      let rows = try await database.query(statement)
-      guard let end = rows.last else { break }
-      for row in rows { for value in row.values { hash.update(value) } }
-      digest.rows += rows.count
+      let rows = try await source.query(statement)
+      guard try await target.query(statement) == rows else {
+        throw Failure.different(table: table.name, row: count + 1)
+      }
+      guard let end = rows.last else { return count }
+      count += rows.count
       last = Array(end.values.prefix(table.key.count))
     }
-    digest.hash = Array(hash.finalize())
-    return digest
   }
 }
 
@@ -148,16 +136,12 @@ extension TableDescription {
   }
 
   fileprivate func select(after last: [Value]?, limit: Int) -> Statement {
-    let columns = columns.joined(separator: ", ")
-    guard let last else {
-      return Statement("SELECT \(columns) FROM \(name) WHERE \(condition) ORDER BY \(order) LIMIT \(limit)")
-    }
+    let after = last.map { "AND (\(order)) > (\(Statement.placeholders($0.count)))" } ?? ""
     return Statement(
       """
-      SELECT \(columns) FROM \(name)
-      WHERE \(condition) AND (\(order)) > (\(Statement.placeholders(last.count)))
+      SELECT \(columns.joined(separator: ", ")) FROM \(name) WHERE \(condition) \(after)
       ORDER BY \(order) LIMIT \(limit)
-      """, arguments: last)
+      """, arguments: last ?? [])
   }
 
   fileprivate func insertion(of rows: [Row]) -> Statement {
@@ -168,25 +152,5 @@ extension TableDescription {
       INSERT INTO \(name) (\(columns.joined(separator: ", "))) VALUES \(tuples.joined(separator: ", "))
       ON CONFLICT (\(order)) DO NOTHING
       """, arguments: rows.flatMap(\.values))
-  }
-}
-
-extension SHA256 {
-  /// A value with its kind and length, so that no two rows look alike that are not.
-  fileprivate mutating func update(_ value: Value) {
-    switch value {
-    case .null: update(data: [0])
-    case .integer(let number):
-      update(data: [1])
-      withUnsafeBytes(of: number.bigEndian) { update(bufferPointer: $0) }
-    case .text(let text): update(2, Array(text.utf8))
-    case .bytes(let bytes): update(3, bytes)
-    }
-  }
-
-  private mutating func update(_ kind: UInt8, _ bytes: [UInt8]) {
-    update(data: [kind])
-    withUnsafeBytes(of: bytes.count.bigEndian) { update(bufferPointer: $0) }
-    update(data: bytes)
   }
 }

@@ -28,8 +28,8 @@ package final class ForeignPostgreSQL: Sendable {
     let settings = try PostgreSQLSettings(url: text, statementTimeout: 0)
     do {
       try await snapshot.begin(settings)
-    } catch let error as DatabaseError where error.code == .connectionLost {
-      throw await settings.obstacle()
+    } catch {
+      throw PostgreSQLSettings.unreachable(error)
     }
     do {
       let result = try await body(snapshot)
@@ -44,7 +44,7 @@ package final class ForeignPostgreSQL: Sendable {
   /// The rows of a statement that has few.
   package func query(_ statement: Statement) async throws -> [Row] {
     let statement = try PostgreSQLStatement(statement)
-    return try await onQueue { try Self.output(of: statement, $0).rows }
+    return try await onQueue { try $0?.output(of: statement).rows } ?? []
   }
 
   /// Begins to read the rows of a `SELECT`, which may have any number.
@@ -52,69 +52,47 @@ package final class ForeignPostgreSQL: Sendable {
   /// - Parameter batch: how many rows the cursor gives at a time.
   package func cursor(_ statement: Statement, batch: Int) async throws -> Cursor {
     let name = "foreign_\(cursors.add(1, ordering: .relaxed).newValue)"
-    let declaration = try PostgreSQLStatement(
+    _ = try await query(
       Statement("DECLARE \(name) NO SCROLL CURSOR FOR \(statement.sql)", arguments: statement.arguments))
-    _ = try await onQueue { try Self.output(of: declaration, $0) }
-    return Cursor(database: self, fetch: try PostgreSQLStatement(Statement("FETCH \(batch) FROM \(name)")))
+    return Cursor(database: self, fetch: Statement("FETCH \(batch) FROM \(name)"))
   }
 
   /// Rows that are fetched as they are asked for.
   package struct Cursor: Sendable {
     fileprivate let database: ForeignPostgreSQL
-    fileprivate let fetch: PostgreSQLStatement
+    fileprivate let fetch: Statement
 
     /// The next rows; none at the end.
-    package func next() async throws -> [Row] {
-      try await database.onQueue { [fetch] in try ForeignPostgreSQL.output(of: fetch, $0).rows }
-    }
+    package func next() async throws -> [Row] { try await database.query(fetch) }
   }
 
   private func begin(_ settings: PostgreSQLSettings) async throws {
-    try await work {
-      try self.handle.withLock { held in
-        let handle = try PostgreSQLHandle(settings, preparedStatements: 16)
-        // Who reads on may have waited for a disk of its own for long.
-        try handle.runScript(
-          """
-          BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
-          SET LOCAL idle_in_transaction_session_timeout = 0;
-          SET LOCAL TimeZone = 'UTC';
-          SET LOCAL DateStyle = 'ISO, YMD';
-          """)
-        held = handle
-      }
+    try await onQueue { held in
+      let handle = try PostgreSQLHandle(settings)
+      // Who reads on may have waited for a disk of its own for long.
+      try handle.runScript(
+        """
+        BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+        SET LOCAL idle_in_transaction_session_timeout = 0;
+        SET LOCAL TimeZone = 'UTC';
+        SET LOCAL DateStyle = 'ISO, YMD';
+        """)
+      held = handle
     }
   }
 
   private func close() async {
     // Ends the transaction too. There is nothing to keep, so nothing can fail.
-    try? await work { self.handle.withLock { $0 = nil } }
+    try? await onQueue { $0 = nil }
   }
 
   private func onQueue<Result: Sendable>(
-    _ body: @escaping @Sendable (PostgreSQLHandle) throws -> Result
+    _ body: @escaping @Sendable (inout PostgreSQLHandle?) throws -> Result
   ) async throws -> Result {
-    try await work {
-      try self.handle.withLock { handle in
-        guard let handle else { throw DatabaseError(.closed, "the snapshot is closed") }
-        return try body(handle)
+    try await withCheckedThrowingContinuation { continuation in
+      queue.async {
+        continuation.resume(with: Swift.Result { try self.handle.withLock { try body(&$0) } })
       }
     }
-  }
-
-  private func work<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result
-  {
-    try await withCheckedThrowingContinuation { continuation in
-      queue.async { continuation.resume(with: Swift.Result { try body() }) }
-    }
-  }
-
-  private static func output(
-    of statement: PostgreSQLStatement, _ handle: PostgreSQLHandle
-  ) throws -> PostgreSQLHandle.Output {
-    let answer = try handle.exchange([.statement(statement)])
-    if let failure = answer.failure { throw failure }
-    guard let output = answer.outputs.last else { throw DatabaseError(.other, "no answer to a statement") }
-    return output
   }
 }

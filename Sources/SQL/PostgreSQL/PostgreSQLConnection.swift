@@ -55,13 +55,8 @@ final class PostgreSQLConnection: Connection {
   private func output(of statement: Statement) throws(DatabaseError) -> PostgreSQLHandle.Output {
     let statement = try PostgreSQLStatement(statement)
     return try inTransaction { () throws(DatabaseError) in
-      let commands: [PostgreSQLHandle.Command] =
-        hasBegun ? [.statement(statement)] : [.text(begin), .statement(statement)]
-      hasBegun = true
-      let answer = try handle.exchange(commands)
-      if let failure = answer.failure { throw failure }
-      guard let output = answer.outputs.last else { throw DatabaseError(.other, "no answer to a statement") }
-      return output
+      defer { hasBegun = true }
+      return try handle.output(of: statement, after: hasBegun ? nil : begin)
     }
   }
 

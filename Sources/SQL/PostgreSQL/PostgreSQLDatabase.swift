@@ -7,32 +7,28 @@ import Dispatch
 /// one round trip and one fsync for all that have gathered. Other programs may use the same
 /// database.
 package final class PostgreSQLDatabase: Database {
-  /// Which migrations it takes.
   package let engine = DatabaseEngine.postgreSQL
 
   let transactions: JobQueue<PostgreSQLTransaction>
   let writes: JobQueue<PostgreSQLWrite>
-  private let waitLimit: Duration
 
-  init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
-    let makeWorker = { PostgreSQLWorker(settings, preparedStatements: options.preparedStatements) }
-    let retry = SerializationRetry()
+  private init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
+    let repetition = Repetition()
+    let makeWorker = {
+      PostgreSQLWorker(
+        settings, preparedStatements: options.preparedStatements, repetition, observer: observer)
+    }
     let workers = (0..<options.connections).map { _ in makeWorker() }
     transactions = JobQueue(
       label: "PostgreSQL", workers: options.connections, maximumGroup: 1,
-      maximumWaiting: options.maximumWaiting, observer: observer,
-      .init(
-        perform: { worker, jobs in
-          for job in jobs { job.perform(on: workers[worker], retry, observer: observer) }
-        },
-        end: { workers[$0].close() }))
+      maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), observer: observer,
+      perform: { worker, jobs in for job in jobs { workers[worker].perform(job) } },
+      end: { workers[$0].close() })
     let writer = makeWorker()
-    let groupWriter = PostgreSQLGroupWriter(worker: writer, retry: retry, observer: observer)
     writes = JobQueue(
       label: "PostgreSQL w", workers: 1, maximumGroup: options.maximumWriteGroup,
-      maximumWaiting: options.maximumWaiting, observer: observer,
-      .init(perform: { groupWriter.perform($1) }, end: { _ in writer.close() }))
-    waitLimit = .seconds(options.waitLimit)
+      maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), observer: observer,
+      perform: { writer.commit($1[...]) }, end: { _ in writer.close() })
   }
 
   deinit {
@@ -44,20 +40,10 @@ package final class PostgreSQLDatabase: Database {
   package func transaction(
     _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
   ) async throws {
-    try await transaction(kind, observed: kind.operation, work)
+    try await transactions.perform(
+      PostgreSQLTransaction(kind: kind, body: work), observedAs: kind.operation)
   }
 
-  /// - Parameter operation: what the call is observed as, if it is.
-  func transaction(
-    _ kind: TransactionKind, observed operation: DatabaseOperation?,
-    _ work: @escaping @Sendable (any Connection) throws -> Void
-  ) async throws {
-    try await transactions.perform(operation) {
-      PostgreSQLTransaction(caller: $0, kind: kind, deadline: $0.start + waitLimit, work: work)
-    }
-  }
-
-  /// Runs a statement in a snapshot of its own.
   package func query(_ statement: Statement) async throws -> [Row] {
     try await read { try $0.query(statement) }
   }
@@ -65,27 +51,13 @@ package final class PostgreSQLDatabase: Database {
   /// A server is always waited for.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
 
-  /// Runs a statement in a transaction that other such statements may share.
   package func execute(_ statement: Statement) async throws -> [Row] {
-    let statement = try PostgreSQLStatement(statement)
     let rows = Kept<[Row]>()
-    try await writes.perform(.write) {
-      PostgreSQLWrite(caller: $0, statement: statement, rows: rows, deadline: $0.start + waitLimit)
-    }
+    try await writes.perform(
+      PostgreSQLWrite(statement: try PostgreSQLStatement(statement), rows: rows), observedAs: .write)
     return rows.value ?? []
   }
 
-  /// Sets the sequence behind the column `id`.
-  package func continueIdentity(of table: String) async throws {
-    _ = try await execute(
-      Statement(
-        """
-        SELECT setval(pg_get_serial_sequence('\(table)', 'id'), GREATEST(MAX(id), 1), MAX(id) IS NOT NULL)
-        FROM \(table)
-        """))
-  }
-
-  /// Does what has been asked for, then closes the connections. Closing again does nothing.
   package func close() async {
     await transactions.close()
     await writes.close()
@@ -112,7 +84,6 @@ extension PostgreSQLDatabase {
     /// How many statements each connection keeps prepared.
     var preparedStatements = 256
 
-    /// The defaults.
     package init() {}
   }
 
@@ -131,12 +102,13 @@ extension PostgreSQLDatabase {
       url: url, statementTimeout: options.statementTimeout, longestSilence: .seconds(options.longestSilence))
     let database = PostgreSQLDatabase(settings, options, observer: observer)
     do {
-      try await database.transaction(.read, observed: nil) { _ = try $0.query(Statement("SELECT 1")) }
+      // Not observed: it is no call of the program's.
+      try await database.transactions.perform(
+        PostgreSQLTransaction(kind: .read) { _ = try $0.query(Statement("SELECT 1")) }, observedAs: nil)
       return database
     } catch {
       await database.close()
-      guard let lost = error as? DatabaseError, lost.code == .connectionLost else { throw error }
-      throw await settings.obstacle()
+      throw PostgreSQLSettings.unreachable(error)
     }
   }
 
@@ -146,7 +118,7 @@ extension PostgreSQLDatabase {
     try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
       DispatchQueue(label: "PostgreSQL operator").async {
         continuation.resume(
-          with: Result { try PostgreSQLHandle(settings, preparedStatements: 1).runScript(sql) })
+          with: Result { try PostgreSQLHandle(settings).runScript(sql) })
       }
     }
   }

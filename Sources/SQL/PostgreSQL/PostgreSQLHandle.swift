@@ -31,8 +31,12 @@ final class PostgreSQLHandle {
     case synchronization
   }
 
+  static let beginWrite: StaticString = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+
   private let handle: OpaquePointer
-  private var statements: PreparedStatements
+  /// The names of the statements that the server has prepared for this connection. No name is ever given twice.
+  private var statements: [PostgreSQLStatement.Key: String] = [:]
+  private var preparations = 0
   private var pending: [Pending] = []
 
   /// Whether the connection broke, so that the handle is of no more use.
@@ -43,16 +47,17 @@ final class PostgreSQLHandle {
 
   /// Connects; blocks for as long as `connect_timeout` allows.
   ///
-  /// - Throws: ``DatabaseError/Code/connectionLost``.
-  init(_ settings: PostgreSQLSettings, preparedStatements: Int) throws(DatabaseError) {
+  /// - Throws: ``DatabaseError/Code/connectionLost``, in libpq's words.
+  init(_ settings: PostgreSQLSettings) throws(DatabaseError) {
     guard let handle = settings.connect() else { throw DatabaseError(.io, "no memory for a connection") }
     self.handle = handle
-    statements = PreparedStatements(capacity: preparedStatements)
     longestSilence = settings.longestSilence
     guard PQstatus(handle) == CONNECTION_OK else {
-      let lines = String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isNewline)
       isLost = true
-      throw DatabaseError(.connectionLost, lines.joined(separator: " "))
+      // What is indented only guesses at the cause of the line before.
+      let lines = String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isNewline)
+        .filter { !$0.hasPrefix("\t") }
+      throw DatabaseError(.connectionLost, lines.joined(separator: "; "))
     }
     // libpq would write notices to the standard error.
     PQsetNoticeReceiver(handle, { _, _ in }, nil)
@@ -71,6 +76,25 @@ final class PostgreSQLHandle {
   func exchange(_ commands: [Command]) throws(DatabaseError) -> Answer {
     try send(commands)
     return try receive()
+  }
+
+  /// Runs one statement.
+  func output(of statement: PostgreSQLStatement, after begin: StaticString? = nil) throws(DatabaseError)
+    -> Output
+  {
+    let answer = try exchange((begin.map { [.text($0)] } ?? []) + [.statement(statement)])
+    if let failure = answer.failure { throw failure }
+    guard let output = answer.outputs.last else { throw DatabaseError(.other, "no answer to a statement") }
+    return output
+  }
+
+  /// Runs statements in one transaction of their own: their outputs, as many as went well before a failure.
+  func commit(_ statements: [PostgreSQLStatement]) throws(DatabaseError) -> Answer {
+    var answer = try exchange(
+      [.text(Self.beginWrite)] + statements.map(Command.statement) + [.text("COMMIT")])
+    answer.outputs = Array(answer.outputs.dropFirst().prefix(statements.count))
+    if answer.failure != nil, isInTransaction { try send([.text("ROLLBACK")]) }
+    return answer
   }
 
   /// Sends all of `commands`; their answers are read, and forgotten, before anything else is.
@@ -129,20 +153,21 @@ final class PostgreSQLHandle {
     if let failure { throw failure }
   }
 
-  /// Has the server forget the statements that have made room for others.
-  func deallocateSuperfluous() {
-    guard !isLost, !statements.superfluous.isEmpty else { return }
-    let script = statements.superfluous.map { "DEALLOCATE \($0)" }.joined(separator: ";")
+  /// Has the server forget all prepared statements where there are more than so many.
+  func forgetStatements(above count: Int) {
     // A connection that is lost by now is found to be when it is used again.
-    if (try? runScript(script)) != nil { statements.removeSuperfluous() }
+    guard statements.count > count, (try? runScript("DEALLOCATE ALL")) != nil else { return }
+    statements = [:]
   }
 
   // MARK: - Sending
 
   private func name(of statement: PostgreSQLStatement) throws(DatabaseError) -> String {
-    if let name = statements.name(of: statement.key) { return name }
-    let name = statements.add(statement.key)
-    let sql = PostgreSQLTexts.shared.text(statement.key.sql).sql
+    if let name = statements[statement.key] { return name }
+    preparations += 1
+    let name = "s\(preparations)"
+    statements[statement.key] = name
+    let sql = statement.key.sql.replacing("$skip_locked", with: "FOR UPDATE SKIP LOCKED")
     let types = statement.key.types
     try check(PQsendPrepare(handle, name, sql, CInt(types.count), types))
     pending.append(.preparation(statement.key))
@@ -177,7 +202,7 @@ final class PostgreSQLHandle {
       case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
         if case .output = next { answer.outputs.append(Output(result)) }
       default:
-        if case .preparation(let key) = next { statements.remove(key) }
+        if case .preparation(let key) = next { statements[key] = nil }
         // The others have been passed over.
         if status != PGRES_PIPELINE_ABORTED { answer.failure = try error(result) }
       }

@@ -46,6 +46,12 @@ struct PostgreSQLSettings: Sendable {
   /// What libpq is asked for; `sslmode` aside.
   var sslMode: String? { options["sslmode"] }
 
+  /// The error of who could not connect: a server that is not there may be as good as lost later.
+  static func unreachable(_ error: any Error) -> any Error {
+    guard let error = error as? DatabaseError, error.code == .connectionLost else { return error }
+    return DatabaseError(.unreachable, error.message)
+  }
+
   private static let defaults = [
     "application_name": "push-bouncer", "client_encoding": "UTF8", "connect_timeout": "5",
     "keepalives": "1", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",

@@ -1,5 +1,4 @@
 import CPostgreSQL
-import Synchronization
 
 /// A statement as libpq takes it: its text as the program wrote it, which is what the prepared
 /// statement is kept under, and its arguments in PostgreSQL's binary format.
@@ -21,15 +20,8 @@ struct PostgreSQLStatement: Sendable {
   private var offsets: [Int?] = []
   private var lengths: [CInt] = []
 
-  /// - Throws: ``DatabaseError/Code/invalidArgument`` if there are too many or too few arguments,
-  ///   or U+0000 in a text.
+  /// - Throws: ``DatabaseError/Code/invalidArgument`` if U+0000 is in a text.
   init(_ statement: Statement) throws(DatabaseError) {
-    let expected = PostgreSQLTexts.shared.text(statement.sql).parameterCount
-    guard statement.arguments.count == expected else {
-      throw DatabaseError(
-        .invalidArgument,
-        "\(statement.arguments.count) arguments for a statement with \(expected) parameters")
-    }
     key = Key(sql: statement.sql, types: statement.arguments.map(\.postgreSQLType))
     for (index, argument) in statement.arguments.enumerated() {
       let start = buffer.count
@@ -62,8 +54,18 @@ struct PostgreSQLStatement: Sendable {
   }
 }
 
+/// Types by their numbers in PostgreSQL's catalog (`pg_type.dat`), which never change.
+private enum PostgreSQLType {
+  static let bool: Oid = 16
+  static let bytea: Oid = 17
+  static let name: Oid = 19
+  static let int8: Oid = 20
+  static let int4: Oid = 23
+  static let text: Oid = 25
+}
+
 extension Value {
-  /// The type's number in PostgreSQL's catalog, which never changes; 0 for the server to find out.
+  /// The type's number; 0 for the server to find out.
   fileprivate var postgreSQLType: Oid {
     switch self {
     case .null: 0
@@ -72,85 +74,33 @@ extension Value {
     case .bytes: PostgreSQLType.bytea
     }
   }
-}
 
-/// Types by their numbers in PostgreSQL's catalog (`pg_type.dat`).
-enum PostgreSQLType {
-  static let bool: Oid = 16
-  static let bytea: Oid = 17
-  static let name: Oid = 19
-  static let int8: Oid = 20
-  static let int2: Oid = 21
-  static let int4: Oid = 23
-  static let text: Oid = 25
-  static let varchar: Oid = 1043
-}
-
-/// What is known of the texts of the statements that the program has, so that each is read once.
-final class PostgreSQLTexts: Sendable {
-  struct Text: Sendable {
-    /// The text as the server gets it.
-    let sql: String
-    let parameterCount: Int
-  }
-
-  static let shared = PostgreSQLTexts()
-
-  private let texts = Mutex<[String: Text]>([:])
-
-  func text(_ sql: String) -> Text {
-    texts.withLock { texts in
-      if let known = texts[sql] { return known }
-      let text = Text(
-        sql: Statement.writingOutSkipLocked(in: sql, as: "FOR UPDATE SKIP LOCKED"),
-        parameterCount: SQLText.parameterCount(sql))
-      texts[sql] = text
-      return text
+  /// A value of one of the types that the program's tables and functions have. Those of other
+  /// types are the bytes of their binary form, which no column is asked for.
+  fileprivate init(_ bytes: UnsafeRawBufferPointer, type: Oid) {
+    switch type {
+    case PostgreSQLType.int8: self = .integer(Int64(bigEndian: bytes.loadUnaligned(as: Int64.self)))
+    case PostgreSQLType.int4: self = .integer(Int64(Int32(bigEndian: bytes.loadUnaligned(as: Int32.self))))
+    case PostgreSQLType.bool: self = .flag(bytes.first == 1)
+    case PostgreSQLType.text, PostgreSQLType.name: self = .text(String(decoding: bytes, as: UTF8.self))
+    default: self = .bytes(Array(bytes))
     }
   }
 }
 
-/// The statements that the server has prepared for one connection, by their texts: the least
-/// recently used make room for others.
-struct PreparedStatements {
-  private struct Entry {
-    let name: String
-    var lastUse: Int
-  }
-
-  private let capacity: Int
-  private var entries: [PostgreSQLStatement.Key: Entry] = [:]
-  private var uses = 0
-
-  /// The names of those that have made room and that the server still keeps.
-  private(set) var superfluous: [String] = []
-
-  init(capacity: Int) { self.capacity = capacity }
-
-  /// The name that the statement is prepared under, or nil if it is not.
-  mutating func name(of key: PostgreSQLStatement.Key) -> String? {
-    uses += 1
-    // In place: to look it up and store it again would hash the text twice.
-    guard let index = entries.index(forKey: key) else { return nil }
-    entries.values[index].lastUse = uses
-    return entries.values[index].name
-  }
-
-  /// A name for a statement that is going to be prepared. No name is ever given twice.
-  mutating func add(_ key: PostgreSQLStatement.Key) -> String {
-    if entries.count >= capacity, let oldest = entries.min(by: { $0.value.lastUse < $1.value.lastUse }) {
-      entries[oldest.key] = nil
-      superfluous.append(oldest.value.name)
+extension Row {
+  /// All rows of a result in the binary format.
+  static func all(of result: OpaquePointer) -> [Row] {
+    let columns = PQnfields(result)
+    let types = (0..<columns).map { PQftype(result, $0) }
+    return (0..<PQntuples(result)).map { row in
+      Row(
+        values: (0..<columns).map { column in
+          guard PQgetisnull(result, row, column) == 0 else { return .null }
+          let bytes = UnsafeRawBufferPointer(
+            start: PQgetvalue(result, row, column), count: Int(PQgetlength(result, row, column)))
+          return Value(bytes, type: types[Int(column)])
+        })
     }
-    uses += 1
-    let name = "s\(uses)"
-    entries[key] = Entry(name: name, lastUse: uses)
-    return name
   }
-
-  /// Forgets one that could not be prepared.
-  mutating func remove(_ key: PostgreSQLStatement.Key) { entries[key] = nil }
-
-  /// The superfluous ones have been deallocated.
-  mutating func removeSuperfluous() { superfluous = [] }
 }

@@ -1,33 +1,32 @@
 import Dispatch
 import Foundation
+import Synchronization
 
 /// A database in one SQLite file, with its write-ahead log beside it.
 ///
 /// Writes go through one writer, which commits everything that has gathered in one transaction
-/// and answers afterwards: an fsync per group instead of one per write. Reads that gather while
-/// the readers are busy share a snapshot, which spares each the way into a transaction.
+/// and answers afterwards: an fsync per group instead of one per write.
 ///
 /// Other processes may use the same file: a write waits for theirs up to the busy timeout.
 package final class SQLiteDatabase: Database {
-  /// Which migrations it takes.
   package let engine = DatabaseEngine.sqlite
 
-  let writer: JobQueue<SQLiteJob>
-  let readers: JobQueue<SQLiteJob>
+  let writer: JobQueue<SQLiteWork>
+  let readers: JobQueue<SQLiteWork>
   private let idleReaders: [SQLiteWorker]
-  private let slowness = ReadSlowness()
+  /// A read on a caller's thread has waited for the disk: none is tried there until then.
+  private let slowUntil = Mutex<ContinuousClock.Instant?>(nil)
   private let observer: DatabaseObserver?
 
-  init(writer: SQLiteWorker, readers: [SQLiteWorker], _ options: Options, observer: DatabaseObserver?) {
-    let groupWriter = GroupWriter(worker: writer, observer: observer)
-    let groupReader = GroupReader(workers: readers)
+  private init(
+    writer: SQLiteWorker, readers: [SQLiteWorker], _ options: Options, observer: DatabaseObserver?
+  ) {
     self.writer = JobQueue(
       label: "SQLite writer", workers: 1, maximumGroup: options.maximumWriteGroup, observer: observer,
-      .init(perform: { groupWriter.perform($1) }, end: { _ in writer.close() }))
+      perform: { writer.commit($1) }, end: { _ in writer.close() })
     self.readers = JobQueue(
-      label: "SQLite reader", workers: readers.count, maximumGroup: options.maximumReadGroup,
-      observer: observer,
-      .init(perform: { groupReader.perform($0, $1) }, end: { readers[$0].close() }))
+      label: "SQLite reader", workers: readers.count, maximumGroup: 32, observer: observer,
+      perform: { readers[$0].read($1) }, end: { readers[$0].close() })
     idleReaders = readers
     self.observer = observer
   }
@@ -37,27 +36,35 @@ package final class SQLiteDatabase: Database {
     writer.finish()
   }
 
-  /// Runs `work` in a snapshot that other reads may share, or in a savepoint of a transaction that other writes
-  /// may share.
   package func transaction(
     _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
   ) async throws {
-    let queue = kind == .read ? readers : writer
-    try await queue.perform(kind.operation) { SQLiteJob(caller: $0, work: .body(work)) }
+    try await perform(.body(work), kind)
   }
 
-  /// Runs a statement in a snapshot that other reads may share.
   package func query(_ statement: Statement) async throws -> [Row] {
     try await rows(of: statement, .read)
   }
 
+  package func execute(_ statement: Statement) async throws -> [Row] {
+    try await rows(of: statement, .write)
+  }
+
+  private func rows(of statement: Statement, _ kind: TransactionKind) async throws -> [Row] {
+    let rows = Kept<[Row]>()
+    try await perform(.statement(statement, rows), kind)
+    return rows.value ?? []
+  }
+
+  private func perform(_ work: SQLiteWork, _ kind: TransactionKind) async throws {
+    try await (kind == .read ? readers : writer).perform(work, observedAs: kind.operation)
+  }
+
   /// Asks on the caller's thread over a reader's connection that is idle: a page that is in memory, as those of a
   /// database in use are, is found in less time than it takes to tell another thread.
-  ///
-  /// After a read that had to wait for the disk, this returns nil for a while.
   package func rowsAtOnce(_ statement: Statement) -> [Row]? {
-    guard slowness.mayAsk else { return nil }
     let start = ContinuousClock.now
+    guard slowUntil.withLock({ $0.map { $0 < start } ?? true }) else { return nil }
     for reader in idleReaders {
       guard
         let result = reader.withIdleHandle({ handle in
@@ -65,29 +72,19 @@ package final class SQLiteDatabase: Database {
         })
       else { continue }
       let duration = ContinuousClock.now - start
-      slowness.note(duration)
+      note(duration)
       observer?(.read, duration)
       return try? result.get()
     }
     return nil
   }
 
-  /// Runs a statement in a transaction that other writes may share.
-  package func execute(_ statement: Statement) async throws -> [Row] {
-    try await rows(of: statement, .write)
+  /// Notes how long a read on a caller's thread has taken. One of pages that are in memory takes microseconds; a thread
+  /// that others kept from running, milliseconds.
+  func note(_ duration: Duration) {
+    if duration >= .milliseconds(20) { slowUntil.withLock { $0 = .now + .seconds(1) } }
   }
 
-  private func rows(of statement: Statement, _ kind: TransactionKind) async throws -> [Row] {
-    let rows = Kept<[Row]>()
-    let queue = kind == .read ? readers : writer
-    try await queue.perform(kind.operation) { SQLiteJob(caller: $0, work: .statement(statement, rows)) }
-    return rows.value ?? []
-  }
-
-  /// Nothing to do: SQLite looks for the largest id itself.
-  package func continueIdentity(of table: String) async throws {}
-
-  /// Does what has been asked for, then closes the file. Closing again does nothing.
   package func close() async {
     await readers.close()
     // With the last connection the log is written back.
@@ -100,8 +97,6 @@ extension SQLiteDatabase {
   package struct Options: Sendable {
     /// How many reads run beside each other.
     package var readers = 2
-    /// How many reads share a snapshot at most.
-    var maximumReadGroup = 32
     /// How many writes share a commit at most.
     package var maximumWriteGroup = 512
     /// How long a write waits for another process that is writing, in seconds.
@@ -111,7 +106,6 @@ extension SQLiteDatabase {
     /// After how many pages of 4 KiB in the log it is written back: SQLite's own default.
     var checkpoint = 1000
 
-    /// The defaults.
     package init() {}
 
     /// For a program that fills a database: the indexes stay in memory, and a page that many transactions
@@ -147,11 +141,11 @@ extension SQLiteDatabase {
     // absolute path.
     let path = URL(fileURLWithPath: path).path
     try createPrivately(path)
-    let writer = SQLiteWorker(path: path, options, isWriter: true)
+    let writer = SQLiteWorker(path: path, options, isWriter: true, observer: observer)
     // What is wrong with the file is told now.
     try writer.withHandle { _ in }
     let readers = (0..<options.readers).map { _ in
-      SQLiteWorker(path: path, options, isWriter: false)
+      SQLiteWorker(path: path, options, isWriter: false, observer: observer)
     }
     self.init(writer: writer, readers: readers, options, observer: observer)
   }

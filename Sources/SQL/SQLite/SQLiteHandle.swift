@@ -130,7 +130,12 @@ package final class SQLiteHandle {
   private func prepared(_ sql: String) throws(DatabaseError) -> OpaquePointer {
     var statement: OpaquePointer?
     var rest: UnsafePointer<CChar>?
-    let text = SQLText.withQuestionMarks(Statement.writingOutSkipLocked(in: sql, as: ""))
+    // To SQLite `$1` is a parameter that happens to be named "$1", numbered by where it first stands; `?1` is the
+    // first one wherever it stands and however often. There is one writer, so nobody else is picking.
+    let text = String(
+      decoding: sql.replacing("$skip_locked", with: "").utf8.map {
+        $0 == UInt8(ascii: "$") ? UInt8(ascii: "?") : $0
+      }, as: UTF8.self)
     let (code, isWhole) = text.withCString { start in
       let code = sqlite3_prepare_v3(
         connection, start, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, &rest)

@@ -1,21 +1,108 @@
 import Foundation
 import Synchronization
 
+/// What one caller wants done.
+enum SQLiteWork: Sendable {
+  /// One statement, whose rows are kept.
+  case statement(Statement, Kept<[Row]>)
+  /// Any number of them.
+  case body(@Sendable (any Connection) throws -> Void)
+
+  func run(on connection: SQLiteConnection) throws {
+    switch self {
+    case .statement(let statement, let rows): rows.value = try connection.query(statement)
+    case .body(let body): try connection.run(body)
+    }
+  }
+}
+
 /// A connection to the file, opened when it is needed: of one thread, and of others for a moment while that is idle.
 final class SQLiteWorker: Sendable {
+  typealias Job = JobQueue<SQLiteWork>.Job
+
   private let path: String
   private let options: SQLiteDatabase.Options
   private let isWriter: Bool
+  private let observer: DatabaseObserver?
 
   /// Others than the worker's own thread take it only where it is free, and have it for microseconds.
   private let handle = Mutex<SQLiteHandle?>(nil)
   private let isClosed = Atomic(false)
 
   /// - Parameter isWriter: whether the connection may write; there is one that does.
-  init(path: String, _ options: SQLiteDatabase.Options, isWriter: Bool) {
+  init(path: String, _ options: SQLiteDatabase.Options, isWriter: Bool, observer: DatabaseObserver?) {
     self.path = path
     self.options = options
     self.isWriter = isWriter
+    self.observer = observer
+  }
+
+  /// Does each read in a snapshot of its own, and answers it.
+  func read(_ jobs: [Job]) {
+    for job in jobs {
+      answer([job]) { handle in
+        if case .statement(let statement, let rows) = job.work {
+          // It is a snapshot of its own, without the two statements around it that make one.
+          rows.value = try handle.queryAlone(statement, mayWait: true)
+        } else {
+          try handle.run("BEGIN")
+          try job.work.run(on: SQLiteConnection(handle))
+        }
+        return [nil]
+      }
+    }
+  }
+
+  /// Commits the writes of several callers in one transaction, and answers each once its work is on the disk, or is
+  /// known to be undone: failures too, as a job may have failed over what another one of the group has written.
+  func commit(_ jobs: [Job]) {
+    answer(jobs) { handle in
+      try handle.run("BEGIN IMMEDIATE")
+      // One alone needs no savepoint, for which SQLite would keep a copy of each page that the job changes, in a file
+      // if they are many.
+      if jobs.count == 1 { try jobs[0].work.run(on: SQLiteConnection(handle)) }
+      let failures = jobs.count == 1 ? [nil] : try jobs.map { try failure(of: $0.work, on: handle) }
+      try observingCommit(observer) { try handle.run("COMMIT") }
+      return failures
+    }
+  }
+
+  /// Answers each of `jobs` by what `work` returns for it: nil where all went well; or all by what it throws. A
+  /// transaction that is still open then is rolled back.
+  private func answer(_ jobs: [Job], _ work: (SQLiteHandle) throws -> [(any Error)?]) {
+    var failures: [(any Error)?] = []
+    do {
+      try withHandle { handle in
+        defer { if handle.isInTransaction { try? handle.run("ROLLBACK") } }
+        do { failures = try work(handle) } catch { failures = jobs.map { _ in error } }
+      }
+    } catch {
+      failures = jobs.map { _ in error }
+    }
+    for (job, failure) in zip(jobs, failures) {
+      if let failure { job.caller.fail(failure) } else { job.caller.succeed() }
+    }
+  }
+
+  /// Does a job of several in a transaction so that its failure undoes what it wrote, and nothing else.
+  ///
+  /// - Throws: what ended the whole transaction.
+  private func failure(of work: SQLiteWork, on handle: SQLiteHandle) throws -> (any Error)? {
+    let isBody = if case .body = work { true } else { false }
+    do {
+      // SQLite itself undoes a statement that fails.
+      if isBody { try handle.run("SAVEPOINT body") }
+      try work.run(on: SQLiteConnection(handle))
+      if isBody { try handle.run("RELEASE body") }
+      return nil
+    } catch {
+      guard handle.isInTransaction else { throw error }
+      if isBody {
+        try handle.run("ROLLBACK TO body")
+        try handle.run("RELEASE body")
+      }
+      return error
+    }
   }
 
   /// Runs `body` with the connection.
@@ -30,7 +117,7 @@ final class SQLiteWorker: Sendable {
   /// Runs `body` with the connection on the caller's thread; nil if it is in use or cannot be opened.
   func withIdleHandle<Result>(_ body: (SQLiteHandle) -> Result) -> Result? {
     try? handle.withLockIfAvailable { held throws(DatabaseError) in
-      if isClosed.load(ordering: .relaxed) { throw DatabaseError(.closed, "the database is closed") }
+      if isClosed.load(ordering: .relaxed) { throw .isClosed }
       let handle = if let held { held } else { try open() }
       held = handle
       let result = body(handle)
@@ -75,41 +162,5 @@ final class SQLiteWorker: Sendable {
         usleep(10_000)
       }
     }
-  }
-}
-
-/// Whether a read took so long of late that the disk must have been waited for: then none may wait on a thread that has
-/// other work.
-final class ReadSlowness: Sendable {
-  /// A read of pages that are in memory takes microseconds; a thread that others kept from running, milliseconds.
-  private static let limit = Duration.milliseconds(20)
-
-  private let pause: Duration
-  private let until = Mutex<ContinuousClock.Instant?>(nil)
-  private let isSlow = Atomic(false)
-
-  /// - Parameter pause: for how long no read is tried after a slow one.
-  init(pause: Duration = .seconds(1)) {
-    self.pause = pause
-  }
-
-  /// Whether a read may be tried where it must not take long.
-  var mayAsk: Bool {
-    guard isSlow.load(ordering: .relaxed) else { return true }
-    return until.withLock { until in
-      guard let end = until, ContinuousClock.now < end else {
-        until = nil
-        isSlow.store(false, ordering: .relaxed)
-        return true
-      }
-      return false
-    }
-  }
-
-  /// A read has taken so long.
-  func note(_ duration: Duration) {
-    guard duration >= Self.limit else { return }
-    until.withLock { $0 = .now + pause }
-    isSlow.store(true, ordering: .relaxed)
   }
 }

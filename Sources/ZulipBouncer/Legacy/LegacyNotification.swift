@@ -59,7 +59,7 @@ package struct LegacyNotification: Sendable {
   var hasFCM: Bool { !fcm.members.isEmpty }
 
   /// What its devices with APNs get, but for the token; nil for one that names no app.
-  func apnsPush(for registration: LegacyRegistration, payload: ByteBuffer, now: Date) -> Push? {
+  func apnsPush(for registration: Registration, payload: ByteBuffer, now: Date) -> Push? {
     guard let topic = registration.iosAppID else { return nil }
     return .apns(
       APNsNotification(

@@ -78,7 +78,7 @@ struct LegacyBatch {
   /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for and
   ///   none beside it that can be sent to.
   init(
-    _ notification: LegacyNotification, to registrations: [LegacyRegistration], of owner: Owner, now: Date,
+    _ notification: LegacyNotification, to registrations: [Registration], of owner: Owner, now: Date,
     logger: Logger
   ) throws(APIError) {
     // What all of them get is made once.

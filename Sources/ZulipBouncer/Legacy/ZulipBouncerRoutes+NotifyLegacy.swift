@@ -52,7 +52,7 @@ extension ZulipBouncerRoutes {
     realm: UUID?, of server: RemoteServer, since received: ContinuousClock.Instant = .now, logger: Logger
   ) async throws -> LegacyReceipt {
     let realm = try await legacyRealm(realm, of: server, logger)
-    let reach = try await dependencies.legacy.reach(user, server: server.id, realm: realm)
+    let reach = try await dependencies.registrations.reach(user, server: server.id, realm: realm)
     report(reach, realm, logger)
     let batch = try LegacyBatch(
       notification, to: reach.registrations, of: .chatServer(server.id), now: dependencies.now(),
@@ -61,7 +61,7 @@ extension ZulipBouncerRoutes {
     var missing: [PushToken.Kind: [String]] = [:]
     for (kind, tokens) in tokens {
       do {
-        missing[kind] = try await dependencies.legacy.missing(
+        missing[kind] = try await dependencies.registrations.missing(
           tokens, kind: kind, of: user, server: server.id
         ).sorted()
       } catch {
@@ -102,7 +102,7 @@ extension ZulipBouncerRoutes {
   ) async throws {
     _ = try await legacyRealm(realm, of: server, logger)
     guard let token,
-      let registration = try await dependencies.legacy.find(token, of: user, server: server.id)
+      let registration = try await dependencies.registrations.find(token, of: user, server: server.id)
     else {
       throw APIError.unknownLegacyDevice
     }
@@ -112,7 +112,7 @@ extension ZulipBouncerRoutes {
     _ = try await deliver(batch.deliveries, of: server, since: received)
   }
 
-  private func report(_ reach: LegacyRegistrations.Reach, _ realm: RemoteRealm?, _ logger: Logger) {
+  private func report(_ reach: RegistrationStore.Reach, _ realm: RemoteRealm?, _ logger: Logger) {
     for (kind, count) in reach.superseded {
       logger.info(
         "legacy registrations removed: their devices have end-to-end encrypted ones",

@@ -32,7 +32,7 @@ extension ZulipBouncerRoutes {
   ) async throws {
     let realm = try await legacyRealm(realm, of: server, logger)
     guard await accepts(token) else { throw APIError.invalidToken }
-    try await dependencies.legacy.register(
+    try await dependencies.registrations.register(
       token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
   }
 
@@ -63,10 +63,10 @@ extension ZulipBouncerRoutes {
     _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
   ) async throws {
     guard let token else {
-      return try await dependencies.legacy.unregisterAll(of: user, server: server.id)
+      return try await dependencies.registrations.unregister(nil, of: user, server: server.id)
     }
     // One that has given way to an encrypted registration is gone already.
-    try await dependencies.legacy.unregister(token, of: user, server: server.id)
+    try await dependencies.registrations.unregister(token, of: user, server: server.id)
   }
 
   /// The realm that a legacy call names. One that nobody has told of is not needed for it; another

@@ -41,10 +41,10 @@ struct NotifyBatch {
   ///     that the server should forget.
   ///   - owner: the chat server.
   init(
-    _ notification: NotifyRequest, registrations: [E2EERegistration], unreadable: Set<TokenID> = [],
+    _ notification: NotifyRequest, registrations: [Registration], unreadable: Set<TokenID> = [],
     of owner: Owner, logger: Logger
   ) {
-    let byID = Dictionary(registrations.map { ($0.tokenID, $0) }, uniquingKeysWith: { first, _ in first })
+    let byID = Dictionary(registrations.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
     var seen: Set<TokenID> = []
     var faults = notification.faults
     defer { faults.report(to: logger) }
@@ -90,7 +90,7 @@ struct NotifyBatch {
 
 extension Push {
   /// The push of an item; nil for an APNs registration that names no app.
-  fileprivate init?(_ item: NotifyRequest.Item, for registration: E2EERegistration) throws(ItemFault) {
+  fileprivate init?(_ item: NotifyRequest.Item, for registration: Registration) throws(ItemFault) {
     switch item.content {
     case .apns(let content):
       guard let topic = registration.iosAppID else { return nil }

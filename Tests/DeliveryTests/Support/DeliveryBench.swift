@@ -31,8 +31,8 @@ final class DeliveryBench: Sendable {
   let simulator: SimulatedProviders
   let providers: PushProviders
   let database: any Database
-  let registrations: E2EERegistrations
-  let recorder: OutcomeRecorder
+  let registrations: RegistrationStore
+  let recorder: RegistrationStore
   let outbox: Outbox
   let history: History
   let deliverer: Deliverer
@@ -63,8 +63,9 @@ final class DeliveryBench: Sendable {
     database = test.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     realm = try await Self.realm(in: database, storageKey, now)
-    registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
-    recorder = OutcomeRecorder(database: database, now: now, mayExpire: { [clock] in clock.isTrusted })
+    registrations = RegistrationStore(database: database, storageKey: storageKey, now: now)
+    recorder = RegistrationStore(
+      database: database, storageKey: storageKey, now: now, mayExpire: { [clock] in clock.isTrusted })
     outbox = Outbox(
       database: database, storageKey: storageKey, maxAge: 86_400, now: now,
       mayExpire: { [clock] in clock.isTrusted })

@@ -29,12 +29,6 @@ import Testing
       }
     }
 
-    private var legacy: LegacyRegistrations {
-      LegacyRegistrations(
-        database: store.database, storageKey: store.storageKey, now: { [store] in store.clock.now }
-      ) { _, _, _ in }
-    }
-
     func registerEncrypted(_ index: Int, app: String?? = nil) async throws {
       try await store.registrations.register(
         token, iosAppID: app ?? self.app, realm: realms[index], bouncerKey: "key")
@@ -42,7 +36,7 @@ import Testing
 
     func registerLegacy(_ index: Int) async throws {
       guard let user = LegacyUser(id: 10, uuid: nil) else { return }
-      try await legacy.register(token, iosAppID: app, for: user, server: servers[index], realm: nil)
+      try await store.registrations.register(token, iosAppID: app, for: user, server: servers[index], realm: nil)
     }
 
     func registerNextcloud(_ identifier: UInt8, target: String?) async throws {
@@ -55,7 +49,7 @@ import Testing
           destination: .init(token.kind == .fcm ? .fcm : .apns, app: "Talk", target: target)))
     }
 
-    func encrypted(_ index: Int) async throws -> E2EERegistration? {
+    func encrypted(_ index: Int) async throws -> Registration? {
       try await store.registrations.lookup(realm: realms[index], tokenIDs: [token.id]).found.first
     }
 
@@ -64,8 +58,8 @@ import Testing
     }
 
     func end(_ registration: RegistrationReference, holdsBefore: Date? = nil) async throws {
-      let failure = OutcomeRecorder.Failure(registration, reason: "Unregistered", holdsBefore: holdsBefore)
-      #expect(try await store.recorder.end([failure]) == [registration])
+      let failure = RegistrationStore.Failure(registration, reason: "Unregistered", holdsBefore: holdsBefore)
+      #expect(try await store.registrations.end([failure]) == [registration])
     }
   }
 

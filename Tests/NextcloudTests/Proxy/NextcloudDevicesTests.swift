@@ -92,8 +92,8 @@ import Testing
     // The same row, so that what waits in the outbox for the phone goes to it; the key has yet to sign.
     let new = try #require(try await devices.lookup([registration(1).identifier]).first)
     #expect(new.id == old.id && new.userKey == registration(1, key: 2).userKey && !new.isUsed)
-    #expect(try await store.recorder.living([old.reference]) == [old.reference.id])
-    #expect(try await store.recorder.end([.init(old.reference, reason: "Unregistered")]).isEmpty)
+    #expect(try await store.registrations.living([old.reference]) == [old.reference.id])
+    #expect(try await store.registrations.end([.init(old.reference, reason: "Unregistered")]).isEmpty)
     #expect(try await devices.lookup([other.identifier]).count == 1)
     // One of two rows of a phone that has a token again.
     try await devices.register(registration(1, key: 3, token: "next", hash: 8))
@@ -111,7 +111,7 @@ import Testing
     let gone = try #require(try await devices.lookup([registration(1).identifier]).first)
     #expect(try await devices.remove(identifier: gone.identifier, userKey: gone.userKey))
     try await devices.register(registration(2))
-    #expect(try await store.recorder.living([gone.reference]).isEmpty)
+    #expect(try await store.registrations.living([gone.reference]).isEmpty)
   }
 
   @Test func `That a device is in use is written once a day`() async throws {
@@ -186,7 +186,7 @@ import Testing
     let devices = devices(store)
     try await devices.register(registration(1))
     let before = try #require(try await devices.lookup([registration(1).identifier]).first)
-    try await store.recorder.note([.init(before.reference, reason: "TooBig")])
+    try await store.registrations.note([.init(before.reference, reason: "TooBig")])
     #expect(try await store.rows("SELECT failure FROM registrations WHERE wire = 3") == [[.text("TooBig")]])
     store.clock.advance(60)
     let renewed = registration(1, token: "new", hash: 8, .init(.pushKit, app: "Talk", target: "t"))
@@ -198,9 +198,9 @@ import Testing
     #expect(
       try await store.rows("SELECT failure, failed_at FROM registrations WHERE wire = 3") == [[.null, .null]])
     // A provider's word about what was there before ends nothing any more.
-    #expect(try await store.recorder.end([.init(before.reference, reason: "Unregistered")]).isEmpty)
+    #expect(try await store.registrations.end([.init(before.reference, reason: "Unregistered")]).isEmpty)
     #expect(
-      try await store.recorder.end([.init(after.reference, reason: "Unregistered")]) == [after.reference])
+      try await store.registrations.end([.init(after.reference, reason: "Unregistered")]) == [after.reference])
     #expect(try await devices.lookup([renewed.identifier]).isEmpty)
   }
 
@@ -247,7 +247,7 @@ import Testing
     let apns = NextcloudDevice.Destination(.apns, app: "Files for iOS", target: "it.twsweb.Nextcloud")
     try await devices.register(registration(4, apns))
     let failing = try await devices.lookup([registration(1).identifier, registration(2).identifier])
-    try await store.recorder.note(failing.map { .init($0.reference, reason: "unconfigured") })
+    try await store.registrations.note(failing.map { .init($0.reference, reason: "unconfigured") })
     let counts = try await devices.counts()
     #expect(counts.map(\.app) == ["Files for iOS", "Talk for Android"])
     #expect(counts.map(\.kind) == [.apns, .fcm])

@@ -18,7 +18,7 @@ struct SealedRows {
   let accounts: AccountStore
   let devices: Devices
   let nextcloud: NextcloudDevices
-  let legacy: LegacyRegistrations
+  let legacy: RegistrationStore
   let notifications: NextcloudNotifications
   let keys: NextcloudKeys
   let subscriptions: NextcloudSubscriptions
@@ -36,7 +36,7 @@ struct SealedRows {
     accounts = AccountStore(database: database, storageKey: key, now: now)
     devices = Devices(database: database, storageKey: key, localServer: nil, now: now) { _ in }
     nextcloud = NextcloudDevices(database: database, storageKey: key, now: now)
-    legacy = LegacyRegistrations(database: database, storageKey: key, now: now) {
+    legacy = RegistrationStore(database: database, storageKey: key, now: now) {
       try Outbox.handOver(from: $0, to: $1, sealedUnder: key, on: $2)
     }
     notifications = NextcloudNotifications(database: database, storageKey: key, now: now)

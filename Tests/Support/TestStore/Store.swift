@@ -14,8 +14,7 @@ package final class Store: Sendable {
   package let clock = TestClock(Date(timeIntervalSince1970: 1_790_000_000.123))
   package let servers: RemoteServers
   package let realms: RemoteRealms
-  package let registrations: E2EERegistrations
-  package let recorder: OutcomeRecorder
+  package let registrations: RegistrationStore
   private let test: TestDatabase
 
   package init(storageKey: StorageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))) async throws {
@@ -25,8 +24,7 @@ package final class Store: Sendable {
     let now: @Sendable () -> Date = { [clock] in clock.now }
     servers = RemoteServers(database: database, storageKey: storageKey, now: now)
     realms = RemoteRealms(database: database)
-    recorder = OutcomeRecorder(database: database, now: now)
-    registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
+    registrations = RegistrationStore(database: database, storageKey: storageKey, now: now)
   }
 
   /// The rows of a query.

@@ -22,8 +22,8 @@ struct Bouncer: Sendable {
   var database: any Database { test.service.store.database }
   private var parts: ZulipBouncerRoutes.Dependencies { test.service.bouncer.dependencies }
   var servers: RemoteServers { parts.servers }
-  var registrations: E2EERegistrations { parts.registrations }
-  var recorder: OutcomeRecorder { test.service.store.recorder }
+  var registrations: RegistrationStore { parts.registrations }
+  var recorder: RegistrationStore { test.service.store.registrations }
   var requestTimes: RequestTimes { parts.requestTimes }
   var providers: PushProviders { test.service.providers }
   var keys: BouncerKeys { parts.bouncerKeys }

@@ -57,7 +57,7 @@ final class ProxyBench: Sendable {
   let simulator: SimulatedProviders
   let database: any Database
   let devices: NextcloudDevices
-  let recorder: OutcomeRecorder
+  let recorder: RegistrationStore
   let lossDetector: StoreLossDetector
   let folder: URL
   let logger: Logger
@@ -84,7 +84,7 @@ final class ProxyBench: Sendable {
     database = test.database
     let storageKey = StorageKey(bytes: [UInt8](repeating: 7, count: 32))
     devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
-    recorder = OutcomeRecorder(database: database, now: now)
+    recorder = RegistrationStore(database: database, storageKey: storageKey, now: now)
     let outbox = Outbox(database: database, storageKey: storageKey, maxAge: 86_400, now: now)
     var logger = options.log.map { Logger(label: "test", factory: $0) } ?? Logger(label: "test")
     logger.logLevel = options.log == nil ? .critical : .warning

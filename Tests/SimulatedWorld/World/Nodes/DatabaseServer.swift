@@ -28,8 +28,7 @@ final class DatabaseServer: @unchecked Sendable {
   func transaction(_ kind: TransactionKind, _ work: (any Connection) throws -> Void) throws {
     try handle.run(kind == .write ? "BEGIN IMMEDIATE" : "BEGIN")
     do {
-      let connection = SQLiteConnection(handle)
-      try connection.alone { try work(connection) }
+      try SQLiteConnection(handle).run(work)
       try handle.run("COMMIT")
     } catch {
       if handle.isInTransaction { try? handle.run("ROLLBACK") }
@@ -50,7 +49,6 @@ final class DatabaseServer: @unchecked Sendable {
     func query(_ statement: Statement) async throws -> [Row] { try server.handle.query(statement) }
     func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
     func execute(_ statement: Statement) async throws -> [Row] { try server.handle.query(statement) }
-    func continueIdentity(of table: String) async throws {}
     func close() async {}
   }
 }

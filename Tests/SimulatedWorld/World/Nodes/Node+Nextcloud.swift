@@ -15,7 +15,7 @@ extension Node {
 
   /// The push proxy, where the world has a Nextcloud server.
   func nextcloudProxy(
-    database: any Database, storageKey: StorageKey, recorder: OutcomeRecorder, deliverer: Deliverer,
+    database: any Database, storageKey: StorageKey, recorder: RegistrationStore, deliverer: Deliverer,
     now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
   ) -> (routes: NextcloudProxyRoutes, lossDetector: StoreLossDetector) {
     let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)

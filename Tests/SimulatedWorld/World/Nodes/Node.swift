@@ -80,20 +80,17 @@ final class Node: @unchecked Sendable {
     let (now, mayExpire): (@Sendable () -> Date, @Sendable () -> Bool) = (time.now, time.mayExpire)
     life.ahead = { now().timeIntervalSince(Date()) }
     let plain = NodeDatabase(world.server, world: world, life: life)
-    let database = PatientDatabase(plain)
+    let database = RetryingDatabase(plain)
     let storageKey = StorageKey(bytes: Self.storageKey)
     let providers = try PushProviders(
       configuration: .init(), over: NodeNetwork(world: world, life: life), now: now)
     providers.use(World.credentials)
-    let recorder = OutcomeRecorder(database: database, now: now, mayExpire: mayExpire)
-    let registrations = E2EERegistrations(database: database, storageKey: storageKey, now: now)
-    let legacy = LegacyRegistrations(database: database, storageKey: storageKey, now: now) {
-      try Outbox.handOver(from: $0, to: $1, sealedUnder: storageKey, on: $2)
-    }
+    let registrations = RegistrationStore(
+      database: database, storageKey: storageKey, now: now, mayExpire: mayExpire)
     let outbox = Outbox(
       database: database, storageKey: storageKey, maxAge: World.maximumAge, now: now, mayExpire: mayExpire)
     let deliverer = Deliverer(
-      providers: providers, registrations: recorder, outbox: outbox, deadline: .seconds(5), now: now,
+      providers: providers, registrations: registrations, outbox: outbox, deadline: .seconds(5), now: now,
       logger: logger)
     self.deliverer = deliverer
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
@@ -107,7 +104,7 @@ final class Node: @unchecked Sendable {
         servers: RemoteServers(database: database, storageKey: storageKey, now: now),
         realms: RemoteRealms(database: database),
         analytics: Analytics(database: database, storageKey: storageKey, now: now),
-        registrations: registrations, legacy: legacy, bouncerKeys: BouncerKeys(database: database, now: now),
+        registrations: registrations, bouncerKeys: BouncerKeys(database: database, now: now),
         requestTimes: requestTimes, deliverer: deliverer,
         keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, storageKey: storageKey,
         now: now, mayExpire: mayExpire, logger: logger))
@@ -116,7 +113,7 @@ final class Node: @unchecked Sendable {
       world.nextcloud == nil
       ? nil
       : nextcloudProxy(
-        database: database, storageKey: storageKey, recorder: recorder, deliverer: deliverer, now: now,
+        database: database, storageKey: storageKey, recorder: registrations, deliverer: deliverer, now: now,
         mayExpire: mayExpire, logger: logger)
     let chat =
       world.chat == nil
@@ -135,7 +132,7 @@ final class Node: @unchecked Sendable {
       time, record: ClockRecord(database: database),
       queues: [outbox.bringForward] + (chat.map { [$0.bringForward] } ?? []), logger: logger)
     let housekeeping = Housekeeping(
-      legacy: legacy, recorder: recorder,
+      registrations: registrations,
       removals: [.init { try await outbox.removeUnusedRoutes(limit: $0) }],
       status: MigrationStatus(database: database, now: now),
       resealing: Resealing(database: database, storageKey: storageKey),

@@ -39,7 +39,6 @@ final class NodeDatabase: Database, @unchecked Sendable {
     return rows
   }
 
-  func continueIdentity(of table: String) async throws {}
   func close() async {}
 
   private func perform(_ kind: TransactionKind, _ work: (any Connection) throws -> Void) async throws {

@@ -8,13 +8,10 @@ import Synchronization
 /// what came while the worker was busy. Each worker is a thread of its own, so that waiting for the disk or a
 /// server never holds up a thread of Swift's pool or an event loop, and is there before the first job, so that
 /// none depends on the system's having one more.
-final class JobQueue<Job: QueuedJob>: Sendable {
-  /// What workers do on their threads.
-  struct Work: Sendable {
-    /// Does the jobs of one group in order, and answers each.
-    let perform: @Sendable (_ worker: Int, [Job]) -> Void
-    /// Lets go of what the worker has held; nothing comes after it.
-    let end: @Sendable (_ worker: Int) -> Void
+final class JobQueue<Work: Sendable>: Sendable {
+  struct Job: Sendable {
+    let caller: Caller
+    let work: Work
   }
 
   private struct State {
@@ -36,19 +33,24 @@ final class JobQueue<Job: QueuedJob>: Sendable {
   private let signals: [DispatchSemaphore]
   private let maximumGroup: Int
   private let maximumWaiting: Int
+  private let waitLimit: Duration?
   private let observer: DatabaseObserver?
-  private let work: Work
+  private let perform: @Sendable (_ worker: Int, [Job]) -> Void
+  private let end: @Sendable (_ worker: Int) -> Void
 
   /// - Parameters:
   ///   - label: begins the names of the threads, which end after 15 bytes.
   ///   - workers: how many groups may be under way at once.
   ///   - maximumGroup: how many jobs a worker takes at most.
-  ///   - maximumWaiting: how many jobs wait at most; one more fails as
-  ///     ``DatabaseError/Code/busy``.
+  ///   - maximumWaiting: how many jobs wait at most; one more fails as ``DatabaseError/Code/busy``.
+  ///   - waitLimit: how long a job waits for a worker; nil: for as long as it takes.
   ///   - observer: is told how long callers waited.
+  ///   - perform: does the jobs of one group in order, and answers each.
+  ///   - end: lets go of what the worker has held; nothing comes after it.
   init(
-    label: String, workers: Int, maximumGroup: Int, maximumWaiting: Int = .max, observer: DatabaseObserver?,
-    _ work: Work
+    label: String, workers: Int, maximumGroup: Int, maximumWaiting: Int = .max, waitLimit: Duration? = nil,
+    observer: DatabaseObserver?, perform: @escaping @Sendable (_ worker: Int, [Job]) -> Void,
+    end: @escaping @Sendable (_ worker: Int) -> Void
   ) {
     let numbers = 0..<workers
     // Each is idle once its thread has found nothing to do.
@@ -56,8 +58,10 @@ final class JobQueue<Job: QueuedJob>: Sendable {
     signals = numbers.map { _ in DispatchSemaphore(value: 0) }
     self.maximumGroup = maximumGroup
     self.maximumWaiting = maximumWaiting
+    self.waitLimit = waitLimit
     self.observer = observer
-    self.work = work
+    self.perform = perform
+    self.end = end
     for number in numbers {
       let thread = Thread { self.run(number) }
       thread.name = String("\(label) \(number)".prefix(15))
@@ -65,17 +69,17 @@ final class JobQueue<Job: QueuedJob>: Sendable {
     }
   }
 
-  /// How many jobs wait for a worker.
   var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-  /// Has a job done, and throws what it failed with, or that the queue is closed or full.
+  /// Has work done, and throws what it failed with, or that the queue is closed or full.
   ///
   /// - Parameter operation: what its caller's waiting is observed as, if it is.
-  func perform(_ operation: DatabaseOperation?, _ job: (Caller) -> Job) async throws {
+  func perform(_ work: Work, observedAs operation: DatabaseOperation?) async throws {
     try await withCheckedThrowingContinuation { continuation in
-      var observe: (DatabaseOperation, DatabaseObserver)?
-      if let operation, let observer { observe = (operation, observer) }
-      submit(job(Caller(continuation, observe: observe)))
+      let observe = operation.flatMap { operation in
+        observer.map { observer in { @Sendable in observer(operation, $0) } }
+      }
+      submit(Job(caller: Caller(continuation, waitLimit: waitLimit, observe: observe), work: work))
     }
   }
 
@@ -103,12 +107,12 @@ final class JobQueue<Job: QueuedJob>: Sendable {
 
   private func submit(_ job: Job) {
     let (refusal, worker, isToWatch) = state.withLock { state -> (DatabaseError?, Int?, Bool) in
-      guard !state.isClosed else { return (DatabaseError(.closed, "the database is closed"), nil, false) }
+      guard !state.isClosed else { return (.isClosed, nil, false) }
       guard state.waiting.count < maximumWaiting else {
         return (DatabaseError(.busy, "\(maximumWaiting) calls wait for the database already"), nil, false)
       }
       state.waiting.append(job)
-      let isToWatch = !state.isWatched && (job.caller.limit != nil || job.deadline != nil)
+      let isToWatch = !state.isWatched && (job.caller.limit != nil || waitLimit != nil)
       if isToWatch { state.isWatched = true }
       return (nil, state.idle.popLast(), isToWatch)
     }
@@ -124,9 +128,9 @@ final class JobQueue<Job: QueuedJob>: Sendable {
     while let next = withExtendedLifetime(group, { take(worker) }) {
       // What the group before held is let go of here, where nobody waits for the lock.
       group = next
-      if group.isEmpty { signals[worker].wait() } else { work.perform(worker, group) }
+      if group.isEmpty { signals[worker].wait() } else { perform(worker, group) }
     }
-    work.end(worker)
+    end(worker)
     let closers = state.withLock { state in
       state.threads -= 1
       return state.threads == 0 ? state.closers : []
@@ -160,7 +164,7 @@ final class JobQueue<Job: QueuedJob>: Sendable {
       (expired, late, isOver) = state.withLock { state in
         let now = ContinuousClock.now
         // All jobs of a queue are given the same time, so that the first are the oldest.
-        let expired = state.waiting.prefix { $0.deadline.map { $0 <= now } ?? false }
+        let expired = state.waiting.prefix { $0.caller.deadline.map { $0 <= now } ?? false }
         state.waiting.removeFirst(expired.count)
         let all = [state.waiting] + state.running
         state.isWatched = !all.allSatisfy(\.isEmpty)
@@ -181,22 +185,22 @@ final class JobQueue<Job: QueuedJob>: Sendable {
 
 /// Who waits for a job, and is answered once: when the job is done, or earlier by whoever gives it up.
 final class Caller: Sendable {
-  /// When it asked.
-  let start = ContinuousClock.now
-
+  private let start = ContinuousClock.now
+  /// When it waits no longer for a worker; nil: never.
+  let deadline: ContinuousClock.Instant?
   /// When it is answered whatever becomes of the job; nil: never. See ``DatabaseWait``.
   let limit: ContinuousClock.Instant?
 
   private let continuation: Mutex<CheckedContinuation<Void, any Error>?>
-  private let observe: (operation: DatabaseOperation, observer: DatabaseObserver)?
+  private let observe: (@Sendable (Duration) -> Void)?
 
-  /// - Parameter observe: who is told how long it waited, and for what.
   init(
-    _ continuation: CheckedContinuation<Void, any Error>,
-    observe: (operation: DatabaseOperation, observer: DatabaseObserver)?
+    _ continuation: CheckedContinuation<Void, any Error>, waitLimit: Duration?,
+    observe: (@Sendable (Duration) -> Void)?
   ) {
     self.continuation = Mutex(continuation)
     self.observe = observe
+    deadline = waitLimit.map { [start] in start + $0 }
     limit = DatabaseWait.limit(from: start)
   }
 
@@ -211,7 +215,7 @@ final class Caller: Sendable {
       defer { continuation = nil }
       return continuation
     }
-    if taken != nil, let (operation, observer) = observe { observer(operation, .now - start) }
+    if taken != nil { observe?(.now - start) }
     return taken
   }
 }
@@ -225,13 +229,4 @@ final class Kept<Value: Sendable>: Sendable {
     get { state.withLock { $0 } }
     set { state.withLock { $0 = newValue } }
   }
-}
-
-/// What one caller wants done by a ``JobQueue``.
-protocol QueuedJob: Sendable {
-  /// Who waits for it.
-  var caller: Caller { get }
-
-  /// Until when it waits for a worker; nil: for as long as it takes.
-  var deadline: ContinuousClock.Instant? { get }
 }

@@ -1,10 +1,8 @@
 /// A table as the database's own catalog has it.
 package struct TableDescription: Sendable, Hashable {
   package let name: String
-
   /// The columns of its primary key, in the key's order.
   package let key: [String]
-
   /// All of its columns, those of the key first.
   package let columns: [String]
 }
@@ -12,13 +10,13 @@ package struct TableDescription: Sendable, Hashable {
 extension Database {
   /// Every table, each after those that it refers to.
   package func tables() async throws -> [TableDescription] {
-    let catalog = Catalog(engine)
+    let catalog = engine.catalog
     let (columns, references) = try await read { connection in
       (
-        try connection.query(catalog.columns).map {
+        try connection.query(Statement(catalog.columns)).map {
           (table: try $0.text(0), column: try $0.text(1), keyPosition: try $0.int64(2))
         },
-        try connection.query(catalog.references).map { (from: try $0.text(0), to: try $0.text(1)) }
+        try connection.query(Statement(catalog.references)).map { (from: try $0.text(0), to: try $0.text(1)) }
       )
     }
     var waiting = Dictionary(grouping: columns, by: \.table).map { name, columns in
@@ -26,56 +24,49 @@ extension Database {
       return TableDescription(
         name: name, key: key, columns: key + columns.filter { $0.keyPosition == 0 }.map(\.column))
     }.sorted { $0.name < $1.name }
-    let targets = Dictionary(grouping: references.filter { $0.from != $0.to }, by: \.from)
-      .mapValues { Set($0.map(\.to)) }
     var ordered: [TableDescription] = []
     while !waiting.isEmpty {
-      let open = Set(waiting.map(\.name))
-      let free = waiting.partition { open.isDisjoint(with: targets[$0.name] ?? []) }
+      let held = Set(references.filter { from, to in from != to && waiting.contains { $0.name == to } }.map(\.from))
       // Tables that refer to each other in a circle have no order.
-      guard free < waiting.endIndex else { return ordered + waiting }
-      ordered += waiting[free...].sorted { $0.name < $1.name }
-      waiting.removeSubrange(free...)
+      if waiting.allSatisfy({ held.contains($0.name) }) { return ordered + waiting }
+      ordered += waiting.filter { !held.contains($0.name) }
+      waiting.removeAll { !held.contains($0.name) }
     }
     return ordered
   }
 }
 
-/// What an engine's catalog is asked.
-private struct Catalog: Sendable {
-  /// Table, column, and the column's place in the primary key from 1, or 0.
-  let columns: Statement
-  /// Table, and one that it refers to.
-  let references: Statement
-
-  init(_ engine: DatabaseEngine) {
-    switch engine {
+extension DatabaseEngine {
+  /// What its catalog is asked for the columns of all tables: table, column, and the column's place in the primary key
+  /// from 1, or 0; and for which table refers to which.
+  fileprivate var catalog: (columns: String, references: String) {
+    switch self {
     case .sqlite:
-      columns = Statement(
+      (
         """
         SELECT t.name, c.name, c.pk FROM sqlite_master t, pragma_table_info(t.name) c
         WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY t.name, c.cid
-        """)
-      references = Statement(
+        """,
         """
         SELECT DISTINCT t.name, f."table" FROM sqlite_master t, pragma_foreign_key_list(t.name) f
         WHERE t.type = 'table'
-        """)
+        """
+      )
     case .postgreSQL:
-      columns = Statement(
+      (
         """
         SELECT t.relname::text, c.attname::text, COALESCE(array_position(k.conkey, c.attnum), 0)::bigint
         FROM pg_class t JOIN pg_attribute c ON c.attrelid = t.oid AND c.attnum > 0 AND NOT c.attisdropped
         LEFT JOIN pg_constraint k ON k.conrelid = t.oid AND k.contype = 'p'
         WHERE t.relkind = 'r' AND t.relnamespace = current_schema()::regnamespace
         ORDER BY t.relname, c.attnum
-        """)
-      references = Statement(
+        """,
         """
         SELECT DISTINCT t.relname::text, r.relname::text
         FROM pg_constraint k JOIN pg_class t ON t.oid = k.conrelid JOIN pg_class r ON r.oid = k.confrelid
         WHERE k.contype = 'f' AND t.relnamespace = current_schema()::regnamespace
-        """)
+        """
+      )
     }
   }
 }

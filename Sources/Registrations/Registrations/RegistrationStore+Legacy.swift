@@ -1,0 +1,228 @@
+internal import Foundation
+package import SQL
+package import Sealing
+
+// Registrations of old apps, which get notifications in clear: one for each token and user, in every spelling of the
+// token.
+extension RegistrationStore {
+  /// Registers a token for a user, or renews the registration it has: when it was last registered is all
+  /// that changes then, and what it did not have yet. Where both names of the user are given it is kept
+  /// under the UUID alone, and what was under the number goes on under that.
+  package func register(
+    _ token: PushToken, iosAppID: String?, for user: LegacyUser, server: Int64, realm: RemoteRealm?
+  ) async throws {
+    // As the row names its user: that is what its token is bound to.
+    let number = Value.integer(user.uuid == nil ? user.id : nil)
+    let uuid = Value.text(user.uuid?.canonical)
+    let sealed = storageKey.seal(token.text, at: Self.place(server: server, user: number, uuid: uuid))
+    let hash = Value.integer(storageKey.tokenHash(of: token))
+    let kind = Value.integer(token.kind.storage)
+    let now = now()
+    let name = user.uuid == nil ? "user_id" : "user_uuid"
+    let insertion = Statement(
+      """
+      INSERT INTO registrations
+        (wire, server_id, realm_id, user_id, user_uuid, kind, token, token_hash, target, registered_at)
+      VALUES (2, $1, $2, $3, $4, $5, $6, $7, $8, $9)
+      ON CONFLICT (server_id, \(name), kind, token_hash) WHERE \(name) IS NOT NULL DO UPDATE SET
+        realm_id = COALESCE(registrations.realm_id, excluded.realm_id),
+        target = COALESCE(registrations.target, excluded.target),
+        registered_at = excluded.registered_at, \(RegistrationReference.cleanSheet)
+      RETURNING id, registered_at
+      """, .integer(server), .integer(realm?.id), number, uuid, kind, .bytes(sealed), hash, .text(iosAppID),
+      .integer(now.milliseconds))
+    guard let formerly = user.id, user.uuid != nil else {
+      _ = try await database.execute(insertion)
+      return
+    }
+    let doubles = Statement(
+      """
+      SELECT id, registered_at FROM registrations
+      WHERE server_id = $1 AND user_id = $2 AND kind = $3 AND token_hash = $4
+      """, .integer(server), .integer(formerly), kind, hash)
+    try await database.write { [self] connection in
+      let removed = try connection.query(doubles).map { try RegistrationReference(.legacy, $0) }
+      let kept = try RegistrationReference(.legacy, connection.query(insertion).returned)
+      for double in removed { try replace(double, by: kept, on: connection) }
+    }
+  }
+
+  /// Which rows are a user's, whose arguments begin with the server and both names.
+  static let ofUser = "server_id = $1 AND (user_id = $2 OR user_uuid = $3)"
+
+  /// Removes a token of a user, in every spelling; nil: all tokens.
+  package func unregister(_ token: PushToken?, of user: LegacyUser, server: Int64) async throws {
+    let these: [Value] = token.map { [.integer($0.kind.storage), .integer(storageKey.tokenHash(of: $0))] } ?? []
+    _ = try await database.execute(
+      Statement(
+        "DELETE FROM registrations WHERE \(Self.ofUser)\(token == nil ? "" : " AND kind = $4 AND token_hash = $5")",
+        arguments: user.arguments(at: server) + these))
+  }
+
+  /// A user's registration of a token, in any spelling.
+  package func find(_ token: PushToken, of user: LegacyUser, server: Int64) async throws -> Registration? {
+    let statement = Statement(
+      """
+      SELECT \(Self.columns), user_id, user_uuid FROM registrations
+      WHERE \(Self.ofUser) AND kind = $4 AND token_hash = $5 ORDER BY id LIMIT 1
+      """,
+      arguments: user.arguments(at: server)
+        + [.integer(token.kind.storage), .integer(storageKey.tokenHash(of: token))])
+    return try await database.lookUp(statement).first.flatMap { try legacy($0, server: server) }
+  }
+
+  /// Which of these tokens the user does not have, each as it was spelled, in order. Of spellings of one
+  /// token all but the first are among them; so is what is no token.
+  package func missing(
+    _ texts: [String], kind: PushToken.Kind, of user: LegacyUser, server: Int64
+  ) async throws -> [String] {
+    guard !texts.isEmpty else { return [] }
+    let statement = Statement(
+      "SELECT token_hash FROM registrations WHERE \(Self.ofUser) AND kind = $4",
+      arguments: user.arguments(at: server) + [.integer(kind.storage)])
+    var held = Set(try await database.lookUp(statement).map { try $0.int64(0) })
+    return texts.filter { text in
+      guard let token = try? PushToken(text, kind: kind) else { return true }
+      return held.remove(storageKey.tokenHash(of: token)) == nil
+    }
+  }
+
+  /// The registrations that a notification goes to, and what was put right on the way there.
+  package struct Reach: Sendable {
+    /// Where it goes, in the order of the rows, each device once.
+    package var registrations: [Registration] = []
+    /// Registrations that have gone because the device has one that is end-to-end encrypted.
+    package var superseded: [PushToken.Kind: Int] = [:]
+    /// Registrations under the user's number that have gone because there is one under its UUID.
+    package var folded = 0
+    /// Registrations whose token does not open: they are left as they are.
+    package var unreadable = 0
+  }
+
+  /// The user's registrations as a notification should find them: those without a realm get this one,
+  /// those under both names of the user are folded, and those of devices that have an end-to-end encrypted
+  /// registration in the realm are removed (`Documentation/Decisions` 0009, `Documentation/Protocols/Zulip.md` 8.1).
+  /// One query, and a transaction only where something is to be put right.
+  package func reach(_ user: LegacyUser, server: Int64, realm: RemoteRealm?) async throws -> Reach {
+    let statement = Statement(
+      Self.reaching, arguments: user.arguments(at: server) + [.integer(realm?.id)])
+    var reach = Reach()
+    var replaced: [(old: RegistrationReference, new: RegistrationReference)] = []
+    var homeless: [Value] = []
+    var last: Value?
+    for row in try await database.query(statement) where row.values[0] != last {
+      last = row.values[0]
+      let reference = try RegistrationReference(.legacy, row)
+      if try row.optionalInt64(8) != nil {
+        replaced.append((reference, try .init(.e2ee, row, 8)))
+        if let kind = PushToken.Kind(storage: try row.int64(2)) { reach.superseded[kind, default: 0] += 1 }
+        continue
+      }
+      if try row.optionalInt64(10) != nil {
+        replaced.append((reference, try .init(.legacy, row, 10)))
+        reach.folded += 1
+        continue
+      }
+      if let registration = try legacy(row, server: server) {
+        reach.registrations.append(registration)
+      } else {
+        reach.unreadable += 1
+      }
+      if realm != nil, try row.optionalInt64(7) == nil { homeless.append(.integer(reference.id)) }
+    }
+    guard !replaced.isEmpty || !homeless.isEmpty else { return reach }
+    try await database.write { [self, replaced, homeless] connection in
+      for (old, new) in replaced { try replace(old, by: new, on: connection) }
+      guard !homeless.isEmpty else { return }
+      try connection.run(
+        Statement(
+          "UPDATE registrations SET realm_id = $1 WHERE realm_id IS NULL AND id IN ($list)",
+          .integer(realm?.id), list: homeless))
+    }
+    return reach
+  }
+
+  /// Rows of a user, each with the encrypted one of its device, and with the one under the user's UUID where it is under
+  /// the number. The plus keeps SQLite from reading all of a realm.
+  static let reaching = """
+    SELECT l.id, l.registered_at, l.kind, l.token, l.target, l.user_id, l.user_uuid, l.realm_id,
+      e.id, e.registered_at, u.id, u.registered_at
+    FROM registrations l
+    LEFT JOIN registrations e ON e.token_hash = l.token_hash AND e.kind = l.kind AND e.ended_at IS NULL
+      AND +e.realm_id = COALESCE(l.realm_id, $4) AND e.token_id IS NOT NULL
+    LEFT JOIN registrations u ON u.server_id = l.server_id AND u.user_uuid = $3 AND u.kind = l.kind
+      AND u.token_hash = l.token_hash AND l.user_id IS NOT NULL
+    WHERE l.server_id = $1 AND (l.user_id = $2 OR l.user_uuid = $3)
+    ORDER BY l.kind DESC, l.id
+    """
+
+  /// Legacy registrations out of a stretch of rows that have an encrypted one beside.
+  static let doubles = """
+    SELECT l.id, l.registered_at, e.id, e.registered_at
+    FROM registrations l JOIN registrations e
+      ON e.token_hash = l.token_hash AND e.kind = l.kind AND +e.realm_id = l.realm_id AND e.ended_at IS NULL
+      AND e.token_id IS NOT NULL
+    WHERE l.wire = 2 AND l.id > $1 AND l.id <= $2
+    """
+
+  /// Removes legacy registrations of devices that have an end-to-end encrypted one in the same realm, as
+  /// earlier versions and imports may have left them, out of a bounded stretch of rows.
+  ///
+  /// - Parameter row: the last row that has been looked at.
+  /// - Returns: how many were removed, and the last row looked at; nil at the end.
+  package func sweep(after row: Int64, limit: Int64 = 2000) async throws -> (removed: Int, last: Int64?) {
+    // The end of the stretch is found by its own: a join would have to go on until it had found enough.
+    let end = Statement(
+      "SELECT MAX(id) FROM (SELECT id FROM registrations WHERE id > $1 ORDER BY id LIMIT $2) AS stretch",
+      .integer(row), .integer(limit))
+    guard let last = try await database.query(end).first?.optionalInt64(0) else {
+      return (0, nil)
+    }
+    let found = try await database.query(Statement(Self.doubles, .integer(row), .integer(last))).map { row in
+      (old: try RegistrationReference(.legacy, row), new: try RegistrationReference(.e2ee, row, 2))
+    }
+    guard !found.isEmpty else { return (0, last) }
+    try await database.write { [self] connection in
+      for (old, new) in found { try replace(old, by: new, on: connection) }
+    }
+    return (Set(found.map(\.old)).count, last)
+  }
+
+  /// From ``columns`` and both names of the user; nil if the token does not open.
+  private func legacy(_ row: Row, server: Int64) throws -> Registration? {
+    let place = Self.place(
+      server: server, user: .integer(try row.optionalInt64(5)), uuid: .text(try row.optionalText(6)))
+    return try registration(row, .legacy, at: place)
+  }
+
+  /// Where the token of such a registration is sealed.
+  package static func place(server: Int64, user: Value, uuid: Value) -> SealedPlace {
+    .token(server: .integer(server), user: user, uuid: uuid)
+  }
+
+  /// Removes a registration whose place another one takes. What waits for it in the outbox reaches the device as
+  /// that one's: it was promised, and is not sent twice.
+  private func replace(
+    _ old: RegistrationReference, by new: RegistrationReference, on connection: any Connection
+  ) throws {
+    let removed = try connection.run(
+      Statement("DELETE FROM registrations WHERE id = $1 AND registered_at = $2", arguments: old.arguments))
+    // One that was registered again meanwhile stays for the next time.
+    guard removed > 0 else { return }
+    let waiting = Statement("SELECT id, push FROM outbox WHERE registration_id = $1", .integer(old.id))
+    for row in try connection.query(waiting) {
+      let sealed = try row.bytes(1)
+      let push = storageKey.open(sealed, at: SealedColumn.outboxPush.place(.integer(old.id)))
+      let place = SealedColumn.outboxPush.place(.integer(new.id))
+      try connection.run(
+        Statement(
+          """
+          UPDATE outbox SET registration_id = $1, registered_at = $2, wire = $3, push = $4 WHERE id = $5
+          """,
+          arguments: new.arguments + [
+            .integer(new.kind.rawValue), .bytes(push.map { storageKey.seal($0, at: place) } ?? sealed),
+            .integer(try row.int64(0)),
+          ]))
+    }
+  }
+}

@@ -1,0 +1,205 @@
+package import Foundation
+package import SQL
+package import Sealing
+internal import Synchronization
+
+/// The registrations: tokens of providers, for apps, that somebody has registered, over whichever wire.
+///
+/// Tokens are sealed under the storage key. Beside each stands a keyed hash of its canonical spelling,
+/// by which registrations of the same device can be found whatever the case of their tokens.
+package final class RegistrationStore: Sendable {
+  package let database: any Database
+  let storageKey: StorageKey
+  let now: @Sendable () -> Date
+  let mayExpire: @Sendable () -> Bool
+  /// Rows of `bouncer_keys` by public key. They are only ever added.
+  private let bouncerKeys = Mutex<[String: Int64]>([:])
+
+  /// - Parameter mayExpire: whether an hour may be taken as past now: not while the clock is doubted.
+  package init(
+    database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool = { true }
+  ) {
+    self.database = database
+    self.storageKey = storageKey
+    self.now = now
+    self.mayExpire = mayExpire
+  }
+
+  /// What ``registration(_:_:at:)`` reads, in its order.
+  static let columns = "id, registered_at, kind, token, target"
+
+  /// nil if the token does not open.
+  func registration(_ row: Row, _ kind: RegistrationReference.Kind, at place: SealedPlace) throws
+    -> Registration?
+  {
+    guard let tokenKind = PushToken.Kind(storage: try row.int64(2)),
+      let text = storageKey.openText(try row.bytes(3), at: place),
+      let token = try? PushToken(text, kind: tokenKind)
+    else { return nil }
+    return Registration(try .init(kind, row), token: token, iosAppID: try row.optionalText(4))
+  }
+
+  /// Those of these that are there and have not ended, whenever they were registered.
+  package func living(_ registrations: [RegistrationReference]) async throws -> Set<Int64> {
+    guard !registrations.isEmpty else { return [] }
+    let statement = Statement(
+      "SELECT id FROM registrations WHERE id IN ($list) AND ended_at IS NULL",
+      list: registrations.map { .integer($0.id) })
+    return Set(try await database.query(statement).map { try $0.int64(0) })
+  }
+
+  /// Removes registrations that ended before a time (`retention.expired_days`), a bounded number at once so that no
+  /// other writer waits long.
+  ///
+  /// - Returns: how many were removed; fewer than `limit` means that none are left.
+  package func removeEnded(before time: Date, limit: Int = 1000) async throws -> Int {
+    let statement = Statement(
+      """
+      DELETE FROM registrations WHERE id IN (
+        SELECT id FROM registrations WHERE ended_at IS NOT NULL AND ended_at < $1 LIMIT $2)
+      """, .integer(time.milliseconds), .integer(Int64(limit)))
+    return try await database.write { try $0.run(statement) }
+  }
+
+  /// The hostnames of the chat servers that registrations belong to; those of Nextcloud have none.
+  package func hostnames(of registrations: [RegistrationReference]) async throws -> [Int64: String] {
+    guard !registrations.isEmpty else { return [:] }
+    let statement = Statement(
+      """
+      SELECT g.id, s.hostname FROM registrations g LEFT JOIN remote_realms r ON r.id = g.realm_id
+        JOIN remote_servers s ON s.id = COALESCE(g.server_id, r.server_id) WHERE g.id IN ($list)
+      """, list: registrations.map { .integer($0.id) })
+    let rows = try await database.query(statement)
+    return Dictionary(try rows.map { (try $0.int64(0), try $0.text(1)) }) { $1 }
+  }
+
+  /// Registrations of a kind and provider.
+  package struct Count: Sendable, Hashable {
+    package let registrations: RegistrationReference.Kind
+    package let kind: PushToken.Kind
+    package let live: Int64
+    /// Those that have ended and not been removed.
+    package let ended: Int64
+  }
+
+  /// How many registrations of Zulip's apps there are of each kind. Reads every registration, a quarter of a second for
+  /// a million: for once a minute.
+  package func counts() async throws -> [Count] {
+    let statement = Statement(
+      """
+      SELECT wire, kind, COUNT(*) FILTER (WHERE ended_at IS NULL), COUNT(ended_at)
+      FROM registrations WHERE wire <= 2 GROUP BY wire, kind
+      """)
+    let rows = try await database.query(statement).map(\.values)
+    return try [RegistrationReference.Kind.e2ee, .legacy].flatMap { registrations in
+      try PushToken.Kind.allCases.map { kind in
+        let row = rows.first { $0[0] == .integer(registrations.rawValue) && $0[1] == .integer(kind.storage) }
+          .map(Row.init)
+        return Count(
+          registrations: registrations, kind: kind, live: try row?.int64(2) ?? 0,
+          ended: try row?.int64(3) ?? 0)
+      }
+    }
+  }
+}
+
+// MARK: - Zulip, end-to-end encrypted
+
+extension RegistrationStore {
+  /// Registers a token with a realm, or renews the registration it has there with everything that is new. One that
+  /// had expired is valid again (`Documentation/Decisions` 0008).
+  ///
+  /// - Parameter bouncerKey: the public key that the registration was sealed to, in base64; one of ours.
+  package func register(_ token: PushToken, iosAppID: String?, realm: Int64, bouncerKey: String) async throws
+  {
+    let key = try await bouncerKeyID(bouncerKey)
+    _ = try await database.execute(
+      Statement(
+        """
+        INSERT INTO registrations
+          (wire, realm_id, token_id, kind, token, token_hash, target, bouncer_key_id, registered_at)
+        VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (realm_id, token_id) WHERE token_id IS NOT NULL DO UPDATE SET
+          kind = excluded.kind, token = excluded.token, token_hash = excluded.token_hash,
+          target = excluded.target, bouncer_key_id = excluded.bouncer_key_id,
+          registered_at = excluded.registered_at, ended_at = NULL, \(RegistrationReference.cleanSheet)
+        """,
+        .integer(realm), .integer(token.id.storage), .integer(token.kind.storage),
+        .bytes(storageKey.seal(token.text, at: Self.place(realm: realm, token.id))),
+        .integer(storageKey.tokenHash(of: token)),
+        .text(iosAppID), .integer(key), .integer(now().milliseconds)))
+  }
+
+  /// The live registrations of a realm among these ids, in no order; ids of rows whose token does not open are
+  /// apart: of them nothing can be said, and the others have nothing to do with it. One query, unless there are
+  /// more ids than a statement can have.
+  package func lookup(
+    realm: Int64, tokenIDs: [TokenID]
+  ) async throws -> (found: [Registration], unreadable: Set<TokenID>) {
+    var found: [Registration] = []
+    var unreadable: Set<TokenID> = []
+    let rows = try await database.lookUp(
+      """
+      SELECT \(Self.columns), token_id FROM registrations
+      WHERE realm_id = $1 AND token_id IN ($list) AND ended_at IS NULL
+      """, .integer(realm), list: tokenIDs.map { .integer($0.storage) })
+    for row in rows {
+      let tokenID = TokenID(storage: try row.int64(5))
+      let registration = try registration(row, .e2ee, at: Self.place(realm: realm, tokenID))
+      if let registration, registration.token.id == tokenID {
+        found.append(registration)
+      } else {
+        unreadable.insert(tokenID)
+      }
+    }
+    return (found, unreadable)
+  }
+
+  /// Where the token of such a registration is sealed.
+  package static func place(realm: Int64, _ token: TokenID) -> SealedPlace {
+    .token(realm: .integer(realm), tokenID: .integer(token.storage))
+  }
+
+  private func bouncerKeyID(_ publicKey: String) async throws -> Int64 {
+    if let id = bouncerKeys.withLock({ $0[publicKey] }) { return id }
+    // The update changes nothing: it is there so that a row which exists comes back.
+    let id = try await database.execute(
+      Statement(
+        """
+        INSERT INTO bouncer_keys (public_key) VALUES ($1)
+        ON CONFLICT (public_key) DO UPDATE SET public_key = excluded.public_key RETURNING id
+        """, .text(publicKey))
+    ).returned.int64(0)
+    bouncerKeys.withLock { $0[publicKey] = id }
+    return id
+  }
+
+  /// How a bouncer key is used.
+  package struct KeyUsage: Sendable, Hashable {
+    /// The public key in base64.
+    package let publicKey: String
+    /// Registrations whose latest registering was sealed to it.
+    package let registrations: Int64
+    /// Those of them that registered in the last 30 days.
+    package let recentRegistrations: Int64
+    /// The latest registering.
+    package let lastUsedAt: Date
+  }
+
+  /// The use of each bouncer key that has a registration. Reads every registration: for people and
+  /// for what runs now and then.
+  package func keyUsage() async throws -> [KeyUsage] {
+    let statement = Statement(
+      """
+      SELECT k.public_key, COUNT(*), COUNT(*) FILTER (WHERE e.registered_at > $1), MAX(e.registered_at)
+      FROM registrations e JOIN bouncer_keys k ON k.id = e.bouncer_key_id
+      GROUP BY k.public_key ORDER BY k.public_key
+      """, .integer((now() - 30 * 86_400).milliseconds))
+    return try await database.query(statement).map { row in
+      KeyUsage(
+        publicKey: try row.text(0), registrations: try row.int64(1), recentRegistrations: try row.int64(2),
+        lastUsedAt: try row.date(3))
+    }
+  }
+}

@@ -1,0 +1,70 @@
+internal import Synchronization
+
+/// SQL text with its arguments. The text is the key under which the prepared statement is kept,
+/// so it is never assembled from values.
+package struct Statement: Sendable {
+  /// SQL with numbered parameters, `$1` being the first of ``arguments``; a dollar means nothing else. `$skip_locked`
+  /// at the end of a `SELECT` that picks rows to work on leaves those to other programs that they are picking.
+  package let sql: String
+  package let arguments: [Value]
+
+  package init(_ sql: String, _ arguments: Value...) {
+    self.init(sql, arguments: arguments)
+  }
+
+  package init(_ sql: String, arguments: [Value]) {
+    self.sql = sql
+    self.arguments = arguments
+  }
+
+  /// How many arguments a statement can have on every engine (SQLite's limit is the lower one).
+  package static let maximumArguments = 32_766
+
+  /// Pairs SQL text with its arguments and a list for `IN ($list)`:
+  ///
+  ///     Statement("SELECT id FROM devices WHERE realm = $1 AND token IN ($list)", realm, list: tokens)
+  ///
+  /// `$list` becomes the parameters after `arguments`, their number padded to a power of two so
+  /// that few different texts are ever prepared. The padding repeats the last value, which `IN`
+  /// does not notice; an empty list is a single NULL, which is `IN` nothing. (`NOT IN` an empty
+  /// list is therefore never true.)
+  ///
+  /// - Parameter list: up to ``maximumArguments`` values, less the other arguments.
+  package init(_ sql: String, _ arguments: Value..., list: [Value]) {
+    self.init(sql, arguments, list: list)
+  }
+
+  init(_ sql: String, _ arguments: [Value], list: [Value]) {
+    let filler = list.last ?? .null
+    let room = Self.maximumArguments - arguments.count
+    let count = max(list.count, min(Self.paddedCount(list.count), room))
+    self.sql = Self.text(sql, count: count, from: arguments.count + 1)
+    self.arguments = arguments + list + Array(repeating: filler, count: count - list.count)
+  }
+
+  /// `$2, $3, $4` for three parameters from number 2.
+  package static func placeholders(_ count: Int, from first: Int = 1) -> String {
+    (first..<first + count).map { "$\($0)" }.joined(separator: ", ")
+  }
+
+  /// The smallest power of two that is not below `count`.
+  static func paddedCount(_ count: Int) -> Int {
+    count <= 1 ? 1 : 1 << (Int.bitWidth - (count - 1).leadingZeroBitCount)
+  }
+
+  private struct ListKey: Hashable {
+    let sql: String
+    let count: Int
+  }
+
+  /// Texts whose `$list` has been written out: as many as the program has with lists, times the powers of two.
+  private static let listTexts = Mutex<[ListKey: String]>([:])
+
+  private static func text(_ sql: String, count: Int, from first: Int) -> String {
+    let key = ListKey(sql: sql, count: count)
+    if let known = listTexts.withLock({ $0[key] }) { return known }
+    let text = sql.replacing("$list", with: placeholders(count, from: first))
+    listTexts.withLock { $0[key] = text }
+    return text
+  }
+}
