@@ -1,7 +1,9 @@
 import Foundation
 import Registrations
 import SQL
+import Sealing
 import TestStore
+import TestSupport
 import Testing
 
 @Suite("Lists of realms")
@@ -55,6 +57,34 @@ struct RealmSyncTests {
     #expect(try await store.rows("SELECT COUNT(*) FROM remote_realms WHERE is_locally_deleted = 1") == [[0]])
     // They are none of the server's own.
     #expect(try await store.rows("SELECT MAX(remote_id) FROM remote_realm_audit_log") == [[.null]])
+  }
+
+  @Test func `are told with their devices and last activity`() async throws {
+    let store = try await Store()
+    let (server, _) = try await store.server()
+    let (other, _) = try await store.server("other.example.org")
+    let (first, second) = (UUID(), UUID())
+    try await store.take([.sample(uuid: first), .sample(uuid: second)], of: server)
+    _ = try await store.realm(of: other)
+    let realm = try #require(try await store.realms.find(uuid: first))
+    let user = try #require(LegacyUser(id: 10, uuid: nil))
+    let token = try PushToken("token", kind: .fcm)
+    try await store.registrations.register(token, iosAppID: nil, realm: realm.id, bouncerKey: "key")
+    store.clock.advance(60)
+    for (text, home) in [("one", realm), ("two", realm), ("three", nil)] {
+      try await store.registrations.register(
+        try PushToken(text, kind: .fcm), iosAppID: nil, for: user, server: server.id, realm: home)
+    }
+    let summaries = try await store.realms.summaries(ofServer: server.id)
+    #expect(Set(summaries.map(\.uuid).prefix(2)) == [first, second])
+    let busy = try #require(summaries.first { $0.uuid == first })
+    #expect(busy.host == "chat.example.org" && busy.name == "Example" && !busy.isDeactivated)
+    #expect(busy.registrations == 1 && busy.legacyRegistrations == 2)
+    #expect(busy.lastRegisteredAt == store.clock.now)
+    let idle = try #require(summaries.first { $0.uuid == second })
+    #expect(idle.registrations == 0 && idle.legacyRegistrations == 0 && idle.lastRegisteredAt == nil)
+    let homeless = try #require(summaries.first { $0.uuid == nil })
+    #expect(homeless.legacyRegistrations == 1 && homeless.registrations == 0 && summaries.count == 3)
   }
 
   private func events(_ store: Store) async throws -> [[Value]] {

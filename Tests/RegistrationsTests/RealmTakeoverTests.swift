@@ -10,7 +10,6 @@ import Testing
 struct RealmTakeoverTests {
   private struct Stage {
     let store: Store
-    let legacy: RegistrationStore
     let owner: RemoteServer
     let other: RemoteServer
     var realm = RealmDescription.sample()
@@ -20,9 +19,6 @@ struct RealmTakeoverTests {
 
     init() async throws {
       store = try await Store()
-      legacy = RegistrationStore(
-        database: store.database, storageKey: store.storageKey, now: { [clock = store.clock] in clock.now },
-        handOver: { _, _, _ in })
       owner = try await store.server("old.example.org").server
       other = try await store.server("new.example.org").server
       token = try PushToken("c0ffee", kind: .apns)
@@ -32,7 +28,7 @@ struct RealmTakeoverTests {
       let row = try #require(try await store.realms.find(uuid: realm.uuid))
       try await store.registrations.register(token, iosAppID: "app", realm: row.id, bouncerKey: "key")
       for (name, user) in [("one", user), ("two", user), ("three", numbered)] {
-        try await legacy.register(
+        try await store.registrations.register(
           try PushToken(name, kind: .fcm), iosAppID: nil, for: user, server: owner.id, realm: row)
       }
     }
@@ -63,11 +59,11 @@ struct RealmTakeoverTests {
       let found = try await store.registrations.lookup(realm: row.id, tokenIDs: [token.id]).found
       #expect(found.map(\.token) == (isKept ? [token] : []))
       for server in [owner, other] {
-        let legacy = try await legacy.reach(user, server: server.id, realm: nil).registrations
+        let legacy = try await store.registrations.reach(user, server: server.id, realm: nil).registrations
         #expect(
           legacy.map(\.token.text).sorted() == (isKept && server.id == other.id ? ["one", "two"] : []))
         // The number is another user's there, unless all is the same.
-        let numbered = try await self.legacy.reach(numbered, server: server.id, realm: nil).registrations
+        let numbered = try await store.registrations.reach(numbered, server: server.id, realm: nil).registrations
         #expect(numbered.map(\.token.text) == (keepsNumbers && server.id == other.id ? ["three"] : []))
       }
     }
@@ -107,7 +103,7 @@ struct RealmTakeoverTests {
       $0.realmID = 7
     }
     // One of the phones is there already.
-    try await stage.legacy.register(
+    try await stage.store.registrations.register(
       try PushToken("two", kind: .fcm), iosAppID: nil, for: stage.user, server: stage.other.id, realm: nil)
     let takeovers = try await stage.upload(moved, by: stage.other)
     #expect(takeovers.map(\.realm) == [stage.realm.uuid])
@@ -182,7 +178,7 @@ struct RealmTakeoverTests {
     let bots = RealmDescription.sample()
     let former = [stage.realm, bots].map(\.uuid)
     try await stage.store.take([stage.realm, bots], of: stage.owner)
-    try await stage.legacy.register(
+    try await stage.store.registrations.register(
       try PushToken("one", kind: .fcm), iosAppID: nil, for: stage.user, server: stage.other.id, realm: nil)
     try await stage.prove(stage.owner)
     try await stage.prove(stage.other)

@@ -68,58 +68,6 @@ struct RemoteServersTests {
   }
 
   @Test
-  func
-    `are found under a hostname that was kept as it was spelled, and whose two servers' it was, the older one's`()
-    async throws
-  {
-    let store = try await Store()
-    var keys: [String: (uuid: UUID, key: String)] = [:]
-    for (number, spelling) in [
-      (1, "CHAT.example.org:08443"), (2, "bücher.example"), (3, "plain.example.org"),
-      (4, "Plain.example.org."),
-      (5, "ⓟlain.example.org"), (6, "chat.example.org:8443"), (7, "[2001:DB8::1]"), (8, "no name"),
-      (9, "off.example.org."), (10, "off.example.org:443"),
-    ] {
-      let (server, key) = try await store.server("server\(number).example.org")
-      keys[spelling] = (server.uuid, key)
-      _ = try await store.database.write { connection in
-        try connection.run(
-          Statement(
-            "UPDATE remote_servers SET hostname = $2, hostname_key = $3, created_at = created_at - $4 WHERE id = $1",
-            .integer(server.id), .text(spelling), .text(spelling.lowercased()), .integer(Int64(number))))
-      }
-      if number == 9 { try await store.servers.setDeactivated(server.id, true) }
-    }
-    for _ in 0..<2 { try await store.servers.canonicalizeHostnames() }
-
-    for (hostname, spelling) in [
-      ("chat.example.org:8443", "chat.example.org:8443"), ("xn--bcher-kva.example", "bücher.example"),
-      ("bücher.example", "bücher.example"), ("plain.example.org", "plain.example.org"),
-      ("no name", "no name"),
-      ("[2001:db8::1]", "[2001:DB8::1]"), ("off.example.org", "off.example.org:443"),
-    ] {
-      let server = try #require(try await store.servers.find(hostname: hostname), "\(hostname)")
-      #expect(server.uuid == keys[spelling]?.uuid, "\(hostname)")
-      #expect(server.hostname == Hostname.key(of: hostname))
-    }
-    // The others keep their credentials, and their name for people.
-    for (spelling, name) in [
-      ("CHAT.example.org:08443", "chat.example.org"), ("Plain.example.org.", "plain.example.org"),
-      ("ⓟlain.example.org", nil), ("off.example.org.", "off.example.org"),
-    ] {
-      let (uuid, key) = try #require(keys[spelling])
-      let uuidText = uuid.uuidString.lowercased()
-      let server = try #require(try await store.servers.find(uuid: uuid))
-      #expect(server.hostname == (name.map { "\($0).\(uuidText).invalid" } ?? "\(uuidText).invalid"))
-      let authentication = try await store.servers.authenticate(uuid: uuid, key: key)
-      #expect(authentication == (server.isDeactivated ? .deactivated : .authenticated(server)))
-    }
-    await #expect(throws: RemoteServers.Refusal.hostnameTaken) {
-      try await store.server("Chat.example.org.:08443")
-    }
-  }
-
-  @Test
   func `may change the case of their own hostname`() async throws {
     let store = try await Store()
     let (server, key) = try await store.server("chat.example.org")

@@ -44,14 +44,8 @@ struct ValueTests {
     try await withDatabase(engine) { database in
       let rows = try await database.query(
         Statement(
-          "SELECT $2, $1, $2, '$1', '' || $3 -- $4\n, \"$2\" /* $1 */ FROM (SELECT 7 AS \"$2\") AS q",
-          .integer(1), .text("two"), .text("three")))
-      #expect(
-        rows == [
-          Row(values: [
-            .text("two"), .integer(1), .text("two"), .text("$1"), .text("three"), .integer(7),
-          ])
-        ])
+          "SELECT $2, $1, $2, '' || $3", .integer(1), .text("two"), .text("three")))
+      #expect(rows == [Row(values: [.text("two"), .integer(1), .text("two"), .text("three")])])
     }
   }
 
@@ -65,9 +59,9 @@ struct ValueTests {
     }
   }
 
-  @Test(arguments: DatabaseEngine.available, [1, 3])
-  func `too many and too few arguments are errors`(engine: DatabaseEngine, count: Int) async throws {
-    try await withDatabase(engine) { database in
+  @Test(arguments: [1, 3])
+  func `too many and too few arguments are errors`(count: Int) async throws {
+    try await withDatabase { database, _ in
       let statement = Statement("SELECT $1, $2", arguments: Array(repeating: .integer(1), count: count))
       let error = try await databaseError { try await database.query(statement) }
       #expect(error?.code == .invalidArgument)
@@ -123,7 +117,6 @@ struct ValueTests {
     #expect(try row.optionalInt64(3) == nil)
     #expect(try row.optionalText(3) == nil)
     #expect(try row.optionalBytes(3) == nil)
-    #expect(try row.optionalFlag(3) == nil)
     #expect(try row.optionalText(1) == "a")
   }
 

@@ -133,9 +133,9 @@ struct E2EERegisterTests {
         "push/e2ee/register", bouncer.registerForm(realm: realm, .object(object)), as: server)
       #expect(again.isSuccess)
       let second = try #require(try await stored().first)
-      #expect(second.id == first.id)
+      #expect(second.reference.id == first.reference.id)
       #expect(second.iosAppID == "other.app")
-      #expect(second.registeredAt == first.registeredAt + 100)
+      #expect(second.reference.registeredAt == first.reference.registeredAt + 100)
     }
   }
 

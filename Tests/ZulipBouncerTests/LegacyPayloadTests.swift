@@ -51,8 +51,9 @@ struct LegacyPayloadTests {
     #expect(
       try JSON.parse(String(buffer: removal.apnsPayload))["zulip"]?["zulip_message_ids"] == .string(newest))
     #expect(try removal.fcmPriority() == .normal)
+    let reference = RegistrationReference(.legacy, id: 1, registeredAt: Date())
     let registration = Registration(
-      id: 1, token: try PushToken("c0ffee", kind: .apns), iosAppID: "app", registeredAt: Date())
+      reference, token: try PushToken("c0ffee", kind: .apns), iosAppID: "app")
     let now = Date(timeIntervalSince1970: 1000.7)
     guard case .apns(let push)? = removal.apnsPush(for: registration, payload: ByteBuffer(), now: now) else {
       throw CocoaError(.coderInvalidValue)
@@ -61,8 +62,7 @@ struct LegacyPayloadTests {
     #expect(push.expiration == Date(timeIntervalSince1970: 87_400))
     let few = try notification(["gcm_payload": ["event": "remove", "zulip_message_ids": "32,5,31"]])
     #expect(few.fcmData["zulip_message_ids"] == "5,31,32")
-    let homeless = Registration(
-      id: 1, token: try PushToken("c0ffee", kind: .apns), iosAppID: nil, registeredAt: Date())
+    let homeless = Registration(reference, token: registration.token, iosAppID: nil)
     let unreachable = removal.apnsPush(for: homeless, payload: ByteBuffer(), now: now)
     #expect(unreachable == nil)
   }

@@ -137,14 +137,14 @@ package struct RealmDescription: Sendable, Hashable {
   /// Its id at its server.
   package var realmID: Int64
   /// Its id everywhere.
-  package let uuid: UUID
+  package var uuid: UUID
   /// The secret that proves that it is its own.
   package var ownerSecret: String
   package var host: String
   package var name: String
   /// Zulip's number for the kind of organisation.
   package var orgType: Int64
-  package let dateCreated: Date
+  package var dateCreated: Date
   /// Whether its server has deactivated it.
   package var isDeactivated: Bool
   /// Whether it is the realm of Zulip's own bots.

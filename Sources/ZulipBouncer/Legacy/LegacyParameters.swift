@@ -87,7 +87,7 @@ struct LegacyBatch {
       let payload = notification.apnsPayload
       for registration in apple {
         guard let push = notification.apnsPush(for: registration, payload: payload, now: now) else {
-          logger.error("registration without app id", metadata: ["legacy_registration": "\(registration.id)"])
+          logger.error("registration without app id", metadata: ["legacy_registration": "\(registration.reference.id)"])
           continue
         }
         deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))

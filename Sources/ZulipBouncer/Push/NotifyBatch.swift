@@ -59,7 +59,7 @@ struct NotifyBatch {
       }
       do throws(ItemFault) {
         guard let push = try Push(item, for: registration) else {
-          logger.error("registration without app id", metadata: ["registration": "\(registration.id)"])
+          logger.error("registration without app id", metadata: ["registration": "\(registration.reference.id)"])
           continue
         }
         deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))

@@ -62,7 +62,7 @@ import Testing
     let rows = try await SealedRows()
     let user = try #require(LegacyUser(id: nil, uuid: SealedRows.uuid(0)))
     let token = try PushToken("old token one", kind: .fcm)
-    let old = try #require(try await rows.legacy.find(token, of: user, server: rows.server.id))
+    let old = try #require(try await rows.store.registrations.find(token, of: user, server: rows.server.id)).reference
     let database = rows.store.database
     let push = rows.store.storageKey.seal("waiting", at: Outbox.place(of: old.id))
     _ = try await database.execute(
@@ -70,7 +70,7 @@ import Testing
         "UPDATE outbox SET wire = 2, registration_id = $1, push = $2 WHERE route_id = 1",
         .integer(old.id), .bytes(push)))
     try await rows.store.registrations.register(token, iosAppID: nil, realm: rows.realm.id, bouncerKey: "key")
-    let reach = try await rows.legacy.reach(user, server: rows.server.id, realm: rows.realm)
+    let reach = try await rows.store.registrations.reach(user, server: rows.server.id, realm: rows.realm)
     #expect(reach.superseded == [.fcm: 1])
     let entry = try #require(
       try await database.read {

@@ -18,7 +18,6 @@ struct SealedRows {
   let accounts: AccountStore
   let devices: Devices
   let nextcloud: NextcloudDevices
-  let legacy: RegistrationStore
   let notifications: NextcloudNotifications
   let keys: NextcloudKeys
   let subscriptions: NextcloudSubscriptions
@@ -36,9 +35,6 @@ struct SealedRows {
     accounts = AccountStore(database: database, storageKey: key, now: now)
     devices = Devices(database: database, storageKey: key, localServer: nil, now: now) { _ in }
     nextcloud = NextcloudDevices(database: database, storageKey: key, now: now)
-    legacy = RegistrationStore(database: database, storageKey: key, now: now) {
-      try Outbox.handOver(from: $0, to: $1, sealedUnder: key, on: $2)
-    }
     notifications = NextcloudNotifications(database: database, storageKey: key, now: now)
     keys = NextcloudKeys(database: database, storageKey: key, now: now)
     subscriptions = NextcloudSubscriptions(database: database, storageKey: key, now: now)
@@ -51,7 +47,7 @@ struct SealedRows {
     let token = try PushToken("token \(name)", kind: .fcm)
     try await store.registrations.register(token, iosAppID: nil, realm: realm.id, bouncerKey: "key")
     for user in [LegacyUser(id: Int64(index + 1), uuid: nil), LegacyUser(id: nil, uuid: Self.uuid(index))] {
-      try await legacy.register(
+      try await store.registrations.register(
         try PushToken("old token \(name)", kind: .fcm), iosAppID: nil, for: try #require(user),
         server: server.id, realm: nil)
     }
@@ -183,7 +179,7 @@ struct SealedRows {
     }
     for (index, user) in users.enumerated() {
       for name in [LegacyUser(id: Int64(index + 1), uuid: nil), LegacyUser(id: nil, uuid: Self.uuid(index))] {
-        let reach = try await legacy.reach(try #require(name), server: server.id, realm: nil)
+        let reach = try await store.registrations.reach(try #require(name), server: server.id, realm: nil)
         readable.formUnion(
           reach.registrations.map { "legacy \(name?.id == nil) \(index) \($0.token.text)" })
       }

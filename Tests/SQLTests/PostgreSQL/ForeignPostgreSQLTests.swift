@@ -41,14 +41,10 @@ import Testing
     }
   }
 
-  @Test(arguments: [
-    ("sqlite:x.sqlite", DatabaseError.Code.invalidURL),
-    ("postgres:///nothing?host=/nowhere/at/all", .unreachable),
-  ])
-  func `A snapshot that cannot be had is an error`(url: String, code: DatabaseError.Code) async throws {
+  @Test func `A snapshot of another engine's database is an error`() async throws {
     let error = await #expect(throws: DatabaseError.self) {
-      try await ForeignPostgreSQL.snapshot(of: try DatabaseURL(url)) { _ in }
+      try await ForeignPostgreSQL.snapshot(of: try DatabaseURL("sqlite:x.sqlite")) { _ in }
     }
-    #expect(error?.code == code)
+    #expect(error?.code == .invalidURL)
   }
 }

@@ -33,6 +33,31 @@ struct PostgreSQLConnectionTests {
     #expect(error?.description.contains("sec") == false)
   }
 
+  @Test(arguments: [
+    ("postgres://u:hunter2@127.0.0.1:1/d", #"connection to server at "127.0.0.1", port 1 failed: "#),
+    ("postgres://u:hunter2@nosuch.invalid/d", #"could not translate host name "nosuch.invalid" to address: "#),
+    ("postgres:///d?host=/nowhere", #"connection to server on socket "/nowhere/.s.PGSQL.5432" failed: "#),
+  ])
+  func `a server that cannot be used is told in libpq's words`(_ url: String, _ says: String) async throws {
+    for openDatabase in [
+      { _ = try await PostgreSQLDatabase.open(url: url) },
+      { try await ForeignPostgreSQL.snapshot(of: DatabaseURL(url)) { _ in } },
+    ] as [() async throws -> Void] {
+      let error = try await databaseError(openDatabase)
+      #expect(error?.code == .unreachable && error?.message.hasPrefix(says) == true, "\(String(describing: error))")
+      #expect(error?.message.contains("hunter2") == false)
+    }
+  }
+
+  @Test(.needsPostgreSQL)
+  func `a server that refuses is told in its own words`() async throws {
+    let test = try await TestDatabase(.postgreSQL, migrated: false)
+    let url = try test.serverURL().replacing(/\/[^\/?]*(\?|$)/) { "/no_such_database\($0.1)" }
+    let error = try await databaseError { try await PostgreSQLDatabase.open(url: url) }
+    #expect(error?.code == .unreachable)
+    #expect(error?.message.contains("no_such_database") == true, "\(String(describing: error))")
+  }
+
   @Test(.needsPostgreSQL)
   func `each connection is set up`() async throws {
     try await withPostgreSQL { database, test in
