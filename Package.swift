@@ -159,8 +159,8 @@ let package = Package(
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
-      "ProvidersTests", "Providers", "ProviderSimulator", "TestSupport", "AsyncHTTPClient", "Crypto",
-      "CryptoExtras", "JWTKit", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
+      "ProvidersTests", "Providers", "ProviderSimulator", "TestSupport", "Timing", "AsyncHTTPClient",
+      "Crypto", "CryptoExtras", "JWTKit", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
       "HTTPTests", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "NIOCore",

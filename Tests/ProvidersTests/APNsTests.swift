@@ -53,8 +53,6 @@ struct APNsTests {
     #expect(request["apns-collapse-id"] == "a b")
     #expect(request["apns-id"] == id.uuidString.lowercased())
     #expect(request.body == #"{"aps":{"badge":1}}"#)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `Headers that are not set are left out`() async throws {
@@ -63,8 +61,6 @@ struct APNsTests {
     _ = await Self.send(Self.push(), providers)
     let request = try #require(server.requests.first)
     for name in ["apns-priority", "apns-expiration", "apns-collapse-id"] { #expect(request[name] == nil) }
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `The provider token is signed with the key and counts in whole seconds`() async throws {
@@ -85,8 +81,6 @@ struct APNsTests {
     #expect(!claims.contains("1800000000."))
     let signature = try P256.Signing.ECDSASignature(rawRepresentation: Self.base64URL(parts[2]))
     #expect(TestKeys.apns.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
-    await providers.shutdown()
-    try await server.stop()
   }
 
   static func base64URL(_ text: String) -> Data {
@@ -139,8 +133,6 @@ struct APNsTests {
     clock.advance(60 * 60)
     await sendMany()
     #expect(tokens() == 3)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `An expired token is replaced once and the notification goes out again on a new connection`()
@@ -159,8 +151,6 @@ struct APNsTests {
     #expect(requests.map(\.connection) == [1, 1, 2])
     #expect(requests[1]["apns-id"] == requests[2]["apns-id"])
     #expect(requests[1]["authorization"] != requests[2]["authorization"])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A young token is not replaced, whatever APNs says of it`() async throws {
@@ -179,8 +169,6 @@ struct APNsTests {
       providers.routeStates().values.allSatisfy {
         if case .failing(.expiredProviderToken, _) = $0 { true } else { false }
       })
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `Too many token updates keep the token`() async throws {
@@ -196,8 +184,6 @@ struct APNsTests {
       clock.advance(10 * 60)
     }
     #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   /// A server whose first connection refuses like that from its second request on.
@@ -222,8 +208,6 @@ struct APNsTests {
     #expect(requests[1]["apns-id"] == requests[2]["apns-id"])
     #expect(Set(requests.map { $0["authorization"] }).count == 1)
     await eventually { server.openConnections == 1 }
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A key that no fresh connection takes either is misconfigured`() async throws {
@@ -232,8 +216,6 @@ struct APNsTests {
     let providers = try Self.providers(server)
     #expect(await Self.send(Self.push(), providers) == .misconfigured(.unrelatedKeyIDInToken))
     #expect(server.requests.map(\.connection) == [1, 2])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A key that is revoked closes all of its connections`() async throws {
@@ -249,8 +231,6 @@ struct APNsTests {
     #expect(server.openConnections >= 3)
     #expect(await Self.send(Self.push("dead"), providers) == .misconfigured(.invalidProviderToken))
     await eventually { server.openConnections == 0 }
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `An outage moves the next notification to another connection`() async throws {
@@ -262,8 +242,6 @@ struct APNsTests {
     #expect(await Self.send(Self.push(), providers) == .retry(.shutdown, notBefore: nil, scope: .provider))
     #expect(await Self.send(Self.push(), providers) == .delivered)
     #expect(server.requests.map(\.connection) == [1, 2])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test(arguments: ["", "c0 ffee", "c0/../ffee", "c0ffee\r\n", "c0ffee?x", "çøffee"])
@@ -274,8 +252,6 @@ struct APNsTests {
     #expect(server.requests.isEmpty)
     // The provider was not asked.
     #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test(arguments: ["a\nb", String(repeating: "x", count: 65), "ü"])
@@ -285,8 +261,6 @@ struct APNsTests {
     #expect(await Self.send(Self.push(collapseID: id), providers) == .rejected(.badCollapseID))
     #expect(server.requests.isEmpty)
     #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A topic that no key serves is unconfigured, a VoIP one comes with its bundle`() async throws {
@@ -300,8 +274,6 @@ struct APNsTests {
     #expect(
       providers.routeSender(for: voip)?.route
         == Route(provider: .apns, credential: "main", target: "org.example.chat.voip"))
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A deadline that has passed sends nothing`() async throws {
@@ -313,6 +285,5 @@ struct APNsTests {
     #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
     await providers.shutdown()
     #expect(await Self.send(Self.push(), providers) == .retry(.shuttingDown, notBefore: nil, scope: .caller))
-    try await server.stop()
   }
 }

@@ -85,7 +85,7 @@ extension APNsCredential {
 
   private static func identifier(_ field: String, in file: CredentialFile) throws(CredentialError) -> String {
     let value = try file.word(field, example: "ABCDE12345")
-    guard value.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
+    guard value.count == 10, value.utf8.allSatisfy(\.isAlphanumeric) else {
       throw file.invalid(field, "has ten letters and digits, as Apple's developer site shows it")
     }
     return value
@@ -111,11 +111,7 @@ extension APNsCredential {
 
   private static func isTopic(_ topic: String) -> Bool {
     !topic.isEmpty && topic.count <= 255
-      && topic.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
-  }
-
-  private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
-    byte < 0x80 && (Character(UnicodeScalar(byte)).isLetter || Character(UnicodeScalar(byte)).isNumber)
+      && topic.utf8.allSatisfy { $0.isAlphanumeric || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
   }
 }
 

@@ -1,14 +1,12 @@
-import AsyncHTTPClient
 import Foundation
 import JWTKit
 import NIOCore
 import NIOFoundationCompat
-import NIOHTTP1
-import Timing
+import NIOHPACK
 
 /// Access tokens from Google for a service account (RFC 7523, Google "Using OAuth 2.0 for Server
 /// to Server Applications").
-struct GoogleOAuth: Sendable {
+enum GoogleOAuth {
   static let scope = "https://www.googleapis.com/auth/firebase.messaging"
   /// How long before its end a token is renewed.
   static let margin: TimeInterval = 300
@@ -16,9 +14,6 @@ struct GoogleOAuth: Sendable {
   static let timeout = TimeAmount.seconds(10)
   /// A token refused by FCM is not replaced sooner: if a fresh one is refused too, a third would not help.
   static let limits = TokenCache.Limits(minimumAge: 30)
-
-  let client: HTTPClient
-  let now: @Sendable () -> Date
 
   /// Times in whole seconds: Google takes no fractions.
   struct Claims: JWTPayload {
@@ -45,24 +40,22 @@ struct GoogleOAuth: Sendable {
     var error: String
   }
 
-  /// A new token.
-  func token(for credential: FCMCredential) async -> Result<AccessToken, TokenFailure> {
-    let issued = now()
+  /// Asks for a new token; nil where the credential's key is none.
+  static func request(
+    for credential: FCMCredential, at origin: Origin, issued: Date
+  ) async -> ProviderRequest? {
     guard let assertion = await assertion(for: credential, issued: Int(issued.timeIntervalSince1970)) else {
-      return .failure(.refused(.invalidGrant))
+      return nil
     }
-    var request = HTTPClientRequest(url: credential.tokenURI.absoluteString)
-    request.method = .POST
-    request.headers.add(name: "content-type", value: "application/x-www-form-urlencoded")
-    request.body = .bytes(
-      ByteBuffer(
+    let path = credential.tokenURI.path(percentEncoded: true)
+    return ProviderRequest(
+      headers: [
+        ":method": "POST", ":scheme": origin.scheme, ":authority": origin.authority,
+        ":path": path.isEmpty ? "/" : path,
+        "content-type": "application/x-www-form-urlencoded",
+      ],
+      body: ByteBuffer(
         string: "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"))
-    do {
-      let (head, body) = try await client.answer(to: request, deadline: .now() + Self.timeout)
-      return Self.read(status: Int(head.status.code), body: body, issued: issued)
-    } catch {
-      return .failure(.unreachable)
-    }
   }
 
   /// What the endpoint's answer means.
@@ -83,7 +76,7 @@ struct GoogleOAuth: Sendable {
     return .failure(.refused(Reason(providerName: refused.error)))
   }
 
-  private func assertion(for credential: FCMCredential, issued: Int) async -> String? {
+  private static func assertion(for credential: FCMCredential, issued: Int) async -> String? {
     let keys = JWTKeyCollection()
     guard let key = try? Insecure.RSA.PrivateKey(pem: credential.privateKey) else { return nil }
     await keys.add(rsa: key, digestAlgorithm: .sha256)
@@ -91,19 +84,5 @@ struct GoogleOAuth: Sendable {
       iss: credential.clientEmail, scope: Self.scope, aud: credential.tokenURI.absoluteString, iat: issued,
       exp: issued + 3600)
     return try? await keys.sign(claims, header: ["alg": "RS256", "kid": .string(credential.privateKeyID)])
-  }
-}
-
-extension HTTPClient {
-  /// The whole answer, body included, by the deadline (`execute` alone ends its watch with the head).
-  func answer(to request: HTTPClientRequest, deadline: NIODeadline) async throws -> (
-    HTTPClientResponse, ByteBuffer
-  ) {
-    let answer = try await withTimeout(Duration(deadline - .now())) {
-      let head = try await self.execute(request, deadline: deadline)
-      return (head, try await head.body.collect(upTo: ProviderResponse.maximumBody))
-    }
-    guard let answer else { throw HTTPClientError.deadlineExceeded }
-    return answer
   }
 }

@@ -35,7 +35,7 @@ final class HTTP2Pool: Transport {
   /// Deadlines closer together than this are looked at together.
   private static let sweepSpacing = TimeAmount.milliseconds(5)
 
-  private let connector: any Connector
+  private let connector: Connector
   private let group: any EventLoopGroup
   private let answerTimeout: TimeAmount
   private let logger: Logger
@@ -46,7 +46,7 @@ final class HTTP2Pool: Transport {
   ///
   /// - Parameter connectionsChanged: gets +1 and -1 as connections come and go.
   init(
-    connector: any Connector, group: any EventLoopGroup, limits: PoolLimits = .init(), logger: Logger,
+    connector: Connector, group: any EventLoopGroup, limits: PoolLimits = .init(), logger: Logger,
     connectionsChanged: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
     self.connector = connector

@@ -69,36 +69,16 @@ package enum Outcome: Sendable, Hashable {
   }
 }
 
-/// Why a request has no answer.
+/// Why a request has no answer. ``Reason`` says what those mean that are called alike.
 package enum TransportFailure: Error, Hashable, Sendable {
-  /// The deadline passed.
-  case timeout
+  case timeout, cancelled
+  case connectFailed, tlsFailed, forbiddenAddress, proxyRefused
+  case connectionLost, streamReset, refused
+  case overloaded, shuttingDown, abandoned
   /// The peer has the request and lives, and has not answered it for long.
   case unanswered
-  /// The caller's task was cancelled.
-  case cancelled
-  /// No connection could be opened.
-  case connectFailed
-  /// TLS failed, or the peer does not speak HTTP/2.
-  case tlsFailed
-  /// The name means an address that must not be called.
-  case forbiddenAddress
-  /// The proxy refused to connect us.
-  case proxyRefused
-  /// The connection ended with the request under way.
-  case connectionLost
   /// The peer answers nothing on the connection, not even a PING, with the request under way.
   case silent
-  /// The peer reset the stream with the request under way.
-  case streamReset
-  /// Certainly not processed, several times over.
-  case refused
-  /// Too many requests wait already.
-  case overloaded
-  /// The client is closing.
-  case shuttingDown
-  /// The client has closed with the request under way.
-  case abandoned
 }
 
 extension Outcome {
