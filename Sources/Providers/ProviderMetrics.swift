@@ -12,18 +12,13 @@ final class ProviderMetrics: Sendable {
     let value: String
     let reason: Reason?
 
-    init(_ provider: Route.Provider, _ outcome: Outcome) {
-      (self.provider, value, reason) = (provider, outcome.label, outcome.reason)
-    }
-
-    /// No credential serves a push.
-    init(unconfigured provider: Route.Provider) {
-      (self.provider, value, reason) = (provider, "unconfigured", nil)
+    init(_ provider: Route.Provider, _ outcome: String, _ reason: Reason?) {
+      (self.provider, value, self.reason) = (provider, outcome, reason)
     }
 
     init(_ provider: Route.Provider, _ verdict: DeletionGuard.Verdict, _ reason: Reason) {
+      self.init(provider, verdict.rawValue, reason)
       (name, label) = ("push_bouncer_deletion_verdicts_total", "verdict")
-      (self.provider, value, self.reason) = (provider, verdict.rawValue, reason)
     }
   }
 
@@ -34,6 +29,9 @@ final class ProviderMetrics: Sendable {
     let connections: Gauge
     let tokens: Counter
   }
+
+  /// No credential serves a push.
+  private static let unconfigured = "unconfigured"
 
   private let factory: any MetricsFactory
   private let handles: [Route.Provider: Handles]
@@ -46,7 +44,7 @@ final class ProviderMetrics: Sendable {
       uniqueKeysWithValues: Route.Provider.allCases.map { provider in
         let labels = [("provider", provider.rawValue)]
         let handles = Handles(
-          delivered: Self.counter(Key(provider, .delivered), factory),
+          delivered: Self.counter(Key(provider, Outcome.delivered.label, nil), factory),
           duration: Timer(
             label: "push_bouncer_provider_request_duration_seconds", dimensions: labels, factory: factory),
           connections: Gauge(
@@ -55,13 +53,15 @@ final class ProviderMetrics: Sendable {
             label: "push_bouncer_provider_tokens_minted_total", dimensions: labels, factory: factory))
         return (provider, handles)
       })
-    for provider in Route.Provider.allCases { _ = counter(Key(unconfigured: provider)) }
+    for provider in Route.Provider.allCases { _ = counter(Key(provider, Self.unconfigured, nil)) }
   }
 
   /// Makes the counters of the outcomes that come up: what is there only after the first time does not count as an
   /// increase.
   func prepare(_ provider: Route.Provider) {
-    for outcome in Outcome.usual(provider) { _ = counter(Key(provider, outcome)) }
+    for (label, reasons) in Outcome.usual(provider) {
+      for reason in reasons { _ = counter(Key(provider, label, reason)) }
+    }
   }
 
   /// A try has ended.
@@ -69,13 +69,13 @@ final class ProviderMetrics: Sendable {
     if case .delivered = outcome {
       handles[provider]?.delivered.increment()
     } else {
-      counter(Key(provider, outcome)).increment()
+      counter(Key(provider, outcome.label, outcome.reason)).increment()
     }
     handles[provider]?.duration.recordNanoseconds(duration.nanoseconds)
   }
 
   /// No credential serves a push.
-  func unconfigured(_ provider: Route.Provider) { counter(Key(unconfigured: provider)).increment() }
+  func unconfigured(_ provider: Route.Provider) { counter(Key(provider, Self.unconfigured, nil)).increment() }
 
   /// A deletion guard has judged what was said of a token.
   func count(_ verdict: DeletionGuard.Verdict, on outcome: Outcome, of provider: Route.Provider) {

@@ -138,11 +138,12 @@ struct FCMTests {
     let form = String(buffer: try #require(server.requests.first).body)
     #expect(form.hasPrefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="))
     let parts = try #require(form.split(separator: "=").last).split(separator: ".").map(String.init)
-    let header = try JSONSerialization.jsonObject(with: APNsTests.base64URL(parts[0])) as? [String: String]
+    let header =
+      try JSONSerialization.jsonObject(with: Data(Base64URL.decode(parts[0]) ?? [])) as? [String: String]
     #expect(header?["alg"] == "RS256")
     #expect(header?["kid"] == "k1")
     let claims = try #require(
-      try JSONSerialization.jsonObject(with: APNsTests.base64URL(parts[1])) as? [String: Any])
+      try JSONSerialization.jsonObject(with: Data(Base64URL.decode(parts[1]) ?? [])) as? [String: Any])
     #expect(claims["iss"] as? String == "sender@demo.iam.gserviceaccount.com")
     #expect(claims["scope"] as? String == "https://www.googleapis.com/auth/firebase.messaging")
     #expect(claims["aud"] as? String == "http://127.0.0.1:\(server.port)/token")
@@ -151,7 +152,8 @@ struct FCMTests {
     let key = try _RSA.Signing.PrivateKey(pemRepresentation: TestKeys.google.get()).publicKey
     #expect(
       key.isValidSignature(
-        .init(rawRepresentation: APNsTests.base64URL(parts[2])), for: Data("\(parts[0]).\(parts[1])".utf8),
+        .init(rawRepresentation: Data(Base64URL.decode(parts[2]) ?? [])),
+        for: Data("\(parts[0]).\(parts[1])".utf8),
         padding: .insecurePKCS1v1_5))
   }
 

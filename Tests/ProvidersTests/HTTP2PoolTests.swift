@@ -99,16 +99,6 @@ struct HTTP2PoolTests {
     #expect(server.mostStreams > 50)
   }
 
-  @Test func `More connections are opened when streams run out, up to the limit`() async throws {
-    let server = try await TestServer.start(.init(streams: 10)) { _ in
-      [.after(.milliseconds(20), [.answer(200)])]
-    }
-    let pool = try Self.pool(server, limits: .init(connections: 3))
-    #expect(await Self.send(600, at: 200, over: pool) == [.success(200): 600])
-    #expect(server.connections == 3)
-    #expect(server.mostStreams <= 10)
-  }
-
   /// `FAULT_NOTIFICATIONS` sets how many there are.
   @Test func `Requests with a GOAWAY every 200 streams are taken once, or given back`() async throws {
     let count = ProcessInfo.processInfo.environment["FAULT_NOTIFICATIONS"].flatMap(Int.init) ?? 2000
@@ -275,22 +265,6 @@ struct HTTP2PoolTests {
     let pool = try Self.pool(server, connection: limits)
     #expect(await pool.status("/", within: 0.3) == .failure(.timeout))
     #expect(server.requests.isEmpty)
-  }
-
-  @Test func `Nobody listening is told after some attempts, long before the deadline`() async throws {
-    let server = try await TestServer.start { _ in [] }
-    let pool = try Self.pool(server)
-    try await server.stop()
-    #expect(await Self.send(20, at: 20, over: pool, within: 30) == [.failure(.connectFailed): 20])
-  }
-
-  @Test func `A certificate that is not trusted is told as such`() async throws {
-    let server = try await TestServer.start { _ in [.answer(200)] }
-    let tls = try Connector.tls(caFile: nil)
-    let pool = HTTP2Pool(
-      connector: Connector(host: "127.0.0.1", port: server.port, tls: tls),
-      group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
-    #expect(await pool.status("/") == .failure(.tlsFailed))
   }
 
   @Test func `A proxy connects us through`() async throws {

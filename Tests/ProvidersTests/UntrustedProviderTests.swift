@@ -56,6 +56,7 @@ struct UntrustedProviderTests {
     let outcome = await providers.send(push, deadline: .now + .seconds(20))
     // What has answered here is no sign-in.
     #expect(outcome.label == (fault == .none && service != .signIn ? "delivered" : "retry"))
+    if fault != .none { #expect(outcome.reason == (service == .signIn ? .tokenUnavailable : .tlsFailed)) }
     #expect(server.requests.count == (fault == .none ? 1 : 0))
   }
 }

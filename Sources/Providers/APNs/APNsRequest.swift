@@ -1,5 +1,5 @@
+import Crypto
 import Foundation
-import JWTKit
 import NIOCore
 import NIOHPACK
 
@@ -53,29 +53,23 @@ enum APNsProviderToken {
   static let limits = TokenCache.Limits(minimumAge: 20 * 60)
 
   /// `iat` in whole seconds: Apple takes no fractions.
-  struct Claims: JWTPayload {
-    var iss: String
-    var iat: Int
-
-    func verify(using algorithm: some JWTAlgorithm) {}
+  private struct Claims: Encodable {
+    let iss: String
+    let iat: Int
   }
 
-  /// A new token.
-  static func make(for credential: APNsCredential, now: Date) async -> Result<AccessToken, TokenFailure> {
+  static func make(for credential: APNsCredential, now: Date) -> Result<AccessToken, TokenFailure> {
     let issued = Int(now.timeIntervalSince1970)
-    do {
-      let keys = JWTKeyCollection()
-      await keys.add(ecdsa: try ES256PrivateKey(pem: credential.privateKey))
-      let token = try await keys.sign(
-        Claims(iss: credential.teamID, iat: issued),
-        header: ["alg": "ES256", "kid": .string(credential.keyID)])
-      let date = Date(timeIntervalSince1970: TimeInterval(issued))
-      return .success(
-        AccessToken(
-          authorization: "bearer \(token)", issuedAt: date, renewAt: date.addingTimeInterval(lifetime),
-          expiresAt: date.addingTimeInterval(end)))
-    } catch {
-      return .failure(.refused(.invalidProviderToken))
-    }
+    guard let key = try? P256.Signing.PrivateKey(pemRepresentation: credential.privateKey),
+      let token = try? JWT.sign(
+        header: ["alg": "ES256", "kid": credential.keyID],
+        claims: Claims(iss: credential.teamID, iat: issued),
+        with: { try key.signature(for: $0).rawRepresentation })
+    else { return .failure(.refused(.invalidProviderToken)) }
+    let date = Date(timeIntervalSince1970: TimeInterval(issued))
+    return .success(
+      AccessToken(
+        authorization: "bearer \(token)", issuedAt: date, renewAt: date.addingTimeInterval(lifetime),
+        expiresAt: date.addingTimeInterval(end)))
   }
 }

@@ -1,5 +1,5 @@
+import CryptoExtras
 import Foundation
-import JWTKit
 import NIOCore
 import NIOFoundationCompat
 import NIOHPACK
@@ -16,14 +16,12 @@ enum GoogleOAuth {
   static let limits = TokenCache.Limits(minimumAge: 30)
 
   /// Times in whole seconds: Google takes no fractions.
-  struct Claims: JWTPayload {
-    var iss: String
-    var scope: String
-    var aud: String
-    var iat: Int
-    var exp: Int
-
-    func verify(using algorithm: some JWTAlgorithm) {}
+  private struct Claims: Encodable {
+    let iss: String
+    let scope: String
+    let aud: String
+    let iat: Int
+    let exp: Int
   }
 
   private struct Granted: Decodable {
@@ -41,10 +39,8 @@ enum GoogleOAuth {
   }
 
   /// Asks for a new token; nil where the credential's key is none.
-  static func request(
-    for credential: FCMCredential, at origin: Origin, issued: Date
-  ) async -> ProviderRequest? {
-    guard let assertion = await assertion(for: credential, issued: Int(issued.timeIntervalSince1970)) else {
+  static func request(for credential: FCMCredential, at origin: Origin, issued: Date) -> ProviderRequest? {
+    guard let assertion = assertion(for: credential, issued: Int(issued.timeIntervalSince1970)) else {
       return nil
     }
     let path = credential.tokenURI.path(percentEncoded: true)
@@ -76,13 +72,14 @@ enum GoogleOAuth {
     return .failure(.refused(Reason(providerName: refused.error)))
   }
 
-  private static func assertion(for credential: FCMCredential, issued: Int) async -> String? {
-    let keys = JWTKeyCollection()
-    guard let key = try? Insecure.RSA.PrivateKey(pem: credential.privateKey) else { return nil }
-    await keys.add(rsa: key, digestAlgorithm: .sha256)
+  private static func assertion(for credential: FCMCredential, issued: Int) -> String? {
     let claims = Claims(
-      iss: credential.clientEmail, scope: Self.scope, aud: credential.tokenURI.absoluteString, iat: issued,
+      iss: credential.clientEmail, scope: scope, aud: credential.tokenURI.absoluteString, iat: issued,
       exp: issued + 3600)
-    return try? await keys.sign(claims, header: ["alg": "RS256", "kid": .string(credential.privateKeyID)])
+    let key = try? _RSA.Signing.PrivateKey(pemRepresentation: credential.privateKey)
+    guard let key else { return nil }
+    return try? JWT.sign(header: ["alg": "RS256", "kid": credential.privateKeyID], claims: claims) {
+      try key.signature(for: $0, padding: .insecurePKCS1v1_5).rawRepresentation
+    }
   }
 }

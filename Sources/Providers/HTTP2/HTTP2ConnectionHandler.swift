@@ -69,9 +69,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   private var failure = TransportFailure.connectFailed
 
   init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: Limits = Limits()) {
-    self.id = id
-    self.owner = owner
-    self.limits = limits
+    (self.id, self.owner, self.limits) = (id, owner, limits)
     self.health = ConnectionHealth(limits: limits.health, now: .now())
     self.idle = IdleClock(limit: limits.idle)
   }

@@ -49,12 +49,9 @@ final class HTTP2Pool: Transport {
     connector: Connector, group: any EventLoopGroup, limits: PoolLimits = .init(), logger: Logger,
     connectionsChanged: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
-    self.connector = connector
-    self.group = group
-    self.answerTimeout = limits.answerTimeout
-    self.logger = logger
-    self.connectionsChanged = connectionsChanged
-    self.state = Mutex(State(decisions: PoolState(limits: limits)))
+    (self.connector, self.group, self.logger) = (connector, group, logger)
+    (self.answerTimeout, self.connectionsChanged) = (limits.answerTimeout, connectionsChanged)
+    state = Mutex(State(decisions: PoolState(limits: limits)))
   }
 
   // MARK: Transport

@@ -60,7 +60,7 @@ struct Internet: ProviderNetwork {
   ) async -> Result<AccessToken, TokenFailure> {
     let issued = now()
     guard let origin = Origin(credential.tokenURI) else { return .failure(.unreachable) }
-    guard let request = await GoogleOAuth.request(for: credential, at: origin, issued: issued) else {
+    guard let request = GoogleOAuth.request(for: credential, at: origin, issued: issued) else {
       return .failure(.refused(.invalidGrant))
     }
     var limits = pool

@@ -47,7 +47,7 @@ struct SenderFactory: Sendable {
   /// The provider tokens of one APNs key.
   func apnsTokens(_ credential: APNsCredential) -> TokenSource {
     tokens(.apns, APNsProviderToken.limits) { [now] in
-      await APNsProviderToken.make(for: credential, now: now())
+      APNsProviderToken.make(for: credential, now: now())
     }
   }
 

@@ -136,22 +136,22 @@ enum VAPIDToken {
   /// A token that is refused is not replaced sooner: another one would be refused, too.
   static let limits = TokenCache.Limits(minimumAge: 600)
 
+  private struct Claims: Encodable {
+    let aud: String
+    let exp: Int
+    let sub: String
+  }
+
   /// A token for an origin, as `https://push.example.org`.
   static func make(
     for origin: String, by webPush: PushProviders.Configuration.WebPush, now: Date
   ) -> Result<AccessToken, TokenFailure> {
-    var claims = ByteBuffer()
-    claims.writeStaticString(#"{"aud":"#)
-    claims.writeJSON(origin)
-    claims.writeString(#","exp":\#(Int((now.timeIntervalSince1970 + lifetime).rounded(.down))),"sub":"#)
-    claims.writeJSON(webPush.contact)
-    claims.writeStaticString("}")
-    let header = Base64URL.encode(#"{"typ":"JWT","alg":"ES256"}"#.utf8)
-    let signed = "\(header).\(Base64URL.encode(claims.readableBytesView))"
-    guard let signature = try? webPush.key.privateKey.signature(for: Data(signed.utf8)) else {
-      return .failure(.refused(.vapidRefused))
+    let claims = Claims(
+      aud: origin, exp: Int((now.timeIntervalSince1970 + lifetime).rounded(.down)), sub: webPush.contact)
+    let token = try? JWT.sign(header: ["typ": "JWT", "alg": "ES256"], claims: claims) {
+      try webPush.key.privateKey.signature(for: $0).rawRepresentation
     }
-    let token = "\(signed).\(Base64URL.encode(signature.rawRepresentation))"
+    guard let token else { return .failure(.refused(.vapidRefused)) }
     return .success(
       AccessToken(
         authorization: "vapid t=\(token), k=\(webPush.key.publicKey)", issuedAt: now,

@@ -88,24 +88,6 @@ extension WebPushSubscription: Codable {
   package func encode(to encoder: any Encoder) throws { try token.encode(to: encoder) }
 }
 
-/// Base64 with `-` and `_` (RFC 4648 section 5).
-package enum Base64URL {
-  /// Without padding.
-  package static func encode(_ bytes: some Collection<UInt8>) -> String {
-    Data(bytes).base64EncodedString(options: [.base64URLAlphabet, .omitPaddingCharacter])
-  }
-
-  /// With padding or without; nil for anything else.
-  package static func decode(_ text: some StringProtocol) -> [UInt8]? {
-    guard text.utf8.allSatisfy({ $0.isBase64URL || $0 == UInt8(ascii: "=") }) else { return nil }
-    let isPadded = text.last == "="
-    let standard = String(text).replacing("-", with: "+").replacing("_", with: "/")
-    let padding = isPadded ? "" : String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)
-    guard (standard.utf8.count + padding.utf8.count).isMultiple(of: 4) else { return nil }
-    return Data(base64Encoded: standard + padding).map { [UInt8]($0) }
-  }
-}
-
 /// The address that a push service has given a subscription: an https URL, which is a secret of its phone.
 package struct WebPushEndpoint: Sendable, Hashable {
   /// Longer ones are refused, in bytes.
