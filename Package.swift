@@ -24,7 +24,6 @@ let libraries: [(repository: String, version: Version, products: [String])] = [
   ("jpsim/Yams", "6.2.2", ["Yams"]),
   ("swift-server/async-http-client", "1.37.0", ["AsyncHTTPClient"]),
   ("swift-server/swift-service-lifecycle", "2.13.0", ["ServiceLifecycle", "UnixSignals"]),
-  ("vapor/jwt-kit", "5.7.1", ["JWTKit"]),
 ]
 
 /// What a target needs, by name: products of `libraries`, or targets of this package.
@@ -76,7 +75,7 @@ let package = Package(
     module("SQL", "CPostgreSQL", "CSQLite", "Timing", "Crypto"),
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql"]),
     module(
-      "Providers", "Timing", "AsyncHTTPClient", "Crypto", "JWTKit", "Logging", "Metrics", "NIOCore",
+      "Providers", "Timing", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics", "NIOCore",
       "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
       "HTTP", "SQL", "Timing", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
@@ -159,8 +158,8 @@ let package = Package(
     tests("SealingTests", "Sealing", "CryptoExtras"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport"),
     tests(
-      "ProvidersTests", "Providers", "ProviderSimulator", "TestSupport", "AsyncHTTPClient", "Crypto",
-      "CryptoExtras", "JWTKit", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
+      "ProvidersTests", "Providers", "ProviderSimulator", "TestSupport", "Timing", "AsyncHTTPClient",
+      "Crypto", "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOEmbedded", "NIOHPACK",
       "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL"),
     tests(
       "HTTPTests", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "NIOCore",

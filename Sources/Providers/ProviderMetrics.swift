@@ -12,15 +12,13 @@ final class ProviderMetrics: Sendable {
     let value: String
     let reason: Reason?
 
-    static func unconfigured(_ provider: Route.Provider) -> Key {
-      Key(provider: provider, value: "unconfigured", reason: nil)
+    init(_ provider: Route.Provider, _ outcome: String, _ reason: Reason?) {
+      (self.provider, value, self.reason) = (provider, outcome, reason)
     }
 
-    func counter(_ factory: any MetricsFactory) -> Counter {
-      Counter(
-        label: name,
-        dimensions: [("provider", provider.rawValue), (label, value), ("reason", reason?.rawValue ?? "")],
-        factory: factory)
+    init(_ provider: Route.Provider, _ verdict: DeletionGuard.Verdict, _ reason: Reason) {
+      self.init(provider, verdict.rawValue, reason)
+      (name, label) = ("push_bouncer_deletion_verdicts_total", "verdict")
     }
   }
 
@@ -30,101 +28,87 @@ final class ProviderMetrics: Sendable {
     let duration: Timer
     let connections: Gauge
     let tokens: Counter
-
-    init(_ provider: Route.Provider, _ factory: any MetricsFactory) {
-      let labels = [("provider", provider.rawValue)]
-      delivered = Key(provider: provider, value: Outcome.delivered.label, reason: nil).counter(factory)
-      duration = Timer(
-        label: "push_bouncer_provider_request_duration_seconds", dimensions: labels, factory: factory)
-      connections = Gauge(label: "push_bouncer_provider_connections", dimensions: labels, factory: factory)
-      tokens = Counter(
-        label: "push_bouncer_provider_tokens_minted_total", dimensions: labels, factory: factory)
-    }
   }
 
+  /// No credential serves a push.
+  private static let unconfigured = "unconfigured"
+
   private let factory: any MetricsFactory
-  private let apns: Handles
-  private let fcm: Handles
-  private let webPush: Handles
+  private let handles: [Route.Provider: Handles]
   private let counters = Mutex<[Key: Counter]>([:])
   private let connections = Mutex<[Route.Provider: Int]>([:])
 
   init(factory: any MetricsFactory = MetricsSystem.factory) {
     self.factory = factory
-    apns = Handles(.apns, factory)
-    fcm = Handles(.fcm, factory)
-    webPush = Handles(.webPush, factory)
-    for provider in [Route.Provider.apns, .fcm, .webPush] {
-      let key = Key.unconfigured(provider)
-      counters.withLock { $0[key] = key.counter(factory) }
-    }
+    handles = Dictionary(
+      uniqueKeysWithValues: Route.Provider.allCases.map { provider in
+        let labels = [("provider", provider.rawValue)]
+        let handles = Handles(
+          delivered: Self.counter(Key(provider, Outcome.delivered.label, nil), factory),
+          duration: Timer(
+            label: "push_bouncer_provider_request_duration_seconds", dimensions: labels, factory: factory),
+          connections: Gauge(
+            label: "push_bouncer_provider_connections", dimensions: labels, factory: factory),
+          tokens: Counter(
+            label: "push_bouncer_provider_tokens_minted_total", dimensions: labels, factory: factory))
+        return (provider, handles)
+      })
+    for provider in Route.Provider.allCases { _ = counter(Key(provider, Self.unconfigured, nil)) }
   }
 
   /// Makes the counters of the outcomes that come up: what is there only after the first time does not count as an
   /// increase.
   func prepare(_ provider: Route.Provider) {
-    for outcome in Outcome.usual(provider) {
-      let key = Key(provider: provider, value: outcome.label, reason: outcome.reason)
-      counters.withLock { $0[key] = $0[key] ?? key.counter(factory) }
+    for (label, reasons) in Outcome.usual(provider) {
+      for reason in reasons { _ = counter(Key(provider, label, reason)) }
     }
   }
 
   /// A try has ended.
   func ended(_ provider: Route.Provider, _ outcome: Outcome, after duration: TimeAmount) {
-    let handles = self[provider]
     if case .delivered = outcome {
-      handles.delivered.increment()
+      handles[provider]?.delivered.increment()
     } else {
-      count(Key(provider: provider, value: outcome.label, reason: outcome.reason))
+      counter(Key(provider, outcome.label, outcome.reason)).increment()
     }
-    handles.duration.recordNanoseconds(duration.nanoseconds)
+    handles[provider]?.duration.recordNanoseconds(duration.nanoseconds)
   }
 
   /// No credential serves a push.
-  func unconfigured(_ provider: Route.Provider) {
-    count(.unconfigured(provider))
-  }
+  func unconfigured(_ provider: Route.Provider) { counter(Key(provider, Self.unconfigured, nil)).increment() }
 
   /// A deletion guard has judged what was said of a token.
   func count(_ verdict: DeletionGuard.Verdict, on outcome: Outcome, of provider: Route.Provider) {
     switch outcome {
-    case .dead(let reason, _), .suspect(let reason):
-      count(
-        Key(
-          name: "push_bouncer_deletion_verdicts_total", provider: provider, label: "verdict",
-          value: verdict.rawValue, reason: reason))
+    case .dead(let reason, _), .suspect(let reason): counter(Key(provider, verdict, reason)).increment()
     case .delivered, .retry, .rejected, .misconfigured: break
     }
   }
 
-  private func count(_ key: Key) {
-    let counter = counters.withLock { counters in
-      if let counter = counters[key] { return counter }
-      let counter = key.counter(factory)
-      counters[key] = counter
-      return counter
-    }
-    counter.increment()
-  }
-
-  /// Connections were opened or closed.
   func connectionsChanged(_ provider: Route.Provider, by change: Int) {
     connections.withLock { connections in
       connections[provider, default: 0] += change
-      self[provider].connections.record(connections[provider, default: 0])
+      handles[provider]?.connections.record(connections[provider, default: 0])
     }
   }
 
   /// A provider token or an access token was made.
-  func minted(_ provider: Route.Provider) {
-    self[provider].tokens.increment()
+  func minted(_ provider: Route.Provider) { handles[provider]?.tokens.increment() }
+
+  private func counter(_ key: Key) -> Counter {
+    counters.withLock { counters in
+      if let counter = counters[key] { return counter }
+      let counter = Self.counter(key, factory)
+      counters[key] = counter
+      return counter
+    }
   }
 
-  private subscript(provider: Route.Provider) -> Handles {
-    switch provider {
-    case .apns: apns
-    case .fcm: fcm
-    case .webPush: webPush
-    }
+  private static func counter(_ key: Key, _ factory: any MetricsFactory) -> Counter {
+    Counter(
+      label: key.name,
+      dimensions: [
+        ("provider", key.provider.rawValue), (key.label, key.value), ("reason", key.reason?.rawValue ?? ""),
+      ], factory: factory)
   }
 }

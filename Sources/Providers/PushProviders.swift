@@ -16,9 +16,9 @@ package final class PushProviders: Sendable {
     case open(Reason, since: Date)
   }
 
-  let factory: TransportFactory
+  private let factory: SenderFactory
   /// Nil where Web Push is switched off.
-  let hosts: WebPushHosts?
+  private let hosts: WebPushHosts?
   private let state = Mutex(State())
 
   private struct State {
@@ -35,38 +35,31 @@ package final class PushProviders: Sendable {
     try self.init(configuration: configuration, now: { Date() })
   }
 
-  /// For tests: with a clock, and with limits of their own.
-  convenience init(
-    configuration: Configuration, pool: PoolLimits = .init(),
-    connection: HTTP2ConnectionHandler.Limits = .init(), mostHosts: Int = WebPushHosts.most,
-    resolve: @escaping @Sendable (String) async throws -> [String] = HostAddresses.resolve,
-    now: @escaping @Sendable () -> Date
-  ) throws {
-    try self.init(configuration: configuration, mostHosts: mostHosts, resolve: resolve, now: now) { metrics in
-      try Internet(configuration, pool: pool, connection: connection, metrics: metrics)
-    }
-  }
-
   /// With the providers played in this process.
   package convenience init(
     configuration: Configuration, over network: any ProviderNetwork, now: @escaping @Sendable () -> Date
   ) throws {
-    try self.init(
-      configuration: configuration, mostHosts: WebPushHosts.most, resolve: { _ in [] }, now: now
-    ) { _ in network }
+    try self.init(configuration: configuration, network: network, resolve: { _ in [] }, now: now)
   }
 
-  private init(
-    configuration: Configuration, mostHosts: Int,
-    resolve: @escaping @Sendable (String) async throws -> [String],
-    now: @escaping @Sendable () -> Date, network: (ProviderMetrics) throws -> any ProviderNetwork
+  /// - Parameters:
+  ///   - network: nil: the internet, with these limits.
+  ///   - mostHosts: how many push services are remembered.
+  init(
+    configuration: Configuration, network: (any ProviderNetwork)? = nil, pool: PoolLimits = .init(),
+    connection: HTTP2ConnectionHandler.Limits = .init(), mostHosts: Int = WebPushHosts.most,
+    resolve: @escaping @Sendable (String) async throws -> [String] = HostAddresses.resolvePresentOrFormer,
+    now: @escaping @Sendable () -> Date
   ) throws {
-    let factory = try TransportFactory(
-      configuration: configuration, resolve: resolve, now: now, network: network)
+    let metrics = ProviderMetrics()
+    let network =
+      try network ?? Internet(configuration, pool: pool, connection: connection, metrics: metrics)
+    let factory = try SenderFactory(
+      configuration: configuration, metrics: metrics, network: network, resolve: resolve, now: now)
     self.factory = factory
     hosts = configuration.webPush.map { webPush in
-      factory.metrics.prepare(.webPush)
-      return WebPushHosts(most: mostHosts) { factory.webPush($0, webPush) }
+      metrics.prepare(.webPush)
+      return WebPushHosts(most: mostHosts, factory: factory, webPush: webPush)
     }
   }
 
@@ -144,12 +137,12 @@ package final class PushProviders: Sendable {
   /// not are `retry(abandoned)`: nobody knows what becomes of them.
   package func shutdown(within limit: Duration = .seconds(60)) async {
     guard let transports = close() else { return }
-    await Self.shutDown(transports, factory, deadline: .now() + TimeAmount(limit))
+    await Self.shutDown(transports, deadline: .now() + TimeAmount(limit))
   }
 
   deinit {
     guard let transports = close() else { return }
-    Task { [factory] in await Self.shutDown(transports, factory, deadline: nil) }
+    Task { await Self.shutDown(transports, deadline: nil) }
   }
 
   /// Takes no more pushes; returns what is to be shut down, the first time.
@@ -160,26 +153,27 @@ package final class PushProviders: Sendable {
     }
   }
 
-  private static func shutDown(
-    _ transports: [any Transport], _ factory: TransportFactory, deadline: NIODeadline?
-  )
-    async
-  {
+  private static func shutDown(_ transports: [any Transport], deadline: NIODeadline?) async {
     await withTaskGroup { group in
       for transport in transports { group.addTask { await transport.shutdown(deadline: deadline) } }
     }
-    await factory.network.shutdown()
   }
-}
 
-extension Push {
-  package var provider: Route.Provider {
-    switch self {
-    case .apns: .apns
-    case .fcm: .fcm
-    case .webPush: .webPush
-    }
+  // MARK: Web Push
+
+  /// The public key that apps subscribe with, in base64url; nil where Web Push is switched off.
+  package var vapidPublicKey: String? { factory.webPush?.key.publicKey }
+
+  /// Whether messages may be sent to a subscription's host: not where that is an address or a private name or has a
+  /// private address, unless the operator has named it. A name that does not answer within two seconds is taken, as every
+  /// connection is checked again.
+  package func accepts(_ subscription: WebPushSubscription) async -> Bool {
+    guard factory.webPush != nil else { return false }
+    return await factory.webPushAddresses.allow(subscription.endpoint.host)
   }
+
+  /// The senders of the push services that were used of late, at most 10,000.
+  package var webPushSenders: [RouteSender] { hosts?.routeSenders ?? [] }
 }
 
 extension PushProviders {
@@ -207,14 +201,11 @@ extension PushProviders {
       /// How many connections there may be to push services; a quarter of them to such as do not answer.
       package var connections: Int
 
-      /// Web Push by its parts.
       package init(
         key: VAPIDKey, contact: String, privateHosts: Set<String> = [], connections: Int = 1000
       ) {
-        self.connections = connections
-        self.key = key
-        self.contact = contact
-        self.privateHosts = privateHosts
+        (self.key, self.contact) = (key, contact)
+        (self.privateHosts, self.connections) = (privateHosts, connections)
       }
     }
 
@@ -223,22 +214,17 @@ extension PushProviders {
       apnsEndpoint: URL? = nil, fcmEndpoint: URL? = nil, caFile: String? = nil, proxy: URL? = nil,
       webPush: WebPush? = nil
     ) {
-      self.webPush = webPush
-      self.apnsEndpoint = apnsEndpoint
-      self.fcmEndpoint = fcmEndpoint
-      self.caFile = caFile
-      self.proxy = proxy
+      (self.apnsEndpoint, self.fcmEndpoint, self.webPush) = (apnsEndpoint, fcmEndpoint, webPush)
+      (self.caFile, self.proxy) = (caFile, proxy)
     }
   }
 
   /// A configuration that cannot work.
   package struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The configuration key.
+    /// The configuration's.
     package let key: String
-    /// What to do.
     package let advice: String
 
-    /// For people.
     package var description: String { "\(key): \(advice)" }
   }
 }

@@ -53,18 +53,11 @@ struct APNsTests {
     #expect(request["apns-collapse-id"] == "a b")
     #expect(request["apns-id"] == id.uuidString.lowercased())
     #expect(request.body == #"{"aps":{"badge":1}}"#)
-    await providers.shutdown()
-    try await server.stop()
-  }
-
-  @Test func `Headers that are not set are left out`() async throws {
-    let server = try await TestServer.start { _ in [.answer(200)] }
-    let providers = try Self.providers(server)
+    // What is not set is left out.
     _ = await Self.send(Self.push(), providers)
-    let request = try #require(server.requests.first)
-    for name in ["apns-priority", "apns-expiration", "apns-collapse-id"] { #expect(request[name] == nil) }
-    await providers.shutdown()
-    try await server.stop()
+    for name in ["apns-priority", "apns-expiration", "apns-collapse-id"] {
+      #expect(server.requests.last?[name] == nil)
+    }
   }
 
   @Test func `The provider token is signed with the key and counts in whole seconds`() async throws {
@@ -76,23 +69,15 @@ struct APNsTests {
     let parts = try #require(authorization.split(separator: " ").last).split(separator: ".").map(String.init)
     #expect(authorization.hasPrefix("bearer "))
     let header = try #require(
-      try JSONSerialization.jsonObject(with: Self.base64URL(parts[0])) as? [String: String])
+      try JSONSerialization.jsonObject(with: Data(Base64URL.decode(parts[0]) ?? [])) as? [String: String])
     #expect(header["alg"] == "ES256")
     #expect(header["kid"] == "ABCDE12345")
-    let claims = try #require(String(data: Self.base64URL(parts[1]), encoding: .utf8))
+    let claims = try #require(String(data: Data(Base64URL.decode(parts[1]) ?? []), encoding: .utf8))
     #expect(claims.contains(#""iss":"TEAM123456""#))
     #expect(claims.contains(#""iat":1800000000"#))
     #expect(!claims.contains("1800000000."))
-    let signature = try P256.Signing.ECDSASignature(rawRepresentation: Self.base64URL(parts[2]))
+    let signature = try P256.Signing.ECDSASignature(rawRepresentation: Data(Base64URL.decode(parts[2]) ?? []))
     #expect(TestKeys.apns.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
-    await providers.shutdown()
-    try await server.stop()
-  }
-
-  static func base64URL(_ text: String) -> Data {
-    let standard = text.replacing("-", with: "+").replacing("_", with: "/")
-    return Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.count % 4) % 4))
-      ?? Data()
   }
 
   @Test
@@ -139,8 +124,6 @@ struct APNsTests {
     clock.advance(60 * 60)
     await sendMany()
     #expect(tokens() == 3)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `An expired token is replaced once and the notification goes out again on a new connection`()
@@ -159,8 +142,6 @@ struct APNsTests {
     #expect(requests.map(\.connection) == [1, 1, 2])
     #expect(requests[1]["apns-id"] == requests[2]["apns-id"])
     #expect(requests[1]["authorization"] != requests[2]["authorization"])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A young token is not replaced, whatever APNs says of it`() async throws {
@@ -179,25 +160,6 @@ struct APNsTests {
       providers.routeStates().values.allSatisfy {
         if case .failing(.expiredProviderToken, _) = $0 { true } else { false }
       })
-    await providers.shutdown()
-    try await server.stop()
-  }
-
-  @Test func `Too many token updates keep the token`() async throws {
-    let server = try await TestServer.start { _ in
-      [.answer(429, [], #"{"reason":"TooManyProviderTokenUpdates"}"#)]
-    }
-    let clock = TestClock(Date())
-    let providers = try Self.providers(server, clock: clock)
-    for _ in 0..<3 {
-      #expect(
-        await Self.send(Self.push(), providers)
-          == .retry(.tooManyProviderTokenUpdates, notBefore: nil, scope: .route))
-      clock.advance(10 * 60)
-    }
-    #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   /// A server whose first connection refuses like that from its second request on.
@@ -222,8 +184,6 @@ struct APNsTests {
     #expect(requests[1]["apns-id"] == requests[2]["apns-id"])
     #expect(Set(requests.map { $0["authorization"] }).count == 1)
     await eventually { server.openConnections == 1 }
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A key that no fresh connection takes either is misconfigured`() async throws {
@@ -232,8 +192,6 @@ struct APNsTests {
     let providers = try Self.providers(server)
     #expect(await Self.send(Self.push(), providers) == .misconfigured(.unrelatedKeyIDInToken))
     #expect(server.requests.map(\.connection) == [1, 2])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A key that is revoked closes all of its connections`() async throws {
@@ -249,8 +207,6 @@ struct APNsTests {
     #expect(server.openConnections >= 3)
     #expect(await Self.send(Self.push("dead"), providers) == .misconfigured(.invalidProviderToken))
     await eventually { server.openConnections == 0 }
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `An outage moves the next notification to another connection`() async throws {
@@ -262,31 +218,25 @@ struct APNsTests {
     #expect(await Self.send(Self.push(), providers) == .retry(.shutdown, notBefore: nil, scope: .provider))
     #expect(await Self.send(Self.push(), providers) == .delivered)
     #expect(server.requests.map(\.connection) == [1, 2])
-    await providers.shutdown()
-    try await server.stop()
   }
 
-  @Test(arguments: ["", "c0 ffee", "c0/../ffee", "c0ffee\r\n", "c0ffee?x", "çøffee"])
-  func `What is no token never leaves`(token: String) async throws {
+  @Test(
+    arguments: [
+      ("", nil, Outcome.suspect(.badDeviceToken)), ("c0 ffee", nil, .suspect(.badDeviceToken)),
+      ("c0/../ffee", nil, .suspect(.badDeviceToken)), ("c0ffee\r\n", nil, .suspect(.badDeviceToken)),
+      ("c0ffee?x", nil, .suspect(.badDeviceToken)), ("çøffee", nil, .suspect(.badDeviceToken)),
+      ("c0ffee", "a\nb", .rejected(.badCollapseID)), ("c0ffee", "ü", .rejected(.badCollapseID)),
+      ("c0ffee", String(repeating: "x", count: 65), .rejected(.badCollapseID)),
+    ] as [(String, String?, Outcome)])
+  func `What is no token, or would break the request, never leaves`(
+    token: String, collapseID: String?, outcome: Outcome
+  ) async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
     let providers = try Self.providers(server)
-    #expect(await Self.send(Self.push(token), providers) == .suspect(.badDeviceToken))
+    #expect(await Self.send(Self.push(token, collapseID: collapseID), providers) == outcome)
     #expect(server.requests.isEmpty)
     // The provider was not asked.
     #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
-    await providers.shutdown()
-    try await server.stop()
-  }
-
-  @Test(arguments: ["a\nb", String(repeating: "x", count: 65), "ü"])
-  func `A collapse id that would break the request never leaves`(id: String) async throws {
-    let server = try await TestServer.start { _ in [.answer(200)] }
-    let providers = try Self.providers(server)
-    #expect(await Self.send(Self.push(collapseID: id), providers) == .rejected(.badCollapseID))
-    #expect(server.requests.isEmpty)
-    #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A topic that no key serves is unconfigured, a VoIP one comes with its bundle`() async throws {
@@ -300,8 +250,6 @@ struct APNsTests {
     #expect(
       providers.routeSender(for: voip)?.route
         == Route(provider: .apns, credential: "main", target: "org.example.chat.voip"))
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A deadline that has passed sends nothing`() async throws {
@@ -313,6 +261,5 @@ struct APNsTests {
     #expect(providers.routeStates().values.allSatisfy { $0 == .unknown })
     await providers.shutdown()
     #expect(await Self.send(Self.push(), providers) == .retry(.shuttingDown, notBefore: nil, scope: .caller))
-    try await server.stop()
   }
 }

@@ -53,8 +53,6 @@ struct FCMTests {
       body["message"]?["android"] as? [String: String] == [
         "priority": "high", "ttl": "60s", "collapse_key": "c",
       ])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   /// Strings of all that JSON minds, and of much that it does not.
@@ -95,7 +93,7 @@ struct FCMTests {
       }
       if index % 3 == 0 { (message.isOnlyValidated, body.validate_only) = (true, true) }
       if index % 5 == 0 { (message.data, body.message.data) = ([:], [:]) }
-      let written = FCMRequest.body(message)
+      let written = message.json
       #expect(try JSONDecoder().decode(Body.self, from: Data(written.readableBytesView)) == body)
     }
   }
@@ -112,7 +110,7 @@ struct FCMTests {
       var fid: String?
       var token: String?
     }
-    let written = FCMRequest.body(FCMMessage(token: token, data: [:]))
+    let written = FCMMessage(token: token, data: [:]).json
     let body = try JSONDecoder().decode([String: Recipient].self, from: Data(written.readableBytesView))
     #expect(body["message"]?.fid == (isInstallationID ? token : nil))
     #expect(body["message"]?.token == (isInstallationID ? nil : token))
@@ -130,9 +128,6 @@ struct FCMTests {
     #expect(await Self.send(providers) == .delivered)
     #expect(server.requests.first?.path == "/v1/projects/demo/messages:send")
     #expect(server.requests.first?["authorization"] == "Bearer token-1")
-    await providers.shutdown()
-    try await server.stop()
-    try await web.stop()
   }
 
   @Test func `The assertion is signed, with whole seconds and the right audience`() async throws {
@@ -143,11 +138,12 @@ struct FCMTests {
     let form = String(buffer: try #require(server.requests.first).body)
     #expect(form.hasPrefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="))
     let parts = try #require(form.split(separator: "=").last).split(separator: ".").map(String.init)
-    let header = try JSONSerialization.jsonObject(with: APNsTests.base64URL(parts[0])) as? [String: String]
+    let header =
+      try JSONSerialization.jsonObject(with: Data(Base64URL.decode(parts[0]) ?? [])) as? [String: String]
     #expect(header?["alg"] == "RS256")
     #expect(header?["kid"] == "k1")
     let claims = try #require(
-      try JSONSerialization.jsonObject(with: APNsTests.base64URL(parts[1])) as? [String: Any])
+      try JSONSerialization.jsonObject(with: Data(Base64URL.decode(parts[1]) ?? [])) as? [String: Any])
     #expect(claims["iss"] as? String == "sender@demo.iam.gserviceaccount.com")
     #expect(claims["scope"] as? String == "https://www.googleapis.com/auth/firebase.messaging")
     #expect(claims["aud"] as? String == "http://127.0.0.1:\(server.port)/token")
@@ -156,23 +152,9 @@ struct FCMTests {
     let key = try _RSA.Signing.PrivateKey(pemRepresentation: TestKeys.google.get()).publicKey
     #expect(
       key.isValidSignature(
-        .init(rawRepresentation: APNsTests.base64URL(parts[2])), for: Data("\(parts[0]).\(parts[1])".utf8),
+        .init(rawRepresentation: Data(Base64URL.decode(parts[2]) ?? [])),
+        for: Data("\(parts[0]).\(parts[1])".utf8),
         padding: .insecurePKCS1v1_5))
-    await providers.shutdown()
-    try await server.stop()
-  }
-
-  @Test func `A hundred senders at once fetch one access token`() async throws {
-    let server = try await Self.start(oauth: { .granted("token-\($0)", delay: .milliseconds(100)) })
-    let providers = try Self.providers(server)
-    await withTaskGroup { group in
-      for _ in 0..<100 {
-        group.addTask { #expect(await Self.send(providers) == .delivered) }
-      }
-    }
-    #expect(Self.assertions(server) == 1)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `It is renewed five minutes early, and the old one serves while that fails`() async throws {
@@ -189,8 +171,6 @@ struct FCMTests {
     #expect(await Self.send(providers) == .delivered)
     clock.advance(600)
     #expect(await Self.send(providers) == .retry(.tokenUnavailable, notBefore: nil, scope: .route))
-    await providers.shutdown()
-    try await server.stop()
   }
 
   private static let outage = Outcome.retry(.tokenUnavailable, notBefore: nil, scope: .route)
@@ -215,8 +195,6 @@ struct FCMTests {
       #expect(next == outcome)
     }
     #expect(Self.assertions(server) == 1)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `An OAuth endpoint that never answers does not hold a sender beyond its deadline`() async throws
@@ -227,8 +205,6 @@ struct FCMTests {
       #expect(await Self.send(providers, within: 0.2) == .retry(.timeout, notBefore: nil, scope: .route))
     }
     #expect(took < .seconds(15))
-    await providers.shutdown(within: .zero)
-    try await server.stop()
   }
 
   @Test func `A refused access token is replaced once`() async throws {
@@ -244,16 +220,12 @@ struct FCMTests {
     clock.advance(60)
     #expect(await Self.send(providers) == .delivered)
     #expect(Self.assertions(server) == 2)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `An answer whose body never ends is over at the deadline`() async throws {
     let server = try await Self.start(fcm: { _ in .init(status: 200, body: "{", end: .cut) })
     let providers = try Self.providers(server)
     #expect(await Self.send(providers, within: 0.5) == .retry(.timeout, notBefore: nil, scope: .route))
-    await providers.shutdown(within: .zero)
-    try await server.stop()
   }
 
   @Test func `Nobody listening is an outage`() async throws {
@@ -273,8 +245,6 @@ struct FCMTests {
       Issue.record("\(providers.routeStates())")
       return
     }
-    await providers.shutdown()
-    try await oauth.stop()
   }
 
   @Test func `A cancelled sender is answered at once`() async throws {
@@ -292,7 +262,6 @@ struct FCMTests {
     async let ending = answer()
     await providers.shutdown(within: .zero)
     #expect(await ending == .retry(.abandoned, notBefore: nil, scope: .process))
-    try await server.stop()
   }
 
   @Test func `Without a project the default one is taken`() async throws {
@@ -310,8 +279,6 @@ struct FCMTests {
       providers.routeSender(for: .fcm(named))?.route == Route(provider: .fcm, credential: "a", target: "one"))
     named.project = "three"
     #expect(providers.routeSender(for: .fcm(named))?.route == nil)
-    await providers.shutdown()
-    try await server.stop()
   }
 }
 

@@ -204,23 +204,6 @@ struct HTTP2CodecTests {
     #expect(throws: (any Error).self, "\(name)") { try Self.frames(ByteBuffer(bytes: bytes)) }
   }
 
-  @Test func `Noise is read to its end or refused`() {
-    var random = SplitMix(seed: 3)
-    for _ in 0..<2000 {
-      var bytes = ByteBuffer(bytes: Self.settings)
-      for _ in 0..<Int.random(in: 1...8, using: &random) {
-        let payload = (0..<Int.random(in: 0...40, using: &random)).map { _ in
-          UInt8.random(in: .min ... .max, using: &random)
-        }
-        bytes.writeBytes(
-          Self.frame(
-            .random(in: 0...10, using: &random), .random(in: .min ... .max, using: &random),
-            on: .random(in: 0...3, using: &random), payload))
-      }
-      _ = try? Self.frames(bytes, by: .random(in: 1...50, using: &random))
-    }
-  }
-
   @Test func `The peer gets back what it has used of the connection's window`() throws {
     var input = HTTP2Input()
     input.append(ByteBuffer(bytes: Self.settings))
@@ -269,7 +252,7 @@ struct HTTP2CodecTests {
   }
 
   @Test func `A peer that asks and asks and takes no answer is left`() throws {
-    let connector = HTTP2Connector(host: "127.0.0.1", port: 1, tls: try HTTP2Connector.tls(caFile: nil))
+    let connector = Connector(host: "127.0.0.1", port: 1, tls: try Connector.tls(caFile: nil))
     let pool = HTTP2Pool(
       connector: connector, group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
     let channel = EmbeddedChannel(handler: HTTP2ConnectionHandler(id: ConnectionID(number: 1), owner: pool))

@@ -18,8 +18,8 @@ struct HTTP2PoolTests {
     connection: HTTP2ConnectionHandler.Limits = .init(),
     trusting caFile: String? = nil, proxy: Proxy? = nil, count: @escaping @Sendable (Int) -> Void = { _ in }
   ) throws -> HTTP2Pool {
-    let tls = try HTTP2Connector.tls(caFile: try caFile ?? TestCertificate.shared.get().caFile)
-    let connector = HTTP2Connector(
+    let tls = try Connector.tls(caFile: try caFile ?? TestCertificate.shared.get().caFile)
+    let connector = Connector(
       host: "127.0.0.1", port: server.port, tls: tls, proxy: proxy, limits: connection)
     return HTTP2Pool(
       connector: connector, group: MultiThreadedEventLoopGroup.singleton, limits: limits,
@@ -42,7 +42,7 @@ struct HTTP2PoolTests {
       for number in 0..<count {
         if number >= once, let ending = await group.next() { endings[ending, default: 0] += 1 }
         group.addTask {
-          await pool.execute(request("/\(number)"), deadline: .seconds(seconds)).map(\.status)
+          await pool.status("/\(number)", within: seconds)
         }
       }
       for await ending in group { endings[ending, default: 0] += 1 }
@@ -73,7 +73,6 @@ struct HTTP2PoolTests {
     #expect(server.connections == 1)
     await pool.shutdown(deadline: nil)
     await eventually { server.openConnections == 0 }
-    try await server.stop()
   }
 
   @Test func `No stream is opened before the peer's settings have come`() async throws {
@@ -84,8 +83,6 @@ struct HTTP2PoolTests {
     #expect(await Self.send(50, at: 50, over: pool) == [.success(200): 50])
     #expect(server.mostStreams <= 3)
     #expect(server.mostStreams == 3)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `The first request goes alone where the peer allows one, the rest when it allows more`()
@@ -100,20 +97,6 @@ struct HTTP2PoolTests {
     #expect(await Self.send(100, at: 100, over: pool) == [.success(200): 100])
     #expect(server.connections == 1)
     #expect(server.mostStreams > 50)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
-  }
-
-  @Test func `More connections are opened when streams run out, up to the limit`() async throws {
-    let server = try await TestServer.start(.init(streams: 10)) { _ in
-      [.after(.milliseconds(20), [.answer(200)])]
-    }
-    let pool = try Self.pool(server, limits: .init(connections: 3))
-    #expect(await Self.send(600, at: 200, over: pool) == [.success(200): 600])
-    #expect(server.connections == 3)
-    #expect(server.mostStreams <= 10)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   /// `FAULT_NOTIFICATIONS` sets how many there are.
@@ -132,8 +115,6 @@ struct HTTP2PoolTests {
     // All others were taken exactly once: those above a GOAWAY's last stream were not taken.
     #expect(server.requests.count == count - refused)
     #expect(Set(server.requests.map(\.path)).count == count - refused)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A GOAWAY that only announces another lets what is under way end`() async throws {
@@ -149,11 +130,9 @@ struct HTTP2PoolTests {
     async let first = Self.send(49, at: 49, over: pool)
     await eventually { server.requests.count == 49 }
     // It was certainly not taken, and goes out again; the others may have been.
-    #expect(await pool.execute(Self.request("/last"), deadline: .seconds(20)).map(\.status) == .success(200))
+    #expect(await pool.status("/last") == .success(200))
     #expect(await first == [.failure(.connectionLost): 49])
     #expect(server.requests.count == 51)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A refused stream goes out again, for a number of times`() async throws {
@@ -161,12 +140,9 @@ struct HTTP2PoolTests {
       request.path == "/0" || request.number <= 100 ? [.reset(.refusedStream)] : [.answer(200)]
     }
     let pool = try Self.pool(server)
-    #expect(
-      await pool.execute(Self.request("/0"), deadline: .seconds(20)).map(\.status) == .failure(.refused))
+    #expect(await pool.status("/0") == .failure(.refused))
     #expect(server.requests.count == 11)
     #expect(await Self.send(60, at: 60, over: pool)[.success(200)] != nil)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A thousand reset streams do not cost the connection`() async throws {
@@ -175,21 +151,15 @@ struct HTTP2PoolTests {
     let endings = await Self.send(1001, at: 1, over: pool)
     #expect(endings == [.failure(.streamReset): 1000, .success(200): 1])
     #expect(server.connections == 1)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A dropped connection ends what was on it, and the next request has another`() async throws {
     let server = try await TestServer.start { $0.path == "/drop" ? [.drop] : [.answer(200)] }
     let pool = try Self.pool(server)
-    #expect(await pool.execute(Self.request("/a"), deadline: .seconds(20)).map(\.status) == .success(200))
-    #expect(
-      await pool.execute(Self.request("/drop"), deadline: .seconds(20)).map(\.status)
-        == .failure(.connectionLost))
-    #expect(await pool.execute(Self.request("/b"), deadline: .seconds(20)).map(\.status) == .success(200))
+    #expect(await pool.status("/a") == .success(200))
+    #expect(await pool.status("/drop") == .failure(.connectionLost))
+    #expect(await pool.status("/b") == .success(200))
     #expect(server.connections == 2)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A request that is never answered ends at its deadline and resets its stream`() async throws {
@@ -197,16 +167,12 @@ struct HTTP2PoolTests {
     let pool = try Self.pool(server)
     let clock = ContinuousClock()
     let took = await clock.measure {
-      #expect(
-        await pool.execute(Self.request("/never"), deadline: .seconds(0.3)).map(\.status)
-          == .failure(.unanswered))
+      #expect(await pool.status("/never", within: 0.3) == .failure(.unanswered))
     }
     #expect(took >= .milliseconds(300) && took < .seconds(20))
     await eventually { server.resets == 1 }
-    #expect(await pool.execute(Self.request("/x"), deadline: .seconds(20)).map(\.status) == .success(200))
+    #expect(await pool.status("/x") == .success(200))
     #expect(server.connections == 1)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A request that is under way is left at its deadline, and its answer comes later`()
@@ -216,7 +182,7 @@ struct HTTP2PoolTests {
       [.after(.milliseconds($0.path == "/late" ? 1500 : 0), [.answer(200)])]
     }
     let pool = try Self.pool(server, limits: .init())
-    #expect(await pool.execute(Self.request("/x"), deadline: .seconds(20)).map(\.status) == .success(200))
+    #expect(await pool.status("/x") == .success(200))
     guard case .underWay(let answer) = await pool.send(Self.request("/late"), deadline: .seconds(0.2)) else {
       Issue.record("not left")
       return
@@ -229,8 +195,6 @@ struct HTTP2PoolTests {
     #expect(await cancelled.value.ending.map(\.status) == .success(200))
     #expect(server.resets == 0)
     #expect(server.connections == 1)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `What is left is given up when the longest time is over, or the pool's end has come`()
@@ -251,7 +215,6 @@ struct HTTP2PoolTests {
     #expect(await ending == .failure(.abandoned))
     await pool.shutdown(deadline: nil)
     await eventually { server.openConnections == 0 }
-    try await server.stop()
   }
 
   @Test func `A connection that answers nothing for long is replaced while what is on it goes on`()
@@ -270,37 +233,29 @@ struct HTTP2PoolTests {
     }
     #expect(await attempt.ending.map(\.status) == .success(200))
     await eventually { server.openConnections == 1 }
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A later, shorter deadline is kept too`() async throws {
     let server = try await TestServer.start { _ in [] }
     let pool = try Self.pool(server)
-    let long = Task { await pool.execute(Self.request("/long"), deadline: .seconds(60)).map(\.status) }
+    let long = Task { await pool.status("/long", within: 60) }
     await eventually { server.requests.count == 1 }
     let took = await ContinuousClock().measure {
-      #expect(
-        await pool.execute(Self.request("/short"), deadline: .seconds(0.1)).map(\.status)
-          == .failure(.unanswered))
+      #expect(await pool.status("/short", within: 0.1) == .failure(.unanswered))
     }
     #expect(took < .seconds(20))
     long.cancel()
     #expect(await long.value == .failure(.cancelled))
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A cancelled request ends at once and resets its stream`() async throws {
     let server = try await TestServer.start { _ in [] }
     let pool = try Self.pool(server)
-    let task = Task { await pool.execute(Self.request("/never"), deadline: .seconds(60)).map(\.status) }
+    let task = Task { await pool.status("/never", within: 60) }
     await eventually { server.requests.count == 1 }
     task.cancel()
     #expect(await task.value == .failure(.cancelled))
     await eventually { server.resets == 1 }
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A request that waits for settings that never come ends at its deadline`() async throws {
@@ -308,31 +263,8 @@ struct HTTP2PoolTests {
     var limits = HTTP2ConnectionHandler.Limits()
     limits.handshake = .milliseconds(1500)
     let pool = try Self.pool(server, connection: limits)
-    #expect(
-      await pool.execute(Self.request("/"), deadline: .seconds(0.3)).map(\.status) == .failure(.timeout))
+    #expect(await pool.status("/", within: 0.3) == .failure(.timeout))
     #expect(server.requests.isEmpty)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
-  }
-
-  @Test func `Nobody listening is told after some attempts, long before the deadline`() async throws {
-    let server = try await TestServer.start { _ in [] }
-    let pool = try Self.pool(server)
-    try await server.stop()
-    #expect(await Self.send(20, at: 20, over: pool, within: 30) == [.failure(.connectFailed): 20])
-    await pool.shutdown(deadline: nil)
-  }
-
-  @Test func `A certificate that is not trusted is told as such`() async throws {
-    let server = try await TestServer.start { _ in [.answer(200)] }
-    let tls = try HTTP2Connector.tls(caFile: nil)
-    let pool = HTTP2Pool(
-      connector: HTTP2Connector(host: "127.0.0.1", port: server.port, tls: tls),
-      group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
-    #expect(
-      await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.tlsFailed))
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A proxy connects us through`() async throws {
@@ -347,9 +279,6 @@ struct HTTP2PoolTests {
         "CONNECT 127.0.0.1:\(server.port) HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\n"
           + "Proxy-Authorization: Basic \(Data("us@er:pass".utf8).base64EncodedString())\r\n\r\n"
       ])
-    await pool.shutdown(deadline: nil)
-    try await tunnel.stop()
-    try await server.stop()
   }
 
   @Test func `A proxy that refuses is told as such`() async throws {
@@ -357,22 +286,16 @@ struct HTTP2PoolTests {
     let tunnel = try await TestProxy.start(status: 407)
     let proxy = try #require(URL(string: "http://127.0.0.1:\(tunnel.port)").flatMap { Proxy($0) })
     let pool = try Self.pool(server, proxy: proxy)
-    #expect(
-      await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.proxyRefused))
+    #expect(await pool.status("/") == .failure(.proxyRefused))
     #expect(server.connections == 0)
-    await pool.shutdown(deadline: nil)
-    try await tunnel.stop()
-    try await server.stop()
   }
 
   @Test func `A server that greets with GOAWAY each time does not spin`() async throws {
     let server = try await TestServer.start(.init(greeting: [.goAwayNotice])) { _ in [.answer(200)] }
     let pool = try Self.pool(server)
-    let ending = await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status)
+    let ending = await pool.status("/")
     #expect(ending == .failure(.connectionLost) || ending == .failure(.refused))
     #expect(server.connections <= 4)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A peer that went silent is found out by PING and replaced`() async throws {
@@ -383,10 +306,8 @@ struct HTTP2PoolTests {
       silence: .milliseconds(100), pingTimeout: .milliseconds(100), fairChance: .zero, tick: .milliseconds(20)
     )
     let pool = try Self.pool(deaf, connection: limits) { connections.add($0, ordering: .relaxed) }
-    #expect(await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .failure(.silent))
+    #expect(await pool.status("/") == .failure(.silent))
     await eventually { connections.load(ordering: .relaxed) == 0 }
-    await pool.shutdown(deadline: nil)
-    try await deaf.stop()
   }
 
   @Test func `A connection that answers PINGs but no requests is replaced after some timeouts`() async throws
@@ -397,29 +318,24 @@ struct HTTP2PoolTests {
     let pool = try Self.pool(server, connection: limits)
     for _ in 0..<3 {
       // Time enough to connect, be the machine as busy as it likes: what finds no connection has not timed out on one.
-      #expect(
-        await pool.execute(Self.request("/"), deadline: .seconds(2)).map(\.status) == .failure(.unanswered))
+      #expect(await pool.status("/", within: 2) == .failure(.unanswered))
     }
     await eventually {
-      await pool.execute(Self.request("/"), deadline: .seconds(5)).map(\.status) == .success(200)
+      await pool.status("/", within: 5) == .success(200)
     }
     await eventually { server.openConnections == 1 }
     #expect(server.connections == 2)
     #expect(server.pings > 0)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A connection that was quiet is asked before it is used again`() async throws {
     let server = try await TestServer.start { _ in [.answer(200)] }
     let pool = try Self.pool(server, limits: .init(quiet: .zero))
     for _ in 0..<3 {
-      #expect(await pool.execute(Self.request("/"), deadline: .seconds(20)).map(\.status) == .success(200))
+      #expect(await pool.status("/") == .success(200))
     }
     #expect(server.connections == 1)
     #expect(server.pings >= 2)
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A cut answer keeps its status`() async throws {
@@ -428,8 +344,6 @@ struct HTTP2PoolTests {
     let ending = await pool.execute(Self.request("/"), deadline: .seconds(20))
     #expect(try ending.get().status == 503)
     #expect(try String(buffer: ending.get().body) == "<html>")
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `A body without end is cut`() async throws {
@@ -447,8 +361,6 @@ struct HTTP2PoolTests {
     #expect(try ending.get().status == 500)
     #expect(try ending.get().body.readableBytes <= ProviderResponse.maximumBody)
     await eventually { server.resets == 1 }
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `Bodies larger than the peer's window arrive whole`() async throws {
@@ -463,27 +375,29 @@ struct HTTP2PoolTests {
         }
       }
     }
-    await pool.shutdown(deadline: nil)
-    try await server.stop()
   }
 
   @Test func `Shutting down lets what is under way end and refuses the rest`() async throws {
     let server = try await TestServer.start { _ in [.after(.milliseconds(200), [.answer(200)])] }
     let pool = try Self.pool(server)
-    async let first = pool.execute(Self.request("/1"), deadline: .seconds(20)).map(\.status)
+    async let first = pool.status("/1")
     await eventually { server.requests.count == 1 }
     async let down: Void = pool.shutdown(deadline: nil)
     await eventually {
-      await pool.execute(Self.request("/2"), deadline: .seconds(20)).map(\.status) == .failure(.shuttingDown)
+      await pool.status("/2") == .failure(.shuttingDown)
     }
     #expect(await first == .success(200))
     await down
     await eventually { server.openConnections == 0 }
-    try await server.stop()
   }
 }
 
 extension HTTP2Pool {
+  /// What a request ends with, by HTTP's status.
+  func status(_ path: String, within seconds: Double = 20) async -> Result<Int, TransportFailure> {
+    await execute(HTTP2PoolTests.request(path), deadline: .seconds(seconds)).map(\.status)
+  }
+
   /// Sends the request and waits for its ending.
   func execute(_ request: ProviderRequest, deadline: NIODeadline) async -> Result<
     ProviderResponse, TransportFailure

@@ -36,8 +36,6 @@ struct PushProvidersTests {
     #expect(server.connections == 2)
     #expect(Set(server.requests.map { $0["authorization"] }).count == 1)
     #expect(server.requests.count == 4)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A removed credential finishes what it began and then closes`() async throws {
@@ -52,8 +50,6 @@ struct PushProvidersTests {
     #expect(await last == .delivered)
     await eventually { server.openConnections == 0 }
     #expect(providers.routeStates().isEmpty)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A replaced key begins anew`() async throws {
@@ -65,8 +61,6 @@ struct PushProvidersTests {
     _ = await APNsTests.send(APNsTests.push(), providers)
     #expect(server.connections == 2)
     #expect(Set(server.requests.map { $0["authorization"] }).count == 2)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `What is answered to an old key teaches the new one nothing`() async throws {
@@ -108,8 +102,6 @@ struct PushProvidersTests {
     // What has not changed goes on as it was.
     providers.use(credentials)
     #expect(providers.routeSender(for: push)?.doubt(of: TokenGroup(1))?.reason == .badDeviceToken)
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A doubt is told when it begins and when it ends`() throws {
@@ -169,8 +161,6 @@ struct PushProvidersTests {
     }
     let since = Date(timeIntervalSince1970: 1_800_000_000)
     #expect(providers.routeStates() == [good: .ok, bad: .open(.invalidProviderToken, since: since)])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `A route that has lost its only answer is still unknown`() async throws {
@@ -182,8 +172,6 @@ struct PushProvidersTests {
       return
     }
     #expect(Array(providers.routeStates().values) == [.unknown])
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test(arguments: [

@@ -8,11 +8,16 @@ import Testing
 /// Whoever stands between this service and a provider learns nothing: no token, no credential, no notification.
 @Suite("Providers that cannot show who they are", .timeLimit(.minutes(10)))
 struct UntrustedProviderTests {
-  enum Fault: String, CaseIterable, Sendable {
-    case untrusted, expired, wrongName, addressOnly, noForwardSecrecy
+  enum Service: CaseIterable, Sendable {
+    case apple, google, signIn, pushService
+  }
+
+  enum Fault: CaseIterable, Sendable {
+    case none, untrusted, expired, wrongName, addressOnly, noForwardSecrecy
 
     func certificate() throws -> TestCertificate {
       switch self {
+      case .none: try TestCertificate(ciphers: "ECDHE+AESGCM")
       case .untrusted: try TestCertificate()
       case .expired: try TestCertificate(end: Date() - 60)
       case .wrongName: try TestCertificate(host: "elsewhere.example.org")
@@ -20,66 +25,38 @@ struct UntrustedProviderTests {
       case .noForwardSecrecy: try TestCertificate(ciphers: "RSA+AESGCM")
       }
     }
-
-    /// What is trusted: the server's own certificate where another thing is wrong with it.
-    func caFile(_ certificate: TestCertificate) throws -> String {
-      self == .untrusted ? try TestCertificate.shared.get().caFile : certificate.caFile
-    }
-  }
-
-  @Test(arguments: [nil] + Fault.allCases.map(Optional.init))
-  func `Apple's is told nothing, and is tried again later`(_ fault: Fault?) async throws {
-    let certificate = try fault?.certificate() ?? TestCertificate(ciphers: "ECDHE+AESGCM")
-    let server = try await TestServer.start(certificate: certificate) { _ in [.answer(200)] }
-    let providers = try PushProviders(
-      configuration: .init(
-        apnsEndpoint: URL(string: "https://localhost:\(server.port)"),
-        caFile: try fault?.caFile(certificate) ?? certificate.caFile))
-    providers.use(Credentials(apns: [TestKeys.apnsCredential()]))
-    let outcome = await APNsTests.send(APNsTests.push(), providers)
-    Self.check(outcome, of: fault)
-    #expect(server.requests.count == (fault == nil ? 1 : 0))
-    await providers.shutdown()
-    try await server.stop()
-  }
-
-  @Test(arguments: Fault.allCases.map(Optional.init))
-  func `Google's is told nothing, and is tried again later`(_ fault: Fault?) async throws {
-    let oauth = try await FCMTests.start()
-    let certificate = try fault?.certificate() ?? TestCertificate(ciphers: "ECDHE+AESGCM")
-    let server = try await TestServer.start(certificate: certificate) { _ in [.answer(200, [], "{}")] }
-    let providers = try PushProviders(
-      configuration: .init(
-        fcmEndpoint: URL(string: "https://localhost:\(server.port)"),
-        caFile: try fault?.caFile(certificate) ?? certificate.caFile))
-    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: oauth.port)]))
-    let outcome = await FCMTests.send(providers)
-    Self.check(outcome, of: fault)
-    #expect(server.requests.count == (fault == nil ? 1 : 0))
-    await providers.shutdown()
-    try await server.stop()
-    try await oauth.stop()
-  }
-
-  @Test(arguments: [nil, Fault.wrongName, .addressOnly])
-  func `Google's sign-in is told nothing, and is tried again later`(_ fault: Fault?) async throws {
-    let certificate = try fault?.certificate() ?? TestCertificate(host: "localhost")
-    let oauth = try await TestWebServer.start(certificate: certificate) { _ in .status(503) }
-    let providers = try PushProviders(configuration: .init(caFile: certificate.caFile))
-    let url = try #require(URL(string: "https://localhost:\(oauth.port)/token"))
-    providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenURI: url)]))
-    #expect(await FCMTests.send(providers) == .retry(.tokenUnavailable, notBefore: nil, scope: .route))
-    #expect(oauth.requests.isEmpty == (fault != nil))
-    await providers.shutdown()
-    try await oauth.stop()
   }
 
   /// No answer of a stranger's ends a registration: it is for later.
-  private static func check(_ outcome: Outcome, of fault: Fault?) {
-    switch outcome {
-    case .delivered: #expect(fault == nil)
-    case .retry: #expect(fault != nil)
-    default: Issue.record("\(outcome)")
+  @Test(arguments: Service.allCases, Fault.allCases)
+  func `One is told nothing, and tried again later`(_ service: Service, _ fault: Fault) async throws {
+    let certificate = try fault.certificate()
+    let server = try await TestServer.start(certificate: certificate) { _ in
+      [.answer(200, [], #"{"name":"projects/demo/messages/1"}"#)]
     }
+    let oauth = try await FCMTests.start()
+    let url = try #require(URL(string: "https://localhost:\(server.port)"))
+    // The server's own certificate is trusted where another thing is wrong with it.
+    let caFile = fault == .untrusted ? try TestCertificate.shared.get().caFile : certificate.caFile
+    let providers = try PushProviders(
+      configuration: .init(
+        apnsEndpoint: url, fcmEndpoint: url, caFile: caFile,
+        webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["localhost"])),
+      resolve: { _ in ["127.0.0.1"] }, now: { Date() })
+    let tokenURI =
+      service == .signIn ? url : try #require(URL(string: "http://127.0.0.1:\(oauth.port)/token"))
+    providers.use(
+      Credentials(apns: [TestKeys.apnsCredential()], fcm: [try TestKeys.fcmCredential(tokenURI: tokenURI)]))
+    let push: Push =
+      switch service {
+      case .apple: APNsTests.push()
+      case .google, .signIn: .fcm(FCMTests.message)
+      case .pushService: try WebPushTests.push(to: "\(url)/1")
+      }
+    let outcome = await providers.send(push, deadline: .now + .seconds(20))
+    // What has answered here is no sign-in.
+    #expect(outcome.label == (fault == .none && service != .signIn ? "delivered" : "retry"))
+    if fault != .none { #expect(outcome.reason == (service == .signIn ? .tokenUnavailable : .tlsFailed)) }
+    #expect(server.requests.count == (fault == .none ? 1 : 0))
   }
 }

@@ -1,5 +1,6 @@
+import Crypto
+import CryptoExtras
 package import Foundation
-import JWTKit
 
 /// The fields of a credential's JSON file.
 struct CredentialFile {
@@ -21,7 +22,7 @@ struct CredentialFile {
   func word(_ field: String, example: String) throws(CredentialError) -> String {
     let value = try text(field, example: example)
     guard value.count <= 256, value.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-      throw invalid(field, "is not of the form \(example)")
+      throw fault(.invalidField, field, "is not of the form \(example)")
     }
     return value
   }
@@ -29,7 +30,7 @@ struct CredentialFile {
   /// A string that is not empty.
   func text(_ field: String, example: String) throws(CredentialError) -> String {
     guard let value = fields[field] as? String, !value.isEmpty else {
-      throw missing(field, "add \"\(field)\": \"\(example)\"")
+      throw fault(.missingField, field, "add \"\(field)\": \"\(example)\"")
     }
     return value
   }
@@ -37,7 +38,7 @@ struct CredentialFile {
   /// A list of strings, not empty.
   func list(_ field: String, example: String) throws(CredentialError) -> [String] {
     guard let value = fields[field] as? [String], !value.isEmpty else {
-      throw missing(field, "add \"\(field)\": [\"\(example)\"]")
+      throw fault(.missingField, field, "add \"\(field)\": [\"\(example)\"]")
     }
     return value
   }
@@ -47,16 +48,8 @@ struct CredentialFile {
     text.utf8.count <= 1 << 16 && text.utf8.allSatisfy { $0 < 0x80 }
   }
 
-  func missing(_ field: String, _ advice: String) -> CredentialError {
-    CredentialError(code: .missingField, credential: name, field: field, advice: advice)
-  }
-
-  func invalid(_ field: String, _ advice: String) -> CredentialError {
-    CredentialError(code: .invalidField, credential: name, field: field, advice: advice)
-  }
-
-  func invalidKey(_ field: String, _ advice: String) -> CredentialError {
-    CredentialError(code: .invalidKey, credential: name, field: field, advice: advice)
+  func fault(_ code: CredentialError.Code, _ field: String, _ advice: String) -> CredentialError {
+    CredentialError(code: code, credential: name, field: field, advice: advice)
   }
 }
 
@@ -73,10 +66,12 @@ extension APNsCredential {
     let teamID = try Self.identifier("team_id", in: file)
     let topics = try file.list("topics", example: "org.example.chat")
     for topic in topics where !Self.isTopic(topic) {
-      throw file.invalid("topics", "a bundle id has letters, digits, dots and hyphens: org.example.chat")
+      throw file.fault(
+        .invalidField, "topics", "a bundle id has letters, digits, dots and hyphens: org.example.chat")
     }
     guard let environment = Environment(rawValue: try file.word("environment", example: "production")) else {
-      throw file.invalid("environment", "say \"production\" or, for apps run from Xcode, \"sandbox\"")
+      throw file.fault(
+        .invalidField, "environment", "say \"production\" or, for apps run from Xcode, \"sandbox\"")
     }
     self.init(
       name: name, keyID: keyID, teamID: teamID, privateKey: try Self.key(of: file, in: directory),
@@ -85,8 +80,8 @@ extension APNsCredential {
 
   private static func identifier(_ field: String, in file: CredentialFile) throws(CredentialError) -> String {
     let value = try file.word(field, example: "ABCDE12345")
-    guard value.count == 10, value.utf8.allSatisfy({ isLetterOrDigit($0) }) else {
-      throw file.invalid(field, "has ten letters and digits, as Apple's developer site shows it")
+    guard value.count == 10, value.utf8.allSatisfy(\.isAlphanumeric) else {
+      throw file.fault(.invalidField, field, "has ten letters and digits, as Apple's developer site shows it")
     }
     return value
   }
@@ -94,28 +89,24 @@ extension APNsCredential {
   private static func key(of file: CredentialFile, in directory: URL) throws(CredentialError) -> String {
     let keyFile = try file.text("key_file", example: "AuthKey_ABCDE12345.p8")
     guard !keyFile.contains("/"), !keyFile.contains("\0"), !keyFile.hasPrefix(".") else {
-      throw file.invalid("key_file", "name a file in the same folder, without a path")
+      throw file.fault(.invalidField, "key_file", "name a file in the same folder, without a path")
     }
     guard let key = try? String(contentsOf: directory.appending(path: keyFile), encoding: .utf8) else {
-      throw CredentialError(
-        code: .unreadableKeyFile, credential: file.name, field: "key_file",
-        advice:
-          "\(keyFile) is not beside this file, or cannot be read: put it there and let the service read it")
+      throw file.fault(
+        .unreadableKeyFile, "key_file",
+        "\(keyFile) is not beside this file, or cannot be read: put it there and let the service read it")
     }
-    guard CredentialFile.canBePEM(key), (try? ES256PrivateKey(pem: key)) != nil else {
-      throw file.invalidKey(
-        "key_file", "is not an APNs signing key: take the .p8 file from Apple's developer site unchanged")
+    guard CredentialFile.canBePEM(key), (try? P256.Signing.PrivateKey(pemRepresentation: key)) != nil else {
+      throw file.fault(
+        .invalidKey, "key_file",
+        "is not an APNs signing key: take the .p8 file from Apple's developer site unchanged")
     }
     return key
   }
 
   private static func isTopic(_ topic: String) -> Bool {
     !topic.isEmpty && topic.count <= 255
-      && topic.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
-  }
-
-  private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
-    byte < 0x80 && (Character(UnicodeScalar(byte)).isLetter || Character(UnicodeScalar(byte)).isNumber)
+      && topic.utf8.allSatisfy { $0.isAlphanumeric || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
   }
 }
 
@@ -130,21 +121,22 @@ extension FCMCredential {
   package init(name: String, json: Data) throws(CredentialError) {
     let file = try CredentialFile(name: name, json: json)
     if file.has("project_info") {
-      throw file.invalid(
-        "type",
+      throw file.fault(
+        .invalidField, "type",
         "this is the app's google-services.json: the Firebase console makes the service-account file (\(Self.place))"
       )
     }
     if file.has("key_file") {
-      throw file.invalid("type", "this describes a key of Apple's: put it into apns")
+      throw file.fault(.invalidField, "type", "this describes a key of Apple's: put it into apns")
     }
     guard file.has("type") else {
-      throw file.missing(
-        "type", "this is no service-account file: the Firebase console makes one (\(Self.place))")
+      throw file.fault(
+        .missingField, "type",
+        "this is no service-account file: the Firebase console makes one (\(Self.place))")
     }
     guard try file.word("type", example: "service_account") == "service_account" else {
-      throw file.invalid(
-        "type",
+      throw file.fault(
+        .invalidField, "type",
         "this is another kind of Google's keys: the Firebase console makes the service-account file (\(Self.place))"
       )
     }
@@ -153,15 +145,16 @@ extension FCMCredential {
       projectID.utf8.allSatisfy({
         $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#")
       })
-    else { throw file.invalid("project_id", "is not a project id") }
+    else { throw file.fault(.invalidField, "project_id", "is not a project id") }
     let tokenURI = URL(string: try file.word("token_uri", example: "https://oauth2.googleapis.com/token"))
     guard let tokenURI, tokenURI.scheme == "https" || tokenURI.scheme == "http", tokenURI.host() != nil else {
-      throw file.invalid("token_uri", "is not a URL: Google's is https://oauth2.googleapis.com/token")
+      throw file.fault(
+        .invalidField, "token_uri", "is not a URL: Google's is https://oauth2.googleapis.com/token")
     }
     let key = try file.text("private_key", example: "-----BEGIN PRIVATE KEY-----...")
-    guard CredentialFile.canBePEM(key), (try? Insecure.RSA.PrivateKey(pem: key)) != nil else {
-      throw file.invalidKey(
-        "private_key", "is not an RSA key: take the file from the Firebase console unchanged")
+    guard CredentialFile.canBePEM(key), (try? _RSA.Signing.PrivateKey(pemRepresentation: key)) != nil else {
+      throw file.fault(
+        .invalidKey, "private_key", "is not an RSA key: take the file from the Firebase console unchanged")
     }
     self.init(
       name: name, projectID: projectID,

@@ -1,14 +1,12 @@
-import AsyncHTTPClient
+import CryptoExtras
 import Foundation
-import JWTKit
 import NIOCore
 import NIOFoundationCompat
-import NIOHTTP1
-import Timing
+import NIOHPACK
 
 /// Access tokens from Google for a service account (RFC 7523, Google "Using OAuth 2.0 for Server
 /// to Server Applications").
-struct GoogleOAuth: Sendable {
+enum GoogleOAuth {
   static let scope = "https://www.googleapis.com/auth/firebase.messaging"
   /// How long before its end a token is renewed.
   static let margin: TimeInterval = 300
@@ -17,18 +15,13 @@ struct GoogleOAuth: Sendable {
   /// A token refused by FCM is not replaced sooner: if a fresh one is refused too, a third would not help.
   static let limits = TokenCache.Limits(minimumAge: 30)
 
-  let client: HTTPClient
-  let now: @Sendable () -> Date
-
   /// Times in whole seconds: Google takes no fractions.
-  struct Claims: JWTPayload {
-    var iss: String
-    var scope: String
-    var aud: String
-    var iat: Int
-    var exp: Int
-
-    func verify(using algorithm: some JWTAlgorithm) {}
+  private struct Claims: Encodable {
+    let iss: String
+    let scope: String
+    let aud: String
+    let iat: Int
+    let exp: Int
   }
 
   private struct Granted: Decodable {
@@ -45,24 +38,20 @@ struct GoogleOAuth: Sendable {
     var error: String
   }
 
-  /// A new token.
-  func token(for credential: FCMCredential) async -> Result<AccessToken, TokenFailure> {
-    let issued = now()
-    guard let assertion = await assertion(for: credential, issued: Int(issued.timeIntervalSince1970)) else {
-      return .failure(.refused(.invalidGrant))
+  /// Asks for a new token; nil where the credential's key is none.
+  static func request(for credential: FCMCredential, at origin: Origin, issued: Date) -> ProviderRequest? {
+    guard let assertion = assertion(for: credential, issued: Int(issued.timeIntervalSince1970)) else {
+      return nil
     }
-    var request = HTTPClientRequest(url: credential.tokenURI.absoluteString)
-    request.method = .POST
-    request.headers.add(name: "content-type", value: "application/x-www-form-urlencoded")
-    request.body = .bytes(
-      ByteBuffer(
+    let path = credential.tokenURI.path(percentEncoded: true)
+    return ProviderRequest(
+      headers: [
+        ":method": "POST", ":scheme": origin.scheme, ":authority": origin.authority,
+        ":path": path.isEmpty ? "/" : path,
+        "content-type": "application/x-www-form-urlencoded",
+      ],
+      body: ByteBuffer(
         string: "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"))
-    do {
-      let (head, body) = try await client.answer(to: request, deadline: .now() + Self.timeout)
-      return Self.read(status: Int(head.status.code), body: body, issued: issued)
-    } catch {
-      return .failure(.unreachable)
-    }
   }
 
   /// What the endpoint's answer means.
@@ -83,27 +72,14 @@ struct GoogleOAuth: Sendable {
     return .failure(.refused(Reason(providerName: refused.error)))
   }
 
-  private func assertion(for credential: FCMCredential, issued: Int) async -> String? {
-    let keys = JWTKeyCollection()
-    guard let key = try? Insecure.RSA.PrivateKey(pem: credential.privateKey) else { return nil }
-    await keys.add(rsa: key, digestAlgorithm: .sha256)
+  private static func assertion(for credential: FCMCredential, issued: Int) -> String? {
     let claims = Claims(
-      iss: credential.clientEmail, scope: Self.scope, aud: credential.tokenURI.absoluteString, iat: issued,
+      iss: credential.clientEmail, scope: scope, aud: credential.tokenURI.absoluteString, iat: issued,
       exp: issued + 3600)
-    return try? await keys.sign(claims, header: ["alg": "RS256", "kid": .string(credential.privateKeyID)])
-  }
-}
-
-extension HTTPClient {
-  /// The whole answer, body included, by the deadline (`execute` alone ends its watch with the head).
-  func answer(to request: HTTPClientRequest, deadline: NIODeadline) async throws -> (
-    HTTPClientResponse, ByteBuffer
-  ) {
-    let answer = try await withTimeout(Duration(deadline - .now())) {
-      let head = try await self.execute(request, deadline: deadline)
-      return (head, try await head.body.collect(upTo: ProviderResponse.maximumBody))
+    let key = try? _RSA.Signing.PrivateKey(pemRepresentation: credential.privateKey)
+    guard let key else { return nil }
+    return try? JWT.sign(header: ["alg": "RS256", "kid": credential.privateKeyID], claims: claims) {
+      try key.signature(for: $0, padding: .insecurePKCS1v1_5).rawRepresentation
     }
-    guard let answer else { throw HTTPClientError.deadlineExceeded }
-    return answer
   }
 }

@@ -1,6 +1,5 @@
 import NIOCore
 import NIOHPACK
-import NIOTLS
 
 /// What a connection reports to its pool. Called on the connection's event loop.
 protocol HTTP2ConnectionOwner: Sendable {
@@ -29,14 +28,14 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
 
   struct Limits: Sendable {
     var health = ConnectionHealth.Limits()
-    /// From the start of TLS to the peer's SETTINGS.
+    /// For TLS, and from there to the peer's SETTINGS.
     var handshake = TimeAmount.seconds(10)
     /// How long nothing may be under way at present; nil: for ever.
     var idle: (@Sendable () -> TimeAmount)?
   }
 
   /// A request under way, and what has come of its answer.
-  final class Stream {
+  private final class Stream {
     let pending: PendingRequest
     let started: NIODeadline
     var status: Int?
@@ -49,12 +48,12 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     }
   }
 
-  let id: ConnectionID
-  let owner: any HTTP2ConnectionOwner
+  private let id: ConnectionID
+  private let owner: any HTTP2ConnectionOwner
   private let limits: Limits
-  var input = HTTP2Input()
-  var output = HTTP2Output()
-  var streams: [HTTP2StreamID: Stream] = [:]
+  private var input = HTTP2Input()
+  private var output = HTTP2Output()
+  private var streams: [HTTP2StreamID: Stream] = [:]
   private var nextStream: HTTP2StreamID = 1
   private var context: ChannelHandlerContext?
   private var connection: HTTP2Connection?
@@ -64,16 +63,13 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   private var pings: UInt64 = 0
   /// Answers of the connection's own that the peer has not taken.
   private var owed = 0
-  private var isActive = false
   private var isDraining = false
   private var hasSettings = false
   private var hasEnded = false
   private var failure = TransportFailure.connectFailed
 
   init(id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: Limits = Limits()) {
-    self.id = id
-    self.owner = owner
-    self.limits = limits
+    (self.id, self.owner, self.limits) = (id, owner, limits)
     self.health = ConnectionHealth(limits: limits.health, now: .now())
     self.idle = IdleClock(limit: limits.idle)
   }
@@ -125,7 +121,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   /// The stream ends with an answer, whole or cut.
   ///
   /// - Parameter isOpen: whether the peer may have more to say on it.
-  func answer(_ stream: HTTP2StreamID, isOpen: Bool) {
+  private func answer(_ stream: HTTP2StreamID, isOpen: Bool) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
     // An answer that came before the request was out: the rest of it is not wanted.
     if output.forget(stream) || isOpen { output.reset(stream) }
@@ -140,7 +136,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   }
 
   /// The peer has certainly not processed the request.
-  func unprocessed(_ stream: HTTP2StreamID) {
+  private func unprocessed(_ stream: HTTP2StreamID) {
     guard let taken = streams.removeValue(forKey: stream) else { return }
     _ = output.forget(stream)
     owner.unprocessed(taken.pending, on: id)
@@ -155,7 +151,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   }
 
   private func flush() {
-    guard let context, isActive, output.bytes.readableBytes > 0 else { return }
+    guard let context, output.bytes.readableBytes > 0 else { return }
     context.writeAndFlush(wrapOutboundOut(output.bytes), promise: nil)
     output.clear()
   }
@@ -163,7 +159,7 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   // MARK: The connection
 
   /// Takes no new requests; the pool closes it when the last has ended.
-  func drain() {
+  private func drain() {
     guard !isDraining else { return }
     isDraining = true
     owner.draining(id)
@@ -179,12 +175,12 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     tick(context)
   }
 
-  func pong() {
+  private func pong() {
     health.pong()
     owner.alive(id)
   }
 
-  func settings(streams: Int?) {
+  private func settings(streams: Int?) {
     guard !hasSettings else {
       if let streams { owner.limitChanged(id, streams: streams) }
       return
@@ -234,9 +230,69 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
   }
 
   /// The peer is owed an answer of the connection's own. One that asks and asks and takes none is given up.
-  func owe() throws {
+  private func owe() throws {
     owed = context?.channel.isWritable == true ? 0 : owed + 1
     guard owed <= Self.mostOwed else { throw HTTP2Input.Violation() }
+  }
+
+  // MARK: The peer's frames
+
+  private func read(_ frame: HTTP2Input.Frame) throws {
+    switch frame {
+    case .headers(let headers, let stream, let endsStream): read(headers, on: stream, endsStream)
+    case .data(let data, let stream, let endsStream): read(data, on: stream, endsStream)
+    case .reset(let stream, let code): closed(stream, code)
+    case .goAway(let last): goAway(last)
+    case .settings(let settings):
+      try owe()
+      output.apply(settings)
+      self.settings(streams: settings.streams)
+    case .window(let stream, let increment): try output.widen(stream, by: increment)
+    case .ping(let data):
+      try owe()
+      output.ping(data, isAnswer: true)
+    case .pong: pong()
+    }
+  }
+
+  private func read(_ headers: HPACKHeaders, on id: HTTP2StreamID, _ endsStream: Bool) {
+    guard let stream = streams[id] else { return }
+    // A second block is a trailer, one below 200 only announces the real one.
+    if stream.status == nil, let status = headers.first(name: ":status").flatMap({ Int($0) }), status >= 200 {
+      stream.status = status
+      stream.headers = headers
+      input.allowance.earn(headers.count)
+    }
+    if endsStream { answer(id, isOpen: false) }
+  }
+
+  private func read(_ data: ByteBuffer, on id: HTTP2StreamID, _ endsStream: Bool) {
+    guard let stream = streams[id] else { return }
+    guard stream.body.readableBytes + data.readableBytes <= ProviderResponse.maximumBody else {
+      answer(id, isOpen: true)
+      return
+    }
+    if data.readableBytes > 0 { input.allowance.earn(1) }
+    if stream.body.readableBytes == 0 { stream.body = data } else { stream.body.writeImmutableBuffer(data) }
+    if endsStream { answer(id, isOpen: false) }
+  }
+
+  /// The peer has closed the stream before its answer was whole.
+  private func closed(_ stream: HTTP2StreamID, _ code: UInt32) {
+    let refused: UInt32 = 7
+    if code == refused {
+      unprocessed(stream)
+    } else {
+      // With a status it is an answer, though perhaps a cut one; without, a reset.
+      answer(stream, isOpen: false)
+    }
+  }
+
+  /// The peer takes no more streams, and has not looked at those above `last` (RFC 9113 section 6.8).
+  /// A first GOAWAY often carries the highest id there is, and a second one the true one.
+  private func goAway(_ last: HTTP2StreamID) {
+    drain()
+    for stream in streams.keys.filter({ $0 > last }).sorted() { unprocessed(stream) }
   }
 
   // MARK: Channel events
@@ -247,12 +303,6 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     context.eventLoop.assumeIsolated().scheduleTask(in: limits.handshake) {
       if !self.hasSettings { self.end() }
     }
-    // Behind a proxy the channel is there already.
-    if context.channel.isActive { begin() }
-  }
-
-  private func begin() {
-    isActive = true
     flush()
   }
 
@@ -260,11 +310,6 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     end()
     self.context = nil
     connection = nil
-  }
-
-  func channelActive(context: ChannelHandlerContext) {
-    begin()
-    context.fireChannelActive()
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -289,21 +334,8 @@ final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHandler {
     context.fireChannelInactive()
   }
 
-  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    switch event {
-    case TLSUserEvent.handshakeCompleted(let negotiated) where negotiated != "h2":
-      failure = .tlsFailed
-      end()
-    default:
-      break
-    }
-    context.fireUserInboundEventTriggered(event)
-  }
-
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if !(error is ChannelError), !(error is IOError) {
-      failure = .tlsFailed
-    }
+    if !(error is ChannelError), !(error is IOError) { failure = .tlsFailed }
     end()
   }
 }

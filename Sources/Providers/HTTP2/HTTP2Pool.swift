@@ -35,7 +35,7 @@ final class HTTP2Pool: Transport {
   /// Deadlines closer together than this are looked at together.
   private static let sweepSpacing = TimeAmount.milliseconds(5)
 
-  private let connector: any Connector
+  private let connector: Connector
   private let group: any EventLoopGroup
   private let answerTimeout: TimeAmount
   private let logger: Logger
@@ -46,15 +46,12 @@ final class HTTP2Pool: Transport {
   ///
   /// - Parameter connectionsChanged: gets +1 and -1 as connections come and go.
   init(
-    connector: any Connector, group: any EventLoopGroup, limits: PoolLimits = .init(), logger: Logger,
+    connector: Connector, group: any EventLoopGroup, limits: PoolLimits = .init(), logger: Logger,
     connectionsChanged: @escaping @Sendable (Int) -> Void = { _ in }
   ) {
-    self.connector = connector
-    self.group = group
-    self.answerTimeout = limits.answerTimeout
-    self.logger = logger
-    self.connectionsChanged = connectionsChanged
-    self.state = Mutex(State(decisions: PoolState(limits: limits)))
+    (self.connector, self.group, self.logger) = (connector, group, logger)
+    (self.answerTimeout, self.connectionsChanged) = (limits.answerTimeout, connectionsChanged)
+    state = Mutex(State(decisions: PoolState(limits: limits)))
   }
 
   // MARK: Transport

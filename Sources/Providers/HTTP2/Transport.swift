@@ -30,12 +30,7 @@ package struct ProviderResponse: Sendable {
   /// window (65,535 bytes), so that a longer one is noticed rather than waited for.
   static let maximumBody = 32_768
 
-  /// An answer by its parts.
-  package init(status: Int, headers: HPACKHeaders, body: ByteBuffer) {
-    self.init(status: status, headers: headers, body: body, connection: nil)
-  }
-
-  init(status: Int, headers: HPACKHeaders, body: ByteBuffer, connection: ConnectionID?) {
+  package init(status: Int, headers: HPACKHeaders, body: ByteBuffer, connection: ConnectionID? = nil) {
     (self.status, self.headers, self.body, self.connection) = (status, headers, body, connection)
   }
 }
@@ -76,11 +71,8 @@ package enum Awaited<Answer: Sendable>: Sendable {
 /// One request and whoever waits for its answer. It ends once: by an answer, a failure, or because
 /// time is up. Whoever waits may leave before that, and come back for the ending.
 final class PendingRequest: Sendable {
-  private typealias Ending = Result<ProviderResponse, TransportFailure>
-  typealias Continuation = CheckedContinuation<
-    Awaited<Result<ProviderResponse, TransportFailure>>, Never
-  >
-  private typealias Successor = CheckedContinuation<Ending, Never>
+  typealias Ending = Result<ProviderResponse, TransportFailure>
+  typealias Continuation = CheckedContinuation<Awaited<Ending>, Never>
 
   /// The stream that a request is under way on.
   struct Place {
@@ -92,7 +84,7 @@ final class PendingRequest: Sendable {
     /// Who waits until the deadline.
     var caller: Continuation?
     /// Who waits for a late answer.
-    var successor: Successor?
+    var successor: CheckedContinuation<Ending, Never>?
     var ending: Ending?
     /// Handed over: it may be at the peer.
     var isUnderWay = false
@@ -159,8 +151,9 @@ final class PendingRequest: Sendable {
 
   /// Ends it unless it has ended. Returns the stream that is to be reset, if there is one.
   @discardableResult
-  func end(_ ending: Result<ProviderResponse, TransportFailure>) -> Place? {
-    let ended = state.withLock { state -> (caller: Continuation?, successor: Successor?, place: Place?)? in
+  func end(_ ending: Ending) -> Place? {
+    let ended = state.withLock {
+      state -> (caller: Continuation?, successor: CheckedContinuation<Ending, Never>?, place: Place?)? in
       guard state.ending == nil else { return nil }
       state.ending = ending
       defer { (state.caller, state.successor, state.place) = (nil, nil, nil) }

@@ -69,36 +69,16 @@ package enum Outcome: Sendable, Hashable {
   }
 }
 
-/// Why a request has no answer.
+/// Why a request has no answer. ``Reason`` says what those mean that are called alike.
 package enum TransportFailure: Error, Hashable, Sendable {
-  /// The deadline passed.
-  case timeout
+  case timeout, cancelled
+  case connectFailed, tlsFailed, forbiddenAddress, proxyRefused
+  case connectionLost, streamReset, refused
+  case overloaded, shuttingDown, abandoned
   /// The peer has the request and lives, and has not answered it for long.
   case unanswered
-  /// The caller's task was cancelled.
-  case cancelled
-  /// No connection could be opened.
-  case connectFailed
-  /// TLS failed, or the peer does not speak HTTP/2.
-  case tlsFailed
-  /// The name means an address that must not be called.
-  case forbiddenAddress
-  /// The proxy refused to connect us.
-  case proxyRefused
-  /// The connection ended with the request under way.
-  case connectionLost
   /// The peer answers nothing on the connection, not even a PING, with the request under way.
   case silent
-  /// The peer reset the stream with the request under way.
-  case streamReset
-  /// Certainly not processed, several times over.
-  case refused
-  /// Too many requests wait already.
-  case overloaded
-  /// The client is closing.
-  case shuttingDown
-  /// The client has closed with the request under way.
-  case abandoned
 }
 
 extension Outcome {
@@ -136,58 +116,43 @@ extension Outcome {
 }
 
 extension Outcome {
-  /// Those that a provider's route meets in the course of time, besides ``delivered``.
-  static func usual(_ provider: Route.Provider) -> [Outcome] {
-    let missing = [
-      TransportFailure.timeout, .connectFailed, .tlsFailed, .connectionLost, .streamReset, .refused,
-    ].map(Outcome.init)
-    let own: [Outcome] = [.retry(.breakerOpen, notBefore: nil, scope: .route)]
-    return missing + own + special(provider)
+  /// What a provider's route meets in the course of time besides ``delivered``: reasons by ``label``.
+  static func usual(_ provider: Route.Provider) -> [String: [Reason]] {
+    var usual = special(provider)
+    usual["retry", default: []] += [
+      .timeout, .connectFailed, .tlsFailed, .connectionLost, .streamReset, .refused, .breakerOpen,
+    ]
+    return usual
   }
 
   /// Why registrations usually end.
   package static let usuallyEnding = Set(
-    Route.Provider.allCases.flatMap(special).compactMap { outcome -> Reason? in
-      switch outcome {
-      case .dead(let reason, _), .suspect(let reason): reason
-      default: nil
-      }
-    })
+    Route.Provider.allCases.map(special).flatMap { ($0["dead"] ?? []) + ($0["suspect"] ?? []) })
 
-  private static func special(_ provider: Route.Provider) -> [Outcome] {
+  private static func special(_ provider: Route.Provider) -> [String: [Reason]] {
     switch provider {
     case .apns:
       [
-        .dead(.unregistered, since: nil), .dead(.expiredToken, since: nil), .suspect(.badDeviceToken),
-        .suspect(.deviceTokenNotForTopic), .rejected(.payloadTooLarge),
-        .misconfigured(.invalidProviderToken),
-        .misconfigured(.topicDisallowed), .retry(.expiredProviderToken, notBefore: nil, scope: .route),
-        .retry(.tooManyRequests, notBefore: nil, scope: .token),
-        .retry(.internalServerError, notBefore: nil, scope: .provider),
-        .retry(.serviceUnavailable, notBefore: nil, scope: .provider),
+        "dead": [.unregistered, .expiredToken], "suspect": [.badDeviceToken, .deviceTokenNotForTopic],
+        "rejected": [.payloadTooLarge], "misconfigured": [.invalidProviderToken, .topicDisallowed],
+        "retry": [.expiredProviderToken, .tooManyRequests, .internalServerError, .serviceUnavailable],
       ]
     case .fcm:
       [
-        .dead(.fcmUnregistered, since: nil), .suspect(.fcmSenderIDMismatch),
-        .suspect(.invalidRegistrationToken), .rejected(.fcmInvalidArgument),
-        .misconfigured(.fcmPermissionDenied), .misconfigured(.fcmUnauthenticated),
-        .misconfigured(.invalidGrant),
-        .retry(.fcmThirdPartyAuthError, notBefore: nil, scope: .token),
-        .retry(.tokenUnavailable, notBefore: nil, scope: .route),
-        .retry(.fcmQuotaExceeded, notBefore: nil, scope: .token),
-        .retry(.fcmInternal, notBefore: nil, scope: .provider),
-        .retry(.fcmUnavailable, notBefore: nil, scope: .provider),
+        "dead": [.fcmUnregistered], "suspect": [.fcmSenderIDMismatch, .invalidRegistrationToken],
+        "rejected": [.fcmInvalidArgument],
+        "misconfigured": [.fcmPermissionDenied, .fcmUnauthenticated, .invalidGrant],
+        "retry": [
+          .fcmThirdPartyAuthError, .tokenUnavailable, .fcmQuotaExceeded, .fcmInternal, .fcmUnavailable,
+        ],
       ]
     case .webPush:
       [
-        .dead(.subscriptionGone, since: nil), .dead(.subscriptionUnknown, since: nil),
-        .rejected(.payloadTooLarge), .rejected(.requestRefused),
-        .retry(.vapidRefused, notBefore: nil, scope: .token), .suspect(.vapidRefused),
-        .retry(.tooManyRequests, notBefore: nil, scope: .token),
-        .retry(.serverError, notBefore: nil, scope: .provider),
-        .retry(.unreadableAnswer, notBefore: nil, scope: .route),
-        .retry(.forbiddenAddress, notBefore: nil, scope: .route),
-        .retry(.overloaded, notBefore: nil, scope: .caller),
+        "dead": [.subscriptionGone, .subscriptionUnknown], "suspect": [.vapidRefused],
+        "rejected": [.payloadTooLarge, .requestRefused],
+        "retry": [
+          .vapidRefused, .tooManyRequests, .serverError, .unreadableAnswer, .forbiddenAddress, .overloaded,
+        ],
       ]
     }
   }

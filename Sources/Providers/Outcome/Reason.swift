@@ -60,7 +60,7 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   case invalidScope = "invalid_scope"
   case unauthorizedClient = "unauthorized_client"
 
-  // Ours.
+  // Ours: all that follow.
   /// This program ends before the answer has come.
   case abandoned
   /// As much waits for its device as may.
@@ -113,16 +113,12 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
   /// A provider that is out of order.
   static let outages: Set<Reason> = [.internalServerError, .serviceUnavailable, .shutdown, .serverError]
 
-  /// The name.
   package var description: String { rawValue }
 
   /// The provider's name for it, or ``unknown``. Our own names are not for providers to use.
   init(providerName: String) {
-    guard let reason = Reason(rawValue: providerName), !reason.isOurs else {
-      self = .unknown
-      return
-    }
-    self = reason
+    let reason = Reason(rawValue: providerName) ?? .unknown
+    self = reason.isOurs ? .unknown : reason
   }
 
   /// Whether it is about getting an access token from Google.
@@ -135,15 +131,8 @@ package enum Reason: String, Sendable, Hashable, CaseIterable, CustomStringConve
     }
   }
 
-  /// Whether no provider said so.
-  var isOurs: Bool {
-    switch self {
-    case .abandoned, .backlogged, .breakerOpen, .cancelled, .connectFailed, .connectionLost,
-      .forbiddenAddress, .invalidRegistrationToken, .overloaded, .proxyRefused, .refused, .requestRefused,
-      .serverError, .shuttingDown, .streamReset, .subscriptionGone, .subscriptionUnknown, .timeout,
-      .tlsFailed, .tokenUnavailable, .unconfigured, .unknown, .unreadableAnswer, .vapidRefused:
-      true
-    default: false
-    }
-  }
+  private static let ours = Set(allCases.drop { $0 != .abandoned })
+
+  /// Whether no provider said so: those from ``abandoned`` on.
+  var isOurs: Bool { Self.ours.contains(self) }
 }

@@ -63,7 +63,7 @@ package enum RetryAfter {
   /// fraction, as Zulip's bouncer sends them.
   package static func date(_ value: String?, now: Date) -> Date? {
     guard let value = value?.trimmingCharacters(in: .whitespaces), !value.isEmpty else { return nil }
-    if value.utf8.allSatisfy({ (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") }) {
+    if value.utf8.allSatisfy({ $0.isDigit || $0 == UInt8(ascii: ".") }) {
       return Double(value).map { now.addingTimeInterval(min($0, limit)) }
     }
     guard let date = parse(value) else { return nil }
@@ -75,7 +75,7 @@ package enum RetryAfter {
   /// By hand: Foundation makes a formatter for each form, which takes milliseconds that whoever answers with nonsense
   /// would have us spend.
   private static func parse(_ value: String) -> Date? {
-    let parts = value.utf8.prefix(64).split { !isLetterOrDigit($0) }.map { String(Substring($0)) }
+    let parts = value.utf8.prefix(64).split { !$0.isAlphanumeric }.map { String(Substring($0)) }
     let (day, month, year, time): (String, String, String, ArraySlice<String>)
     switch parts.count {
     // Wed, 21 Oct 2026 07:28:00 GMT, and Wednesday, 21-Oct-26 07:28:00 GMT
@@ -105,8 +105,4 @@ package enum RetryAfter {
     calendar.timeZone = .gmt
     return calendar
   }()
-
-  private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
-    (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20)
-  }
 }

@@ -6,21 +6,38 @@ package import NIOSSL
 package enum HostAddresses {
   private static let maximumNameBytes = 253
 
-  /// Every address of each name, in the resolver's order.
-  private static let pool = LookupPool<String, [String]>(
-    threads: 16, domainShare: 4, newShare: 10, name: { $0 }, isGood: { !$0.isEmpty },
-    ask: { ask($0) })
+  private static let pool = LookupPool(limits: .init(threads: 16, perDomain: 4, perNew: 10)) { ask($0) }
 
   /// Every address of a name, or the address that it is, in the resolver's order; none if it has none.
   ///
   /// - Throws: `CancellationError` as soon as the task is cancelled; ``LookupsExhausted``.
   package static func resolve(_ host: String) async throws -> [String] {
+    try await resolve(host) { try await pool.addresses(of: $0) }
+  }
+
+  /// The same; of a name that does not answer at once and has answered before, the addresses of then.
+  static func resolvePresentOrFormer(_ host: String) async throws -> [String] {
+    try await resolve(host) { try await pool.presentOrFormerAddresses(of: $0) }
+  }
+
+  private static func resolve(
+    _ host: String, by lookUp: (String) async throws -> [String]
+  ) async throws -> [String] {
     guard host.utf8.count <= maximumNameBytes, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
       return []
     }
     let address = ask(host, flags: AI_NUMERICHOST)
-    guard address.isEmpty else { return address }
-    return try await pool.answer(to: host.lowercased())
+    return address.isEmpty ? try await lookUp(host.lowercased()) : address
+  }
+
+  /// Those of a name's addresses that a connection is tried to.
+  static func callable(
+    _ addresses: [String], where isAllowed: (String) -> Bool
+  ) throws(OutgoingClient.Refusal) -> [String] {
+    guard !addresses.isEmpty else { throw .unknownHost }
+    // One forbidden address spoils a name: a public host has none.
+    guard addresses.allSatisfy(isAllowed) else { throw .forbiddenAddress }
+    return Array(addresses.prefix(3))
   }
 
   private static func ask(_ host: String, flags: Int32 = 0) -> [String] {

@@ -6,75 +6,44 @@ internal import Timing
 /// Too many names wait to be looked up.
 package struct LookupsExhausted: Error {}
 
-/// Asks blocking questions about names, on a handful of threads of its own that are there from the start.
+/// Looks names up, which blocks, on a handful of threads of its own that are there from the start.
 ///
 /// Names come from strangers, and some name servers stall on purpose. So every caller has a time limit of its own, a
-/// question that nobody waits for any more is not asked, callers with the same question share one answer, and each domain
+/// name that nobody waits for any more is not looked up, callers with the same name share one answer, and each domain
 /// has a share of the threads, as have all names together that have not answered well before.
-package final class LookupPool<Question: Hashable & Sendable, Answer: Sendable>: Sendable {
-  private let core: LookupCore<Question, Answer>
+final class LookupPool: Sendable {
+  /// How long is waited for a name that has answered before.
+  private static let knownTimeout = Duration.milliseconds(300)
+  /// How long such a name may take to answer for the next time.
+  private static let refreshTimeout = Duration.seconds(10)
 
-  /// Starts the threads.
+  private struct State: ~Copyable {
+    var queue: LookupQueue
+    var continuations: [LookupQueue.Waiter: CheckedContinuation<[String], any Error>] = [:]
+    var lastWaiter = 0
+  }
+
+  private let state: Mutex<State>
+  /// Raised whenever there may be something to do; once too often does no harm.
+  private let news = DispatchSemaphore(value: 0)
+
+  /// Starts the threads, which never end.
   ///
-  /// - Parameters:
-  ///   - threads: how many questions are asked at a time.
-  ///   - domainShare: how many of them about names of one domain.
-  ///   - newShare: how many of them about names that have not answered well of late.
-  ///   - name: what a question is about.
-  ///   - isGood: whether an answer speaks for the name.
-  ///   - ask: asks, and blocks.
-  package init(
-    threads: Int, domainShare: Int, newShare: Int, name: @escaping @Sendable (Question) -> String,
-    isGood: @escaping @Sendable (Answer) -> Bool, ask: @escaping @Sendable (Question) -> Answer
-  ) {
-    core = LookupCore(
-      queue: LookupQueue(limits: .init(threads: threads, perDomain: domainShare, perNew: newShare)),
-      name: name)
-    for number in 1...threads {
-      let thread = Thread { [core] in core.work(ask, isGood) }
+  /// - Parameter ask: looks a name up, and blocks.
+  init(limits: LookupQueue.Limits, ask: @escaping @Sendable (String) -> [String]) {
+    state = Mutex(State(queue: LookupQueue(limits: limits)))
+    for number in 1...limits.threads {
+      let thread = Thread { [self] in work(ask) }
       thread.name = "lookup \(number)"
       thread.stackSize = 1 << 20
       thread.start()
     }
   }
 
-  deinit {
-    core.close()
-  }
-
-  /// The answer to a question.
+  /// The addresses of a name.
   ///
   /// - Throws: `CancellationError` as soon as the task is cancelled, whatever the threads do; ``LookupsExhausted``.
-  package func answer(to question: Question) async throws -> Answer {
-    try await core.answer(to: question)
-  }
-
-  /// The answer to a question; nil if there is none so soon.
-  package func answer(to question: Question, within limit: Duration) async -> Answer? {
-    try? await withTimeout(limit) { try await self.core.answer(to: question) }
-  }
-}
-
-/// What the threads and the callers share.
-private final class LookupCore<Question: Hashable & Sendable, Answer: Sendable>: Sendable {
-  private struct State: ~Copyable {
-    var queue: LookupQueue<Question>
-    var continuations: [LookupQueue<Question>.Waiter: CheckedContinuation<Answer, any Error>] = [:]
-    var lastWaiter = 0
-    var isClosed = false
-  }
-
-  private let state: Mutex<State>
-  /// Raised whenever there may be something to do; once too often does no harm.
-  private let news = DispatchSemaphore(value: 0)
-  private let name: @Sendable (Question) -> String
-
-  init(queue: LookupQueue<Question>, name: @escaping @Sendable (Question) -> String) {
-    state = Mutex(State(queue: queue))
-    self.name = name
-  }
-
-  func answer(to question: Question) async throws -> Answer {
+  func addresses(of name: String) async throws -> [String] {
     let waiter = state.withLock { state in
       state.lastWaiter += 1
       return state.lastWaiter
@@ -84,7 +53,7 @@ private final class LookupCore<Question: Hashable & Sendable, Answer: Sendable>:
         let failure: (any Error)? = state.withLock { state in
           if Task.isCancelled { return CancellationError() }
           do {
-            try state.queue.add(question, about: name(question), for: waiter)
+            try state.queue.add(name, for: waiter)
             state.continuations[waiter] = continuation
             return nil
           } catch {
@@ -95,171 +64,166 @@ private final class LookupCore<Question: Hashable & Sendable, Answer: Sendable>:
       }
     } onCancel: {
       let continuation = state.withLock { state in
-        state.queue.leave(question, waiter)
+        state.queue.leave(name, waiter)
         return state.continuations.removeValue(forKey: waiter)
       }
       continuation?.resume(throwing: CancellationError())
     }
   }
 
+  /// The addresses of a name; those that it had when it last answered where it does not answer at once, as many dead
+  /// hosts may keep the threads busy.
+  func presentOrFormerAddresses(of name: String) async throws -> [String] {
+    guard let former = state.withLock({ $0.queue.formerAddresses(of: name) }) else {
+      return try await addresses(of: name)
+    }
+    // Goes on when nobody waits any more; not for long, as others want to ask, too.
+    Task { try? await withTimeout(Self.refreshTimeout) { try await self.addresses(of: name) } }
+    return (try? await withTimeout(Self.knownTimeout) { try await self.addresses(of: name) }) ?? former
+  }
+
   /// What each thread does.
-  func work(_ ask: @Sendable (Question) -> Answer, _ isGood: @Sendable (Answer) -> Bool) {
+  private func work(_ ask: @Sendable (String) -> [String]) {
     while true {
       news.wait()
-      while let question = state.withLock({ $0.isClosed ? nil : $0.queue.next() }) {
-        let answer = ask(question)
+      while let name = state.withLock({ $0.queue.next() }) {
+        let addresses = ask(name)
         let waiters = state.withLock { state in
-          state.queue.finish(question, isGood: isGood(answer)).compactMap {
-            state.continuations.removeValue(forKey: $0)
-          }
+          state.queue.finish(name, addresses).compactMap { state.continuations.removeValue(forKey: $0) }
         }
-        for waiter in waiters { waiter.resume(returning: answer) }
+        for waiter in waiters { waiter.resume(returning: addresses) }
         // More than one that waits may be allowed now: another thread looks, too.
         news.signal()
       }
-      if state.withLock({ $0.isClosed }) {
-        // Each thread tells the next one.
-        news.signal()
-        return
-      }
     }
-  }
-
-  func close() {
-    state.withLock { $0.isClosed = true }
-    news.signal()
   }
 }
 
-/// Which question about a name is asked next, and who waits for its answer.
-struct LookupQueue<Question: Hashable & Sendable>: Sendable {
+/// Which name is looked up next, who waits for its answer, and what names have answered.
+struct LookupQueue: Sendable {
   struct Limits: Sendable {
-    /// Questions that are asked at a time,
+    /// Names that are looked up at a time,
     var threads: Int
-    /// of them about names of one domain,
+    /// of them those of one domain,
     var perDomain: Int
-    /// and about names that have not answered well of late.
+    /// and those that have not answered well of late.
     var perNew: Int
-    /// Questions that wait to be asked.
+    /// Names that wait to be looked up.
     var waiting = 1000
-    /// Names that are remembered to have answered well, twice over.
-    var remembered = 2000
+    /// Names whose answers are remembered, twice over.
+    var remembered = 10_000
   }
 
   /// Someone who waits.
   typealias Waiter = Int
 
   private struct Lookup {
-    let name: String
     let domain: Substring
-    /// Whether the name had not answered well of late when the question came.
+    /// Whether the name had not answered well of late when the first waiter came.
     let isNew: Bool
-    /// The order in which questions came.
+    /// The order in which names came.
     let number: Int
     var waiters: Set<Waiter>
     var isRunning = false
   }
 
+  private struct Known {
+    /// Its latest addresses. That it has none is not kept: name servers that are away look like that, too.
+    var addresses: [String]
+    /// Its latest lookup has found some.
+    var answers: Bool
+  }
+
   private let limits: Limits
-  private var lookups: [Question: Lookup] = [:]
-  /// Those that are not being asked, the oldest first. New names apart: where as many of them are asked as may, a
+  private var lookups: [String: Lookup] = [:]
+  /// Those that are not being looked up, the oldest first. New names apart: where as many of them are looked up as may, a
   /// thousand more that wait cost the others nothing.
-  private var waitingKnown: [Question] = []
-  private var waitingNew: [Question] = []
+  private var waitingKnown: [String] = []
+  private var waitingNew: [String] = []
   private var lastNumber = 0
   private var running = 0
   private var runningNew = 0
   private var runningByDomain: [Substring: Int] = [:]
-  /// Names that have answered well: lately, and before that.
-  private var good: Set<String> = []
-  private var formerlyGood: Set<String> = []
+  /// Names that have answered: lately, and before that.
+  private var known: [String: Known] = [:]
+  private var formerlyKnown: [String: Known] = [:]
 
-  /// Those that are not being asked: of names that have answered well first, the oldest of each first.
-  var waiting: [Question] { waitingKnown + waitingNew }
+  /// Those that are not being looked up: names that have answered well first, the oldest of each first.
+  var waiting: [String] { waitingKnown + waitingNew }
 
   /// How many names are remembered.
-  var remembered: Int { good.count + formerlyGood.count }
+  var remembered: Int { known.count + formerlyKnown.count }
 
   init(limits: Limits) {
     self.limits = limits
   }
 
-  /// Takes a question, or joins those who wait for its answer already.
-  mutating func add(_ question: Question, about name: String, for waiter: Waiter) throws(LookupsExhausted) {
-    if lookups[question]?.waiters.insert(waiter) != nil { return }
+  /// The addresses that a name had when it last answered; nil for one that has not.
+  func formerAddresses(of name: String) -> [String]? { (known[name] ?? formerlyKnown[name])?.addresses }
+
+  /// Takes a name, or joins those who wait for it already.
+  mutating func add(_ name: String, for waiter: Waiter) throws(LookupsExhausted) {
+    if lookups[name]?.waiters.insert(waiter) != nil { return }
     guard waitingKnown.count + waitingNew.count < limits.waiting else { throw LookupsExhausted() }
-    let isNew = !good.contains(name) && !formerlyGood.contains(name)
+    let isNew = (known[name] ?? formerlyKnown[name])?.answers != true
     lastNumber += 1
-    lookups[question] = Lookup(
-      name: name, domain: Self.domain(of: name), isNew: isNew, number: lastNumber, waiters: [waiter])
-    if isNew { waitingNew.append(question) } else { waitingKnown.append(question) }
+    lookups[name] = Lookup(
+      domain: Self.domain(of: name), isNew: isNew, number: lastNumber, waiters: [waiter])
+    if isNew { waitingNew.append(name) } else { waitingKnown.append(name) }
   }
 
-  /// Somebody waits no longer. What nobody waits for and is not being asked yet never is.
-  mutating func leave(_ question: Question, _ waiter: Waiter) {
-    guard lookups[question]?.waiters.remove(waiter) != nil, let lookup = lookups[question] else { return }
+  /// Somebody waits no longer. What nobody waits for and is not being looked up yet never is.
+  mutating func leave(_ name: String, _ waiter: Waiter) {
+    guard lookups[name]?.waiters.remove(waiter) != nil, let lookup = lookups[name] else { return }
     guard lookup.waiters.isEmpty, !lookup.isRunning else { return }
-    lookups[question] = nil
-    if lookup.isNew {
-      waitingNew.removeAll { $0 == question }
-    } else {
-      waitingKnown.removeAll { $0 == question }
-    }
+    lookups[name] = nil
+    if lookup.isNew { waitingNew.removeAll { $0 == name } } else { waitingKnown.removeAll { $0 == name } }
   }
 
-  /// The next question to ask, if one may be asked now.
-  mutating func next() -> Question? {
+  /// The next name to look up, if one may be now.
+  mutating func next() -> String? {
     guard running < limits.threads else { return nil }
     let known = first(of: waitingKnown)
     let new = runningNew < limits.perNew ? first(of: waitingNew) : nil
     guard let next = [known, new].compactMap(\.self).min(by: { $0.lookup.number < $1.lookup.number }) else {
       return nil
     }
-    let question: Question
-    if next.lookup.isNew {
-      question = waitingNew.remove(at: next.index)
-      runningNew += 1
-    } else {
-      question = waitingKnown.remove(at: next.index)
-    }
+    let name = next.lookup.isNew ? waitingNew.remove(at: next.index) : waitingKnown.remove(at: next.index)
     running += 1
+    if next.lookup.isNew { runningNew += 1 }
     runningByDomain[next.lookup.domain, default: 0] += 1
-    lookups[question]?.isRunning = true
-    return question
+    lookups[name]?.isRunning = true
+    return name
   }
 
   /// The oldest of these whose domain has room.
-  private func first(of waiting: [Question]) -> (index: Int, lookup: Lookup)? {
-    for (index, question) in waiting.enumerated() {
-      if let lookup = lookups[question], runningByDomain[lookup.domain, default: 0] < limits.perDomain {
+  private func first(of waiting: [String]) -> (index: Int, lookup: Lookup)? {
+    for (index, name) in waiting.enumerated() {
+      if let lookup = lookups[name], runningByDomain[lookup.domain, default: 0] < limits.perDomain {
         return (index, lookup)
       }
     }
     return nil
   }
 
-  /// A question has its answer.
+  /// A name has been looked up.
   ///
   /// - Returns: who waits for it.
-  mutating func finish(_ question: Question, isGood: Bool) -> Set<Waiter> {
-    guard let lookup = lookups[question], lookup.isRunning else { return [] }
-    lookups[question] = nil
+  mutating func finish(_ name: String, _ addresses: [String]) -> Set<Waiter> {
+    guard let lookup = lookups[name], lookup.isRunning else { return [] }
+    lookups[name] = nil
     running -= 1
     if lookup.isNew { runningNew -= 1 }
     let others = runningByDomain[lookup.domain, default: 1] - 1
     runningByDomain[lookup.domain] = others > 0 ? others : nil
-    remember(lookup.name, isGood: isGood)
-    return lookup.waiters
-  }
-
-  private mutating func remember(_ name: String, isGood: Bool) {
-    guard isGood else {
-      good.remove(name)
-      formerlyGood.remove(name)
-      return
+    if addresses.isEmpty {
+      known[name]?.answers = false
+      formerlyKnown[name]?.answers = false
+    } else {
+      if known.count >= limits.remembered { (formerlyKnown, known) = (known, [:]) }
+      known[name] = Known(addresses: addresses, answers: true)
     }
-    if good.count >= limits.remembered { (formerlyGood, good) = (good, []) }
-    good.insert(name)
+    return lookup.waiters
   }
 
   /// What a name's owner is known by: its last two labels, or three where the last two are what many register under.

@@ -27,9 +27,7 @@ package final class OutgoingClient: Sendable {
 
   /// What a host has answered.
   package struct Answer: Sendable {
-    /// HTTP's status.
     package let status: Int
-    /// The body.
     package let body: ByteBuffer
   }
 
@@ -40,12 +38,9 @@ package final class OutgoingClient: Sendable {
   }
 
   private struct State {
+    /// By host and address; the one for hosts that the operator has named is bound to none.
     var pinned: [String: Pinned] = [:]
-    /// For hosts that the operator has named; made for the first of them.
-    var open: HTTPClient?
     var isClosed = false
-
-    var clients: [HTTPClient] { [open].compactMap(\.self) + pinned.values.map(\.client) }
 
     /// Takes out the clients that nobody has used for longest, so that so many remain.
     mutating func removeIdle(beyond maximum: Int) -> [HTTPClient] {
@@ -56,7 +51,6 @@ package final class OutgoingClient: Sendable {
   }
 
   private static let maximumIdle = 32
-  private static let maximumAddresses = 3
 
   private let configuration: HTTPClient.Configuration
   private let isAllowed: @Sendable (String) -> Bool
@@ -86,7 +80,7 @@ package final class OutgoingClient: Sendable {
   }
 
   deinit {
-    for client in state.withLock({ $0.clients }) {
+    for client in state.withLock({ $0.pinned.values.map(\.client) }) {
       Task.detached { try? await client.shutdown() }
     }
   }
@@ -112,23 +106,20 @@ package final class OutgoingClient: Sendable {
   package func shutdown() async {
     let clients = state.withLock { state in
       state.isClosed = true
-      defer { (state.pinned, state.open) = ([:], nil) }
-      return state.clients
+      defer { state.pinned = [:] }
+      return state.pinned.values.map(\.client)
     }
     for client in clients { try? await client.shutdown() }
   }
 
   private func call(_ request: HTTPClientRequest, isTrusted: Bool, limit: Int) async throws -> Answer {
-    guard !isTrusted else { return try await Self.call(request, on: try open(), limit: limit) }
+    guard !isTrusted else { return try await call(request, boundTo: [:], limit: limit) }
     guard let host = URL(string: request.url)?.host(percentEncoded: false) else { throw Refusal.noHost }
     let addresses = try await resolve(host.trimmingCharacters(in: ["[", "]"]))
-    guard !addresses.isEmpty else { throw Refusal.unknownHost }
-    // One forbidden address spoils a name: a public host has none.
-    guard addresses.allSatisfy(isAllowed) else { throw Refusal.forbiddenAddress }
     var failure: any Error = Refusal.unknownHost
-    for address in addresses.prefix(Self.maximumAddresses) {
+    for address in try HostAddresses.callable(addresses, where: isAllowed) {
       do {
-        return try await call(request, host: host, address: address, limit: limit)
+        return try await call(request, boundTo: [host: address], limit: limit)
       } catch  where Self.isUnanswered(error) {
         // Nothing was sent: the next one may do, where one of two networks is down.
         failure = error
@@ -138,12 +129,15 @@ package final class OutgoingClient: Sendable {
   }
 
   private func call(
-    _ request: HTTPClientRequest, host: String, address: String, limit: Int
+    _ request: HTTPClientRequest, boundTo override: [String: String], limit: Int
   ) async throws -> Answer {
-    let key = "\(host) \(address)"
-    let client = try take(key, host: host, address: address)
+    let key = override.map { "\($0) \($1)" }.first ?? ""
+    let client = try take(key, override)
     defer { giveBack(key) }
-    return try await Self.call(request, on: client, limit: limit)
+    // The caller's timeout cancels this task, and with it the request.
+    let response = try await client.execute(request, deadline: .distantFuture)
+    return Answer(
+      status: Int(response.status.code), body: try await response.body.collect(upTo: limit))
   }
 
   /// Whether no connection came about.
@@ -151,29 +145,10 @@ package final class OutgoingClient: Sendable {
     error is NIOConnectionError || (error as? HTTPClientError) == .connectTimeout
   }
 
-  private static func call(
-    _ request: HTTPClientRequest, on client: HTTPClient, limit: Int
-  ) async throws -> Answer {
-    // The caller's timeout cancels this task, and with it the request.
-    let response = try await client.execute(request, deadline: .distantFuture)
-    return Answer(
-      status: Int(response.status.code), body: try await response.body.collect(upTo: limit))
-  }
-
-  private func open() throws -> HTTPClient {
-    try state.withLock { state in
-      guard !state.isClosed else { throw HTTPClientError.alreadyShutdown }
-      let client =
-        state.open ?? HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-      state.open = client
-      return client
-    }
-  }
-
-  private func take(_ key: String, host: String, address: String) throws -> HTTPClient {
+  private func take(_ key: String, _ override: [String: String]) throws -> HTTPClient {
     let (client, idle) = try state.withLock { state in
       guard !state.isClosed else { throw HTTPClientError.alreadyShutdown }
-      var pinned = state.pinned[key] ?? Pinned(client: make(host, address), users: 0, lastUsed: .now)
+      var pinned = state.pinned[key] ?? Pinned(client: make(override), users: 0, lastUsed: .now)
       pinned.users += 1
       state.pinned[key] = pinned
       return (pinned.client, state.removeIdle(beyond: Self.maximumIdle))
@@ -190,9 +165,9 @@ package final class OutgoingClient: Sendable {
     }
   }
 
-  private func make(_ host: String, _ address: String) -> HTTPClient {
+  private func make(_ override: [String: String]) -> HTTPClient {
     var configuration = configuration
-    configuration.dnsOverride = [host: address]
+    configuration.dnsOverride = override
     return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
   }
 }

@@ -11,7 +11,6 @@ import Timing
 struct Breaker: Sendable {
   /// What becomes of a request.
   enum Admission: Sendable, Hashable {
-    /// It goes.
     case send
     /// It goes, and the others wait for what becomes of it.
     case probe
@@ -38,12 +37,8 @@ struct Breaker: Sendable {
   private let backoff: Backoff
   private var state = State.closed(failures: 0)
 
-  /// - Parameters:
-  ///   - threshold: failures in a row that open it.
-  ///   - backoff: the pauses while it is open.
   init(threshold: Int = Breaker.threshold, backoff: Backoff = Breaker.backoff) {
-    self.threshold = threshold
-    self.backoff = backoff
+    (self.threshold, self.backoff) = (threshold, backoff)
   }
 
   /// Whether requests have to wait.
@@ -51,7 +46,6 @@ struct Breaker: Sendable {
     if case .closed = state { false } else { true }
   }
 
-  /// Whether a request may go.
   mutating func admit(now: Date) -> Admission {
     switch state {
     case .closed: return .send

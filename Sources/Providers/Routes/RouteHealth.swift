@@ -37,9 +37,7 @@ final class RouteHealth: Sendable {
         : State(breaker: Breaker(), blame: Blame()))
   }
 
-  /// Whether a request may go.
   enum Admission: Sendable, Hashable {
-    /// It goes.
     case send
     /// It goes, and others wait for what becomes of it.
     case probe
@@ -62,10 +60,8 @@ final class RouteHealth: Sendable {
     }
   }
 
-  /// When a try last said something about it, good or bad; nil: none has yet.
   var triedAt: Date? { mutex.withLock { $0.triedAt } }
 
-  /// Whether it has ever answered.
   var hasAnswered: Bool { mutex.withLock { $0.isProven } }
 
   /// Whether a request may go.
@@ -95,7 +91,6 @@ final class RouteHealth: Sendable {
     }
   }
 
-  /// Why the provider refuses this token of late; nil: it does not.
   func trouble(of token: Int) -> Reason? { mutex.withLock { $0.tokens.reason(of: token) } }
 
   /// Somebody has waited since `start` and goes on without an answer.
@@ -109,7 +104,6 @@ final class RouteHealth: Sendable {
     }
   }
 
-  /// Why the guard of these tokens believes no refusal at present; nil where it does.
   func doubt(of group: TokenGroup) -> DeletionGuard.Doubt? {
     mutex.withLock { $0.guards[group]?.doubt }
   }

@@ -9,7 +9,7 @@ final class TokenSource: Sendable {
 
   private struct State {
     var cache: TokenCache
-    var waiters: [Int: CheckedContinuation<Answer, Never>] = [:]
+    var waiters: [Int: CheckedContinuation<Answer?, Never>] = [:]
     var lastWaiter = 0
   }
 
@@ -23,17 +23,24 @@ final class TokenSource: Sendable {
     limits: TokenCache.Limits = .init(), eventLoop: any EventLoop, now: @escaping @Sendable () -> Date,
     make: @escaping @Sendable () async -> Answer
   ) {
-    self.make = make
-    self.now = now
-    self.eventLoop = eventLoop
-    self.state = Mutex(State(cache: TokenCache(limits: limits)))
+    (self.make, self.now, self.eventLoop) = (make, now, eventLoop)
+    state = Mutex(State(cache: TokenCache(limits: limits)))
   }
 
   /// The token, by the deadline.
   func token(deadline: NIODeadline) async -> Answer {
-    let answer = state.withLock { $0.cache.token(now: now()) }
-    if case .wait(let start) = answer { return await wait(start: start, deadline: deadline) }
-    return settle(answer)
+    while true {
+      switch state.withLock({ $0.cache.token(now: now()) }) {
+      case .use(let token): return .success(token)
+      case .useAndRenew(let token):
+        renew()
+        return .success(token)
+      case .unavailable(let failure): return .failure(failure)
+      case .wait(let start):
+        if start { renew() }
+        if let answer = await renewal(deadline: deadline) { return answer }
+      }
+    }
   }
 
   /// The provider refused the token with this header. Returns whether it is worth asking for another.
@@ -41,34 +48,19 @@ final class TokenSource: Sendable {
     state.withLock { $0.cache.refused(authorization, now: now()) }
   }
 
-  private func settle(_ answer: TokenCache.Answer) -> Answer {
-    switch answer {
-    case .use(let token): return .success(token)
-    case .useAndRenew(let token):
-      renew()
-      return .success(token)
-    case .unavailable(let failure): return .failure(failure)
-    case .wait: return .failure(.unreachable)
-    }
-  }
-
-  private func wait(start: Bool, deadline: NIODeadline) async -> Answer {
+  /// What the renewal that is under way brings; nil if there is none any more.
+  private func renewal(deadline: NIODeadline) async -> Answer? {
     await withCheckedContinuation { continuation in
-      var start = start
-      let (answer, waiter) = state.withLock { state -> (TokenCache.Answer, Int) in
-        // What others waited for a moment ago may be here by now.
-        let answer = start ? .wait(start: true) : state.cache.token(now: now())
-        guard case .wait(let mustStart) = answer else { return (answer, 0) }
-        start = mustStart
+      let waiter: Int? = state.withLock { state in
+        guard state.cache.isRenewing else { return nil }
         state.lastWaiter += 1
         state.waiters[state.lastWaiter] = continuation
-        return (answer, state.lastWaiter)
+        return state.lastWaiter
       }
-      guard case .wait = answer else { return continuation.resume(returning: settle(answer)) }
+      guard let waiter else { return continuation.resume(returning: nil) }
       eventLoop.scheduleTask(deadline: deadline) { [self] in
         state.withLock { $0.waiters.removeValue(forKey: waiter) }?.resume(returning: .failure(.timeout))
       }
-      if start { renew() }
     }
   }
 
@@ -96,7 +88,6 @@ package struct AccessToken: Sendable, Hashable {
   /// From then on it serves no more.
   let expiresAt: Date
 
-  /// A token by its parts.
   package init(authorization: String, issuedAt: Date, renewAt: Date, expiresAt: Date) {
     (self.authorization, self.issuedAt) = (authorization, issuedAt)
     (self.renewAt, self.expiresAt) = (renewAt, expiresAt)
@@ -129,7 +120,7 @@ struct TokenCache {
 
   let limits: Limits
   private var token: AccessToken?
-  private var isRenewing = false
+  private(set) var isRenewing = false
   private var failures = 0
   private var lastFailure = TokenFailure.unreachable
   private var noAttemptBefore = Date.distantPast
@@ -138,7 +129,6 @@ struct TokenCache {
     self.limits = limits
   }
 
-  /// The token to use now.
   mutating func token(now: Date) -> Answer {
     if let token, now < token.expiresAt, !isFromOtherClock(token, now) {
       guard now >= token.renewAt, !isRenewing, now >= noAttemptBefore else { return .use(token) }
@@ -153,7 +143,6 @@ struct TokenCache {
     return .wait(start: true)
   }
 
-  /// A renewal ended.
   mutating func renewed(_ result: Result<AccessToken, TokenFailure>, now: Date) {
     isRenewing = false
     switch result {

@@ -16,69 +16,50 @@ package struct WebPushMessage: Sendable, Codable {
   /// `aes128gcm` (RFC 8291 section 4).
   package static let maximumBody = 3993
 
-  /// The subscription.
   package var subscription: WebPushSubscription
   /// What the app gets, at most ``maximumBody`` bytes.
   package var body: ByteBuffer
-  /// `Urgency`.
   package var urgency: Urgency
   /// `TTL`: how long the push service keeps it for a phone that is away, in seconds; nil: four weeks.
   package var timeToLive: Int?
   /// A newer message with the same one takes the place of one that waits: `Topic` is made of it.
   package var collapseID: String?
 
-  /// A message by its parts.
   package init(
     subscription: WebPushSubscription, body: ByteBuffer, urgency: Urgency, timeToLive: Int? = nil,
     collapseID: String? = nil
   ) {
-    self.subscription = subscription
-    self.body = body
-    self.urgency = urgency
-    self.timeToLive = timeToLive
-    self.collapseID = collapseID
+    (self.subscription, self.body, self.urgency) = (subscription, body, urgency)
+    (self.timeToLive, self.collapseID) = (timeToLive, collapseID)
   }
 }
 
-/// Sends what goes to one push service.
-struct WebPushSender: Sendable {
-  /// RFC 8030 wants a `TTL` in each request: four weeks, as FCM has it.
-  static let timeToLive = 28 * 86_400
-
-  let authority: String
-  let authorized: AuthorizedTransport
-  let now: @Sendable () -> Date
-
-  func request(_ message: WebPushMessage, authorization: String) -> Result<ProviderRequest, Unsendable> {
+extension ProviderRequest {
+  static func webPush(
+    _ message: WebPushMessage, to origin: Origin, _ authorization: String
+  ) throws(Sender.Unsendable) -> ProviderRequest {
     guard message.body.readableBytes <= WebPushMessage.maximumBody else {
-      return .failure(Unsendable(outcome: .rejected(.payloadTooLarge)))
+      throw .init(outcome: .rejected(.payloadTooLarge))
     }
+    // RFC 8030 wants a TTL in each request: four weeks, as FCM has it.
+    let timeToLive = max(0, message.timeToLive ?? 28 * 86_400)
     var headers: HPACKHeaders = [
-      ":method": "POST", ":scheme": "https", ":authority": authority,
+      ":method": "POST", ":scheme": "https", ":authority": origin.authority,
       ":path": message.subscription.endpoint.path, "authorization": authorization,
-      "content-encoding": "aes128gcm", "content-type": "application/octet-stream",
-      "ttl": "\(max(0, message.timeToLive ?? Self.timeToLive))", "urgency": message.urgency.rawValue,
+      "content-encoding": "aes128gcm", "content-type": "application/octet-stream", "ttl": "\(timeToLive)",
+      "urgency": message.urgency.rawValue,
     ]
     if let collapseID = message.collapseID {
-      headers.add(name: "topic", value: Self.topic(collapseID, for: message.subscription))
+      // 32 characters of base64url (RFC 8030 section 5.4). The push service cannot tell, and not try out, what they stand
+      // for.
+      let key = SymmetricKey(data: message.subscription.secret)
+      let code = HMAC<SHA256>.authenticationCode(for: Data(collapseID.utf8), using: key)
+      headers.add(name: "topic", value: Base64URL.encode(Array(code).prefix(24)))
     }
     // An empty one would be refused; that the key is a point on the curve was seen when the subscription was read.
-    return .success(
-      ProviderRequest(
-        headers: headers,
-        body: (try? WebPushEncryption.encrypt(message.body, for: message.subscription)) ?? ByteBuffer()))
-  }
-
-  /// 32 characters of base64url (RFC 8030 section 5.4). The push service cannot tell, and not try out, what they stand for.
-  private static func topic(_ collapseID: String, for subscription: WebPushSubscription) -> String {
-    let key = SymmetricKey(data: subscription.secret)
-    return Base64URL.encode(
-      Array(HMAC<SHA256>.authenticationCode(for: Data(collapseID.utf8), using: key)).prefix(24))
-  }
-
-  func meaning(of answer: ProviderResponse) -> (outcome: Outcome, remedy: Remedy) {
-    let outcome = Outcome(webPush: answer, now: now)
-    return (outcome, .afterWebPush(outcome))
+    return ProviderRequest(
+      headers: headers,
+      body: (try? WebPushEncryption.encrypt(message.body, for: message.subscription)) ?? ByteBuffer())
   }
 }
 
@@ -125,17 +106,13 @@ enum WebPushEncryption {
     return body
   }
 
-  private static func randomSalt() -> [UInt8] {
-    var generator = SystemRandomNumberGenerator()
-    return (0..<saltSize).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
-  }
+  private static func randomSalt() -> [UInt8] { (0..<saltSize).map { _ in .random(in: .min ... .max) } }
 }
 
 /// The key pair that tells push services who sends (RFC 8292). Subscriptions are bound to it: it is made once and kept.
 package struct VAPIDKey: Sendable {
   let privateKey: P256.Signing.PrivateKey
 
-  /// A new one.
   package init() { privateKey = P256.Signing.PrivateKey() }
 
   /// The one with this secret of 32 bytes.
@@ -159,22 +136,22 @@ enum VAPIDToken {
   /// A token that is refused is not replaced sooner: another one would be refused, too.
   static let limits = TokenCache.Limits(minimumAge: 600)
 
+  private struct Claims: Encodable {
+    let aud: String
+    let exp: Int
+    let sub: String
+  }
+
   /// A token for an origin, as `https://push.example.org`.
   static func make(
     for origin: String, by webPush: PushProviders.Configuration.WebPush, now: Date
   ) -> Result<AccessToken, TokenFailure> {
-    var claims = ByteBuffer()
-    claims.writeStaticString(#"{"aud":"#)
-    claims.writeJSON(origin)
-    claims.writeString(#","exp":\#(Int((now.timeIntervalSince1970 + lifetime).rounded(.down))),"sub":"#)
-    claims.writeJSON(webPush.contact)
-    claims.writeStaticString("}")
-    let header = Base64URL.encode(#"{"typ":"JWT","alg":"ES256"}"#.utf8)
-    let signed = "\(header).\(Base64URL.encode(claims.readableBytesView))"
-    guard let signature = try? webPush.key.privateKey.signature(for: Data(signed.utf8)) else {
-      return .failure(.refused(.vapidRefused))
+    let claims = Claims(
+      aud: origin, exp: Int((now.timeIntervalSince1970 + lifetime).rounded(.down)), sub: webPush.contact)
+    let token = try? JWT.sign(header: ["typ": "JWT", "alg": "ES256"], claims: claims) {
+      try webPush.key.privateKey.signature(for: $0).rawRepresentation
     }
-    let token = "\(signed).\(Base64URL.encode(signature.rawRepresentation))"
+    guard let token else { return .failure(.refused(.vapidRefused)) }
     return .success(
       AccessToken(
         authorization: "vapid t=\(token), k=\(webPush.key.publicKey)", issuedAt: now,

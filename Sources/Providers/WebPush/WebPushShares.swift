@@ -2,8 +2,8 @@ import NIOCore
 import Synchronization
 
 /// Who may have how many of the connections to push services. Hosts that have not answered, or no longer do, share a part
-/// of them: however many there are, they leave the rest to those that work. Nobody has more than a quarter of all, or of
-/// that part: whoever names many ports of one machine gets refusals, and not the others.
+/// of them: however many there are, they leave the rest to those that work. No network has more than a quarter of all, or
+/// of that part: whoever names many ports of one machine gets refusals, and not the others.
 final class WebPushShares: Sendable {
   struct Limits: Sendable {
     /// Connections in all.
@@ -14,54 +14,15 @@ final class WebPushShares: Sendable {
     var idle = TimeAmount.seconds(60)
     /// and where more than half of all are in use.
     var idleInNeed = TimeAmount.seconds(5)
-
-    /// What one holder may have of them.
-    fileprivate var perHolder: Counts {
-      Counts(connections: max(1, connections / 4), unproven: max(1, unproven / 4))
-    }
-  }
-
-  /// Whom connections are counted for, besides the host. Each connection has one of each kind at most.
-  enum Holder: Sendable, Hashable {
-    /// Where it leads: an IPv4 address, or an IPv6 network of 64 bits.
-    case network(IPAddress)
-  }
-
-  /// What is known of a host.
-  final class Standing: Sendable {
-    fileprivate struct State {
-      var isProven = false
-      var connections = 0
-      var byHolder: [Holder: Int] = [:]
-      /// Owners with a request under way that count for it.
-      var visitors: Set<Owner> = []
-    }
-
-    /// Guarded by the lock of the shares that it belongs to, and taken after that.
-    fileprivate let state = Mutex(State())
-
-    fileprivate init() {}
-  }
-
-  /// A connection that was taken, to be given back once.
-  struct Place: Sendable {
-    fileprivate let host: Standing
-    fileprivate let holders: [Holder]
-  }
-
-  /// A request to a host, to be ended once.
-  struct Visit: Sendable {
-    fileprivate let host: Standing
-    /// Whom it counts for: the host has not answered, and the owner has no other request to it.
-    fileprivate let owner: Owner?
   }
 
   fileprivate struct Counts {
     var connections = 0
     var unproven = 0
 
-    func hasRoom(_ limits: Counts, isProven: Bool) -> Bool {
-      connections < limits.connections && (isProven || unproven < limits.unproven)
+    func hasRoom(_ limits: Limits, share: Int = 1, isProven: Bool) -> Bool {
+      connections < max(1, limits.connections / share)
+        && (isProven || unproven < max(1, limits.unproven / share))
     }
 
     mutating func add(_ connections: Int, unproven: Int) {
@@ -70,26 +31,23 @@ final class WebPushShares: Sendable {
     }
   }
 
-  private struct State {
+  fileprivate struct State {
     var all = Counts()
-    var byHolder: [Holder: Counts] = [:]
+    var byNetwork: [IPAddress: Counts] = [:]
     /// Hosts that have not answered and that owners have requests under way to.
     var visits = 0
     var visitsByOwner: [Owner: Int] = [:]
 
-    mutating func add(_ connections: Int, unproven: Int, to holder: Holder) {
-      byHolder[holder, default: Counts()].add(connections, unproven: unproven)
-      if byHolder[holder]?.connections == 0 { byHolder[holder] = nil }
+    mutating func add(_ connections: Int, unproven: Int, to network: IPAddress) {
+      byNetwork[network, default: Counts()].add(connections, unproven: unproven)
+      if byNetwork[network]?.connections == 0 { byNetwork[network] = nil }
     }
   }
 
-  private let limits: Limits
-  private let state = Mutex(State())
+  fileprivate let limits: Limits
+  fileprivate let state = Mutex(State())
 
   init(limits: Limits) { self.limits = limits }
-
-  /// For a host that nothing is known of.
-  func standing() -> Standing { Standing() }
 
   /// How many connections there are.
   var connections: Int { state.withLock { $0.all.connections } }
@@ -98,93 +56,117 @@ final class WebPushShares: Sendable {
   var idle: TimeAmount {
     state.withLock { $0.all.connections * 2 > limits.connections ? limits.idleInNeed : limits.idle }
   }
+}
 
-  /// Takes a connection; nil if there is none to be had.
-  func take(_ host: Standing, for holders: [Holder]) -> Place? {
-    state.withLock { state in
-      host.state.withLock { host in
-        guard state.all.hasRoom(limits.all, isProven: host.isProven),
-          holders.allSatisfy({
-            state.byHolder[$0, default: Counts()].hasRoom(limits.perHolder, isProven: host.isProven)
-          })
-        else { return false }
-        let unproven = host.isProven ? 0 : 1
-        state.all.add(1, unproven: unproven)
-        host.connections += 1
-        for holder in holders {
-          state.add(1, unproven: unproven, to: holder)
-          host.byHolder[holder, default: 0] += 1
-        }
-        return true
-      }
-    } ? Place(host: host, holders: holders) : nil
+/// What is known of a push service beyond the health of its route: where it may be called, whether it has proven itself,
+/// and what it has of what all of them share.
+final class WebPushHost: Sendable {
+  private struct State {
+    var isProven = false
+    var connections = 0
+    var byNetwork: [IPAddress: Int] = [:]
+    /// Owners with a request under way that count for it.
+    var visitors: Set<Owner> = []
   }
 
-  /// A request to a host begins; nil if its owner visits too many hosts that do not answer.
-  func begin(_ host: Standing, for owner: Owner) -> Visit? {
-    state.withLock { state in
-      host.state.withLock { standing in
-        guard !standing.isProven, !standing.visitors.contains(owner) else {
-          return Visit(host: host, owner: nil)
-        }
-        let own = state.visitsByOwner[owner] ?? 0
-        guard FairShare.allows(own: own, total: state.visits, limit: limits.unproven) else { return nil }
-        standing.visitors.insert(owner)
-        state.visits += 1
-        state.visitsByOwner[owner] = own + 1
-        return Visit(host: host, owner: owner)
-      }
-    }
+  /// A connection that was taken, to be given back once.
+  struct Place: Sendable {
+    fileprivate let network: IPAddress?
   }
 
-  /// It has ended.
-  func end(_ visit: Visit) {
-    guard let owner = visit.owner else { return }
-    state.withLock { state in
-      _ = visit.host.state.withLock { $0.visitors.remove(owner) }
-      state.visits -= 1
-      let rest = (state.visitsByOwner[owner] ?? 1) - 1
-      state.visitsByOwner[owner] = rest > 0 ? rest : nil
-    }
+  /// A request to the host, to be ended once.
+  struct Visit: Sendable {
+    /// Whom it counts for: the host has not answered, and the owner has no other request to it.
+    fileprivate let owner: Owner?
+  }
+
+  let shares: WebPushShares
+  let addresses: WebPushAddresses
+  /// Taken after the lock of the shares.
+  private let state = Mutex(State())
+
+  init(shares: WebPushShares, addresses: WebPushAddresses) {
+    (self.shares, self.addresses) = (shares, addresses)
+  }
+
+  private func with<Result: Sendable>(
+    _ body: (inout WebPushShares.State, inout State) -> Result
+  ) -> Result {
+    shares.state.withLock { shared in state.withLock { own in body(&shared, &own) } }
   }
 
   /// Whether there may be a connection to be had, as far as can be told before it is known where it leads.
-  func hasRoom(for host: Standing) -> Bool {
-    state.withLock { state in
-      host.state.withLock { state.all.hasRoom(limits.all, isProven: $0.isProven) }
+  var hasRoom: Bool { with { $0.all.hasRoom(shares.limits, isProven: $1.isProven) } }
+
+  /// Takes a connection; nil if there is none to be had.
+  ///
+  /// - Parameter network: where it leads, see ``IPAddress/network``.
+  func takeConnection(to network: IPAddress?) -> Place? {
+    with { shared, own in
+      let inNetwork = network.flatMap { shared.byNetwork[$0] } ?? .init()
+      guard shared.all.hasRoom(shares.limits, isProven: own.isProven),
+        inNetwork.hasRoom(shares.limits, share: 4, isProven: own.isProven)
+      else { return nil }
+      count(1, in: network, &shared, &own)
+      return Place(network: network)
     }
   }
 
-  /// Gives it back.
-  func giveBack(_ place: Place) {
-    state.withLock { state in
-      place.host.state.withLock { host in
-        let unproven = host.isProven ? 0 : -1
-        state.all.add(-1, unproven: unproven)
-        host.connections -= 1
-        for holder in place.holders {
-          state.add(-1, unproven: unproven, to: holder)
-          let left = host.byHolder[holder, default: 1] - 1
-          host.byHolder[holder] = left > 0 ? left : nil
-        }
+  func giveBack(_ place: Place) { with { count(-1, in: place.network, &$0, &$1) } }
+
+  private func count(
+    _ change: Int, in network: IPAddress?, _ shared: inout WebPushShares.State, _ own: inout State
+  ) {
+    let unproven = own.isProven ? 0 : change
+    shared.all.add(change, unproven: unproven)
+    own.connections += change
+    guard let network else { return }
+    shared.add(change, unproven: unproven, to: network)
+    let rest = own.byNetwork[network, default: 0] + change
+    own.byNetwork[network] = rest > 0 ? rest : nil
+  }
+
+  /// A request to the host begins; nil if its owner visits too many hosts that do not answer.
+  func begin(for owner: Owner) -> Visit? {
+    with { shared, own in
+      guard !own.isProven, !own.visitors.contains(owner) else { return Visit(owner: nil) }
+      let visits = shared.visitsByOwner[owner] ?? 0
+      guard FairShare.allows(own: visits, total: shared.visits, limit: shares.limits.unproven) else {
+        return nil
       }
+      own.visitors.insert(owner)
+      shared.visits += 1
+      shared.visitsByOwner[owner] = visits + 1
+      return Visit(owner: owner)
+    }
+  }
+
+  func end(_ visit: Visit) {
+    guard let owner = visit.owner else { return }
+    with { shared, own in
+      own.visitors.remove(owner)
+      shared.visits -= 1
+      let rest = (shared.visitsByOwner[owner] ?? 1) - 1
+      shared.visitsByOwner[owner] = rest > 0 ? rest : nil
     }
   }
 
   /// The host has answered its last request, or has not.
-  func note(_ host: Standing, isProven: Bool) {
-    state.withLock { state in
-      host.state.withLock { host in
-        guard host.isProven != isProven else { return }
-        host.isProven = isProven
-        let sign = isProven ? -1 : 1
-        state.all.add(0, unproven: sign * host.connections)
-        for (holder, count) in host.byHolder { state.add(0, unproven: sign * count, to: holder) }
-      }
+  func note(isProven: Bool) {
+    with { shared, own in
+      guard own.isProven != isProven else { return }
+      own.isProven = isProven
+      let sign = isProven ? -1 : 1
+      shared.all.add(0, unproven: sign * own.connections)
+      for (network, count) in own.byNetwork { shared.add(0, unproven: sign * count, to: network) }
     }
   }
-}
 
-extension WebPushShares.Limits {
-  fileprivate var all: WebPushShares.Counts { .init(connections: connections, unproven: unproven) }
+  func note(_ outcome: Outcome, from source: Outcome.Source) {
+    switch (source, outcome) {
+    case (.provider, _): note(isProven: true)
+    case (.transport, .retry(_, _, .caller)), (.ourselves, _): break
+    case (.transport, _): note(isProven: false)
+    }
+  }
 }

@@ -61,11 +61,7 @@ package struct WebPushSubscription: Sendable, Hashable {
     left.endpoint == right.endpoint && left.publicKey == right.publicKey && left.secret == right.secret
   }
 
-  package func hash(into hasher: inout Hasher) {
-    hasher.combine(endpoint)
-    hasher.combine(publicKey)
-    hasher.combine(secret)
-  }
+  package func hash(into hasher: inout Hasher) { hasher.combine(endpoint) }
 
   /// Whether a push token is meant to be a subscription.
   package static func isToken(_ text: String) -> Bool { text.utf8.starts(with: tokenPrefix.utf8) }
@@ -90,36 +86,6 @@ extension WebPushSubscription: Codable {
   }
 
   package func encode(to encoder: any Encoder) throws { try token.encode(to: encoder) }
-}
-
-/// Base64 with `-` and `_` (RFC 4648 section 5).
-package enum Base64URL {
-  /// Without padding.
-  package static func encode(_ bytes: some Collection<UInt8>) -> String {
-    var text = Data(bytes).base64EncodedString()
-    text.replace("+", with: "-")
-    text.replace("/", with: "_")
-    return String(text.prefix { $0 != "=" })
-  }
-
-  /// With padding or without; nil for anything else.
-  package static func decode(_ text: some StringProtocol) -> [UInt8]? {
-    var bytes = Array(text.utf8)
-    while bytes.last == UInt8(ascii: "=") { bytes.removeLast() }
-    let padding = (4 - bytes.count % 4) % 4
-    guard [0, padding].contains(text.utf8.count - bytes.count) else { return nil }
-    for (index, byte) in bytes.enumerated() {
-      switch byte {
-      case UInt8(ascii: "-"): bytes[index] = UInt8(ascii: "+")
-      case UInt8(ascii: "_"): bytes[index] = UInt8(ascii: "/")
-      case UInt8(ascii: "+"), UInt8(ascii: "/"): return nil
-      default: break
-      }
-    }
-    bytes += [UInt8](repeating: UInt8(ascii: "="), count: padding)
-    guard let data = Data(base64Encoded: Data(bytes)) else { return nil }
-    return [UInt8](data)
-  }
 }
 
 /// The address that a push service has given a subscription: an https URL, which is a secret of its phone.
@@ -149,21 +115,14 @@ package struct WebPushEndpoint: Sendable, Hashable {
     let rest = url.dropFirst(scheme.count)
     let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
     guard let (host, port) = Self.hostAndPort(rest[..<end]) else { return nil }
-    self.url = url
-    (self.host, self.port) = (host, port)
-    let name = host.contains(":") ? "[\(host)]" : host
-    authority = port == 443 ? name : "\(name):\(port)"
+    (self.url, self.host, self.port) = (url, host, port)
+    authority = Origin(host: host, port: port).authority
     path = rest[end...].hasPrefix("/") ? String(rest[end...]) : "/" + rest[end...]
   }
 
   /// Whether a byte may stand in an endpoint: visible ASCII but `#`, `\` and what RFC 3986 leaves out.
   private static func isPlain(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "#"), UInt8(ascii: "\\"), UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"),
-      UInt8(ascii: "^"), UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):
-      false
-    default: (0x21...0x7e).contains(byte)
-    }
+    (0x21...0x7e).contains(byte) && !##"#\"<>^`{|}"##.utf8.contains(byte)
   }
 
   private static func hostAndPort(_ authority: Substring) -> (host: String, port: Int)? {
@@ -172,7 +131,7 @@ package struct WebPushEndpoint: Sendable, Hashable {
     let bracket = authority.lastIndex(of: "]")
     if let colon = authority[(bracket ?? authority.startIndex)...].lastIndex(of: ":") {
       let digits = authority[authority.index(after: colon)...]
-      guard digits.utf8.count <= 5, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+      guard digits.utf8.count <= 5, digits.utf8.allSatisfy(\.isDigit),
         let number = digits.isEmpty ? 443 : Int(digits), (1...65535).contains(number)
       else { return nil }
       (host, port) = (authority[..<colon], number)
@@ -187,17 +146,8 @@ package struct WebPushEndpoint: Sendable, Hashable {
     if host.last == "." { host = host.dropLast() }
     let labels = host.split(separator: ".", omittingEmptySubsequences: false)
     guard (1...253).contains(host.utf8.count),
-      labels.allSatisfy({ (1...63).contains($0.utf8.count) && $0.utf8.allSatisfy(isInName) })
+      labels.allSatisfy({ (1...63).contains($0.utf8.count) && $0.utf8.allSatisfy(\.isBase64URL) })
     else { return nil }
     return (host.lowercased(), port)
-  }
-
-  private static func isInName(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-      UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-      true
-    default: false
-    }
   }
 }

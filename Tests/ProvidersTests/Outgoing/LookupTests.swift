@@ -3,6 +3,7 @@ import Foundation
 import Synchronization
 import TestSupport
 import Testing
+import Timing
 
 @testable import Providers
 
@@ -28,22 +29,31 @@ private final class Resolver: Sendable {
 
 @Suite("Lookups", .timeLimit(.minutes(10)))
 struct LookupTests {
+  private static let found = ["192.0.2.1"]
+
   /// Runs a test with a pool over a resolver, and lets every name go afterwards.
   private func with(
     threads: Int = 4, domainShare: Int = 4, newShare: Int = 4,
-    _ test: (LookupPool<String, [String]>, Resolver) async throws -> Void
+    _ test: (LookupPool, Resolver) async throws -> Void
   ) async throws {
     let resolver = Resolver()
     defer { resolver.letGo() }
-    let pool = LookupPool<String, [String]>(
-      threads: threads, domainShare: domainShare, newShare: newShare, name: { $0 }, isGood: { !$0.isEmpty },
-      ask: { resolver.ask($0) })
+    let pool = LookupPool(limits: .init(threads: threads, perDomain: domainShare, perNew: newShare)) {
+      resolver.ask($0)
+    }
     try await test(pool, resolver)
   }
 
+  /// The addresses of a name; nil if there are none so soon.
+  private static func addresses(of name: String, _ pool: LookupPool, within limit: Duration) async
+    -> [String]?
+  {
+    try? await withTimeout(limit) { try await pool.addresses(of: name) }
+  }
+
   /// Asks without waiting for the answer.
-  private func begin(_ names: [String], _ pool: LookupPool<String, [String]>) -> [Task<[String], any Error>] {
-    names.map { name in Task { try await pool.answer(to: name) } }
+  private func begin(_ names: [String], _ pool: LookupPool) -> [Task<[String], any Error>] {
+    names.map { name in Task { try await pool.addresses(of: name) } }
   }
 
   @Test(arguments: ["co.uk", "com.au", "ne.jp", "uk.com", "ltd.uk"])
@@ -57,7 +67,7 @@ struct LookupTests {
       let more = begin((1...5).map { "stall\($0).example.\(suffix)" }, pool)
       await eventually { resolver.asked.count == 5 }
       for name in ["example.net", "chat.other.\(suffix)"] {
-        #expect(await pool.answer(to: name, within: .seconds(20)) == ["192.0.2.1"])
+        #expect(await Self.addresses(of: name, pool, within: .seconds(20)) == ["192.0.2.1"])
       }
       #expect(resolver.asked.count == 7)
       resolver.letGo()
@@ -71,7 +81,7 @@ struct LookupTests {
       let stalled = begin((1...8).map { "stall\($0).example.org" }, pool)
       await eventually { resolver.asked.count == 2 }
       for name in ["chat.example.net", "other.example.net", "localhost"] {
-        #expect(try await pool.answer(to: name) == ["192.0.2.1"])
+        #expect(try await pool.addresses(of: name) == ["192.0.2.1"])
       }
       #expect(resolver.asked.count == 5)
       resolver.letGo()
@@ -82,17 +92,17 @@ struct LookupTests {
   @Test
   func `of names that have answered before are answered though all others stall`() async throws {
     try await with(newShare: 3) { pool, resolver async throws in
-      #expect(try await pool.answer(to: "known.example.net") == ["192.0.2.1"])
-      #expect(try await pool.answer(to: "none.example.net") == [])
+      #expect(try await pool.addresses(of: "known.example.net") == ["192.0.2.1"])
+      #expect(try await pool.addresses(of: "none.example.net") == [])
       let stalled = begin((1...8).map { "stall.example\($0).org" }, pool)
       await eventually { resolver.asked.count == 5 }
-      #expect(try await pool.answer(to: "known.example.net") == ["192.0.2.1"])
+      #expect(try await pool.addresses(of: "known.example.net") == ["192.0.2.1"])
       // What has not answered is as new as what nobody knows.
-      #expect(await pool.answer(to: "none.example.net", within: .milliseconds(20)) == nil)
-      #expect(await pool.answer(to: "new.example.net", within: .milliseconds(20)) == nil)
+      #expect(await Self.addresses(of: "none.example.net", pool, within: .milliseconds(20)) == nil)
+      #expect(await Self.addresses(of: "new.example.net", pool, within: .milliseconds(20)) == nil)
       resolver.letGo()
       for task in stalled { _ = try await task.value }
-      #expect(try await pool.answer(to: "new.example.net") == ["192.0.2.1"])
+      #expect(try await pool.addresses(of: "new.example.net") == ["192.0.2.1"])
     }
   }
 
@@ -117,75 +127,95 @@ struct LookupTests {
       let stalled = begin((1...4).map { "stall.example\($0).org" }, pool)
       await eventually { resolver.asked.count == 4 }
       // Nothing moves before the names are let go: that this comes back at all is the proof.
-      #expect(await pool.answer(to: "new.example.net", within: .milliseconds(20)) == nil)
-      #expect(await pool.answer(to: "stall.example1.org", within: .milliseconds(20)) == nil)
+      #expect(await Self.addresses(of: "new.example.net", pool, within: .milliseconds(20)) == nil)
+      #expect(await Self.addresses(of: "stall.example1.org", pool, within: .milliseconds(20)) == nil)
       for task in stalled { task.cancel() }
       for task in stalled { await #expect(throws: CancellationError.self) { try await task.value } }
       resolver.letGo()
-      #expect(try await pool.answer(to: "last.example.net") == ["192.0.2.1"])
+      #expect(try await pool.addresses(of: "last.example.net") == ["192.0.2.1"])
       #expect(!resolver.asked.contains("new.example.net"))
     }
   }
 
   @Test
   func `that are too many are refused at once`() throws {
-    var queue = LookupQueue<Int>(limits: .init(threads: 2, perDomain: 2, perNew: 2, waiting: 3))
-    for number in 1...3 { try queue.add(number, about: "\(number).org", for: number) }
-    #expect(throws: LookupsExhausted.self) { try queue.add(4, about: "4.org", for: 4) }
+    var queue = LookupQueue(limits: .init(threads: 2, perDomain: 2, perNew: 2, waiting: 3))
+    for number in 1...3 { try queue.add("\(number).org", for: number) }
+    #expect(throws: LookupsExhausted.self) { try queue.add("4.org", for: 4) }
     // Who joins takes no room, and who leaves gives it back.
-    try queue.add(3, about: "3.org", for: 5)
-    queue.leave(3, 3)
-    #expect(queue.waiting == [1, 2, 3])
-    queue.leave(3, 5)
-    #expect(queue.waiting == [1, 2])
-    #expect(queue.next() == 1)
-    queue.leave(1, 1)
-    #expect(queue.next() == 2)
+    try queue.add("3.org", for: 5)
+    queue.leave("3.org", 3)
+    #expect(queue.waiting == ["1.org", "2.org", "3.org"])
+    queue.leave("3.org", 5)
+    #expect(queue.waiting == ["1.org", "2.org"])
+    #expect(queue.next() == "1.org")
+    queue.leave("1.org", 1)
+    #expect(queue.next() == "2.org")
     #expect(queue.next() == nil)
-    #expect(queue.finish(1, isGood: true).isEmpty)
-    #expect(queue.finish(2, isGood: true) == [2])
+    #expect(queue.finish("1.org", Self.found).isEmpty)
+    #expect(queue.finish("2.org", Self.found) == [2])
   }
 
   @Test
   func `of names that are known and that are new are made in the order in which they came`() throws {
-    var queue = LookupQueue<Int>(limits: .init(threads: 3, perDomain: 1, perNew: 1))
-    try queue.add(1, about: "known.org", for: 1)
-    #expect(queue.next() == 1)
-    _ = queue.finish(1, isGood: true)
-    for (number, name) in [(2, "new.org"), (3, "known.org"), (4, "newer.org"), (5, "www.known.org")] {
-      try queue.add(number, about: name, for: number)
+    var queue = LookupQueue(limits: .init(threads: 3, perDomain: 1, perNew: 1))
+    try queue.add("known.org", for: 1)
+    #expect(queue.next() == "known.org")
+    _ = queue.finish("known.org", Self.found)
+    for (number, name) in ["new.org", "known.org", "newer.org", "www.known.org"].enumerated() {
+      try queue.add(name, for: number)
     }
-    #expect(queue.next() == 2)
+    #expect(queue.next() == "new.org")
     // No other new one, and no other of that domain.
-    #expect(queue.next() == 3)
+    #expect(queue.next() == "known.org")
     #expect(queue.next() == nil)
-    _ = queue.finish(3, isGood: true)
+    _ = queue.finish("known.org", Self.found)
     #expect(queue.next() == nil)
-    _ = queue.finish(2, isGood: false)
-    #expect(queue.next() == 4)
-    _ = queue.finish(4, isGood: false)
-    #expect(queue.next() == 5)
+    _ = queue.finish("new.org", [])
+    #expect(queue.next() == "newer.org")
+    _ = queue.finish("newer.org", [])
+    #expect(queue.next() == "www.known.org")
   }
 
   @Test
   func `remember no more names than they may`() throws {
-    var queue = LookupQueue<String>(limits: .init(threads: 1, perDomain: 1, perNew: 0, remembered: 10))
-    #expect(throws: Never.self) { try queue.add("a.org", about: "a.org", for: 1) }
+    var queue = LookupQueue(limits: .init(threads: 1, perDomain: 1, perNew: 0, remembered: 10))
+    #expect(throws: Never.self) { try queue.add("a.org", for: 1) }
     #expect(queue.next() == nil)
     queue = LookupQueue(limits: .init(threads: 1, perDomain: 1, perNew: 1, remembered: 10))
     for number in 0..<1000 {
-      try queue.add("\(number).org", about: "\(number).org", for: number)
+      try queue.add("\(number).org", for: number)
       #expect(queue.next() == "\(number).org")
-      _ = queue.finish("\(number).org", isGood: true)
+      _ = queue.finish("\(number).org", Self.found)
     }
     #expect(queue.remembered <= 20)
+  }
+
+  @Test
+  func `that have no time leave a name the addresses that it has answered with before`() async throws {
+    try await with(threads: 1) { pool, resolver async throws in
+      #expect(try await pool.presentOrFormerAddresses(of: "known.example.net") == Self.found)
+      let stalled = begin(["stall.example.org"], pool)
+      await eventually { resolver.asked.count == 2 }
+      #expect(try await pool.presentOrFormerAddresses(of: "known.example.net") == Self.found)
+      resolver.letGo()
+      for task in stalled { _ = try await task.value }
+    }
+    // Also where it has found none since: name servers that are away look like that.
+    var queue = LookupQueue(limits: .init(threads: 1, perDomain: 1, perNew: 1))
+    for addresses in [Self.found, []] {
+      try queue.add("a.org", for: 1)
+      _ = queue.next()
+      _ = queue.finish("a.org", addresses)
+    }
+    #expect(queue.formerAddresses(of: "a.org") == Self.found)
   }
 
   @Test
   func `take no longer than a call to the host may`() async throws {
     try await with { pool, resolver async throws in
       let client = OutgoingClient(
-        configuration: .init(), resolve: { try await pool.answer(to: $0) }, isAllowed: { _ in true })
+        configuration: .init(), resolve: { try await pool.addresses(of: $0) }, isAllowed: { _ in true })
       await #expect(throws: HTTPClientError.deadlineExceeded) {
         try await client.execute(
           HTTPClientRequest(url: "https://stall.example.org/"), limit: 1, timeout: .milliseconds(50))

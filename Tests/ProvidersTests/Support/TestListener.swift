@@ -65,6 +65,11 @@ final class TestListener: Sendable {
     try await channel.close()
     for channel in shared.state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
   }
+
+  deinit {
+    channel.close(promise: nil)
+    for channel in shared.state.withLock({ Array($0.open.values) }) { channel.close(promise: nil) }
+  }
 }
 
 /// A server behind such a port.

@@ -24,12 +24,8 @@ final class TestWebServer: TestListening {
       case whole
       /// The body is ten bytes shorter than the head says.
       case cut
-      /// The body goes on as fast as it is read.
-      case endless
       /// Nothing is answered at all.
       case nothing
-      /// The connection is closed instead.
-      case drop
     }
 
     static func status(_ status: Int, _ headers: HTTPHeaders = [:]) -> Answer {
@@ -38,22 +34,15 @@ final class TestWebServer: TestListening {
 
     /// The connection is closed afterwards.
     static func last(_ status: Int) -> Answer { .status(status, ["connection": "close"]) }
-    static let endless = Answer(end: .endless)
     static let nothing = Answer(end: .nothing)
-    static let drop = Answer(end: .drop)
   }
 
-  fileprivate struct Log {
-    var requests: [Request] = []
-    var written = 0
-  }
-
-  fileprivate final class SharedLog: Sendable {
-    let mutex = Mutex(Log())
+  private final class Log: Sendable {
+    let requests = Mutex<[Request]>([])
   }
 
   let listener: TestListener
-  private let log: SharedLog
+  private let log: Log
 
   /// A push service, which speaks over TLS.
   static func start(
@@ -70,7 +59,7 @@ final class TestWebServer: TestListening {
   private static func start(
     _ address: String, _ certificate: TestCertificate?, _ answer: @escaping @Sendable (Request) -> Answer
   ) async throws -> TestWebServer {
-    let log = SharedLog()
+    let log = Log()
     let listener = try await TestListener.start(address: address, certificate: certificate) {
       pipeline, connection in
       try pipeline.configureHTTPServerPipeline()
@@ -79,25 +68,23 @@ final class TestWebServer: TestListening {
     return TestWebServer(listener, log)
   }
 
-  private init(_ listener: TestListener, _ log: SharedLog) {
+  private init(_ listener: TestListener, _ log: Log) {
     (self.listener, self.log) = (listener, log)
   }
 
-  var requests: [Request] { log.mutex.withLock { $0.requests } }
-  /// Bytes of endless bodies that were handed to the network.
-  var written: Int { log.mutex.withLock { $0.written } }
+  var requests: [Request] { log.requests.withLock { $0 } }
 
   private final class Handler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
     private let connection: Int
-    private let log: SharedLog
+    private let log: Log
     private let answer: @Sendable (Request) -> Answer
     private var head: HTTPRequestHead?
     private var body = ByteBuffer()
 
-    init(connection: Int, log: SharedLog, answer: @escaping @Sendable (Request) -> Answer) {
+    init(connection: Int, log: Log, answer: @escaping @Sendable (Request) -> Answer) {
       (self.connection, self.log, self.answer) = (connection, log, answer)
     }
 
@@ -108,42 +95,23 @@ final class TestWebServer: TestListening {
       case .end:
         guard let head else { return }
         let request = Request(connection: connection, path: head.uri, headers: head.headers, body: body)
-        log.mutex.withLock { $0.requests.append(request) }
+        log.requests.withLock { $0.append(request) }
         let answer = answer(request)
         context.eventLoop.assumeIsolated().scheduleTask(in: answer.delay) { self.write(answer, context) }
       }
     }
 
     private func write(_ answer: Answer, _ context: ChannelHandlerContext) {
-      switch answer.end {
-      case .nothing: return
-      case .drop: return context.close(promise: nil)
-      case .whole, .cut, .endless: break
-      }
+      guard answer.end != .nothing else { return }
+      let missing = answer.end == .cut ? 10 : 0
       var headers = answer.headers
-      if answer.end != .endless {
-        let missing = answer.end == .cut ? 10 : 0
-        headers.add(name: "content-length", value: String(answer.body.utf8.count + missing))
-      }
+      headers.add(name: "content-length", value: String(answer.body.utf8.count + missing))
       let head = HTTPResponseHead(
         version: .http1_1, status: .init(statusCode: answer.status), headers: headers)
       context.write(wrapOutboundOut(.head(head)), promise: nil)
       let body = wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: answer.body))))
       context.writeAndFlush(body, promise: nil)
-      switch answer.end {
-      case .whole: context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-      case .endless: pour(context)
-      default: break
-      }
-    }
-
-    private func pour(_ context: ChannelHandlerContext) {
-      let part = ByteBuffer(repeating: 0x20, count: 65_536)
-      context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(part)))).assumeIsolated().whenSuccess {
-        self.log.mutex.withLock { $0.written += part.readableBytes }
-        // Not at once: it may have been written before anybody asked.
-        context.eventLoop.assumeIsolated().execute { self.pour(context) }
-      }
+      if answer.end == .whole { context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil) }
     }
   }
 }

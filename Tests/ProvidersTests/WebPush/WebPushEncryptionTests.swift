@@ -14,10 +14,10 @@ struct WebPushEncryptionTests {
       p256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
       auth: "BTBZMqHH6r4Tts7J_aSIgg")
     let sender = try P256.KeyAgreement.PrivateKey(
-      rawRepresentation: #require(WebPushPhone.bytes("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw")))
+      rawRepresentation: #require(Base64URL.decode("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw")))
     let body = try WebPushEncryption.encrypt(
       ByteBuffer(string: "When I grow up, I want to be a watermelon"), for: subscription, sender: sender,
-      salt: [UInt8](#require(WebPushPhone.bytes("DGv6ra1nlYgDCS1FRnbzlw"))))
+      salt: #require(Base64URL.decode("DGv6ra1nlYgDCS1FRnbzlw")))
     #expect(
       WebPushPhone.base64URL(Data(body.readableBytesView)) == """
         DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBr\
@@ -64,16 +64,16 @@ struct VAPIDTokenTests {
     let parts = try #require(
       token.authorization.wholeMatch(of: /vapid t=(([^.]+)\.([^.]+))\.([^.,]+), k=(.+)/))
     #expect(parts.5 == webPush.key.publicKey)
-    let point = try #require(WebPushPhone.bytes(parts.5))
+    let point = try #require(Base64URL.decode(parts.5))
     #expect(point.count == 65)
     let key = try P256.Signing.PublicKey(x963Representation: point)
     let signature = try P256.Signing.ECDSASignature(
-      rawRepresentation: #require(WebPushPhone.bytes(parts.4)))
+      rawRepresentation: #require(Base64URL.decode(parts.4)))
     #expect(key.isValidSignature(signature, for: Data(parts.1.utf8)))
     let header = try JSONDecoder().decode(
-      [String: String].self, from: try #require(WebPushPhone.bytes(parts.2)))
+      [String: String].self, from: Data(try #require(Base64URL.decode(parts.2))))
     #expect(header == ["typ": "JWT", "alg": "ES256"])
-    let claims = try JSONDecoder().decode(Claims.self, from: try #require(WebPushPhone.bytes(parts.3)))
+    let claims = try JSONDecoder().decode(Claims.self, from: Data(try #require(Base64URL.decode(parts.3))))
     #expect(
       claims
         == Claims(

@@ -59,93 +59,96 @@ struct WebPushSharesTests {
     WebPushShares(limits: .init(connections: connections, unproven: unproven))
   }
 
+  private static func host(_ shares: WebPushShares, isProven: Bool = false) -> WebPushHost {
+    let host = WebPushHost(shares: shares, addresses: .init(privateHosts: []) { _ in [] })
+    host.note(isProven: isProven)
+    return host
+  }
+
   @Test func `Hosts that have not answered leave the rest to those that have`() {
     let shares = Self.shares()
-    let dead = (0..<100).map { _ in shares.standing() }
-    let places = dead.compactMap { shares.take($0, for: []) }
+    let dead = (0..<100).map { _ in Self.host(shares) }
+    let places = dead.compactMap { host in host.takeConnection(to: nil).map { (host, $0) } }
     #expect(places.count == 4)
-    let living = shares.standing()
-    #expect(shares.take(living, for: []) == nil && !shares.hasRoom(for: living))
-    shares.note(living, isProven: true)
-    #expect((0..<10).count { _ in shares.take(living, for: []) != nil } == 6)
+    let living = Self.host(shares)
+    #expect(living.takeConnection(to: nil) == nil && !living.hasRoom)
+    living.note(isProven: true)
+    #expect((0..<10).count { _ in living.takeConnection(to: nil) != nil } == 6)
     #expect(shares.connections == 10)
-    for place in places { shares.giveBack(place) }
+    for (host, place) in places { host.giveBack(place) }
     #expect(shares.connections == 6)
-    #expect(shares.take(dead[50], for: []) != nil)
+    #expect(dead[50].takeConnection(to: nil) != nil)
   }
 
   @Test func `Connections count by what their host has done last`() {
     let shares = Self.shares()
-    let host = shares.standing()
-    let places = (0..<4).compactMap { _ in shares.take(host, for: []) }
+    let host = Self.host(shares)
+    let places = (0..<4).compactMap { _ in host.takeConnection(to: nil) }
     #expect(places.count == 4)
-    #expect(shares.take(shares.standing(), for: []) == nil)
-    shares.note(host, isProven: true)
-    #expect(shares.take(shares.standing(), for: []) != nil)
+    #expect(Self.host(shares).takeConnection(to: nil) == nil)
+    host.note(isProven: true)
+    #expect(Self.host(shares).takeConnection(to: nil) != nil)
     // It no longer answers: its four and the other one are more than the share.
-    shares.note(host, isProven: false)
-    shares.note(host, isProven: false)
-    #expect(shares.take(shares.standing(), for: []) == nil)
-    for place in places { shares.giveBack(place) }
-    #expect(shares.take(shares.standing(), for: []) != nil)
+    host.note(isProven: false)
+    host.note(isProven: false)
+    #expect(Self.host(shares).takeConnection(to: nil) == nil)
+    for place in places { host.giveBack(place) }
+    #expect(Self.host(shares).takeConnection(to: nil) != nil)
     #expect(shares.connections == 2)
   }
 
   /// Hosts of one network, each with a connection while there is one to be had.
-  private static func crowd(_ shares: WebPushShares, proven: Bool, _ address: String) throws
-    -> [(host: WebPushShares.Standing, place: WebPushShares.Place)]
+  private static func crowd(_ shares: WebPushShares, proven: Bool, _ address: String)
+    -> [(host: WebPushHost, place: WebPushHost.Place)]
   {
-    let holder = WebPushShares.Holder.network(try #require(IPAddress(address)).network)
-    return (0..<100).compactMap { _ in
-      let host = shares.standing()
-      shares.note(host, isProven: proven)
-      return shares.take(host, for: [holder]).map { (host, $0) }
+    (0..<100).compactMap { _ in
+      let host = host(shares, isProven: proven)
+      return host.takeConnection(to: IPAddress(address)?.network).map { (host, $0) }
     }
   }
 
-  @Test func `The ports of one machine have a quarter of all, and of those of the unproven`() throws {
+  @Test func `The ports of one machine have a quarter of all, and of those of the unproven`() {
     let shares = Self.shares(80, unproven: 16)
-    let unproven = try Self.crowd(shares, proven: false, "192.0.2.1")
+    let unproven = Self.crowd(shares, proven: false, "192.0.2.1")
     #expect(unproven.count == 4)
-    #expect(try Self.crowd(shares, proven: true, "192.0.2.1").count == 16)
+    #expect(Self.crowd(shares, proven: true, "192.0.2.1").count == 16)
     // Of IPv6 the network counts, and an IPv4 address is itself however it is spelled.
-    #expect(try Self.crowd(shares, proven: true, "::ffff:192.0.2.1").isEmpty)
-    #expect(try Self.crowd(shares, proven: true, "2001:db8::1").count == 20)
-    #expect(try Self.crowd(shares, proven: true, "2001:db8::2:0:0:1").isEmpty)
-    #expect(try Self.crowd(shares, proven: true, "2001:db8:0:1::1").count == 20)
+    #expect(Self.crowd(shares, proven: true, "::ffff:192.0.2.1").isEmpty)
+    #expect(Self.crowd(shares, proven: true, "2001:db8::1").count == 20)
+    #expect(Self.crowd(shares, proven: true, "2001:db8::2:0:0:1").isEmpty)
+    #expect(Self.crowd(shares, proven: true, "2001:db8:0:1::1").count == 20)
     // What one of them has done last moves its connections.
-    for (host, _) in unproven { shares.note(host, isProven: true) }
-    #expect(try Self.crowd(shares, proven: false, "192.0.2.1").isEmpty)
-    for (_, place) in unproven { shares.giveBack(place) }
-    #expect(try Self.crowd(shares, proven: false, "192.0.2.1").count == 4)
-    #expect(try Self.crowd(shares, proven: true, "192.0.2.2").count == 20)
+    for (host, _) in unproven { host.note(isProven: true) }
+    #expect(Self.crowd(shares, proven: false, "192.0.2.1").isEmpty)
+    for (host, place) in unproven { host.giveBack(place) }
+    #expect(Self.crowd(shares, proven: false, "192.0.2.1").count == 4)
+    #expect(Self.crowd(shares, proven: true, "192.0.2.2").count == 20)
     #expect(shares.connections == 80)
   }
 
-  @Test func `Where there are few, one is left to everybody`() throws {
-    #expect(try Self.crowd(Self.shares(4, unproven: 1), proven: false, "192.0.2.1").count == 1)
+  @Test func `Where there are few, one is left to everybody`() {
+    #expect(Self.crowd(Self.shares(4, unproven: 1), proven: false, "192.0.2.1").count == 1)
   }
 
   @Test func `An owner whose hosts do not answer leaves room to visit others'`() {
     let shares = Self.shares(100, unproven: 40)
-    let (hosts, other) = ((0..<100).map { _ in shares.standing() }, shares.standing())
-    let visits = hosts.compactMap { shares.begin($0, for: .chatServer(1)) }
+    let (hosts, other) = ((0..<100).map { _ in Self.host(shares) }, Self.host(shares, isProven: true))
+    let visits = hosts.compactMap { host in host.begin(for: .chatServer(1)).map { (host, $0) } }
     #expect(visits.count == 30)
     // The same host again is one visit, and one that answers none.
-    #expect(shares.begin(hosts[0], for: .chatServer(1)) != nil)
-    shares.note(other, isProven: true)
-    #expect(shares.begin(other, for: .chatServer(1)) != nil)
-    #expect(shares.begin(hosts[99], for: .chatServer(2)) != nil)
-    for visit in visits { shares.end(visit) }
-    #expect(hosts.compactMap { shares.begin($0, for: .chatServer(1)) }.count == 30)
+    #expect(hosts[0].begin(for: .chatServer(1)) != nil)
+    #expect(other.begin(for: .chatServer(1)) != nil)
+    #expect(hosts[99].begin(for: .chatServer(2)) != nil)
+    for (host, visit) in visits { host.end(visit) }
+    #expect(hosts.compactMap { $0.begin(for: .chatServer(1)) }.count == 30)
   }
 
   @Test func `Idle connections go sooner where there are few left`() {
     let shares = Self.shares(unproven: 10)
-    let host = shares.standing()
-    for _ in 0..<5 { _ = shares.take(host, for: []) }
+    let host = Self.host(shares)
+    for _ in 0..<5 { _ = host.takeConnection(to: nil) }
     #expect(shares.idle == .seconds(60))
-    _ = shares.take(host, for: [])
+    _ = host.takeConnection(to: nil)
     #expect(shares.idle == .seconds(5))
   }
 }

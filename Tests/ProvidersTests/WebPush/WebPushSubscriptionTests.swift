@@ -1,6 +1,5 @@
 import Crypto
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
@@ -150,7 +149,7 @@ struct WebPushAddressesTests {
   func `Neither addresses nor names that mean nothing outside`(host: String) async throws {
     let addresses = Self.addresses([host: ["1.1.1.1"]])
     #expect(await !addresses.allow(host))
-    await #expect(throws: WebPushAddresses.Refusal.forbidden) { try await addresses.addresses(of: host) }
+    await #expect(throws: OutgoingClient.Refusal.forbiddenAddress) { try await addresses.addresses(of: host) }
     // Unless the operator has named it.
     let named = Self.addresses(private: [host], [host: ["127.0.0.1"]])
     #expect(await named.allow(host))
@@ -163,7 +162,7 @@ struct WebPushAddressesTests {
   func `No name with an address at home, however many others it has`(address: String) async {
     let addresses = Self.addresses(["push.example.net": ["1.1.1.1", address]])
     #expect(await !addresses.allow("push.example.net"))
-    await #expect(throws: WebPushAddresses.Refusal.forbidden) {
+    await #expect(throws: OutgoingClient.Refusal.forbiddenAddress) {
       try await addresses.addresses(of: "push.example.net")
     }
   }
@@ -171,7 +170,7 @@ struct WebPushAddressesTests {
   @Test func `A name that does not answer is taken, and not called`() async {
     let addresses = Self.addresses([:])
     #expect(await addresses.allow("push.example.net"))
-    await #expect(throws: WebPushAddresses.Refusal.unknown) {
+    await #expect(throws: OutgoingClient.Refusal.unknownHost) {
       try await addresses.addresses(of: "push.example.net")
     }
   }
@@ -181,18 +180,5 @@ struct WebPushAddressesTests {
     #expect(await addresses.allow("push.example.net"))
     let called = try await addresses.addresses(of: "push.example.net")
     #expect(called == ["1.1.1.1", "1.0.0.1", "2606:4700::1111"])
-  }
-
-  @Test func `Name servers that have no time hold up no name that has answered before`() async throws {
-    let isAway = Mutex(false)
-    let addresses = WebPushAddresses(privateHosts: []) { _ in
-      if isAway.withLock({ $0 }) { try await Task.sleep(for: .seconds(86_400)) }
-      return ["1.1.1.1"]
-    }
-    let before = try await addresses.addresses(of: "push.example.net")
-    isAway.withLock { $0 = true }
-    let meanwhile = try await addresses.addresses(of: "push.example.net")
-    #expect(before == ["1.1.1.1"])
-    #expect(meanwhile == before)
   }
 }

@@ -92,7 +92,6 @@ struct WebPushTests {
     #expect(providers.webPushSenders.map(\.state) == [.ok])
     await providers.shutdown()
     await eventually { service.openConnections == 0 }
-    try await service.stop()
   }
 
   @Test func `HTTP/2 is spoken where it is offered, many messages at a time`() async throws {
@@ -109,8 +108,6 @@ struct WebPushTests {
     #expect(server.mostStreams > 1)
     #expect(server.requests.first?["ttl"] == "2419200")
     #expect(server.requests.first?[":scheme"] == "https")
-    await providers.shutdown()
-    try await server.stop()
   }
 
   @Test func `Over HTTP/1.1 many messages share a few connections`() async throws {
@@ -123,8 +120,6 @@ struct WebPushTests {
     }
     #expect(outcomes == [Outcome](repeating: .delivered, count: 200))
     #expect(service.connections <= 6)
-    await providers.shutdown()
-    try await service.stop()
   }
 
   @Test func `A connection that the push service ends is replaced`() async throws {
@@ -133,8 +128,6 @@ struct WebPushTests {
     let endpoint = "https://127.0.0.1:\(service.port)/1"
     for _ in 0..<5 { #expect(try await Self.send(Self.push(to: endpoint), providers) == .delivered) }
     #expect(service.connections == 3)
-    await providers.shutdown()
-    try await service.stop()
   }
 
   @Test func `A redirect is not followed`() async throws {
@@ -143,24 +136,9 @@ struct WebPushTests {
       .status(307, ["location": "https://127.0.0.1:\(inside.port)/inside"])
     }
     let providers = try Self.providers()
-    let outcome = try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers)
+    let outcome = try await Self.send(Self.push(to: service.endpoint), providers)
     #expect(outcome == .retry(.unreadableAnswer, notBefore: nil, scope: .route))
     #expect(inside.connections == 0)
-    await providers.shutdown()
-    try await service.stop()
-    try await inside.stop()
-  }
-
-  @Test func `Of an endless answer little is read`() async throws {
-    let service = try await TestWebServer.start { _ in .endless }
-    let providers = try Self.providers()
-    #expect(
-      try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers) == .delivered)
-    await eventually("the connection's end") { service.openConnections == 0 }
-    // What the kernel holds between the two, and no more.
-    #expect(service.written < 16 << 20)
-    await providers.shutdown()
-    try await service.stop()
   }
 
   @Test func `A host that hangs is waited for no longer than asked, and holds up no other`() async throws {
@@ -170,15 +148,11 @@ struct WebPushTests {
     async let lost = Self.send(
       try Self.push(to: "https://127.0.0.1:\(hanging.port)/1"), providers, within: 1)
     for _ in 0..<20 {
-      #expect(
-        try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers) == .delivered)
+      #expect(try await Self.send(Self.push(to: service.endpoint), providers) == .delivered)
     }
     #expect(try await lost == .retry(.timeout, notBefore: nil, scope: .route))
     // Even the late answer is not waited for for long.
     await eventually("the connection's end") { hanging.openConnections == 0 }
-    await providers.shutdown()
-    try await service.stop()
-    try await hanging.stop()
   }
 
   @Test func `A name that means another address now is looked at again before it is called`() async throws {
@@ -203,9 +177,6 @@ struct WebPushTests {
       await Self.send(push, guarded) == .retry(.forbiddenAddress, notBefore: nil, scope: .route))
     #expect(await !guarded.accepts(message.subscription))
     #expect(service.connections == 1)
-    await open.shutdown()
-    await guarded.shutdown()
-    try await service.stop()
   }
 
   @Test func `A proxy is asked for the address that was looked at`() async throws {
@@ -219,44 +190,6 @@ struct WebPushTests {
     let push = try Self.push(to: "https://push.example.net:\(service.port)/1")
     #expect(await Self.send(push, providers) == .delivered)
     #expect(proxy.heads.first?.hasPrefix("CONNECT 127.0.0.1:\(service.port) ") == true)
-    await providers.shutdown()
-    try await proxy.stop()
-    try await service.stop()
-  }
-
-  @Test func `A certificate that is not the host's is refused`() async throws {
-    let certificate = try TestCertificate(host: "other.example.net")
-    defer { try? FileManager.default.removeItem(atPath: certificate.caFile) }
-    let service = try await TestWebServer.start(certificate: certificate)
-    let providers = try Self.providers(caFile: certificate.caFile)
-    #expect(
-      try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers)
-        == .retry(.tlsFailed, notBefore: nil, scope: .route))
-    #expect(service.requests.isEmpty)
-    await providers.shutdown()
-    try await service.stop()
-  }
-
-  @Test func `A name is not proven by a certificate of its address, and an address by no name`() async throws
-  {
-    for (certificate, host, isProven) in [
-      (try TestCertificate(address: [127, 0, 0, 1]), "push.example.net", false),
-      (try TestCertificate(address: [127, 0, 0, 1]), "127.0.0.1", true),
-      (try TestCertificate(host: "push.example.net"), "push.example.net", true),
-      (try TestCertificate(host: "*.example.net"), "push.example.net", true),
-      (try TestCertificate(host: "p*.example.net"), "push.example.net", false),
-      (try TestCertificate(host: "127.0.0.1"), "127.0.0.1", false),
-    ] {
-      let service = try await TestWebServer.start(certificate: certificate)
-      let providers = try Self.providers(
-        private: [host], names: Names([host: ["127.0.0.1"]]), caFile: certificate.caFile)
-      let outcome = try await Self.send(Self.push(to: "https://\(host):\(service.port)/1"), providers)
-      #expect(outcome == (isProven ? .delivered : .retry(.tlsFailed, notBefore: nil, scope: .route)))
-      #expect(service.requests.count == (isProven ? 1 : 0))
-      await providers.shutdown()
-      try await service.stop()
-      try? FileManager.default.removeItem(atPath: certificate.caFile)
-    }
   }
 
   @Test func `The ports of one machine leave connections to others, whether they answer or not`() async throws
@@ -297,8 +230,6 @@ struct WebPushTests {
         == .delivered)
     for task in lost { #expect(await task.value != .delivered) }
     #expect(dead.count { !$0.requests.isEmpty } == 1)
-    await providers.shutdown()
-    for service in dead + crowd + other { try await service.stop() }
   }
 
   @Test func `A message that is too long is not sent`() async throws {
@@ -311,8 +242,6 @@ struct WebPushTests {
       try await Self.send(Self.push(to: endpoint, body: longest + "a"), providers)
         == .rejected(.payloadTooLarge))
     #expect(service.requests.count == 1)
-    await providers.shutdown()
-    try await service.stop()
   }
 
   @Test func `A subscription that gets too many is left alone, others of its host are not`() async throws {
@@ -334,14 +263,10 @@ struct WebPushTests {
     #expect(busy.requests.count == 1)
     let other = try Self.push(to: "https://127.0.0.1:\(busy.port)/other")
     #expect(await Self.send(other, providers) == .delivered)
-    #expect(
-      try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers) == .delivered)
+    #expect(try await Self.send(Self.push(to: service.endpoint), providers) == .delivered)
     clock.advance(31)
     _ = try await Self.send(Self.push(to: "https://127.0.0.1:\(busy.port)/busy"), providers)
     #expect(busy.requests.count == 3)
-    await providers.shutdown()
-    try await busy.stop()
-    try await service.stop()
   }
 
   @Test func `One subscription that our key does not open holds up nobody on its host`() async throws {
@@ -353,16 +278,13 @@ struct WebPushTests {
         Self.push(to: "https://127.0.0.1:\(service.port)/other-key"), providers)
       #expect(refused.reason == .vapidRefused && refused.label == "retry")
       clock.advance(0.3)
-      #expect(
-        try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers) == .delivered)
+      #expect(try await Self.send(Self.push(to: service.endpoint), providers) == .delivered)
     }
     #expect(providers.webPushSenders.map(\.state) == [.ok])
     clock.advance(4)
     #expect(
       try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/other-key"), providers)
         == .suspect(.vapidRefused))
-    await providers.shutdown()
-    try await service.stop()
   }
 
   @Test func `Hosts that were not used for longest are forgotten, and their connections closed`() async throws
@@ -373,14 +295,11 @@ struct WebPushTests {
     }
     let providers = try Self.providers(most: 5)
     for service in services.prefix(5) + services.prefix(1) + services.suffix(1) {
-      #expect(
-        try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers) == .delivered)
+      #expect(try await Self.send(Self.push(to: service.endpoint), providers) == .delivered)
     }
     #expect(providers.webPushSenders.count == 5)
     await eventually("the connection's end") { services[1].openConnections == 0 }
     #expect(services[0].openConnections == 1)
-    await providers.shutdown()
-    for service in services { try await service.stop() }
   }
 
   @Test func `Hosts that work are kept before those that do not`() async throws {
@@ -395,8 +314,6 @@ struct WebPushTests {
     }
     #expect(await Self.send(living, providers) == .delivered)
     #expect(service.connections == 1)
-    await providers.shutdown()
-    try await service.stop()
   }
 
   @Test func `After the end nothing is connected to`() async throws {
@@ -404,10 +321,9 @@ struct WebPushTests {
     let providers = try Self.providers()
     await providers.shutdown()
     #expect(
-      try await Self.send(Self.push(to: "https://127.0.0.1:\(service.port)/1"), providers)
+      try await Self.send(Self.push(to: service.endpoint), providers)
         == .retry(.shuttingDown, notBefore: nil, scope: .caller))
     #expect(service.connections == 0)
-    try await service.stop()
   }
 
   @Test func `Where it is switched off nothing is sent and nothing accepted`() async throws {
@@ -417,7 +333,6 @@ struct WebPushTests {
     guard case .webPush(let message) = push else { return }
     #expect(await !providers.accepts(message.subscription))
     #expect(providers.vapidPublicKey == nil)
-    await providers.shutdown()
   }
 
   @Test func `Connections that nobody uses are closed`() async throws {
@@ -425,12 +340,12 @@ struct WebPushTests {
     let service = try await TestWebServer.start()
     let http2 = try await TestServer.start { _ in [.answer(201)] }
     for port in [service.port, http2.port] {
-      let tls = try HTTP2Connector.tls(
+      let tls = try Connector.tls(
         caFile: TestCertificate.shared.get().caFile, protocols: ["h2", "http/1.1"])
-      let connector = WebPushConnector(
-        host: "127.0.0.1", port: port, tls: tls, proxy: nil,
-        addresses: WebPushAddresses(privateHosts: Self.home) { [$0] }, shares: shares,
-        standing: shares.standing(), limits: .init(idle: { shares.idle }))
+      let host = WebPushHost(shares: shares, addresses: .init(privateHosts: Self.home) { [$0] })
+      let connector = Connector(
+        host: "127.0.0.1", port: port, tls: tls, allowsHTTP1: true, limits: .init(idle: { shares.idle }),
+        webPush: host)
       let pool = HTTP2Pool(
         connector: connector, group: NIOSingletons.posixEventLoopGroup, logger: .init(label: "test"))
       let request = ProviderRequest(
@@ -449,7 +364,10 @@ struct WebPushTests {
     }
     #expect(service.connections == 2)
     #expect(http2.connections == 2)
-    try await service.stop()
-    try await http2.stop()
   }
+}
+
+extension TestListening {
+  /// Of a subscription there.
+  var endpoint: String { "https://127.0.0.1:\(port)/1" }
 }

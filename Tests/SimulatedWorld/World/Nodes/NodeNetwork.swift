@@ -27,8 +27,6 @@ struct NodeNetwork: ProviderNetwork {
       AccessToken(
         authorization: "Bearer \(life.number)", issuedAt: now, renewAt: now + 3300, expiresAt: now + 3600))
   }
-
-  func shutdown() async {}
 }
 
 /// Carries requests to a provider that the world plays.

@@ -5,30 +5,20 @@ import NIOCore
 /// What a route has proven belongs to the sender that it was proven with, so that an answer to a request of an older
 /// key teaches nothing about the present one.
 package final class RouteSender: Sendable {
-  enum Sender: Sendable {
-    case apns(APNsSender)
-    case fcm(FCMSender)
-    case webPush(WebPushSender)
-  }
-
-  /// Whose route it is.
   package let route: Route
   private let sender: Sender
   private let health: RouteHealth
   /// Of a push service.
   private let host: WebPushHost?
   private let metrics: ProviderMetrics
-  private let now: @Sendable () -> Date
 
-  init(_ route: Route, _ sender: Sender, _ factory: TransportFactory, host: WebPushHost? = nil) {
-    self.route = route
-    self.sender = sender
-    self.host = host
+  init(_ route: Route, _ sender: Sender, _ metrics: ProviderMetrics, host: WebPushHost? = nil) {
+    (self.route, self.sender, self.metrics, self.host) = (route, sender, metrics, host)
     health = RouteHealth(isOfStrangers: host != nil)
-    (metrics, now) = (factory.metrics, factory.now)
   }
 
-  /// Its health.
+  var transport: any Transport { sender.transport }
+
   package var state: PushProviders.RouteState { health.state }
 
   /// When a try last said something about it, good or bad; nil: none has yet.
@@ -39,11 +29,7 @@ package final class RouteSender: Sendable {
 
   /// Whom it asks, with the port: for what concerns signing in, whom it signs in with.
   package func host(for reason: Reason) -> String {
-    switch sender {
-    case .apns(let sender): sender.authority
-    case .fcm(let sender): reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
-    case .webPush(let sender): sender.authority
-    }
+    sender.provider == .fcm && reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
   }
 
   /// Sends one push and returns what became of it by the deadline, a few milliseconds late at most, or when the
@@ -61,35 +47,30 @@ package final class RouteSender: Sendable {
     let end = started + TimeAmount(deadline - .now)
     // Says nothing about the route.
     guard started < end else { return .ended(ended(Outcome(TransportFailure.timeout), since: started)) }
-    var visit: WebPushShares.Visit?
+    var visit: WebPushHost.Visit?
     if let host {
-      visit = host.shares.begin(host.standing, for: owner)
+      visit = host.begin(for: owner)
       guard visit != nil else { return .ended(ended(Outcome(TransportFailure.overloaded), since: started)) }
     }
     let leave: @Sendable () -> Void = { [host, visit] in
-      if let visit { host?.shares.end(visit) }
+      if let visit { host?.end(visit) }
     }
     let recipient = Recipient(owner: owner, token: push.tokenHash)
     let isProbe: Bool
-    switch health.admit(recipient, isPatient: isPatient, now: now()) {
+    switch health.admit(recipient, isPatient: isPatient, now: sender.now()) {
     case .send: isProbe = false
     case .probe: isProbe = true
     case .wait(let outcome):
       leave()
       return .ended(ended(outcome, since: started))
     }
-    let attempt = await sender.authorized.send(of: owner, deadline: end) { authorization in
-      sender.request(push, to: route.target, authorization: authorization)
-    } meaning: { [sender] answer in
-      sender.meaning(of: answer)
-    }
-    switch attempt {
+    switch await sender.send(push, to: route.target, of: owner, deadline: end) {
     case .ended((let outcome, from: let source)):
       leave()
-      if source == .transport, .now() >= end { health.waitedInVain(from: started, now: now()) }
+      if source == .transport, .now() >= end { health.waitedInVain(from: started, now: sender.now()) }
       return .ended(learned(outcome, from: source, recipient, since: started, isProbe: isProbe))
     case .underWay(let answer):
-      health.waitedInVain(from: started, late: recipient.token, now: now())
+      health.waitedInVain(from: started, late: recipient.token, now: sender.now())
       return .underWay { [self] in
         let (outcome, source) = await answer()
         leave()
@@ -106,7 +87,7 @@ package final class RouteSender: Sendable {
     host?.note(outcome, from: source)
     let outcome = health.record(
       outcome, from: source, for: recipient, after: .now() - started, isProbe: isProbe, isLate: isLate,
-      now: now())
+      now: sender.now())
     return ended(outcome, since: started)
   }
 
@@ -130,7 +111,7 @@ package final class RouteSender: Sendable {
     doubtChanged: (DeletionGuard.Doubt?) -> Void
   ) -> DeletionGuard.Verdict {
     let (verdict, before, after) = health.weigh(
-      outcome, of: group, owner, registeredAt: registeredAt, believedSince: believedSince, now: now())
+      outcome, of: group, owner, registeredAt: registeredAt, believedSince: believedSince, now: sender.now())
     metrics.count(verdict, on: outcome, of: route.provider)
     if (before == nil) != (after == nil) { doubtChanged(after) }
     return verdict
@@ -146,39 +127,6 @@ extension Push {
     case .apns(let notification): notification.token.hashValue
     case .fcm(let message): message.token.hashValue
     case .webPush(let message): message.subscription.endpoint.url.hashValue
-    }
-  }
-}
-
-extension RouteSender.Sender {
-  var authorized: AuthorizedTransport {
-    switch self {
-    case .apns(let sender): sender.authorized
-    case .fcm(let sender): sender.authorized
-    case .webPush(let sender): sender.authorized
-    }
-  }
-
-  func request(
-    _ push: Push, to target: String, authorization: String
-  ) -> Result<ProviderRequest, Unsendable> {
-    switch (self, push) {
-    case (.apns(let sender), .apns(let notification)):
-      sender.request(notification, topic: target, authorization: authorization)
-    case (.fcm(let sender), .fcm(let message)):
-      .success(sender.request(message, authorization: authorization))
-    case (.webPush(let sender), .webPush(let message)):
-      sender.request(message, authorization: authorization)
-    default:
-      .failure(Unsendable(outcome: .misconfigured(.unconfigured)))
-    }
-  }
-
-  func meaning(of answer: ProviderResponse) -> (outcome: Outcome, remedy: Remedy) {
-    switch self {
-    case .apns(let sender): sender.meaning(of: answer)
-    case .fcm(let sender): sender.meaning(of: answer)
-    case .webPush(let sender): sender.meaning(of: answer)
     }
   }
 }

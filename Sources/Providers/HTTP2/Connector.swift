@@ -1,0 +1,300 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import NIOTLS
+import Synchronization
+
+/// Opens connections to one origin: TCP, the proxy's CONNECT where there is one, TLS, and HTTP.
+///
+/// The name is resolved each time, so that a provider may move. A push service, which strangers name, is connected to
+/// at an address that was checked, also by a proxy.
+struct Connector: Sendable {
+  let host: String
+  let port: Int
+  /// Nil: HTTP/1.1 in clear.
+  let tls: NIOSSLContext?
+  /// Takes HTTP/1.1 where the peer does not agree on HTTP/2.
+  var allowsHTTP1 = false
+  var proxy: Proxy?
+  var limits = HTTP2ConnectionHandler.Limits()
+  /// Of a push service, to which connections are limited.
+  var webPush: WebPushHost?
+
+  /// The TLS settings of all connections: the system's trust roots and those in the file.
+  static func tls(caFile: String?, protocols: [String] = ["h2"]) throws -> NIOSSLContext {
+    var configuration = TLSConfiguration.outgoing(caFile: caFile)
+    configuration.applicationProtocols = protocols
+    return try NIOSSLContext(configuration: configuration)
+  }
+
+  /// Opens a connection. What becomes of it is told to the owner, and the owner only.
+  func connect(_ id: ConnectionID, owner: any HTTP2ConnectionOwner, on eventLoop: any EventLoop) {
+    guard let webPush else {
+      open(id, owner, at: host, on: eventLoop).whenFailure { _ in
+        owner.closed(id, wasUp: false, failure: .connectFailed)
+      }
+      return
+    }
+    guard webPush.hasRoom else { return owner.closed(id, wasUp: false, failure: .overloaded) }
+    Task {
+      var failure = TransportFailure.connectFailed
+      do {
+        // No connection is taken while the name is looked up: slow name servers keep none from others.
+        for address in try await webPush.addresses.addresses(of: host) {
+          guard let place = webPush.takeConnection(to: IPAddress(address)?.network) else {
+            failure = .overloaded
+            continue
+          }
+          guard let channel = try? await open(id, owner, at: address, on: eventLoop).get() else {
+            webPush.giveBack(place)
+            continue
+          }
+          channel.closeFuture.whenComplete { _ in webPush.giveBack(place) }
+          return
+        }
+      } catch OutgoingClient.Refusal.forbiddenAddress {
+        failure = .forbiddenAddress
+      } catch is LookupsExhausted {
+        failure = .overloaded
+      } catch {}
+      owner.closed(id, wasUp: false, failure: failure)
+    }
+  }
+
+  /// A channel that is connected; what becomes of it then is told to the owner.
+  private func open(
+    _ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, at address: String, on eventLoop: any EventLoop
+  ) -> EventLoopFuture<any Channel> {
+    ClientBootstrap(group: eventLoop)
+      .connectTimeout(webPush == nil ? .seconds(5) : .seconds(3))
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          guard let proxy else { return }
+          let handler = ProxyConnectHandler(proxy: proxy, host: address, port: port) { result in
+            do {
+              try result.get()
+              try addHandlers(id, owner, to: channel)
+            } catch {
+              owner.closed(id, wasUp: false, failure: .proxyRefused)
+              channel.close(promise: nil)
+            }
+          }
+          try channel.pipeline.syncOperations.addHandler(handler)
+        }
+      }
+      .connect(host: proxy?.host ?? address, port: proxy?.port ?? port)
+      .flatMapThrowing { channel in
+        if proxy == nil { try addHandlers(id, owner, to: channel) }
+        return channel
+      }
+  }
+
+  private func addHandlers(_ id: ConnectionID, _ owner: any HTTP2ConnectionOwner, to channel: any Channel)
+    throws
+  {
+    let pipeline = channel.pipeline.syncOperations
+    guard let tls else { return try pipeline.addHandlers(HTTP1ConnectionHandler.handlers(id, owner, limits)) }
+    try pipeline.addHandlers([
+      NIOSSLClientHandler.proving(host, context: tls),
+      NegotiationHandler(id: id, owner: owner, limits: limits, allowsHTTP1: allowsHTTP1),
+    ])
+  }
+}
+
+/// Waits above TLS for what the peer speaks (ALPN, RFC 7301), and leaves its place to the handler of that.
+private final class NegotiationHandler: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = ByteBuffer
+
+  private let id: ConnectionID
+  private let owner: any HTTP2ConnectionOwner
+  private let limits: HTTP2ConnectionHandler.Limits
+  private let allowsHTTP1: Bool
+  private var isDone = false
+
+  init(
+    id: ConnectionID, owner: any HTTP2ConnectionOwner, limits: HTTP2ConnectionHandler.Limits,
+    allowsHTTP1: Bool
+  ) {
+    (self.id, self.owner, self.limits, self.allowsHTTP1) = (id, owner, limits, allowsHTTP1)
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    context.eventLoop.assumeIsolated().scheduleTask(in: limits.handshake) {
+      self.fail(.tlsFailed, context)
+    }
+    if !context.channel.isActive { fail(.connectFailed, context) }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    guard case TLSUserEvent.handshakeCompleted(let negotiated) = event, !isDone else {
+      return context.fireUserInboundEventTriggered(event)
+    }
+    let isHTTP2 = negotiated == "h2"
+    guard isHTTP2 || allowsHTTP1 else { return fail(.tlsFailed, context) }
+    isDone = true
+    let pipeline = context.pipeline.syncOperations
+    do {
+      try pipeline.addHandlers(
+        isHTTP2
+          ? [HTTP2ConnectionHandler(id: id, owner: owner, limits: limits)]
+          : HTTP1ConnectionHandler.handlers(id, owner, limits), position: .after(self))
+    } catch {
+      owner.closed(id, wasUp: false, failure: .connectFailed)
+      context.closeAtOnce()
+    }
+    pipeline.removeHandler(context: context, promise: nil)
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    fail(error is ChannelError || error is IOError ? .connectFailed : .tlsFailed, context)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    fail(.connectFailed, context)
+    context.fireChannelInactive()
+  }
+
+  private func fail(_ failure: TransportFailure, _ context: ChannelHandlerContext) {
+    guard !isDone else { return }
+    isDone = true
+    owner.closed(id, wasUp: false, failure: failure)
+    context.closeAtOnce()
+  }
+}
+
+/// An HTTP proxy that connects us through (RFC 9110 section 9.3.6).
+struct Proxy: Sendable, Hashable {
+  let host: String
+  let port: Int
+  /// `user:password`, where the proxy wants it.
+  let userInfo: String?
+
+  /// From `http://[user:password@]host:port`; nil for any other URL.
+  init?(_ url: URL) {
+    guard url.scheme == "http", let host = url.host(percentEncoded: false), !host.isEmpty else { return nil }
+    self.host = host
+    self.port = url.port ?? 80
+    self.userInfo = url.user(percentEncoded: false).map {
+      "\($0):\(url.password(percentEncoded: false) ?? "")"
+    }
+  }
+}
+
+/// Asks the proxy for the way through, and leaves the pipeline when it is open.
+private final class ProxyConnectHandler: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private struct Refused: Error {}
+
+  private static let longestHead = 8192
+  private static let timeout = TimeAmount.seconds(10)
+
+  private let request: String
+  private var done: ((Result<Void, any Error>) -> Void)?
+  private var head = ByteBuffer()
+
+  /// - Parameter done: called once, on the event loop; on success it adds the handlers that follow.
+  init(proxy: Proxy, host: String, port: Int, done: @escaping (Result<Void, any Error>) -> Void) {
+    let target = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    let authorization = proxy.userInfo.map {
+      "Proxy-Authorization: Basic \(Data($0.utf8).base64EncodedString())\r\n"
+    }
+    self.request = "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\(authorization ?? "")\r\n"
+    self.done = done
+  }
+
+  func channelActive(context: ChannelHandlerContext) {
+    context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: request)), promise: nil)
+    context.eventLoop.assumeIsolated().scheduleTask(in: Self.timeout) { self.finish(.failure(Refused())) }
+    context.fireChannelActive()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard done != nil else { return context.fireChannelRead(data) }
+    head.writeImmutableBuffer(unwrapInboundIn(data))
+    guard let end = head.readableBytesView.firstRange(of: Array("\r\n\r\n".utf8)) else {
+      if head.readableBytes > Self.longestHead { finish(.failure(Refused())) }
+      return
+    }
+    let status = String(buffer: head).prefix { $0 != "\r\n" }.split(separator: " ")
+    guard status.count >= 2, status[0].hasPrefix("HTTP/1."), status[1].count == 3, status[1].hasPrefix("2")
+    else { return finish(.failure(Refused())) }
+    head.moveReaderIndex(to: end.upperBound)
+    finish(.success(()))
+    if head.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(head)) }
+    context.pipeline.syncOperations.removeHandler(self, promise: nil)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    finish(.failure(Refused()))
+    context.fireChannelInactive()
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    finish(.failure(error))
+    context.fireErrorCaught(error)
+  }
+
+  private func finish(_ result: Result<Void, any Error>) {
+    done?(result)
+    done = nil
+  }
+}
+
+/// What speaks on a connection. To be used on its event loop.
+protocol ConnectionHandler: AnyObject {
+  func start(_ pendingRequests: [PendingRequest])
+  /// Gives a stream up whose request has ended already.
+  func reset(_ stream: HTTP2StreamID, timedOut: Bool)
+  /// Asks for a sign of life.
+  func ask()
+  func end(_ failure: TransportFailure)
+}
+
+/// A connection as the other threads see it: hands requests over to its event loop, many at a time.
+final class HTTP2Connection: Sendable {
+  let id: ConnectionID
+  private let eventLoop: any EventLoop
+  private let handler: NIOLoopBound<any ConnectionHandler>
+  private let inbox = Mutex<[PendingRequest]>([])
+
+  /// To be made on the handler's event loop.
+  init(id: ConnectionID, eventLoop: any EventLoop, handler: any ConnectionHandler) {
+    self.id = id
+    self.eventLoop = eventLoop
+    self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
+  }
+
+  /// Sends the request. What comes while the event loop is busy goes out with one wake-up and one flush.
+  func start(_ pending: PendingRequest) {
+    let isFirst = inbox.withLock { inbox in
+      inbox.append(pending)
+      return inbox.count == 1
+    }
+    guard isFirst else { return }
+    eventLoop.execute { [self] in
+      let pendingRequests = inbox.withLock { inbox in
+        defer { inbox = [] }
+        return inbox
+      }
+      handler.value.start(pendingRequests)
+    }
+  }
+
+  func reset(_ stream: HTTP2StreamID, timedOut: Bool) {
+    eventLoop.execute { [handler] in handler.value.reset(stream, timedOut: timedOut) }
+  }
+
+  func probe() {
+    eventLoop.execute { [handler] in handler.value.ask() }
+  }
+
+  /// Closes the connection, which has nothing under way.
+  func close() {
+    eventLoop.execute { [handler] in handler.value.end(.connectionLost) }
+  }
+}

@@ -1,0 +1,123 @@
+import Foundation
+import Logging
+import NIOCore
+import NIOPosix
+package import NIOSSL
+
+/// The providers as they are reached from here: over TLS and HTTP/2, through a proxy if there is one.
+struct Internet: ProviderNetwork {
+  private let group = MultiThreadedEventLoopGroup.singleton
+  private let tls: NIOSSLContext
+  /// Also agrees on HTTP/1.1.
+  private let webTLS: NIOSSLContext
+  private let proxy: Proxy?
+  private let pool: PoolLimits
+  private let connection: HTTP2ConnectionHandler.Limits
+  private let metrics: ProviderMetrics
+  private let logger = Logger(label: "push-bouncer.providers")
+
+  init(
+    _ configuration: PushProviders.Configuration, pool: PoolLimits, connection: HTTP2ConnectionHandler.Limits,
+    metrics: ProviderMetrics
+  ) throws {
+    (self.pool, self.connection, self.metrics) = (pool, connection, metrics)
+    proxy = try configuration.proxy.map { url in
+      guard let proxy = Proxy(url) else {
+        throw PushProviders.ConfigurationError(
+          key: "providers.proxy", advice: "must be of the form http://[user:password@]host:port")
+      }
+      return proxy
+    }
+    do {
+      tls = try Connector.tls(caFile: configuration.caFile)
+      webTLS = try Connector.tls(caFile: configuration.caFile, protocols: ["h2", "http/1.1"])
+    } catch {
+      throw PushProviders.ConfigurationError(
+        key: "providers.ca_file", advice: "must name a readable file with certificates in PEM")
+    }
+  }
+
+  var answerTimeout: Duration { .nanoseconds(pool.answerTimeout.nanoseconds) }
+  var eventLoop: any EventLoop { group.any() }
+
+  func transport(to peer: ProviderPeer) -> any Transport {
+    var (connector, limits) = (connector(to: peer.origin, tls: tls), pool)
+    if let host = peer.webPush {
+      connector = self.connector(to: peer.origin, tls: webTLS)
+      connector.webPush = host
+      connector.limits.idle = { host.shares.idle }
+      limits = .webPush
+    } else if peer.origin.scheme == "http" {
+      // Each has one request at a time.
+      limits.connections = 64
+    }
+    return http2Pool(connector, limits) { [metrics] in metrics.connectionsChanged(peer.provider, by: $0) }
+  }
+
+  /// Over a connection of its own: a token serves for an hour.
+  func accessToken(
+    for credential: FCMCredential, now: @escaping @Sendable () -> Date
+  ) async -> Result<AccessToken, TokenFailure> {
+    let issued = now()
+    guard let origin = Origin(credential.tokenURI) else { return .failure(.unreachable) }
+    guard let request = GoogleOAuth.request(for: credential, at: origin, issued: issued) else {
+      return .failure(.refused(.invalidGrant))
+    }
+    var limits = pool
+    limits.answerTimeout = .zero
+    let pool = http2Pool(connector(to: origin, tls: webTLS), limits) { _ in }
+    let answer = await pool.send(request, deadline: .now() + GoogleOAuth.timeout)
+    await pool.shutdown(deadline: .now())
+    guard case .ended(.success(let response)) = answer else { return .failure(.unreachable) }
+    return GoogleOAuth.read(status: response.status, body: response.body, issued: issued)
+  }
+
+  private func connector(to origin: Origin, tls: NIOSSLContext) -> Connector {
+    Connector(
+      host: origin.host, port: origin.port, tls: origin.scheme == "http" ? nil : tls,
+      allowsHTTP1: tls === webTLS, proxy: proxy, limits: connection)
+  }
+
+  private func http2Pool(
+    _ connector: Connector, _ limits: PoolLimits, connectionsChanged: @escaping @Sendable (Int) -> Void
+  ) -> HTTP2Pool {
+    HTTP2Pool(
+      connector: connector, group: group, limits: limits, logger: logger,
+      connectionsChanged: connectionsChanged)
+  }
+}
+
+extension PoolLimits {
+  /// Of one push service. There may be thousands, and each is asked by strangers.
+  fileprivate static var webPush: PoolLimits {
+    var limits = PoolLimits()
+    limits.connections = 6
+    limits.streams = 100
+    limits.underWay = 600
+    limits.waiting = 2000
+    limits.answerTimeout = .seconds(10)
+    // Whoever waits hears at once that there is no connection: the outbox tries again.
+    limits.attempts = 1
+    return limits
+  }
+}
+
+extension TLSConfiguration {
+  /// Allows TLS 1.3, and of TLS 1.2 what keeps recorded traffic closed when the key becomes known later: an ephemeral
+  /// exchange of keys, with ciphers that authenticate what they encrypt.
+  package mutating func requireForwardSecrecy() {
+    minimumTLSVersion = .tlsv12
+    // Of TLS 1.3 there is nothing to choose.
+    cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
+  }
+
+  /// For calls to the outside, under the system's trust and, where it is given, a file's.
+  package static func outgoing(caFile: String? = nil) -> Self {
+    var tls = TLSConfiguration.makeClientConfiguration()
+    tls.requireForwardSecrecy()
+    // Nobody waits for the other side's farewell.
+    tls.shutdownTimeout = .milliseconds(200)
+    if let caFile { tls.additionalTrustRoots = [.file(caFile)] }
+    return tls
+  }
+}

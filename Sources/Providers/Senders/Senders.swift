@@ -1,0 +1,94 @@
+/// Who sends what: the present credentials, each with its connections and tokens.
+struct Senders {
+  /// By ``APNsCredential/connectionKey``.
+  private var apns: [APNsCredential: Sender] = [:]
+  /// The topics of each, as its files list them.
+  private var listed: [APNsCredential: Set<String>] = [:]
+  /// By ``APNsCredential/tokenKey``: the same key in two files has one token.
+  private var tokens: [APNsCredential: TokenSource] = [:]
+  private var fcm: [FCMCredential: Sender] = [:]
+  /// By topic and by project.
+  private var topics: [String: RouteSender] = [:]
+  private var projects: [String: RouteSender] = [:]
+  private var defaultProject: String?
+
+  private static let voip = ".voip"
+
+  /// All that can hold connections.
+  var transports: [any Transport] { apns.values.map(\.transport) + fcm.values.map(\.transport) }
+
+  /// What sends the push, if there is anything.
+  func routeSender(for push: Push) -> RouteSender? {
+    switch push {
+    case .apns(let notification): topics[notification.topic]
+    case .fcm(let message): (message.project ?? defaultProject).flatMap { projects[$0] }
+    // Their hosts are none of the credentials'.
+    case .webPush: nil
+    }
+  }
+
+  /// All of them. A VoIP topic that nobody listed appears once it has been used.
+  var routeSenders: [RouteSender] {
+    (Array(topics.values) + Array(projects.values)).filter {
+      $0.state != .unknown || !$0.route.target.hasSuffix(Self.voip)
+    }
+  }
+
+  /// Takes these credentials; returns the transports that are no longer needed.
+  mutating func use(_ credentials: Credentials, factory: SenderFactory) -> [any Transport] {
+    let before = self
+    self = Senders()
+    defaultProject = credentials.defaultProject ?? credentials.fcm.first?.projectID
+    for credential in credentials.apns {
+      let (key, tokenKey) = (credential.connectionKey, credential.tokenKey)
+      let source = tokens[tokenKey] ?? before.tokens[tokenKey] ?? factory.apnsTokens(credential)
+      tokens[tokenKey] = source
+      apns[key] = apns[key] ?? before.apns[key] ?? factory.apns(credential.environment, tokens: source)
+      listed[key, default: []].formUnion(credential.topics)
+    }
+    let topics = credentials.apns.flatMap { credential in credential.topics.map { (credential, $0) } }
+    // What a file lists itself goes before what follows from another's list.
+    for (credential, topic) in topics + topics.map({ ($0, $1 + Self.voip) }) {
+      guard let sender = apns[credential.connectionKey] else { continue }
+      add(credential.name, topic, over: sender, to: \.topics, before, factory)
+    }
+    for credential in credentials.fcm where projects[credential.projectID] == nil {
+      let sender = before.fcm[credential] ?? factory.fcm(credential)
+      fcm[credential] = sender
+      add(credential.name, credential.projectID, over: sender, to: \.projects, before, factory)
+    }
+    for (key, sender) in apns {
+      // A connection serves the topics that its key had when it was opened.
+      guard let known = before.listed[key], !listed[key, default: []].isSubset(of: known) else { continue }
+      sender.transport.renew(through: nil)
+    }
+    return before.transports.filter { old in !transports.contains { $0 === old } }
+  }
+
+  private mutating func add(
+    _ credential: String, _ target: String, over sender: Sender,
+    to routes: WritableKeyPath<Senders, [String: RouteSender]>, _ before: Senders, _ factory: SenderFactory
+  ) {
+    guard self[keyPath: routes][target] == nil else { return }
+    let route = Route(provider: sender.provider, credential: credential, target: target)
+    let known = before[keyPath: routes][target]
+    let isKept = known?.route == route && known?.transport === sender.transport
+    self[keyPath: routes][target] = isKept ? known : RouteSender(route, sender, factory.metrics)
+  }
+}
+
+extension APNsCredential {
+  /// What connections depend on: all but the topics.
+  fileprivate var connectionKey: APNsCredential {
+    var key = self
+    key.topics = []
+    return key
+  }
+
+  /// What makes a signing key.
+  fileprivate var tokenKey: APNsCredential {
+    var key = connectionKey
+    (key.name, key.environment) = ("", .production)
+    return key
+  }
+}
