@@ -78,7 +78,7 @@ let package = Package(
       "Providers", "Timing", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics", "NIOCore",
       "NIOFoundationCompat", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
-      "HTTP", "SQL", "Timing", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
+      "HTTP", "SQL", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore",
       "NIOHTTP1", "NIOHTTPTypes", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
 
     // Layer 2: the domain.
@@ -86,8 +86,7 @@ let package = Package(
 
     // Layer 3: what becomes of a notification.
     module(
-      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Logging", "Metrics", "NIOCore",
-      "NIOFoundationCompat"),
+      "Delivery", "Providers", "Registrations", "Sealing", "SQL", "Timing", "Logging", "Metrics"),
 
     // Layer 4: one wire each.
     module(

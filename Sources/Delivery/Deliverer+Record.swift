@@ -6,9 +6,9 @@ import Registrations
 import SQL
 
 extension Deliverer {
-  /// Ends the registrations that have ended, keeps in mind which may have, and writes down what was refused. A
-  /// registration that was made again meanwhile stays, and so does every one while the database cannot be written:
-  /// the provider will say the same next time.
+  /// Ends registrations whose tokens are dead, holds deletions back that are not believed yet, and writes down refusals.
+  /// A registration that was made again meanwhile stays. While the database cannot be written all of them stay: the
+  /// provider will say the same next time.
   func record(_ decisions: [Decision], on deliveries: [RegisteredPush]) async -> [DeliveryResult] {
     var results = decisions.map(\.result)
     var ending: [RegistrationStore.Failure] = []
@@ -32,7 +32,7 @@ extension Deliverer {
         refused.append(RegistrationStore.Failure(delivery.registration, reason: reason.description))
       }
     }
-    // Of push services, which strangers choose, the counts tell.
+    // Refusals for push services, which strangers choose, are only counted.
     let backlogged = zip(results, deliveries).count {
       $0 == .refused(.backlogged) && $1.push.provider != .webPush
     }
@@ -75,7 +75,7 @@ extension Deliverer {
     return results
   }
 
-  /// What of it is lost for good and may be told of, by index. What a backlog refused is told of together.
+  /// What is lost for good and may be logged, by index. Refusals because of a backlog are logged together.
   private func losses(
     _ deliveries: [RegisteredPush], _ results: [DeliveryResult]
   ) async -> [Int: LossLog.Loss] {
@@ -109,7 +109,7 @@ struct DeliveryMetrics: Sendable {
             factory: factory)
         )
       })
-    // What comes up for the first time would not count as an increase.
+    // A series that appears with its first value shows no increase.
     for kind in RegistrationReference.Kind.allCases {
       for reason in Outcome.usuallyEnding { ended(kind, reason, by: 0) }
     }

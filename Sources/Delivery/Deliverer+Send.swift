@@ -7,7 +7,6 @@ import Timing
 extension Deliverer {
   /// What an outcome means for a notification and its registration.
   struct Decision: Sendable {
-    /// What it comes to for whoever waits.
     var result: DeliveryResult
     /// The route that it went over, or waits for; nil where no credential serves it.
     var route: Route?
@@ -15,7 +14,7 @@ extension Deliverer {
     var death: Death?
     /// What is queued and not at its provider.
     var leftover: Leftover?
-    /// The answer that is still to come for what is queued and at its provider; nil where nobody will hear it.
+    /// The answer that is still to come for what is queued and at its provider.
     var answer: LateAnswer?
   }
 
@@ -44,8 +43,8 @@ extension Deliverer {
   }
 
   /// - Parameters:
-  ///   - began: when whoever waits began to.
-  ///   - backoff: for more than one try; nil where nobody waits.
+  ///   - began: when the caller began to wait.
+  ///   - backoff: between tries; nil for a single try where no caller waits.
   func send(
     _ deliveries: [RegisteredPush], since began: Date, within timeout: Duration, backoff: Backoff?
   ) async -> [Decision] {

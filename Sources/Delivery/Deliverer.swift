@@ -65,7 +65,7 @@ package final class Deliverer: Sendable {
       }
       var kept: [Outbox.Lease?]?
       defer {
-        // Its answer is heard, whether or not there is an entry for it.
+        // An answer counts whether or not there is an entry for it.
         for (place, index) in queued.enumerated() {
           guard let answer = decisions[index].answer else { continue }
           settle(answer, to: deliveries[index], since: began, under: kept?[place])

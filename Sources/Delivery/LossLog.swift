@@ -5,10 +5,10 @@ import Registrations
 import Sealing
 import Synchronization
 
-/// Tells the log of each registration that ended and of each notification that was given up, and whose it was: so many
-/// a minute and no more, for a provider that refuses everything must not fill the disk.
+/// Logs registrations that ended and notifications that were refused or given up, with their chat server. The number of
+/// lines a minute is limited: a provider that refuses everything must not fill the disk.
 final class LossLog: Sendable {
-  /// A notification that nobody gets any more, or a registration that is over.
+  /// A notification that nobody will get, or a registration that has ended.
   struct Loss: Sendable {
     let delivery: RegisteredPush
     let route: Route?
@@ -21,7 +21,7 @@ final class LossLog: Sendable {
   private let registrations: RegistrationStore
   private let logger: Logger
   private let budget = Mutex(LineBudget(perMinute: LossLog.linesPerMinute))
-  /// Refusals because of a backlog that were not told yet, and when some were told last.
+  /// Refusals because of a backlog that were not logged yet, and when some were logged last.
   private let backlog = Mutex((count: 0, toldAt: Date.distantPast))
 
   init(registrations: RegistrationStore, logger: Logger) {
@@ -29,7 +29,7 @@ final class LossLog: Sendable {
     self.logger = logger
   }
 
-  /// Those that may be told of, each with its chat server: to be asked before a registration goes.
+  /// Those that may be logged, each with its chat server: to be called before a registration is removed.
   func losses(_ deliveries: [(delivery: RegisteredPush, route: Route?)], now: Date) async -> [Loss] {
     let count = budget.withLock { $0.spend(deliveries.count, now: now) }
     guard count > 0 else { return [] }
@@ -49,7 +49,7 @@ final class LossLog: Sendable {
     logger.info(message, metadata: metadata)
   }
 
-  /// Tells that so many were refused because `most` wait for their device, or as many as may for its push service: at
+  /// Logs that so many were refused because `most` wait for their device, or as many as may for its push service: at
   /// once, and then once a minute while it goes on.
   func tellBacklog(_ refused: Int, most: Int, now: Date) {
     let count = backlog.withLock { backlog in
@@ -68,7 +68,7 @@ final class LossLog: Sendable {
       ])
   }
 
-  /// Tells how many lines were left out, when their minute is over.
+  /// Logs how many lines were left out, when their minute is over.
   func tellLeftOut(now: Date) {
     let leftOut = budget.withLock { $0.takeLeftOut(now: now) }
     guard leftOut > 0 else { return }
@@ -78,7 +78,7 @@ final class LossLog: Sendable {
   }
 }
 
-/// How many lines may be written: so many in a minute and no more, however much there is to tell.
+/// Limits the lines that are logged in a minute.
 package struct LineBudget: Sendable {
   private let perMinute: Int
   private var minute = Date.distantPast
@@ -87,7 +87,7 @@ package struct LineBudget: Sendable {
 
   package init(perMinute: Int) { self.perMinute = perMinute }
 
-  /// How many of so many may be written.
+  /// How many of `count` lines may be written now.
   package mutating func spend(_ count: Int, now: Date) -> Int {
     // Before the minute: the clock was put back.
     if !(0..<60).contains(now.timeIntervalSince(minute)) { (minute, spent) = (now, 0) }
@@ -97,7 +97,7 @@ package struct LineBudget: Sendable {
     return granted
   }
 
-  /// How many were not, once their minute is over.
+  /// How many lines were not written, once their minute is over.
   package mutating func takeLeftOut(now: Date) -> Int {
     guard leftOut > 0, !(0..<60).contains(now.timeIntervalSince(minute)) else { return 0 }
     defer { leftOut = 0 }

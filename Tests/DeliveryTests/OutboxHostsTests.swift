@@ -14,8 +14,6 @@ import Testing
     Route(provider: .webPush, credential: name, target: "")
   }
 
-  private typealias Entry = (delivery: RegisteredPush, route: Route, dueAt: Date)
-
   private func number(_ store: OutboxStore, _ sql: String) async throws -> Int64 {
     try await store.database.read { try $0.query(Statement(sql)).first?.int64(0) ?? -1 }
   }
@@ -27,7 +25,7 @@ import Testing
     try await store.keep(.sample("later"), on: Self.host("b.example"), due: 60)
     try await store.keep(.sample("now"))
     #expect(try await Set(store.outbox.dueRoutes()) == [Self.host("a.example"), OutboxStore.route])
-    _ = try await store.outbox.lease(Self.host("a.example"), limit: 9, for: 30)
+    _ = try await store.outbox.take(on: Self.host("a.example"))
     #expect(try await store.outbox.dueRoutes() == [OutboxStore.route])
     store.clock.advance(60)
     #expect(try await store.outbox.dueRoutes().count == 3)
@@ -35,7 +33,7 @@ import Testing
     let reopened = store.reopened()
     try await reopened.recount()
     for route in try await reopened.dueRoutes() {
-      #expect(try await reopened.lease(route, limit: 9, for: 30).count == 1)
+      #expect(try await reopened.take(on: route).count == 1)
     }
   }
 
@@ -45,7 +43,8 @@ import Testing
     (limits.perRoute, limits.perKind) = (2, 2)
     let store = try await OutboxStore(limits: limits)
     let (a, b, now) = (Self.host("a.example"), Self.host("b.example"), store.clock.now)
-    func entry(_ text: String, _ route: Route, _ kind: RegistrationReference.Kind = .e2ee) -> Entry {
+    func entry(_ text: String, _ route: Route, _ kind: RegistrationReference.Kind = .e2ee) -> Outbox.Addition
+    {
       (.sample(text, kind: kind), route, now)
     }
     let leases = try await store.outbox.keep([
@@ -66,8 +65,7 @@ import Testing
     let reopened = store.reopened(limits: limits)
     try await reopened.recount()
     #expect(try await reopened.keep([entry("11", b)]).map { $0 != nil } == [false])
-    let taken = try await reopened.lease(a, limit: 9, for: 30)
-    try await reopened.settle(taken.map { ($0.lease, nil) })
+    try await reopened.remove(reopened.take(on: a))
     #expect(try await reopened.keep([entry("12", b), entry("13", b)]).map { $0 != nil } == [true, false])
   }
 
@@ -75,7 +73,7 @@ import Testing
     var limits = Outbox.Limits()
     limits.perKindOfHosts = 40
     let store = try await OutboxStore(limits: limits)
-    func entry(_ number: Int64, _ owner: Int64) -> Entry {
+    func entry(_ number: Int64, _ owner: Int64) -> Outbox.Addition {
       (
         .sample("\(number)", registration: number, owner: .chatServer(owner)),
         Self.host("host\(number).example"), store.clock.now
@@ -97,8 +95,7 @@ import Testing
     try await store.keep(.sample("3"))
     try await other.recount()
     for route in [a, OutboxStore.route] {
-      let taken = try await store.outbox.lease(route, limit: 9, for: 30)
-      try await store.outbox.settle(taken.map { ($0.lease, nil) })
+      try await store.outbox.remove(store.outbox.take(on: route))
     }
     #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 2)
     #expect(try await store.outbox.removeUnusedRoutes(limit: 100) == 0)
@@ -109,8 +106,8 @@ import Testing
     let now = store.clock.now
     try await other.keep([(.sample("5"), a, now), (.sample("6"), b, now)])
     for (route, texts) in [(a, ["5"]), (b, ["2", "6"]), (c, ["4"])] {
-      let found = try await other.lease(route, limit: 9, for: 30)
-      #expect(Set(found.map(\.delivery.text)) == Set(texts), "\(route)")
+      let found = try await other.texts(on: route)
+      #expect(Set(found) == Set(texts), "\(route)")
     }
     // What is held keeps its route.
     let held = Self.host("held.example")

@@ -34,7 +34,7 @@ import Testing
     encoder.outputFormatting = .sortedKeys
     for (push, route) in [(apns, route), (fcm, OutboxStore.otherRoute), (webPush, route)] {
       try await store.keep(push, on: route)
-      let kept = try #require(try await store.outbox.lease(route, limit: 9, for: 30).first).delivery
+      let kept = try #require(try await store.outbox.take(on: route).first).delivery
       #expect(kept.registration == push.registration)
       #expect(try encoder.encode(kept.push) == encoder.encode(push.push))
     }
@@ -45,30 +45,30 @@ import Testing
     for (text, due) in [("late", 30.0), ("first", 1), ("second", 2), ("third", 3)] {
       try await store.keep(.sample(text), due: due)
     }
-    #expect(try await store.outbox.lease(route, limit: 9, for: 30).isEmpty)
+    #expect(try await store.outbox.take().isEmpty)
     store.clock.advance(3)
     var taken: [String] = []
     for _ in 0..<4 { taken += try await store.outbox.lease(route, limit: 1, for: 60).map(\.delivery.text) }
     #expect(taken == ["first", "second", "third"])
-    #expect(try await store.outbox.lease(OutboxStore.otherRoute, limit: 9, for: 30).isEmpty)
+    #expect(try await store.outbox.take(on: OutboxStore.otherRoute).isEmpty)
   }
 
   @Test func `An entry is leased once until the lease ends, and then taken over`() async throws {
     let store = try await OutboxStore()
     try await store.keep(.sample("one"))
-    let first = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    let first = try #require(try await store.outbox.take(1).first)
     store.clock.advance(29.9)
-    #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
+    #expect(try await store.outbox.take(1).isEmpty)
     store.clock.advance(0.1)
-    let second = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    let second = try #require(try await store.outbox.take(1).first)
     #expect(second.lease.id == first.lease.id && second.lease.attempts == first.lease.attempts + 1)
     // Whoever held it before has nothing to say any more.
-    try await store.outbox.settle([(first.lease, nil)])
+    try await store.outbox.remove([first])
     try await store.outbox.settle([(first.lease, .init(at: store.clock.now))])
     #expect(try await store.rows() == 1)
     #expect(store.outbox.count == 1)
-    #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
-    try await store.outbox.settle([(second.lease, nil)])
+    #expect(try await store.outbox.take(1).isEmpty)
+    try await store.outbox.remove([second])
     #expect(try await store.rows() == 0)
     #expect(store.outbox.count == 0)
   }
@@ -76,13 +76,13 @@ import Testing
   @Test func `An entry that is to be tried again is due when it was told`() async throws {
     let store = try await OutboxStore()
     try await store.keep(.sample("one"))
-    let entry = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    let entry = try #require(try await store.outbox.take(1).first)
     try await store.outbox.settle(
       [(entry.lease, .init(at: store.clock.now + 5))])
     store.clock.advance(4.9)
-    #expect(try await store.outbox.lease(route, limit: 1, for: 30).isEmpty)
+    #expect(try await store.outbox.take(1).isEmpty)
     store.clock.advance(0.1)
-    let again = try await store.outbox.lease(route, limit: 1, for: 30)
+    let again = try await store.outbox.take(1)
     #expect(again.map(\.lease.attempts) == [entry.lease.attempts + 1])
     #expect(store.outbox.count == 1)
   }
@@ -90,30 +90,28 @@ import Testing
   @Test func `An end that cannot be written now is written before anything else is taken`() async throws {
     let store = try await OutboxStore()
     for text in ["answered", "other"] { try await store.keep(.sample(text)) }
-    let entry = try #require(
-      try await store.outbox.lease(route, limit: 9, for: 30).first { $0.delivery.text == "answered" })
+    let entry = try #require(try await store.outbox.take().first { $0.delivery.text == "answered" })
     _ = try await store.database.write {
       try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN due_at TO gone"))
     }
     await #expect(throws: DatabaseError.self) {
-      try await store.outbox.settle([(entry.lease, nil)])
+      try await store.outbox.remove([entry])
     }
-    await #expect(throws: DatabaseError.self) { try await store.outbox.lease(route, limit: 9, for: 30) }
+    await #expect(throws: DatabaseError.self) { try await store.outbox.take() }
     _ = try await store.database.write {
       try $0.run(Statement("ALTER TABLE outbox RENAME COLUMN gone TO due_at"))
     }
     store.clock.advance(31)
-    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["other"])
+    #expect(try await store.outbox.texts() == ["other"])
     #expect(store.outbox.count == 1)
   }
 
   @Test func `A batch that does not fit is refused whole`() async throws {
     var limits = Outbox.Limits()
-    limits.perRoute = 3
-    limits.perKind = 5
+    (limits.perRoute, limits.perKind) = (3, 5)
     let store = try await OutboxStore(limits: limits)
     let (now, other) = (store.clock.now, OutboxStore.otherRoute)
-    func entries(_ count: Int, _ route: Route) -> [(delivery: RegisteredPush, route: Route, dueAt: Date)] {
+    func entries(_ count: Int, _ route: Route) -> [Outbox.Addition] {
       (0..<count).map {
         (.sample("\($0)", owner: route == other ? .chatServer(2) : OutboxStore.owner), route, now)
       }
@@ -130,7 +128,7 @@ import Testing
     #expect(try await store.rows() == 5)
     let queue = OutboxQueue(route: other, owner: .chatServer(2))
     let taken = try await store.outbox.lease(queue, limit: 1, for: 30)
-    try await store.outbox.settle(taken.map { ($0.lease, nil) })
+    try await store.outbox.remove(taken)
     try await store.outbox.keep(entries(1, route))
     #expect(store.outbox.count == 5)
   }
@@ -165,7 +163,7 @@ import Testing
     }
     try await store.keep(.sample("one", registration: 3), due: 30)
     store.clock.advance(60)
-    let taken = try await store.outbox.lease(route, limit: 8, for: 30).map(\.delivery.text)
+    let taken = try await store.outbox.texts(8)
     #expect(Set(taken) == ["much 0", "few 0", "one", "much 1", "few 1", "much 2", "much 3", "much 4"])
     // Others' are not among them.
     #expect(
@@ -179,7 +177,7 @@ import Testing
     for number in 0..<3 { try await store.keep(.sample("paused \(number)")) }
     try await store.keep(.sample("later"), due: 90)
     try await store.keep(.sample("other", registration: 2))
-    let taken = try await store.outbox.lease(route, limit: 1, for: 30)
+    let taken = try await store.outbox.take(1)
     let entry = try #require(taken.first)
     let end = store.clock.now + 60
     try await store.outbox.settle([
@@ -188,19 +186,16 @@ import Testing
     store.clock.advance(59)
     #expect(try await store.outbox.lease(route, limit: 9, for: 1).map(\.delivery.text) == ["other"])
     store.clock.advance(1)
-    let later = try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text)
+    let later = try await store.outbox.texts()
     #expect(Set(later) == ["paused 0", "paused 1", "paused 2", "other"])
   }
 
   @Test func `What comes of one kind of registrations takes no room from another`() async throws {
     var limits = Outbox.Limits()
-    limits.perRoute = 2
-    limits.perKind = 3
+    (limits.perRoute, limits.perKind) = (2, 3)
     let store = try await OutboxStore(limits: limits)
     let (now, other) = (store.clock.now, OutboxStore.otherRoute)
-    func entries(_ count: Int, _ route: Route, _ kind: RegistrationReference.Kind) -> [(
-      delivery: RegisteredPush, route: Route, dueAt: Date
-    )] {
+    func entries(_ count: Int, _ route: Route, _ kind: RegistrationReference.Kind) -> [Outbox.Addition] {
       (0..<count).map { (.sample("\($0)", kind: kind), route, now) }
     }
     try await store.outbox.keep(entries(2, route, .nextcloud) + entries(1, other, .nextcloud))
@@ -216,8 +211,7 @@ import Testing
     try await reopened.recount()
     #expect(reopened.count == 9)
     #expect(try await reopened.keep(entries(1, other, .nextcloud)).compactMap(\.self).isEmpty)
-    let taken = try await reopened.lease(other, limit: 9, for: 30)
-    try await reopened.settle(taken.map { ($0.lease, nil) })
+    try await reopened.remove(reopened.take(on: other))
     try await reopened.keep(entries(1, other, .nextcloud))
     #expect(reopened.count == 7)
   }
@@ -225,9 +219,9 @@ import Testing
   @Test func `A device has a hundred entries at most, and keeps nobody else's out`() async throws {
     let store = try await OutboxStore()
     let now = store.clock.now
-    func entries(_ range: Range<Int>, _ registration: Int64, _ kind: RegistrationReference.Kind = .e2ee) -> [(
-      delivery: RegisteredPush, route: Route, dueAt: Date
-    )] {
+    func entries(_ range: Range<Int>, _ registration: Int64, _ kind: RegistrationReference.Kind = .e2ee)
+      -> [Outbox.Addition]
+    {
       range.map { (.sample("\($0)", kind: kind, registration: registration), route, now) }
     }
     let kept = try await store.outbox.keep(entries(0..<60, 1) + entries(0..<1, 2) + entries(60..<150, 1))
@@ -237,8 +231,7 @@ import Testing
     #expect(store.outbox.count == 101)
     #expect(try await store.outbox.keep(entries(0..<1, 1)).allSatisfy { $0 == nil })
     #expect(try await store.outbox.keep(entries(0..<1, 3, .nextcloud)).allSatisfy { $0 != nil })
-    let taken = try await store.outbox.lease(route, limit: 1, for: 30)
-    try await store.outbox.settle(taken.map { ($0.lease, nil) })
+    try await store.outbox.remove(store.outbox.take(1))
     #expect(try await store.outbox.keep(entries(0..<2, 1)).map { $0 != nil } == [true, false])
     // The newest of a collapse id takes the older one's place however many there are.
     let collapsing = (0..<3).map {
@@ -270,7 +263,7 @@ import Testing
     try await store.keep(.sample("of another device", registration: 2, collapseID: "c"))
     try await store.keep(.sample("another", collapseID: "d"))
     try await store.keep(.sample("on its own"))
-    let texts = try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text)
+    let texts = try await store.outbox.texts()
     #expect(Set(texts) == ["new", "of another device", "another", "on its own"])
     #expect(texts.count == 4)
     #expect(store.outbox.count == 4)
@@ -279,10 +272,10 @@ import Testing
   @Test func `Replacing an entry that is being sent leaves the newer one to be sent`() async throws {
     let store = try await OutboxStore()
     try await store.keep(.sample("old", collapseID: "c"))
-    let old = try #require(try await store.outbox.lease(route, limit: 1, for: 30).first)
+    let old = try #require(try await store.outbox.take(1).first)
     try await store.keep(.sample("new", collapseID: "c"))
-    try await store.outbox.settle([(old.lease, nil)])
-    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["new"])
+    try await store.outbox.remove([old])
+    #expect(try await store.outbox.texts() == ["new"])
     #expect(store.outbox.count == 1)
   }
 
@@ -292,7 +285,7 @@ import Testing
     for (text, expiration) in [("never", nil), ("soon", now + 60), ("later", now + 6000)] {
       try await store.keep(.sample(text, expiration: expiration))
     }
-    let entries = try await store.outbox.lease(route, limit: 9, for: 30)
+    let entries = try await store.outbox.take()
     let ends = Dictionary(uniqueKeysWithValues: entries.map { ($0.delivery.text, $0.expiresAt) })
     #expect(ends == ["never": now + 600, "soon": now + 60, "later": now + 600])
   }
@@ -302,7 +295,7 @@ import Testing
     try await store.keep(.sample("one"))
     store.clock.isTrusted = false
     store.clock.advance(25 * 3600)
-    let entry = try #require(try await store.outbox.lease(route, limit: 9, for: 30).first)
+    let entry = try #require(try await store.outbox.take().first)
     #expect(!store.outbox.isOver(entry))
     store.clock.isTrusted = true
     #expect(store.outbox.isOver(entry))
@@ -322,13 +315,13 @@ import Testing
     store.clock.advance(-25 * 3600)
     // What the longest pause explains is not due: a provider may ask for an hour.
     try await store.keep(.sample("asked"), due: 3600)
-    #expect(try await store.outbox.lease(route, limit: 9, for: 30).isEmpty)
+    #expect(try await store.outbox.take().isEmpty)
     try await store.outbox.bringForward()
-    let entries = try await store.outbox.lease(route, limit: 9, for: 30)
+    let entries = try await store.outbox.take()
     #expect(Set(entries.map(\.delivery.text)) == ["kept", "later", "leased"])
     #expect(Set(entries.map(\.expiresAt)) == [store.clock.now + 86_400])
     store.clock.advance(3600)
-    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text).contains("asked"))
+    #expect(try await store.outbox.texts().contains("asked"))
   }
 
   @Test func `A clock that is doubted shortens no entry's life`() async throws {
@@ -339,7 +332,7 @@ import Testing
     store.clock.advance(-25 * 3600)
     try await store.outbox.bringForward()
     // Due by the clock that stands back is what was due by the right one.
-    #expect(try await store.outbox.lease(route, limit: 1, for: 30).map(\.expiresAt) == [end])
+    #expect(try await store.outbox.take(1).map(\.expiresAt) == [end])
   }
 
   @Test func `What was kept before a restart is counted after it`() async throws {
@@ -351,7 +344,7 @@ import Testing
     try await outbox.recount()
     #expect(outbox.count == 3)
     #expect(Set(outbox.depth.routes.keys) == [route, OutboxStore.otherRoute])
-    #expect(try await Set(outbox.lease(route, limit: 9, for: 30).map(\.delivery.text)) == ["one", "two"])
+    #expect(try await Set(outbox.texts()) == ["one", "two"])
   }
 
   @Test func `Counting while entries arrive misses none`() async throws {
@@ -387,15 +380,15 @@ import Testing
     let other = store.reopened(key: 8)
     try await other.recount()
     try await other.keep([(.sample("new", registration: 2), route, store.clock.now)])
-    let new = try await other.lease(route, limit: 9, for: 30)
+    let new = try await other.take()
     #expect(new.map(\.delivery.text) == ["new"])
-    try await other.settle(new.map { ($0.lease, nil) })
+    try await other.remove(new)
     #expect(other.count == 1)
     // Another node can open it.
     store.clock.advance(61)
-    #expect(try await store.outbox.lease(route, limit: 9, for: 30).map(\.delivery.text) == ["old"])
+    #expect(try await store.outbox.texts() == ["old"])
     store.clock.advance(3600)
-    #expect(try await other.lease(route, limit: 9, for: 30).isEmpty)
+    #expect(try await other.take().isEmpty)
     #expect(try await store.rows() == 0)
     #expect(other.count == 0)
   }

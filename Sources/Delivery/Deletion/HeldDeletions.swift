@@ -95,8 +95,8 @@ final class HeldDeletions: Sendable {
     return ended
   }
 
-  /// Changes what is known, and tells the operator what to do where it makes a difference. All push services are told
-  /// of as one: strangers choose them.
+  /// Changes the state, and logs what the operator can do where deletions begin or cease to be held back. All push
+  /// services count as one, because strangers choose them.
   private func update(_ change: (inout State) -> Void) {
     let (before, after) = state.withLock { state in
       let before = state.doubts
@@ -138,14 +138,14 @@ extension [Doubt.Subject: Doubt] {
   }
 }
 
-/// A kind of registrations on a route whose refused tokens are not believed: either the route itself is wrong for
-/// them, or the provider is.
+/// Registrations of one kind on a route whose tokens the provider calls dead without being believed: the route may be
+/// wrong for them, or the provider.
 package struct Doubt: Sendable, Hashable {
   package struct Subject: Sendable, Hashable {
     let route: Route
     let kind: RegistrationReference.Kind
 
-    /// What it is told of as.
+    /// The same, with all push services as one route.
     var counted: Self { Self(route: route.counted, kind: kind) }
   }
 

@@ -62,7 +62,7 @@ extension Outbox {
   func lease(_ queue: OutboxQueue, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
     try await settle()
     let now = now()
-    // One that a wrong clock has kept lives no longer than it would have by the right one.
+    // An entry that was kept while the clock was wrong lives no longer than it would have by the right one.
     let latestEnd = mayExpire() ? now + maxAge : .distantFuture
     let (route, owner) = (queue.route, queue.owner)
     let taken = try await self.queue.take(
@@ -87,8 +87,8 @@ extension Outbox {
     return entries
   }
 
-  /// Puts leased entries off, and removes those that are done with, well or badly. One that another has taken over
-  /// meanwhile is that one's.
+  /// Puts leased entries off, and removes those without a retry. Nothing changes for one that another node has taken
+  /// over meanwhile.
   ///
   /// What cannot be written now is written before anything else is leased: the answer was heard, and a database
   /// that is away for a while is no reason to send again.

@@ -80,9 +80,9 @@ package final class Outbox: Sendable {
   /// When a notification was last refused because as many waited for its device.
   package var backloggedAt: Date? { backlog.withLock { $0 } }
 
-  /// Keeps deliveries, all or none but for those of registrations, of push services and of whoever registers with the
-  /// push proxy that have as many as they may; they are durable when this returns. One that is at its provider is due
-  /// when its lease ends.
+  /// Keeps deliveries, all or none; they are durable when this returns. Left out are those whose registration, push
+  /// service, or address that registered with the push proxy has as many entries as it may. One that is at its provider
+  /// is due when its lease ends.
   ///
   /// - Returns: for each, what settles it if it is under lease; nil for one that is not kept.
   /// - Throws: ``Full``, or the database's own error.
@@ -151,7 +151,7 @@ package final class Outbox: Sendable {
     RETURNING id, attempts
     """
 
-  /// Inserts all, and takes out again, from the end, what registrations have too many of then; nil for those.
+  /// Inserts all, then removes the last ones of registrations that have too many; nil for those.
   private func insert(_ rows: [(row: NewRow, queue: OutboxQueue)]) async throws -> [(
     id: Int64, attempts: Int
   )?] {
@@ -171,7 +171,7 @@ package final class Outbox: Sendable {
       var tooMany: [Int64: Int] = [:]
       for row in counts { tooMany[try row.int64(0)] = Int(try row.int64(1)) - limits.perRegistration }
       guard tooMany.values.contains(where: { $0 > 0 }) else { return kept }
-      // What has taken the place of another one did not make it more.
+      // An entry that took the place of another one added none.
       let replaced = Set(kept.compactMap { $0 }.filter { $0.attempts > 1 }.map(\.id))
       for index in rows.indices.reversed() {
         guard let entry = kept[index], !replaced.contains(entry.id),
@@ -207,9 +207,8 @@ package final class Outbox: Sendable {
   }
 }
 
-/// How an entry is sealed: one value with token, payload and all.
 extension Outbox {
-  /// As JSON: it is read by the program that wrote it, or a later one.
+  /// Seals token, payload and all as one value. It is JSON, because a later program reads it, too.
   private func seal(_ push: Push, for registration: Int64) throws -> [UInt8] {
     storageKey.seal([UInt8](try JSONEncoder().encode(push)), at: Self.place(of: registration))
   }

@@ -105,8 +105,8 @@ package struct OutboxContents: Sendable {
     }
   }
 
-  /// Removes entries: nobody gets what they held. One that a sender has under lease goes too; it ends its try, and finds
-  /// the entry gone when it writes down what became of it. What comes meanwhile stays.
+  /// Removes entries, also those under a sender's lease: it ends its try, and finds the entry gone when it writes down
+  /// the result. What arrives meanwhile stays.
   ///
   /// - Returns: how many.
   package func drop(_ filter: Filter, progress: (_ count: Int) -> Void = { _ in }) async throws -> Int {

@@ -91,9 +91,9 @@ final class OutboxDepth: Sendable {
     }
   }
 
-  /// Makes room for what is to be inserted: for all of it, but for what is over the share of a push service or of an
-  /// address that registers with the push proxy. The failure of a host that a stranger has named is no reason to refuse
-  /// what goes elsewhere, nor what others have waiting one to refuse the rest of a request.
+  /// Makes room for what is to be inserted, for all or none. Only those are left out that are over the share of a push
+  /// service or of an address that registered with the push proxy: a host that a stranger has named must not make others
+  /// be refused.
   ///
   /// - Returns: for each, whether it has room.
   func reserve(_ shares: [Share]) throws(Outbox.Full) -> [Bool] {

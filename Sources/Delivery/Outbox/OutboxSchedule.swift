@@ -4,13 +4,13 @@ import Providers
 /// Which routes are worked on now, how many of their entries go at a time, and whose.
 ///
 /// Each route of APNs and FCM is worked on whenever its window allows it. Push services are named by strangers, and there
-/// may be thousands of them: only so many are at work at a time, and of those that are not known to work fewer. So there
+/// may be thousands of them: only so many are at work at a time, and fewer of those that are not known to work. So there
 /// is always room for those that do, and for those of every owner.
 struct OutboxSchedule: Sendable {
   struct Limits: Sendable {
     /// Push services at work.
     var hosts = 64
-    /// Of these, such that are not known to work.
+    /// Of these, push services that are not known to work.
     var unprovenHosts = 32
     /// Rounds of a push service until others have their turn.
     var rounds = 10
@@ -30,8 +30,6 @@ struct OutboxSchedule: Sendable {
     var late: [Owner: Int] = [:]
     /// The owners with something due, whose turn is next first.
     var due: [Owner] = []
-    /// At work, of push services only.
-    var work: Work?
 
     var lateInAll: Int { late.values.reduce(0, +) }
   }
@@ -44,15 +42,9 @@ struct OutboxSchedule: Sendable {
     var rounds = 0
   }
 
-  private struct Working {
-    var count = 0
-    var owners: [Owner: Int] = [:]
-  }
-
   private let limits: Limits
   private var routes: [Route: State] = [:]
-  /// Push services at work that are known to do so (true), and that are not.
-  private var working = [true: Working(), false: Working()]
+  private var hostsAtWork: [Route: Work] = [:]
 
   init(limits: Limits = Limits()) { self.limits = limits }
 
@@ -72,7 +64,7 @@ struct OutboxSchedule: Sendable {
       guard !state.window.isPaused(at: now) else { continue }
       if route.provider != .webPush {
         admitted.append(route)
-      } else if state.work == nil {
+      } else if hostsAtWork[route] == nil {
         hosts.append((route, queues))
       }
     }
@@ -89,16 +81,14 @@ struct OutboxSchedule: Sendable {
 
   /// Puts a push service to work for one of these owners, if there is a place for it: no owner has more than a quarter.
   private mutating func start(_ host: Route, for owners: [Owner], isProven: Bool) -> Bool {
-    let total = working.values.reduce(0) { $0 + $1.count }
+    guard hostsAtWork.count < limits.hosts else { return false }
+    let alike = hostsAtWork.values.filter { $0.isProven == isProven }
     let limit = isProven ? limits.hosts : limits.unprovenHosts
-    guard var group = working[isProven], total < limits.hosts, isProven || group.count < limit,
-      let owner = owners.min(by: { group.owners[$0, default: 0] < group.owners[$1, default: 0] }),
-      group.owners[owner, default: 0] < max(1, limit / 4)
+    func places(_ owner: Owner) -> Int { alike.count { $0.owner == owner } }
+    guard alike.count < limit, let owner = owners.min(by: { places($0) < places($1) }),
+      places(owner) < max(1, limit / 4)
     else { return false }
-    group.count += 1
-    group.owners[owner, default: 0] += 1
-    working[isProven] = group
-    routes[host]?.work = Work(isProven: isProven, owner: owner)
+    hostsAtWork[host] = Work(isProven: isProven, owner: owner)
     return true
   }
 
@@ -147,8 +137,8 @@ struct OutboxSchedule: Sendable {
       state.window.ended(
         tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
     }
-    state.work?.rounds += 1
-    if let work = state.work, work.rounds >= limits.rounds { return false }
+    hostsAtWork[route]?.rounds += 1
+    if let work = hostsAtWork[route], work.rounds >= limits.rounds { return false }
     return !state.due.isEmpty && !state.window.isPaused(at: now)
   }
 
@@ -169,17 +159,11 @@ struct OutboxSchedule: Sendable {
   func isFailing(_ route: Route, now: Date) -> Bool { routes[route]?.window.isPaused(at: now) ?? false }
 
   /// A push service is no longer at work.
-  mutating func leave(_ route: Route) {
-    guard let work = routes[route]?.work else { return }
-    routes[route]?.work = nil
-    working[work.isProven]?.count -= 1
-    let rest = working[work.isProven]?.owners[work.owner] ?? 0
-    working[work.isProven]?.owners[work.owner] = rest > 1 ? rest - 1 : nil
-  }
+  mutating func leave(_ route: Route) { hostsAtWork[route] = nil }
 
   /// Forgets what is known of all but these.
   mutating func forget(except kept: Set<Route>) {
-    routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || $0.value.work != nil }
+    routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || hostsAtWork[$0.key] != nil }
   }
 }
 

@@ -14,13 +14,11 @@ package final class OutboxSender: Sendable {
   private static let interval = Duration.milliseconds(200)
   /// How often the entries are counted: other nodes add and remove some, too.
   private static let countInterval = Duration.seconds(60)
-  /// How long a route's entries wait for those that were taken with them. Answers that take longer settle
-  /// their entries when they come.
+  /// How long a round waits for its answers. Answers that take longer settle their entries when they come.
   private static let timeout = Duration.seconds(3)
-  /// Looking for what is due takes at most one part in so many of the time, however many routes there are,
-  private static let spacing = 10
-  /// and waits no longer than this for that.
-  private static let longestRest = Duration.seconds(2)
+  /// Looking for what is due takes at most a tenth of the time, however many routes there are; the pause for that has
+  /// a limit.
+  private static let (spacing, longestRest) = (10, Duration.seconds(2))
   /// How long a push service that fails keeps the place of others like it: there may be thousands.
   private static let failurePause = Duration.milliseconds(500)
 
@@ -137,7 +135,7 @@ package final class OutboxSender: Sendable {
     return goesOn
   }
 
-  /// Takes what is due of several owners; notes who may have more.
+  /// Takes due entries of several owners, and notes who may have more.
   private func lease(
     _ turns: [OutboxSchedule.Turn], of route: Route, _ round: inout OutboxSchedule.Round
   ) async throws -> [Outbox.Entry] {
@@ -155,7 +153,7 @@ package final class OutboxSender: Sendable {
     return taken.flatMap(\.1)
   }
 
-  /// Tells of entries whose time is over.
+  /// Counts and logs entries whose time is over.
   private func giveUp(_ entries: [Outbox.Entry], on route: Route) async {
     guard !entries.isEmpty else { return }
     expired[route.provider]?.increment(by: entries.count)

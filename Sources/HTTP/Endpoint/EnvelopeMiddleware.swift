@@ -5,8 +5,8 @@ package import Logging
 import NIOCore
 import Synchronization
 
-/// Names each request, believes the proxies it should, and turns every error into the envelope, so
-/// that a caller always gets JSON with an id to ask about and never a detail that is not theirs.
+/// Gives each request an id, takes the client's address from trusted proxies, and answers every error with Zulip's
+/// envelope, so that a caller always gets JSON with an id to ask about, and no detail that is not theirs.
 package struct EnvelopeMiddleware: RouterMiddleware {
   package typealias Context = WireContext
 
@@ -16,8 +16,8 @@ package struct EnvelopeMiddleware: RouterMiddleware {
 
   /// - Parameters:
   ///   - trustedProxies: whose `X-Forwarded-For` is believed.
-  ///   - unnamedProxies: who tells the operator of others that send one; nil where nobody should.
-  ///   - bodies: what the bodies of requests have in common.
+  ///   - unnamedProxies: logs others that send one.
+  ///   - bodies: limits the bodies that are held.
   package init(
     trustedProxies: [ClientAddress.Network] = [], unnamedProxies: UnnamedProxies? = nil,
     bodies: BodyBudget? = nil
@@ -70,18 +70,8 @@ package struct EnvelopeMiddleware: RouterMiddleware {
   /// The caller's own id, if it is one.
   static func sane(_ id: String) -> String? { id.isName(1...128, with: "._-") ? id : nil }
 
-  private static let requests = Atomic(UInt64.random(in: .min ... .max))
-
-  /// A number that is used once, scattered (SplitMix64) so that it tells nobody how many requests there are. It is no
-  /// secret: the system's generator, a call of the kernel, is not needed.
-  private static func newRequestID() -> String {
-    var number = requests.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
-    number = (number ^ number >> 30) &* 0xBF58_476D_1CE4_E5B9
-    number = (number ^ number >> 27) &* 0x94D0_49BB_1331_11EB
-    number ^= number >> 31
-    let digits = String(number, radix: 16)
-    return String(repeating: "0", count: 16 - digits.count) + digits
-  }
+  /// 16 hexadecimal digits.
+  private static func newRequestID() -> String { String(UInt64.random(in: 1 << 60 ... .max), radix: 16) }
 
   /// Walks the chain of proxies from the nearest outward as long as each is trusted.
   static func client(
@@ -141,8 +131,8 @@ package final class RequestNotes: Sendable {
   }
 }
 
-/// Tells the operator of addresses that send `X-Forwarded-For` and are named as no trusted proxy: most often the own
-/// reverse proxy, all of whose clients share one limit then. Once an hour for each, and so many in an hour in all, as
+/// Logs addresses that send `X-Forwarded-For` without being trusted proxies: most often that is the operator's own
+/// reverse proxy, all of whose clients then share one limit. Once an hour for each, and a limited number in all, since
 /// strangers send it, too.
 package final class UnnamedProxies: Sendable {
   static let maximum = 20

@@ -51,11 +51,9 @@ extension HTTPRequest.Method {
   static let unknown = HTTPRequest.Method("UNKNOWN")!  // a valid token
 }
 
-/// What stands before the endpoints, which are found by path and method.
-///
-/// It refuses a path with bytes that are no printable ASCII, which stand in none (RFC 3986, 2): what finds the
-/// endpoint of a path compares it by characters. And it gives methods that nobody knows one name, so that who uses one
-/// on a path that is there is told which methods the path has.
+/// Stands before the router. Refuses a path with bytes that are not printable ASCII, which no path may have (RFC 3986,
+/// 2): the router compares paths by characters. Gives unknown methods one name, so that a call with one of them is told
+/// which methods its path has.
 package struct PlainPaths<Responder: HTTPResponder>: HTTPResponder {
   private let responder: Responder
 

@@ -172,18 +172,18 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   }
 }
 
-/// What is remembered of each key for as long as it matters, in bounded memory.
+/// A value for each key, for a time, in bounded memory.
 ///
-/// Nothing is forgotten early to make room. When the memory is full, new keys share a fixed number of places, chosen by a
-/// hash that nobody outside can foresee. A new key may then be held back for what others in its place did; keys that
-/// were remembered before are not affected.
+/// No value is dropped early to make room. When the memory is full, new keys share a fixed number of places, chosen by a
+/// hash that nobody outside can foresee. A new key may then be held back for what others in its place did; older keys
+/// are not affected.
 struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private static var places: Int { 1 << 14 }
 
   private let capacity: Int
   private let lifetime: Double
-  /// What was written since `turned`, and what was written before and not since. Both are turned over once a
-  /// lifetime, so that what goes was last written a lifetime ago at least.
+  /// Values written since `turned`, and those written before and not since. Once a lifetime the young become the old
+  /// and the old are dropped, which were last written a lifetime ago at least.
   private var young: [Key: Value] = [:]
   private var old: [Key: Value] = [:]
   private var turned = -Double.infinity
@@ -197,12 +197,10 @@ struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     self.lifetime = lifetime
   }
 
-  /// What is remembered of a key, or of those that share its place; possibly long ago.
+  /// The value of a key, or of those that share its place; possibly an old one.
   func value(of key: Key) -> Value? { young[key] ?? old[key] ?? shared[Self.place(of: key)] }
 
-  /// Remembers a key.
-  ///
-  /// - Parameter now: seconds since any one moment.
+  /// - Parameter now: in seconds, since any one moment.
   mutating func set(_ value: Value, for key: Key, now: Double) {
     // A clock that was put back starts anew from there.
     if now - turned >= lifetime || now < turned {

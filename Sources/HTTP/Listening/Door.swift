@@ -1,11 +1,11 @@
 import Foundation
 import NIOCore
 
-/// Stands first at each connection, before TLS and the HTTP decoder: lets nothing in that nobody reads, and closes a
-/// connection whose peer does not take its answers.
+/// The first handler of each connection, before TLS and the HTTP decoder. Drops bytes that nobody will read, and closes
+/// a connection whose peer does not take its answers.
 ///
-/// The HTTP decoder keeps whatever follows a request that ends HTTP (CONNECT, an upgrade), and the white space of a
-/// head without bound; TLS goes on reading while it closes.
+/// Without it the HTTP decoder would keep whatever follows a request that ends HTTP (CONNECT, an upgrade), and white
+/// space in a head without limit; TLS would go on reading while it closes.
 final class Door: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundIn = ByteBuffer
@@ -61,7 +61,7 @@ final class Door: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    // What the kernel has is read at the end of a connection, too.
+    // At the end of a connection NIO reads what the kernel still has.
     guard !isReadingStopped else { return }
     silent += unwrapInboundIn(data).readableBytes
     guard silent <= Self.mostSilent else { return close(context, .senseless) }

@@ -64,6 +64,18 @@ extension Outbox {
     try await lease(OutboxQueue(route: route, owner: OutboxStore.owner), limit: limit, for: seconds)
   }
 
+  /// Takes what is due on a route, nine at most unless told otherwise, for half a minute.
+  func take(_ limit: Int = 9, on route: Route = OutboxStore.route) async throws -> [Entry] {
+    try await lease(route, limit: limit, for: 30)
+  }
+
+  /// What the entries say that are due on a route; takes them.
+  func texts(_ limit: Int = 9, on route: Route = OutboxStore.route) async throws -> [String] {
+    try await take(limit, on: route).map(\.delivery.text)
+  }
+
+  func remove(_ entries: [Entry]) async throws { try await settle(entries.map { ($0.lease, nil) }) }
+
   /// The routes with something due.
   func dueRoutes() async throws -> [Route] { try await dueQueues().map(\.route) }
 }
