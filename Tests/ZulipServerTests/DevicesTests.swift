@@ -155,12 +155,6 @@ import Testing
     #expect(try await stage.devices.jobCount() == 0)
   }
 
-  @Test func `There is an end to the devices of a user`() async throws {
-    let stage = try await Stage()
-    for _ in 0..<Devices.maximumPerUser { _ = try await stage.devices.add(user: stage.user.id) }
-    await #expect(throws: DeviceError.tooMany) { try await stage.devices.add(user: stage.user.id) }
-  }
-
   @Test func `A job is taken by one, and by another when its lease is over`() async throws {
     let stage = try await Stage()
     let id = try await stage.devices.add(user: stage.user.id)
@@ -261,20 +255,6 @@ import Testing
     stage.store.clock.advance(Devices.eventLifetime + 1)
     #expect(try await stage.devices.removeOldEvents() == 1)
     #expect(try await stage.store.rows("SELECT COUNT(*) FROM event_queues") == [[.integer(0)]])
-  }
-
-  @Test func `A user has so many queues, the ones last asked for`() async throws {
-    let stage = try await Stage()
-    let user = stage.user.id
-    let first = try await stage.devices.openQueue(user: user, followsDevices: true).id
-    for _ in 0..<Devices.maximumQueues {
-      stage.store.clock.advance(1)
-      _ = try await stage.devices.openQueue(user: user, followsDevices: true)
-    }
-    #expect(try await stage.devices.events(queue: first, user: user, after: 0) == nil)
-    #expect(
-      try await stage.store.rows("SELECT COUNT(*) FROM event_queues")
-        == [[.integer(Int64(Devices.maximumQueues))]])
   }
 
   @Test func `A client that does not follow devices hears nothing of them`() async throws {

@@ -15,7 +15,7 @@ extension BackendRoutes {
     do {
       let (user, apiKey, isNew) = try await accounts.put(
         description, userID: userID, realm: realm, newKey: devices.signOut)
-      if apiKey != nil, !isNew { devices.changed(user: user.id) }
+      if apiKey != nil, !isNew { devices.changed(user.id) }
       return Envelope.response(isNew ? .created : .ok, user.members(apiKey: apiKey))
     } catch let refusal as AccountStore.Refusal {
       throw APIError(refusal, of: description, realm: realm, userID: userID)

@@ -15,24 +15,17 @@ struct Device: Sendable {
     var pendingTokenID: TokenID?
     /// When the client last sent a token, in whole seconds.
     var tokenUpdatedAt: Date?
-    /// Why the bouncer refused the pending token.
     var error: RegistrationError?
   }
 
   /// Parts of a state.
   struct Fields: OptionSet, Sendable, Hashable {
-    /// A bit for each.
     let rawValue: Int64
 
-    /// ``State/pushKeyID``
     static let pushKeyID = Fields(rawValue: 1)
-    /// ``State/tokenID``
     static let tokenID = Fields(rawValue: 2)
-    /// ``State/pendingTokenID``
     static let pendingTokenID = Fields(rawValue: 4)
-    /// ``State/tokenUpdatedAt``
     static let tokenUpdatedAt = Fields(rawValue: 8)
-    /// ``State/error``
     static let error = Fields(rawValue: 16)
   }
 
@@ -50,11 +43,9 @@ struct Device: Sendable {
   let id: Int64
   /// The row of its user.
   let user: Int64
-  /// What clients see.
   var state: State
   /// The key that notifications are sealed with; nil if there is none yet, or it does not open.
   var pushKey: PushKey?
-  /// Whose tokens it has.
   var kind: PushToken.Kind?
 
   /// The device as one that gets its notifications under this token, which it has or wants.
@@ -73,7 +64,6 @@ struct Device: Sendable {
 struct DeviceRegistration: Sendable {
   /// The key to seal notifications with.
   struct Key: Sendable {
-    /// The client's name for it.
     var id: UInt32
     /// nil is one that cannot be understood.
     var key: PushKey?
@@ -81,7 +71,6 @@ struct DeviceRegistration: Sendable {
 
   /// The token to send to, which only the bouncer can read.
   struct Token: Sendable {
-    /// Whose.
     var kind: PushToken.Kind
     /// nil is one that cannot be understood.
     var id: TokenID?
@@ -97,24 +86,18 @@ struct DeviceRegistration: Sendable {
   var token: Token?
 }
 
-/// Why a device does not do what its client wants.
-enum DeviceError: Error, Sendable, Hashable {
-  /// The user has no such device.
-  case unknownDevice
-  /// Neither a key nor a token, each complete, was sent.
-  case nothingToDo
-  /// There is no key yet that could be replaced.
-  case noKeyToRotate
-  /// There is no key yet to go with a token.
-  case noKeyForToken
-  /// The push key is not one.
-  case invalidPushKey
-  /// The token id is not 8 bytes in base64.
-  case invalidTokenID
+/// Why a device does not do what its client wants, in the words of Zulip's.
+enum DeviceError: String, Error {
+  case unknownDevice = "Invalid `device_id`"
+  case nothingToDo = "Missing parameters: must provide either all push key fields, all token fields, or both."
+  case noKeyToRotate = "No push registration exists to rotate key for."
+  case noKeyForToken = "No push registration exists to rotate token for."
+  case invalidPushKey = "Invalid `push_key`"
+  case invalidTokenID = "`token_id` is not Base64 encoded"
   /// The bouncer has not answered yet about another token.
-  case inProgress
-  /// The user has as many devices as one may have.
-  case tooMany
+  case inProgress = "A registration for the device already in progress."
+  /// See ``Devices/maximumPerUser``.
+  case tooMany = "Too many devices (limit: 500): remove one first."
 }
 
 extension Device {

@@ -18,8 +18,8 @@ package final class Devices: Sendable {
   package let legacyTokens: LegacyTokens
   /// As whom this program registers with its own bouncer; nil if it uses another's.
   let localServer: Int64?
-  /// Called after a change of a user's devices, with the user's row.
-  let changed: @Sendable (Int64) -> Void
+  /// Tells those who wait for a user's events that there may be some.
+  package let changed: @Sendable (_ user: Int64) -> Void
 
   /// The devices in `database`, whose keys are sealed under `storageKey`.
   ///
@@ -89,7 +89,7 @@ package final class Devices: Sendable {
   }
 
   /// Ends all that a user's apps have registered: their key has changed, so they are no longer signed in
-  /// (`Documentation/Protocols/Zulip.md` 10.8). For the transaction in which that happens; ``changed(user:)``
+  /// (`Documentation/Protocols/Zulip.md` 10.8). For the transaction in which that happens; ``changed``
   /// comes after it.
   package func signOut(user: Int64, on connection: any Connection) throws {
     guard try connection.lock(user: user) else { return }
@@ -97,9 +97,6 @@ package final class Devices: Sendable {
       try connection.emit(.removed, device: device.id, user: user, now: now().milliseconds)
     }
   }
-
-  /// Tells those who wait for a user's events that there may be some.
-  package func changed(user: Int64) { changed(user) }
 
   /// The user's row is locked.
   @discardableResult
@@ -247,7 +244,7 @@ extension Devices {
 
 extension Device {
   /// That it has or wants.
-  fileprivate var tokens: [TokenID] { [state.tokenID, state.pendingTokenID].compactMap(\.self) }
+  var tokens: [TokenID] { [state.tokenID, state.pendingTokenID].compactMap(\.self) }
 
   fileprivate static let columns = """
     id, user_id, push_key_id, token_id, pending_token_id, token_updated_at, error_code, push_key, kind

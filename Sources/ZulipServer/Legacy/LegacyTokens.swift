@@ -1,4 +1,5 @@
 internal import Foundation
+internal import HTTP
 internal import Registrations
 internal import SQL
 internal import Sealing
@@ -14,9 +15,6 @@ package struct LegacyTokens: Sendable {
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
-
-  /// The user has as many tokens as it may have.
-  struct TooMany: Error, Hashable {}
 
   /// Adds a token; one that the user has stays as it is. It is no longer one that the bouncer should forget.
   ///
@@ -37,7 +35,9 @@ package struct LegacyTokens: Sendable {
           "SELECT COUNT(*) FROM legacy_tokens WHERE user_id = $1 AND NOT (kind = $2 AND token_hash = $3)",
           .integer(user.id), kind, hash)
       ).first?.int64(0)
-      guard let count, count < Self.maximumPerUser else { throw TooMany() }
+      guard let count, count < Self.maximumPerUser else {
+        throw APIError("Too many devices (limit: \(Self.maximumPerUser))")
+      }
       try connection.run(
         Statement(
           """
@@ -218,7 +218,7 @@ extension LegacyTokens {
 }
 
 /// A token of a user's old app, as the built-in chat-server side keeps it.
-struct LegacyToken: Sendable, Hashable {
+package struct LegacyToken: Sendable, Hashable {
   /// The token, as it was first spelled.
   let token: PushToken
   /// The app's bundle id; there for APNs.
