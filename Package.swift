@@ -96,7 +96,7 @@ let package = Package(
       "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
       "ZulipServer", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer",
-      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
@@ -174,7 +174,7 @@ let package = Package(
     tests(
       "ZulipBouncerTests", "Delivery", "HTTP", "Operations", "Providers", "ProviderSimulator",
       "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport",
-      "ZulipBouncer", "CryptoExtras", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix"),
+      "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
     tests(
       "ZulipServerTests", "HTTP", "Operations", "Providers", "ProviderSimulator", "Registrations",
       "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Timing",

@@ -4,6 +4,7 @@ import Registrations
 import SQL
 import TestService
 import TestStore
+import TestSupport
 import Testing
 
 @testable import ZulipBouncer

@@ -13,6 +13,31 @@ import Testing
 @Suite("push/e2ee/register")
 struct E2EERegisterTests {
   @Test
+  func `opens what upstream's phones seal`() async throws {
+    try await Bouncer.test { bouncer in
+      let server = try await bouncer.server()
+      let realm = try await bouncer.realm(of: server)
+      let form = [
+        ("realm_uuid", realm), ("token_id", "+wKIhyAx/Eg="),
+        (
+          "encrypted_push_registration",
+          """
+          XrHb4olAOsvUHBpHjLCV2FnABFFasjkjScoS1Dl6aSUzxgXdRxhWOuse012kI3UkYIi9scXp2pr6DHJNZhlDbIr2bNaefDKTOjx/\
+          BnuXB+YZQ2XmI5rbcjLBhjRkvMbTUAUW4zB9psmUP5NQkTlKcswgsS7lN+Vp8BSZv39W0Y3zHz6BoLJ3cg==
+          """
+        ), ("bouncer_public_key", "j0DFrbaPJWJK5bIU6nZ6bslNgp09e14a0bpvPiE4KF8="),
+      ]
+      bouncer.clock.set(Date(timeIntervalSince1970: 1_754_385_290 + 86_400))
+      #expect(try await bouncer.post("push/e2ee/register", form, as: server).isSuccess)
+      bouncer.clock.advance(1)
+      let late = try await bouncer.post("push/e2ee/register", form, as: server)
+      #expect(late.status == 400)
+      #expect(late.code == "REQUEST_EXPIRED")
+      #expect(late.message == "Request expired")
+    }
+  }
+
+  @Test
   func `is not called too old while the clock may be wrong`() async throws {
     try await Bouncer.test { bouncer in
       let server = try await bouncer.server()

@@ -9,6 +9,7 @@ import Registrations
 import SQL
 import Sealing
 import TestService
+import TestSupport
 import Testing
 
 @testable import ZulipBouncer
@@ -23,9 +24,9 @@ struct NotifyTests {
     guard case .object(var item) = PushItem.apns("c0ffee"), case .object(var all)? = item["payload"] else {
       return .null
     }
-    for member in payload.members { all[member.name] = member.value }
+    for member in payload.members { all[member.name.text] = member.value }
     item["payload"] = .object(all)
-    for member in changes.members { item[member.name] = member.value }
+    for member in changes.members { item[member.name.text] = member.value }
     return .object(item)
   }
 
@@ -89,14 +90,10 @@ struct NotifyTests {
         _ = try await bouncer.post(
           "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.fcm(token)), as: server)
       }
-      try await bouncer.database.write { connection in
-        try connection.run(
-          Statement(
-            """
-            UPDATE registrations SET token = $1
-            WHERE id IN (SELECT MAX(id) FROM registrations GROUP BY wire)
-            """, .bytes([1, 2, 3])))
-      }
+      _ = try await bouncer.database.execute(
+        Statement(
+          "UPDATE registrations SET token = $1 WHERE id IN (SELECT MAX(id) FROM registrations GROUP BY wire)",
+          .bytes([1, 2, 3])))
       let items = ["damaged", "one"].map(PushItem.fcm)
       let answer = try await bouncer.post(
         "push/e2ee/notify", json: PushItem.body(realm, items), as: server)

@@ -1,4 +1,5 @@
 import HTTP
+import NIOCore
 import Sealing
 import Testing
 

@@ -75,7 +75,7 @@ import Timing
         chat.clock.advance(60)
         return $0.error == .requestExpired
       }
-      #expect(try await chat.devices.jobCount() == 0)
+      #expect(try await chat.devices.jobs.count() == 0)
       chat.wire.answer(200, #"{"result":"success","msg":""}"#)
       try await client.register(device, token: "a")
       try await client.waitUntil(device, "active") { $0.tokenID == TokenID(token: "a") }
@@ -106,11 +106,11 @@ import Timing
       // The clock is right again: the next try is a day ahead.
       chat.clock.jump(-ahead)
       try await chat.test.trustClock()
-      try await chat.devices.bringForward()
+      try await chat.devices.jobs.bringForward()
       chat.wire.answer(200, #"{"result":"success","msg":""}"#)
       // A try under way was made by the wrong clock still.
       try await client.waitUntil(device, "active") {
-        try await chat.devices.bringForward()
+        try await chat.devices.jobs.bringForward()
         return $0.tokenID == TokenID(token: "a")
       }
     }

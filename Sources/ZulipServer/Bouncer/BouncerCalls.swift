@@ -21,7 +21,6 @@ package protocol BouncerCalls: Sendable {
   /// Tells of all realms, each with what proves that it is ours.
   func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws
 
-  /// Tells of a token of an old app.
   func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws
 
   /// Tells that a token is no longer used; nil stands for all of the user's.
@@ -32,7 +31,6 @@ package protocol BouncerCalls: Sendable {
     _ user: User, _ notification: LegacyNotification, tokens: [PushToken]
   ) async throws -> LegacyReceipt
 
-  /// Sends a test to one token.
   func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws
 }
 
@@ -100,7 +98,6 @@ package struct OwnBouncer: BouncerCalls {
     }
   }
 
-  /// Makes a call; an error of the bouncer means the same as over the wire.
   private func call<Result>(_ body: (RemoteServer) async throws -> Result) async throws -> Result {
     do {
       return try await bouncer.call(as: server, body)
@@ -116,7 +113,6 @@ package struct OwnBouncer: BouncerCalls {
 }
 
 extension User {
-  /// As a bouncer is told who it is.
   var legacyUser: LegacyUser { LegacyUser(id: userID, uuid: uuid) }
 }
 
@@ -140,7 +136,6 @@ package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
     self = .refused(code: String((code ?? "BAD_REQUEST").prefix(64)), message: String(message.prefix(500)))
   }
 
-  /// A sentence for the log.
   package var description: String {
     switch self {
     case .unreachable: "the bouncer cannot be reached"

@@ -10,7 +10,6 @@ package import ZulipBouncer
 
 /// Another program's bouncer, as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9).
 package struct BouncerClient: BouncerCalls {
-  /// A call: POST, with the server's credentials.
   package struct Call: Sendable {
     /// Below `/api/v1/remotes/`.
     package let endpoint: String

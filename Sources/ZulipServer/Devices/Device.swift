@@ -1,4 +1,5 @@
 internal import Foundation
+internal import HTTP
 internal import Sealing
 
 /// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). A pure
@@ -161,10 +162,24 @@ extension Device {
     return .error
   }
 
-  /// The bouncer no longer knows a token.
   mutating func lost(_ tokenID: TokenID) -> Fields {
     guard state.tokenID == tokenID else { return [] }
     state.tokenID = nil
     return .tokenID
+  }
+}
+
+extension Device.State {
+  /// As clients know it (`Documentation/Protocols/Zulip.md` 10.2): all of it, or only some parts.
+  func members(_ fields: Device.Fields? = nil) -> [JSON.Object.Member] {
+    let time = tokenUpdatedAt.map { Int64($0.timeIntervalSince1970) }
+    let all: [(Device.Fields, JSON.Object.Member)] = [
+      (.pushKeyID, .init("push_key_id", .optional(pushKeyID.map(Int64.init)))),
+      (.tokenID, .init("push_token_id", .optional(tokenID?.base64))),
+      (.pendingTokenID, .init("pending_push_token_id", .optional(pendingTokenID?.base64))),
+      (.tokenUpdatedAt, .init("push_token_last_updated_timestamp", .optional(time))),
+      (.error, .init("push_registration_error_code", .optional(error?.rawValue))),
+    ]
+    return all.filter { field, _ in fields?.contains(field) ?? true }.map(\.1)
   }
 }

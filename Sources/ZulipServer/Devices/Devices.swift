@@ -8,7 +8,6 @@ package import Sealing
 /// Every change locks the user's row, writes the device, its events and its job in one transaction, and
 /// tells those who wait for events afterwards.
 package final class Devices: Sendable {
-  /// How many devices a user may have.
   static let maximumPerUser = 500
 
   let database: any Database
@@ -58,21 +57,20 @@ package final class Devices: Sendable {
       guard let id = try rows.first?.int64(0) else {
         throw DatabaseError(.other, "an insertion returned no row")
       }
-      try connection.emit(.added, device: id, user: user, now: now)
+      try connection.emit("add", device: id, user: user, now: now)
       return id
     }
     changed(user)
     return id
   }
 
-  /// Removes a device with everything about it.
   func remove(_ id: Int64, user: Int64) async throws {
     let now = now().milliseconds
     try await database.write { [self] connection in
       guard try connection.lock(user: user), let device = try device(id, user: user, on: connection)
       else { throw DeviceError.unknownDevice }
       try connection.run(Statement("DELETE FROM devices WHERE id = $1", .integer(id)))
-      try connection.emit(.removed, device: id, user: user, now: now)
+      try connection.emit("remove", device: id, user: user, now: now)
       try connection.forget(device.tokens, realmOf: user, at: localServer)
     }
     changed(user)
@@ -94,7 +92,7 @@ package final class Devices: Sendable {
   package func signOut(user: Int64, on connection: any Connection) throws {
     guard try connection.lock(user: user) else { return }
     for device in try removeAll(of: user, on: connection) {
-      try connection.emit(.removed, device: device.id, user: user, now: now().milliseconds)
+      try connection.emit("remove", device: device.id, user: user, now: now().milliseconds)
     }
   }
 
@@ -181,7 +179,6 @@ package final class Devices: Sendable {
     if hasChanged { changed(user) }
   }
 
-  /// Changes a device of a user.
   func change(
     _ id: Int64, user: Int64,
     _ body: @escaping @Sendable (inout Device, any Connection) throws -> Device.Fields
@@ -229,7 +226,8 @@ extension Devices {
         """,
         arguments: [.integer(device.id), .bytes(key)] + device.state.values
           + [.integer(device.kind?.storage)]))
-    try connection.emit(.updated(fields, device.state), device: device.id, user: device.user, now: now)
+    try connection.emit(
+      "update", device: device.id, user: device.user, device.state.members(fields), now: now)
   }
 
   private func device(_ row: Row) throws -> Device {
@@ -252,10 +250,7 @@ extension Device {
 }
 
 extension Device.State {
-  /// Columns in which a state is kept, in the order of ``values``.
-  static let columns = "push_key_id, token_id, pending_token_id, token_updated_at, error_code"
-
-  init(row: Row, from first: Int) throws {
+  fileprivate init(row: Row, from first: Int) throws {
     self.init()
     pushKeyID = try row.optionalInt64(first).map(UInt32.init(truncatingIfNeeded:))
     tokenID = try row.optionalInt64(first + 1).map(TokenID.init(storage:))
@@ -264,7 +259,7 @@ extension Device.State {
     error = try row.optionalText(first + 4).map { Device.RegistrationError(rawValue: $0) ?? .badRequest }
   }
 
-  var values: [Value] {
+  fileprivate var values: [Value] {
     [
       .integer(pushKeyID.map(Int64.init)), .integer(tokenID?.storage), .integer(pendingTokenID?.storage),
       .integer(tokenUpdatedAt?.milliseconds), .text(error?.rawValue),

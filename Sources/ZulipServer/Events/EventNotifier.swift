@@ -16,16 +16,12 @@ package final class EventNotifier: Sendable {
 
   private let state = Mutex(State())
 
-  /// A notifier that nobody waits for.
   package init() {}
 
-  /// How many clients wait for events at this moment.
   package var waiters: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
 
-  /// The users that somebody waits for.
   var users: [Int64] { state.withLock { Array($0.waiters.keys) } }
 
-  /// Something happened to the devices of this user.
   @Sendable package func ring(user: Int64) {
     for waiter in state.withLock({ $0.waiters[user] })?.values ?? [:].values { waiter.yield() }
   }
@@ -73,14 +69,12 @@ package struct EventPoller: Sendable {
   private let eventNotifier: EventNotifier
   private let logger: Logger
 
-  /// Watches the users that wait at `eventNotifier`.
   package init(devices: Devices, eventNotifier: EventNotifier, logger: Logger) {
     self.devices = devices
     self.eventNotifier = eventNotifier
     self.logger = logger
   }
 
-  /// Watches until the task is cancelled.
   package func run() async {
     var known: [Int64: Int64] = [:]
     await every(Self.interval) {

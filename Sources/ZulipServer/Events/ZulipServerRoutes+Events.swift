@@ -1,8 +1,6 @@
-internal import Foundation
 internal import HTTP
 internal import Hummingbird
 internal import Registrations
-internal import Sealing
 internal import Timing
 
 /// A client's queue of events (`Documentation/Protocols/Zulip.md` 10.3).
@@ -46,7 +44,7 @@ extension ZulipServerRoutes {
       guard let events = try await devices.events(queue: queue, user: user.id, after: last) else {
         throw APIError.badQueue(queue)
       }
-      return events.isEmpty ? nil : events.map(\.json)
+      return events.isEmpty ? nil : events
     }
     var events = try await found()
     if events == nil, mayWait {
@@ -77,38 +75,5 @@ extension Parameters {
   fileprivate mutating func eventTypes(_ name: String) throws -> Set<String>? {
     guard let field = try optionalJSON(name)?.present else { return nil }
     return Set(try field.elements().map { try $0.string() })
-  }
-}
-
-extension Device.State {
-  /// As clients know it (`Documentation/Protocols/Zulip.md` 10.2): all of it, or only some parts.
-  fileprivate func members(_ fields: Device.Fields? = nil) -> [JSON.Object.Member] {
-    let time = tokenUpdatedAt.map { Int64($0.timeIntervalSince1970) }
-    let all: [(Device.Fields, JSON.Object.Member)] = [
-      (.pushKeyID, .init("push_key_id", .optional(pushKeyID.map(Int64.init)))),
-      (.tokenID, .init("push_token_id", .optional(tokenID?.base64))),
-      (.pendingTokenID, .init("pending_push_token_id", .optional(pendingTokenID?.base64))),
-      (.tokenUpdatedAt, .init("push_token_last_updated_timestamp", .optional(time))),
-      (.error, .init("push_registration_error_code", .optional(error?.rawValue))),
-    ]
-    return all.filter { field, _ in fields?.contains(field) ?? true }.map(\.1)
-  }
-}
-
-extension DeviceEvent {
-  /// `{"type":"device","op":...}`
-  fileprivate var json: JSON {
-    let (name, rest): (JSON, [JSON.Object.Member]) =
-      switch operation {
-      case .added: ("add", [])
-      case .removed: ("remove", [])
-      case .updated(let fields, let state): ("update", state.members(fields))
-      }
-    return .object(
-      JSON.Object(
-        [
-          .init("type", "device"), .init("op", name), .init("device_id", .integer(device)),
-          .init("id", .integer(number)),
-        ] + rest))
   }
 }

@@ -11,13 +11,13 @@ extension ZulipServerRoutes {
     var parameters = try await parameters(of: request)
     let app = try parameters.required("appid")
     guard AppID.isValid(app) else { throw APIError.invalidFormat("appid") }
-    try await add(LegacyToken(try parameters.legacyToken(.apns), iosAppID: app), of: user)
+    try await add(LegacyToken(token: try parameters.legacyToken(.apns), iosAppID: app), of: user)
     return parameters.success()
   }
 
   func addFCMToken(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
     var parameters = try await parameters(of: request)
-    try await add(LegacyToken(try parameters.legacyToken(.fcm), iosAppID: nil), of: user)
+    try await add(LegacyToken(token: try parameters.legacyToken(.fcm), iosAppID: nil), of: user)
     return parameters.success()
   }
 

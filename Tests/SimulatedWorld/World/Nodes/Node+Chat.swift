@@ -44,13 +44,13 @@ extension Node {
       token: Chat.backendToken,
       notify: { user, message in
         let sent = try await notifier.notify(user, try message.zulip?.members())
-        return sent.encrypted.map { [.init("zulip", $0.map(\.json))] } ?? []
+        return sent.encrypted.map { [("zulip", $0.map(\.json))] } ?? []
       }, realmsChanged: link.uploadRealms, now: now)
     return ChatSide(
       addRoutes: {
         server.addRoutes(to: $0)
         backend.addRoutes(to: $0)
-      }, bringForward: devices.bringForward
+      }, bringForward: devices.jobs.bringForward
     ) {
       await withTaskGroup { group in
         group.addTask { await EventPoller(devices: devices, eventNotifier: events, logger: logger).run() }
