@@ -65,6 +65,8 @@ extension ImportWork {
 
   mutating func bringTokens() async throws -> Bool {
     try await bring(.tokens) { [self] row in
+      // First, as a row that is no row of this table is an error of the file, and no reason to refuse it.
+      let time = try row.time("last_updated")?.milliseconds ?? .max
       guard let server = known[.servers]?[try row.integer("server_id")]?.row else {
         throw Refusal.unknownServer
       }
@@ -85,7 +87,6 @@ extension ImportWork {
       // A time that is not over yet is taken for the last moment before the import: else no answer of a provider would
       // ever be newer.
       let last = startedAt.milliseconds - 1
-      let time = try row.time("last_updated")?.milliseconds ?? .max
       return NewRegistration(
         key: .legacy(server: server, userID: userID, uuid: uuid, kind: kind.storage, tokenHash: hash),
         kind: kind.storage, token: run.storageKey.seal(token.text, at: place), tokenHash: hash,
