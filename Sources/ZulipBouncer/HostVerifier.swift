@@ -92,15 +92,7 @@ struct AccessToken {
   let text: String
 
   init(parameter text: String) throws(APIError) {
-    let isSane = text.utf8.allSatisfy { byte in
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-        true
-      default: false
-      }
-    }
-    guard isSane, (1...256).contains(text.utf8.count) else { throw .invalidFormat("access_token") }
+    guard text.isName(1...256, with: "-_") else { throw .invalidFormat("access_token") }
     self.text = text
   }
 }

@@ -100,9 +100,6 @@ extension UUID {
     var rest = text.replacing("urn:", with: "").replacing("uuid:", with: "")[...]
     while let first = rest.first, "{}".contains(first) { rest.removeFirst() }
     while let last = rest.last, "{}".contains(last) { rest.removeLast() }
-    var digits = rest.utf8.filter { $0 != UInt8(ascii: "-") }
-    guard digits.count == 32 else { return nil }
-    for place in [20, 16, 12, 8] { digits.insert(UInt8(ascii: "-"), at: place) }
-    self.init(hyphenated: String(decoding: digits, as: UTF8.self))
+    self.init(digits: rest.utf8.filter { $0 != UInt8(ascii: "-") })
   }
 }

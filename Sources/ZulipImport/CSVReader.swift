@@ -63,8 +63,10 @@ struct CSVReader {
   ) throws(Failure) -> String? {
     guard skip("\"", in: bytes) else {
       let start = offset
-      while offset < bytes.count, ![UInt8(ascii: ","), UInt8(ascii: "\n")].contains(bytes[offset]) {
-        guard bytes[offset] != UInt8(ascii: "\"") else {
+      while offset < bytes.count, case let byte = bytes[offset], byte != UInt8(ascii: ","),
+        byte != UInt8(ascii: "\n")
+      {
+        guard byte != UInt8(ascii: "\"") else {
           throw Failure(
             line: line, problem: "a quote stands inside field \(number), which has none around it")
         }

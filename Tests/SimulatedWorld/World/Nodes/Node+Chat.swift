@@ -53,7 +53,7 @@ extension Node {
       }, bringForward: devices.jobs.bringForward
     ) {
       await withTaskGroup { group in
-        group.addTask { await EventPoller(devices: devices, eventNotifier: events, logger: logger).run() }
+        group.addTask { await events.watch(devices, logger: logger) }
         group.addTask { await link.run() }
       }
     }
