@@ -93,8 +93,8 @@ let package = Package(
       "ZulipBouncer", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "AsyncHTTPClient",
       "HTTPTypes", "Hummingbird", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"),
     module(
-      "ZulipServer", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing", "AsyncHTTPClient",
-      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOFoundationCompat", "NIOHTTP1"),
+      "ZulipServer", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing", "ZulipBouncer",
+      "AsyncHTTPClient", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
       "NextcloudProxy", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
@@ -172,11 +172,11 @@ let package = Package(
     tests(
       "ZulipBouncerTests", "Delivery", "HTTP", "Operations", "Providers", "ProviderSimulator",
       "Registrations", "Sealing", "Server", "SQL", "TestService", "TestStore", "TestSupport",
-      "ZulipBouncer", "CryptoExtras", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOPosix"),
+      "ZulipBouncer", "HTTPTypes", "Hummingbird", "Logging", "NIOCore"),
     tests(
       "ZulipServerTests", "HTTP", "Operations", "Providers", "ProviderSimulator", "Registrations",
-      "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "ZulipServer",
-      "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
+      "Sealing", "Server", "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "Timing",
+      "ZulipBouncer", "ZulipServer", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "NIOCore"),
     tests(
       "NextcloudTests", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Providers",
       "ProviderSimulator", "Registrations", "Sealing", "Server", "SQL", "TestDatabase", "TestService",

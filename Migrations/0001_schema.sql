@@ -293,14 +293,7 @@ CREATE INDEX device_registrations_by_due ON device_registrations (due_at);
 CREATE TABLE device_events (
   user_id $int NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   number $int NOT NULL,
-  device_id $int NOT NULL,
-  operation $int NOT NULL,                    -- 1 added, 2 removed, 3 updated
-  changed $int NOT NULL,                      -- which of the following were, a bit for each
-  push_key_id $int,
-  token_id $int,
-  pending_token_id $int,
-  token_updated_at $int,
-  error_code $text,
+  event $text NOT NULL,                       -- JSON, as clients read it
   created_at $int NOT NULL,
   PRIMARY KEY (user_id, number)
 ) $strict_by_key;

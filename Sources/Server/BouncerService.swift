@@ -28,7 +28,7 @@ package struct BouncerService {
   /// What answers the operator.
   let operatorEndpoints: Endpoints
   /// The bouncer, as others call it.
-  package let bouncer: ZulipBouncerRoutes
+  package let bouncer: Bouncer
   let builtIn: BuiltInServer
   let nextcloud: NextcloudAdapter?
   private let core: Core
@@ -52,12 +52,13 @@ package struct BouncerService {
     _ configuration: Configuration, time: ServiceTime = ServiceTime(),
     metrics: PrometheusRegistry = .shared, sockets: PassedSockets = PassedSockets(),
     manager: ServiceManager? = nil, descriptors: DescriptorLimit = .raised(),
-    bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
-    adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in }, logger: Logger
+    bodies: BodyBudget? = nil, remoteBouncer: (any BouncerCalls)? = nil,
+    adjust: (inout Bouncer.Configuration) -> Void = { _ in }, logger: Logger
   ) async throws -> BouncerService {
     let core = try await Core.open(configuration, time: time, descriptors: descriptors, logger: logger)
-    let bouncer = ZulipBouncerRoutes(core, adjust: adjust)
-    let builtIn = try await BuiltInServer.build(core, remoteBouncer: remoteBouncer)
+    let bouncer = Bouncer(core, adjust: adjust)
+    let builtIn = try await BuiltInServer.build(
+      core, ownBouncer: bouncer, remoteBouncer: remoteBouncer)
     let nextcloud = configuration.nextcloud.isEnabled ? try NextcloudAdapter.build(core) : nil
     let features: [Feature] =
       [

@@ -16,59 +16,50 @@ struct BuiltInServer {
   let devices: Devices
   let eventNotifier: EventNotifier
   let notifier: Notifier
-  let realms: RealmUpload?
-  let registrar: Registrar?
-  let unregistrar: LegacyUnregistrar?
+  let bouncer: BouncerLink?
   /// To another program's bouncer.
   fileprivate let client: HTTPClient?
 
-  /// - Parameter remoteBouncer: used in the place of one that is reached through the network.
-  static func build(_ core: Core, remoteBouncer: (any Bouncer)?) async throws -> BuiltInServer {
+  /// - Parameters:
+  ///   - ownBouncer: this program's.
+  ///   - remoteBouncer: used in the place of one that is reached through the network.
+  static func build(
+    _ core: Core, ownBouncer: Bouncer, remoteBouncer: (any BouncerCalls)?
+  ) async throws -> BuiltInServer {
     let (store, settings, logger) = (core.store, core.configuration.server, core.logger)
     let eventNotifier = EventNotifier()
-    var (local, client, bouncer) = (nil as RemoteServer?, nil as HTTPClient?, nil as (any Bouncer)?)
+    var (local, client, calls) = (nil as RemoteServer?, nil as HTTPClient?, nil as (any BouncerCalls)?)
     switch settings.bouncer {
     case .off: break
     case .local:
       let server = try await enrol(store.servers)
       local = server
-      bouncer = OwnBouncer(
-        bouncer: ZulipBouncerRoutes(core, isBuiltIn: true), server: server.uuid, logger: logger)
-    case .remote where remoteBouncer != nil: bouncer = remoteBouncer
+      calls = OwnBouncer(ownBouncer, server: server.uuid, logger: logger)
+    case .remote where remoteBouncer != nil: calls = remoteBouncer
     case .remote(let url):
       let remote = HTTPClient(
         eventLoopGroupProvider: .singleton, configuration: .outgoing(core.configuration.providers))
       client = remote
-      bouncer = BouncerClient.remote(
+      calls = BouncerClient(
         url: url, id: settings.orgID ?? "", key: settings.orgKey ?? "", client: remote)
     }
     let devices = Devices(
       database: store.database, storageKey: store.storageKey, localServer: local?.id, now: store.now,
       changed: eventNotifier.ring)
-    let realms = bouncer.map {
-      RealmUpload(accounts: store.accounts, bouncer: $0, now: store.now, logger: logger)
+    let bouncer = calls.map {
+      BouncerLink(
+        $0, accounts: store.accounts, devices: devices, now: store.now, mayExpire: store.mayExpire,
+        logger: logger)
     }
-    var used: (client: any Bouncer, realms: RealmUpload)?
-    if let bouncer, let realms { used = (bouncer, realms) }
     let notifier = Notifier(
-      devices: devices, bouncer: used, removal: settings.alertsOnRemoval ? .alertingRemoval : .removal)
-    let registrar = used.map { bouncer in
-      Registrar(
-        devices: devices, bouncer: bouncer.client, realms: bouncer.realms, now: store.now,
-        mayExpire: store.mayExpire, logger: logger)
-    }
-    let unregistrar = bouncer.map {
-      LegacyUnregistrar(tokens: devices.legacyTokens, bouncer: $0, now: store.now, logger: logger)
-    }
+      devices: devices, bouncer: bouncer, removal: settings.alertsOnRemoval ? .alertingRemoval : .removal)
     let server = ZulipServerRoutes(
-      configuration: .init(
-        rateLimitPerUser: settings.rateLimitPerUser, maximumBodyBytes: core.configuration.http.maxBodyBytes),
-      dependencies: .init(
-        accounts: store.accounts, devices: devices, eventNotifier: eventNotifier, registrar: registrar,
-        unregistrar: unregistrar, notifier: notifier, now: store.now))
+      accounts: store.accounts, eventNotifier: eventNotifier, notifier: notifier,
+      rateLimitPerUser: settings.rateLimitPerUser, maximumBodyBytes: core.configuration.http.maxBodyBytes,
+      now: store.now)
     return BuiltInServer(
       server: server, accounts: store.accounts, devices: devices, eventNotifier: eventNotifier,
-      notifier: notifier, realms: realms, registrar: registrar, unregistrar: unregistrar, client: client)
+      notifier: notifier, bouncer: bouncer, client: client)
   }
 
   /// Makes it one of the bouncer's chat servers. The key that it gets is never used and never shown.
@@ -95,23 +86,17 @@ extension Feature {
       routes: { side.server.addRoutes(to: $0) },
       gauges: { metrics in
         metrics.gauge("push_bouncer_event_waiters") { Double(side.eventNotifier.waiters) }
-        metrics.gauge("push_bouncer_device_registrations_pending") { Double(try await devices.jobCount()) }
+        metrics.gauge("push_bouncer_device_registrations_pending") { Double(try await devices.jobs.count()) }
         metrics.gauge("push_bouncer_legacy_unregistrations_pending") {
-          Double(try await devices.legacyTokens.jobCount())
+          Double(try await devices.legacyTokens.jobs.count())
         }
       },
       close: { try? await side.client?.shutdown() },
-      work: [
-        {
-          await EventPoller(devices: devices, eventNotifier: side.eventNotifier, logger: logger).run()
-        }
-      ],
+      work: [{ await side.eventNotifier.watch(devices, logger: logger) }],
       drain: { side.eventNotifier.close() },
       removals: [.init { try await devices.removeOldEvents(limit: $0) }],
-      queues: [devices.bringForward, devices.legacyTokens.bringForward])
-    if let realms = side.realms { feature.work.append { await realms.run() } }
-    if let registrar = side.registrar { feature.work.append { await registrar.run() } }
-    if let unregistrar = side.unregistrar { feature.work.append { await unregistrar.run() } }
+      queues: [devices.jobs.bringForward, devices.legacyTokens.jobs.bringForward])
+    if let bouncer = side.bouncer { feature.work.append { await bouncer.run() } }
     return feature
   }
 
@@ -121,7 +106,7 @@ extension Feature {
     let routes = BackendRoutes(
       accounts: side.accounts, devices: side.devices, loginFlows: flows,
       token: core.configuration.backend.token, notify: { try await notify($0, $1, side.notifier, nextcloud) },
-      realmsChanged: { side.realms?.request() }, now: core.now)
+      realmsChanged: { side.bouncer?.uploadRealms() }, now: core.now)
     return Feature(
       routes: { routes.addRoutes(to: $0) }, removals: [.init { try await flows.removeOld(limit: $0) }])
   }
@@ -131,8 +116,8 @@ extension Feature {
     _ user: User, _ message: BackendRoutes.Message, _ notifier: Notifier, _ nextcloud: NextcloudAdapter?
   ) async throws -> [BackendRoutes.PartResult] {
     // All of it is read before any of it is sent.
-    let zulip = Notifier.Message(
-      encrypted: try message.zulip?.members(), legacy: try message.legacy.map(LegacyMessage.init))
+    let payload = try message.zulip?.members()
+    let legacy = try message.legacy.map(LegacyNotification.init(backend:))
     let phones = try message.nextcloud.map(NextcloudMessage.init)
     if let field = message.nextcloud, nextcloud == nil {
       throw APIError("\(field.path): nextcloud.enabled is false")
@@ -143,11 +128,11 @@ extension Feature {
         return .failure(error)
       }
     }()
-    let outcome = try await notifier.notify(user, zulip)
+    let sent = try await notifier.notify(user, payload, legacy: legacy)
     var results: [BackendRoutes.PartResult] = []
-    if let result = outcome.encrypted { results.append(.init("zulip", result.map(\.json))) }
-    if let result = outcome.legacy { results.append(.init("legacy", result.map(\.json))) }
-    if let result = await receipt { results.append(.init("nextcloud", result)) }
+    if let result = sent.encrypted { results.append(("zulip", result.map(\.json))) }
+    if let result = sent.legacy { results.append(("legacy", result.map(\.legacyJSON))) }
+    if let result = await receipt { results.append(("nextcloud", result)) }
     return results
   }
 }

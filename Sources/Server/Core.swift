@@ -120,35 +120,29 @@ extension Configuration.HTTP {
   }
 }
 
-extension ZulipBouncerRoutes {
-  /// - Parameter isBuiltIn: for the built-in chat-server side, whose users have limits of their own. It is called without
-  ///   a wire, where the other limits are.
-  init(_ core: Core, isBuiltIn: Bool = false, adjust: (inout Configuration) -> Void = { _ in }) {
+extension Bouncer {
+  init(_ core: Core, adjust: (inout Configuration) -> Void) {
     let store = core.store
     var settings = Configuration(core.configuration, port: core.publicPort)
-    if isBuiltIn { settings.notificationsPerServer = nil }
     adjust(&settings)
     self.init(
-      configuration: settings,
-      dependencies: Dependencies(
-        servers: store.servers, realms: store.realms,
-        analytics: Analytics(database: store.database, storageKey: store.storageKey, now: core.now),
-        registrations: store.registrations, bouncerKeys: core.bouncerKeys,
-        requestTimes: core.requestTimes, deliverer: core.deliverer,
-        keyring: { [folder = core.keyFolder] in folder.current.bouncer }, storageKey: store.storageKey,
-        now: core.now, mayExpire: core.mayExpire, logger: core.logger))
+      configuration: settings, database: store.database, storageKey: store.storageKey,
+      servers: store.servers, realms: store.realms, registrations: store.registrations,
+      bouncerKeys: core.bouncerKeys, requestTimes: core.requestTimes,
+      deliverer: core.deliverer, keyring: { [folder = core.keyFolder] in folder.current.bouncer },
+      now: core.now, mayExpire: core.mayExpire)
   }
 }
 
-extension ZulipBouncerRoutes.Configuration {
+extension Bouncer.Configuration {
   init(_ configuration: Configuration, port: Port) {
     let (http, bouncer) = (configuration.http, configuration.bouncer)
     self.init(publicURL: http.publicAddress(listeningOn: port))
-    registration = bouncer.isOpen ? .open : .closed
+    isOpen = bouncer.isOpen
     allowedHostnames = bouncer.allowedHostnames
-    verifyHostnames = bouncer.verifyHostnames
+    verifiesHostnames = bouncer.verifyHostnames
     verifyCAFile = bouncer.verifyCAFile
-    verifyAllowPrivateAddresses = bouncer.verifyAllowPrivateAddresses
+    verifyAllowsPrivateAddresses = bouncer.verifyAllowPrivateAddresses
     rateLimitPerServer = bouncer.rateLimitPerServer
     // Without a limit on calls there is none on these either.
     if rateLimitPerServer == nil { rateLimitOfRegistrations = nil }

@@ -104,9 +104,9 @@ extension Feature {
   }
 
   /// The bouncer that other chat servers call.
-  static func bouncer(_ bouncer: ZulipBouncerRoutes, _ core: Core) -> Feature {
+  static func bouncer(_ bouncer: Bouncer, _ core: Core) -> Feature {
     Feature(
-      routes: { bouncer.addRoutes(to: $0) },
+      routes: { ZulipBouncerRoutes(bouncer).addRoutes(to: $0) },
       work: [
         {
           await core.requestTimes.run { _ in core.logger.warning("times of requests could not be written") }

@@ -1,95 +1,32 @@
-package import Delivery
-package import Foundation
+internal import Delivery
+internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
-package import Logging
-package import Registrations
-package import Sealing
+internal import Logging
+internal import NIOCore
+internal import Providers
+internal import Registrations
+internal import Sealing
 
-/// The push notification service as Zulip's servers know it: `/api/v1/remotes/...`
-/// (`Documentation/Protocols/Zulip.md` 2 to 7), and the key that apps without Google need.
+/// The wire to the ``Bouncer`` as Zulip's servers know it: `/api/v1/remotes/...` (`Documentation/Protocols/Zulip.md` 2 to
+/// 7), and the key that apps without Google need.
 package struct ZulipBouncerRoutes: Sendable {
-  /// What it works with.
-  package struct Dependencies: Sendable {
-    /// The chat servers.
-    package var servers: RemoteServers
-    /// Their realms.
-    package var realms: RemoteRealms
-    /// What they report.
-    package var analytics: Analytics
-    package var registrations: RegistrationStore
-    /// Which bouncer keys other nodes have.
-    package var bouncerKeys: BouncerKeys
-    /// When servers and realms last called.
-    package var requestTimes: RequestTimes
-    /// Sends notifications.
-    package var deliverer: Deliverer
-    /// The key pairs that open registrations, as they are at the moment of the call.
-    package var keyring: @Sendable () -> BouncerKeyring
-    /// Signs what only this service must be able to have said.
-    package var storageKey: StorageKey
-    /// The service's clock.
-    package var now: @Sendable () -> Date
-    /// Whether anything may be taken as expired now: not while the clock is doubted.
-    package var mayExpire: @Sendable () -> Bool
-    /// For what concerns no single request.
-    package var logger: Logger
-
-    /// What it works with.
-    package init(
-      servers: RemoteServers, realms: RemoteRealms, analytics: Analytics, registrations: RegistrationStore,
-      bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
-      keyring: @escaping @Sendable () -> BouncerKeyring,
-      storageKey: StorageKey, now: @escaping @Sendable () -> Date,
-      mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
-    ) {
-      self.servers = servers
-      self.realms = realms
-      self.analytics = analytics
-      self.registrations = registrations
-      self.bouncerKeys = bouncerKeys
-      self.requestTimes = requestTimes
-      self.deliverer = deliverer
-      self.keyring = keyring
-      self.storageKey = storageKey
-      self.now = now
-      self.mayExpire = mayExpire
-      self.logger = logger
-    }
-  }
-
-  let configuration: Configuration
-  let dependencies: Dependencies
-  let secrets: VerificationSecrets
-  let hosts: HostVerifier
+  let bouncer: Bouncer
   let perServer: RateLimiter<Int64>
   let registrations: RateLimiter<Int64>
-  let pace: NotificationPace
   let perAddress: RateLimiter<ClientAddress>
   let signIns: SignInGuard
-  /// Calls to the hosts of servers that have lost their key: of each, and of all that are known or are not.
-  let challenges: RateLimiter<String>
-  let allChallenges: RateLimiter<Bool>
 
-  /// A bouncer by its parts.
-  package init(configuration: Configuration, dependencies: Dependencies) {
-    self.configuration = configuration
-    self.dependencies = dependencies
-    ItemFaults.prepare()
-    secrets = VerificationSecrets(storageKey: dependencies.storageKey, now: dependencies.now)
-    hosts = HostVerifier(
-      caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowPrivateAddresses)
-    perServer = RateLimiter(configuration.rateLimitPerServer, now: dependencies.now)
-    registrations = RateLimiter(configuration.rateLimitOfRegistrations, now: dependencies.now)
-    pace = NotificationPace(configuration.notificationsPerServer, now: dependencies.now)
-    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
-    signIns = SignInGuard(now: dependencies.now)
-    challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: dependencies.now)
-    allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: dependencies.now)
+  package init(_ bouncer: Bouncer) {
+    self.bouncer = bouncer
+    let (configuration, now) = (bouncer.configuration, bouncer.now)
+    perServer = RateLimiter(configuration.rateLimitPerServer, now: now)
+    registrations = RateLimiter(configuration.rateLimitOfRegistrations, now: now)
+    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
+    signIns = SignInGuard(now: now)
   }
 
-  /// Adds the routes.
   package func addRoutes(to router: Router<WireContext>) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/remotes/\(endpoint)") }
 
@@ -118,66 +55,332 @@ package struct ZulipBouncerRoutes: Sendable {
     router.endpoint(path("push/test_notification"), .post, use: patient(authenticated(testLegacy)))
 
     router.endpoint(RouterPath(Self.infoPath), .get, use: info)
-    router.endpoint(RouterPath(Self.vapidPath), .get, use: unauthenticated(vapid))
+    router.endpoint("/api/v1/zulip-services/webpush/vapid", .get, use: unauthenticated(vapid))
+  }
+
+  private func parameters(of request: Request, lookedUp: Name? = nil) async throws -> Parameters {
+    try await .read(from: request, limit: bouncer.configuration.maximumBodyBytes, lookedUp: lookedUp)
+  }
+
+  private func body(of request: Request, cutBelow depth: Int? = nil) async throws -> Field {
+    try await .body(of: request, limit: bouncer.configuration.maximumBodyBytes, cutBelow: depth)
+  }
+
+  /// Everybody may push, for ever: there are no plans here (`Documentation/Decisions` 0021).
+  private static var pushStatus: JSON { ["can_push": true, "expected_end_timestamp": nil] }
+}
+
+/// Hummingbird has parameters of its own, those of a path.
+typealias Parameters = HTTP.Parameters
+
+/// `server/...` (`Documentation/Protocols/Zulip.md` 3 and 4).
+extension ZulipBouncerRoutes {
+  private func register(_ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let id = try parameters.text("zulip_org_id", .stripped(length: 36))
+    let key = try parameters.text("zulip_org_key", .stripped(length: RemoteServers.keyLength))
+    let spelled = try parameters.text("hostname", .verbatim(maximum: 128))
+    let email = try parameters.required("contact_email")
+    let newKey = try parameters.optionalText("new_org_key", .stripped(length: RemoteServers.keyLength))
+    let hostname = try Hostname(parameter: spelled)
+    let contact = try ContactEmail(parameter: email)
+    // Its canonical text: lower case, hyphens in place.
+    guard let uuid = UUID(hyphenated: id), uuid.canonical == id, uuid.isVersion4 else {
+      throw APIError("Invalid UUID")
+    }
+    let created = try await bouncer.register(
+      .init(uuid: uuid, key: key, hostname: hostname, contactEmail: contact.text, newKey: newKey),
+      spelled: spelled)
+    context.logger.info(
+      "server registered",
+      metadata: ["server": "\(id)", "new": "\(created)", "rotated": "\(newKey != nil)"])
+    return parameters.success([.init("created", .bool(created))])
+  }
+
+  private func transfer(_ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let spelled = try parameters.required("hostname")
+    let secret = try await bouncer.challenge(Hostname(parameter: spelled), spelled: spelled)
+    return parameters.success([.init("verification_secret", .string(secret))])
+  }
+
+  private func verifyChallenge(_ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let spelled = try parameters.required("hostname")
+    let token = try AccessToken(parameter: try parameters.required("access_token"))
+    guard let hostname = try? Hostname(spelled) else { throw APIError.noRegistration }
+    let (server, key, isNew) = try await bouncer.verify(hostname, accessToken: token)
+    context.logger.notice(
+      isNew ? "server registered by challenge" : "server key transferred",
+      metadata: ["server": "\(server.uuid.canonical)"])
+    return parameters.success([
+      .init("zulip_org_id", .string(server.uuid.canonical)), .init("zulip_org_key", .string(key)),
+    ])
+  }
+
+  private func deactivate(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let parameters = try await parameters(of: request)
+    try await bouncer.servers.setDeactivated(server.id, true)
+    context.logger.info("server deactivated itself", metadata: ["server": "\(server.uuid.canonical)"])
+    return parameters.success()
+  }
+
+  private func analyticsStatus(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let parameters = try await parameters(of: request)
+    let status = try await bouncer.analyticsStatus(of: server)
+    return parameters.success([
+      .init("last_realm_count_id", .integer(status.lastRealmCountID)),
+      .init("last_installation_count_id", .integer(status.lastInstallationCountID)),
+      .init("last_realmauditlog_id", .integer(status.lastAuditEventID)),
+    ])
+  }
+
+  private func uploadAnalytics(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let sent = try await Parameters.read(
+      from: request, limit: bouncer.configuration.maximumAnalyticsBytes)
+    let (upload, parameters) = try await LongRead.of(sent.bytes) {
+      var parameters = sent
+      return (try AnalyticsUpload(&parameters), parameters)
+    }
+    try await bouncer.store(upload, of: server, logger: context.logger)
+    let realms = (upload.realms ?? []).map { JSON.Object.Member($0.uuid.canonical, Self.pushStatus) }
+    return parameters.success([.init("realms", .object(JSON.Object(realms)))])
+  }
+
+  /// The page that a server's administrators are sent to.
+  private static let infoPath = "/api/v1/remotes/about"
+
+  /// There is nothing to bill here, and a page that says so.
+  private func billing(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let user = try parameters.json("user")
+    _ = try user["uuid"].uuid4()
+    _ = try user["email"].string()
+    _ = try user["full_name"].string()
+    let realm = try RealmDescription(try parameters.json("realm"))
+    for (name, choices) in [
+      ("uri_scheme", ["http://", "https://"]),
+      ("next_page", ["sponsorship", "upgrade", "billing", "plans", "deactivate"]),
+    ] {
+      if let text = parameters.optional(name), !choices.contains(text) { throw APIError.invalid(name) }
+    }
+    _ = try await bouncer.realm(realm.uuid, of: server)
+    let url = bouncer.configuration.publicURL() + Self.infoPath
+    return parameters.success([.init("billing_access_url", .string(url))])
+  }
+
+  private func info(_ request: Request, _ context: WireContext) async throws -> Response {
+    let text = """
+      This push notification service is run by the people who gave you its address.
+      It is free of charge and has no plans: there is nothing to buy and nothing to end.
+
+      """
+    return Response(
+      status: .ok, headers: [.contentType: "text/plain; charset=utf-8"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
   }
 }
 
-extension ZulipBouncerRoutes {
-  /// What the operator decides.
-  package struct Configuration: Sendable {
-    /// Which strangers may register.
-    package enum Registration: Sendable, Hashable {
-      /// Those whose hostname the operator allows.
-      case closed
-      /// All.
-      case open
+extension Hostname {
+  /// Reads the `hostname` of a request, or says what is wrong with it.
+  fileprivate init(parameter text: String) throws(APIError) {
+    do {
+      try self.init(text)
+    } catch {
+      throw APIError(error, hostname: text)
     }
+  }
+}
 
-    /// `bouncer.registration`
-    package var registration: Registration
-    /// `bouncer.allowed_hostnames`
-    package var allowedHostnames: [HostnamePattern]
-    /// `bouncer.verify_hostnames`
-    package var verifyHostnames: Bool
-    /// `bouncer.verify_ca_file`
-    package var verifyCAFile: String?
-    /// `bouncer.verify_allow_private_addresses`
-    package var verifyAllowPrivateAddresses: Bool
-    /// `bouncer.rate_limit.per_server`
-    package var rateLimitPerServer: RateLimit?
-    /// Registrations of devices per server, which it does not count: far away, for a refused one waits for
-    /// its phone's next attempt.
-    package var rateLimitOfRegistrations: RateLimit?
-    /// `bouncer.notifications_per_server`
-    package var notificationsPerServer: RateLimit?
-    /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
-    package var databaseWait: Duration
-    /// `http.rate_limit.per_address`
-    package var rateLimitPerAddress: RateLimit?
-    /// `http.max_body_bytes`
-    package var maximumBodyBytes: Int
-    /// The same for `server/analytics`.
-    package var maximumAnalyticsBytes: Int
-    /// `operator.email`
-    package var operatorEmail: String?
-    /// `http.public_url`, without a slash at its end; asked for at each call, as the port may be
-    /// known only when the service listens.
-    package var publicURL: @Sendable () -> String
+/// `push/e2ee/...` (`Documentation/Protocols/Zulip.md` 6).
+extension ZulipBouncerRoutes {
+  private func registerE2EE(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await parameters(of: request, lookedUp: "bouncer_public_key")
+    let realm = UUID(pythonText: try parameters.required("realm_uuid"))
+    context.notes.note(realm: realm)
+    let tokenID = try parameters.required("token_id")
+    let sealed = try parameters.required("encrypted_push_registration")
+    let publicKey = try parameters.required("bouncer_public_key")
+    try await bouncer.register(
+      sealed, tokenID: TokenID(base64: tokenID), publicKey: publicKey, realm: realm, of: server)
+    return parameters.success()
+  }
 
-    /// The defaults, with this service's own address.
-    package init(publicURL: @escaping @Sendable () -> String) {
-      registration = .closed
-      allowedHostnames = []
-      verifyHostnames = false
-      verifyAllowPrivateAddresses = false
-      rateLimitPerServer = RateLimit(calls: 1000, seconds: 60)
-      rateLimitOfRegistrations = RateLimit(calls: 60_000, seconds: 60)
-      notificationsPerServer = RateLimit(calls: 60_000, seconds: 60)
-      databaseWait = .seconds(12)
-      rateLimitPerAddress = RateLimit(calls: 100, seconds: 60)
-      maximumBodyBytes = 1 << 20
-      maximumAnalyticsBytes = 16 << 20
-      self.publicURL = publicURL
+  private func notifyE2EE(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let body = try await body(of: request, cutBelow: NotifyRequest.depth)
+    let realm = UUID(pythonText: try body["realm_uuid"].string())
+    context.notes.note(realm: realm)
+    let notification = try NotifyRequest(body)
+    let query = try Parameters(query: request)
+    let receipt = try await bouncer.notify(
+      notification, realm: realm, of: server, since: context.received, logger: context.logger)
+    return query.success([
+      .init("apple_successfully_sent_count", .integer(Int64(receipt.apple))),
+      .init("android_successfully_sent_count", .integer(Int64(receipt.android))),
+      .init("delete_token_ids", .array(receipt.gone.map { .string($0.base64) })),
+      .init("realm_push_status", Self.pushStatus),
+    ])
+  }
+
+  /// The public key that apps subscribe to Web Push with, of which stock servers know nothing: for them its
+  /// subscriptions are tokens of kind FCM (`Documentation/Protocols/Zulip.md` 6.5).
+  private func vapid(_ request: Request, _ context: WireContext) async throws -> Response {
+    guard let key = bouncer.deliverer.providers.vapidPublicKey else {
+      throw APIError(.notFound, "Web Push is switched off at this push notification service")
+    }
+    return try Parameters(query: request).success([.init("vapid", .string(key))])
+  }
+}
+
+/// `push/...` for old apps (`Documentation/Protocols/Zulip.md` 7).
+extension ZulipBouncerRoutes {
+  private func registerLegacy(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let names = try LegacyNames(&parameters)
+    let (text, kind) = try parameters.legacyToken()
+    let appID = parameters.optional("ios_app_id")
+    if let appID, !AppID.isValid(appID) { throw APIError.invalidFormat("ios_app_id") }
+    let token = try PushToken(text, legacyKind: kind)
+    if token.kind == .apns, appID == nil { throw APIError.missingParameter("ios_app_id") }
+    let user = try names.user()
+    if names.realmUUID != nil, user.uuid == nil { throw APIError.missingParameter("user_uuid") }
+    context.notes.note(realm: names.realm)
+    try await bouncer.registerLegacy(
+      token, iosAppID: appID, for: user, realm: names.realm, of: server, logger: context.logger)
+    return parameters.success()
+  }
+
+  private func unregisterLegacy(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let (text, kind) = try parameters.legacyToken()
+    let names = try LegacyNames(&parameters)
+    let token = try PushToken(text, legacyKind: kind)
+    try await bouncer.unregisterLegacy(token, for: try names.user(), of: server)
+    return parameters.success()
+  }
+
+  private func unregisterAllLegacy(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let user = try LegacyNames(&parameters).user()
+    try await bouncer.unregisterLegacy(nil, for: user, of: server)
+    return parameters.success()
+  }
+
+  private func notifyLegacy(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let body = try await body(of: request)
+    let names = try LegacyNames(body)
+    let notification = try LegacyNotification(body)
+    func tokens(_ name: String) throws(APIError) -> [String] {
+      var tokens: [String] = []
+      for token in try body[name].ifSent?.elements().map(\.self) ?? [] { tokens.append(try token.string()) }
+      return tokens
+    }
+    let believed = [
+      PushToken.Kind.fcm: try tokens("android_devices"), .apns: try tokens("apple_devices"),
+    ]
+    let user = try names.user()
+    context.notes.note(realm: names.realm)
+    let query = try Parameters(query: request)
+    let receipt = try await bouncer.notifyLegacy(
+      notification, to: user, believedIn: believed, realm: names.realm, of: server, since: context.received,
+      logger: context.logger)
+    func missing(_ kind: PushToken.Kind) -> JSON { .array((receipt.missing[kind] ?? []).map(JSON.string)) }
+    return query.success([
+      .init("total_android_devices", .integer(Int64(receipt.android))),
+      .init("total_apple_devices", .integer(Int64(receipt.apple))),
+      .init("deleted_devices", ["android_devices": missing(.fcm), "apple_devices": missing(.apns)]),
+      .init("realm", receipt.hasRealm ? Self.pushStatus : .null),
+    ])
+  }
+
+  /// A token that could not even be registered gets the same answer as one that is not registered: the server may have
+  /// kept one like it.
+  private func testLegacy(
+    _ server: RemoteServer, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    let body = try await body(of: request)
+    let (text, kind) = (try body["token"].string(), try body["token_kind"].integer())
+    _ = (try body["user_id"].integer(), try body["user_uuid"].string())
+    let names = try LegacyNames(body)
+    let user = try names.user()
+    let payload = try body["base_payload"].members()
+    try body.forbidMembers(except: [
+      "token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload",
+    ])
+    let query = try Parameters(query: request)
+    try await bouncer.testLegacy(
+      try? PushToken(text, legacyKind: kind), of: user, payload, realm: names.realm, of: server,
+      since: context.received, logger: context.logger)
+    return query.success()
+  }
+}
+
+/// Whom a legacy call is about, as its server names them (`Documentation/Protocols/Zulip.md` 7.1).
+private struct LegacyNames {
+  let userID: Int64?
+  let userUUID: String?
+  let realmUUID: String?
+
+  init(_ form: inout Parameters) throws(APIError) {
+    userID = try form.optionalInteger("user_id")
+    userUUID = form.optional("user_uuid")
+    realmUUID = form.optional("realm_uuid")
+  }
+
+  init(_ body: Field) throws(APIError) {
+    userID = try body["user_id"].present?.integer()
+    userUUID = try body["user_uuid"].present?.string()
+    realmUUID = try body["realm_uuid"].present?.string()
+  }
+
+  /// One whose name is no UUID is one that nobody has told of, and not needed.
+  var realm: UUID? { realmUUID.flatMap(UUID.init(pythonText:)) }
+
+  /// The user, once everything before it in the order of checks was right.
+  func user() throws(APIError) -> LegacyUser {
+    let uuid = userUUID.flatMap(UUID.init(pythonText:))
+    if userUUID != nil, uuid == nil { throw .invalidFormat("user_uuid") }
+    guard let user = LegacyUser(id: userID, uuid: uuid) else {
+      throw .missingParameter("user_id or user_uuid")
+    }
+    return user
+  }
+}
+
+extension Parameters {
+  /// A token with Zulip's number for its kind, which are then to be checked.
+  fileprivate mutating func legacyToken() throws(APIError) -> (text: String, kind: Int64) {
+    (try text("token", .stripped()), try integer("token_kind"))
+  }
+}
+
+extension PushToken {
+  fileprivate init(_ text: String, legacyKind: Int64) throws(APIError) {
+    guard let kind = Kind(storage: legacyKind) else { throw APIError("Invalid token type") }
+    do {
+      self = try PushToken(text, kind: kind)
+    } catch {
+      throw APIError(error.description)
     }
   }
 }

@@ -12,9 +12,8 @@ package import Sealing
 package struct ImportRun: Sendable {
   /// How far it is.
   package struct Progress: Sendable, Hashable {
-    /// What is being read.
     package let table: ZulipTable
-    /// Rows of it that are done.
+    /// Rows of the table that are done.
     package let rows: Int
     /// How much of the source is done, from 0 to 1.
     package let share: Double

@@ -1,65 +1,101 @@
 import Foundation
 import HTTP
 import Registrations
+import SQL
 import Sealing
+
+/// A registration ready to be stored, its token sealed.
+struct NewRegistration: Sendable {
+  /// What tells registrations apart.
+  enum Key: Hashable, Sendable {
+    case encrypted(realm: Int64, tokenID: Int64)
+    /// Old servers name their users by number, newer ones by UUID.
+    case legacy(server: Int64, userID: Int64?, uuid: String?, kind: Int64, tokenHash: Int64)
+  }
+
+  /// What its latest row says.
+  struct Latest: Sendable {
+    var realm: Int64?
+    var iosAppID: String?
+    var registeredAt: Int64
+
+    /// Takes over what another row of the same device says, if that is later. Returns whether it is.
+    mutating func takeOver(_ other: Latest, isTimeKnown: Bool) -> Bool {
+      guard isTimeKnown, other.registeredAt > registeredAt else { return false }
+      self = Latest(
+        realm: other.realm ?? realm, iosAppID: other.iosAppID ?? iosAppID, registeredAt: other.registeredAt)
+      return true
+    }
+  }
+
+  let key: Key
+  let kind: Int64
+  let token: [UInt8]
+  let tokenHash: Int64
+  var latest: Latest
+  /// Whether the source says when it was registered.
+  var isTimeKnown = false
+  var endedAt: Int64?
+
+  fileprivate var isLegacy: Bool { if case .legacy = key { true } else { false } }
+}
 
 extension ImportWork {
   /// Brings E2EE registrations in: those that have ended, or the others.
   mutating func bringDevices(ended: Bool) async throws -> Bool {
-    try await bring(.devices) { [self] batch in
-      let devices = try batch.records(of: .devices, SourceDevice.init(_:))
-        .filter { ($0.expiredAt != nil) == ended }
-      return ready(devices, \.id) { device throws(Refusal) in
-        guard let id = device.realm else { throw .cloudRealm }
-        guard let realm = realms[id]?.realm else { throw .unknownRealm }
-        guard let kind = PushToken.Kind(rawValue: device.kind) else { throw .unknownKind }
-        let token = try Self.token(device.token, kind)
-        guard token.id.storage == device.tokenID else { throw .wrongTokenID }
-        return seal(
-          token, iosAppID: try Self.appID(device.iosAppID, kind), realm: realm, endedAt: device.expiredAt)
-      }
-    } store: { [self] rows, connection in
-      Stored(counts: try store(rows, on: connection))
-    }
-  }
-
-  /// Brings legacy registrations in.
-  mutating func bringTokens() async throws -> Bool {
-    let isWhole = try await bring(.tokens) { [self] batch in
-      let tokens = try batch.records(of: .tokens, SourceToken.init(_:))
-      return ready(tokens, \.id) { row throws(Refusal) in
-        guard let server = servers[row.server] else { throw .unknownServer }
-        // One that is not known is told again with the next notification.
-        let realm = row.realm.flatMap { realms[$0] }
-        guard realm.map({ $0.server == server }) ?? true else { throw .anothersRealm }
-        let user = try Self.user(row)
-        guard let kind = PushToken.Kind(storage: row.kind) else { throw .unknownKind }
-        // What was once a `bytea` is written so, and can mean nothing else.
-        let text = kind == .apns && row.token.hasPrefix("\\x") ? String(row.token.dropFirst(2)) : row.token
-        return seal(
-          try Self.token(text, kind), iosAppID: try Self.appID(row.iosAppID, kind), server: server,
-          realm: realm?.realm, user: user, registeredAt: row.lastUpdatedAt)
-      }
+    try await bring(.devices) { [self] row in
+      let endedAt = try row.time("expired_time")
+      guard (endedAt != nil) == ended else { return nil }
+      guard let id = try row.optionalInteger("remote_realm_id") else { throw Refusal.cloudRealm }
+      guard let realm = known[.realms]?[id]?.row else { throw Refusal.unknownRealm }
+      guard let kind = PushToken.Kind(rawValue: row["token_kind"] ?? "") else { throw Refusal.unknownKind }
+      let token = try Self.token(row["token"] ?? "", kind)
+      guard token.id.storage == (try row.integer("token_id")) else { throw Refusal.wrongTokenID }
+      return NewRegistration(
+        key: .encrypted(realm: realm, tokenID: token.id.storage), kind: kind.storage,
+        token: run.storageKey.seal(token.text, at: RegistrationStore.place(realm: realm, token.id)),
+        tokenHash: run.storageKey.tokenHash(of: token),
+        latest: .init(
+          realm: realm, iosAppID: try Self.appID(row["ios_app_id"], kind),
+          registeredAt: startedAt.milliseconds), endedAt: endedAt?.milliseconds)
     } store: { [self] rows, connection in
       try store(rows, on: connection)
     }
-    guard isWhole else { return false }
-    return try await foldUserIDs()
   }
 
-  private func ready<Record, Row: Sendable>(
-    _ records: [Record], _ id: (Record) -> Int64, _ prepare: (Record) throws(Refusal) -> Row
-  ) -> Ready<Row> {
-    var ready = Ready<Row>(read: records.count)
-    ready.rows.reserveCapacity(records.count)
-    for record in records {
-      do {
-        ready.rows.append(try prepare(record))
-      } catch {
-        ready.rejects.append(.init(id: id(record), reason: error))
+  mutating func bringTokens() async throws -> Bool {
+    try await bring(.tokens) { [self] row in
+      // First, as a row that is no row of this table is an error of the file, and no reason to refuse it.
+      let time = try row.time("last_updated")?.milliseconds ?? .max
+      guard let server = known[.servers]?[try row.integer("server_id")]?.row else {
+        throw Refusal.unknownServer
       }
+      // One that is not known is told again with the next notification.
+      let realm = try row.optionalInteger("remote_realm_id").flatMap { known[.realms]?[$0] }
+      guard realm.map({ $0.server == server }) ?? true else { throw Refusal.anothersRealm }
+      let (userID, uuid) = (try row.optionalInteger("user_id"), try row.optionalUUID("user_uuid")?.canonical)
+      guard userID != nil || uuid != nil else { throw Refusal.noUser }
+      guard userID == nil || uuid == nil else { throw Refusal.twoUsers }
+      guard userID ?? 0 >= 0 else { throw Refusal.userIDOutOfRange }
+      guard let kind = PushToken.Kind(storage: try row.integer("kind")) else { throw Refusal.unknownKind }
+      // What was once a `bytea` is written so, and can mean nothing else.
+      let text = row["token"] ?? ""
+      let token = try Self.token(
+        kind == .apns && text.hasPrefix("\\x") ? String(text.dropFirst(2)) : text, kind)
+      let hash = run.storageKey.tokenHash(of: token)
+      let place = RegistrationStore.place(server: server, user: .integer(userID), uuid: .text(uuid))
+      // A time that is not over yet is taken for the last moment before the import: else no answer of a provider would
+      // ever be newer.
+      let last = startedAt.milliseconds - 1
+      return NewRegistration(
+        key: .legacy(server: server, userID: userID, uuid: uuid, kind: kind.storage, tokenHash: hash),
+        kind: kind.storage, token: run.storageKey.seal(token.text, at: place), tokenHash: hash,
+        latest: .init(
+          realm: realm?.row, iosAppID: try Self.appID(row["ios_app_id"], kind),
+          registeredAt: min(time, last)), isTimeKnown: time <= last)
+    } store: { [self] rows, connection in
+      try store(rows, on: connection)
     }
-    return ready
   }
 
   private static func token(_ text: String, _ kind: PushToken.Kind) throws(Refusal) -> PushToken {
@@ -78,14 +114,183 @@ extension ImportWork {
     return text
   }
 
-  private static func user(_ row: SourceToken) throws(Refusal) -> LegacyOwner {
-    switch (row.userID, row.userUUID) {
-    case (nil, nil): throw .noUser
-    case (.some, .some): throw .twoUsers
-    case (nil, let uuid?): return .uuid(uuid)
-    case (let id?, nil):
-      guard id >= 0 else { throw .userIDOutOfRange }
-      return .id(id)
+  /// Takes registrations in that are not here, but for legacy ones of devices that have a live E2EE registration with
+  /// the same realm: they would get everything twice (`Documentation/Decisions` 0009).
+  ///
+  /// Several spellings of one APNs token are one legacy device: the spelling that comes first stays. Of what its rows
+  /// say, and a row that is here already, the latest counts.
+  ///
+  /// - Parameter rows: as many as a statement can have arguments.
+  private func store(_ rows: [NewRegistration], on connection: any Connection) throws -> Stored {
+    var stored = Stored()
+    let (present, encrypted) = try connection.registrations(ofTokens: rows.map(\.tokenHash))
+    var fresh: [NewRegistration] = []
+    var places: [NewRegistration.Key: Int] = [:]
+    var changed: [Int64: NewRegistration.Latest] = [:]
+    for row in rows {
+      let folded = row.isLegacy ? ImportCounts.Result.foldedSpelling : .foldedToken
+      if case .legacy(_, .some, _, _, _) = row.key { stored.byNumber.insert(row.tokenHash) }
+      if row.isLegacy, let realm = row.latest.realm, encrypted.contains([realm, row.kind, row.tokenHash]) {
+        stored.counts[.superseded] += 1
+      } else if let place = places[row.key] {
+        _ = fresh[place].latest.takeOver(row.latest, isTimeKnown: row.isTimeKnown)
+        stored.counts[folded] += 1
+      } else if let (id, latest) = present[row.key] {
+        var latest = changed[id] ?? latest
+        if latest.takeOver(row.latest, isTimeKnown: row.isTimeKnown) { changed[id] = latest }
+        stored.counts[id >= firstID ? folded : .alreadyThere] += 1
+      } else {
+        places[row.key] = fresh.count
+        fresh.append(row)
+      }
+    }
+    try insertion.run(fresh.map(\.arguments), on: connection, run.database.engine)
+    stored.counts[.imported] = fresh.count
+    for (id, row) in changed {
+      try connection.run(
+        Statement(
+          "UPDATE registrations SET realm_id = $2, target = $3, registered_at = $4 WHERE id = $1",
+          .integer(id), .integer(row.realm), .text(row.iosAppID), .integer(row.registeredAt)))
+    }
+    return stored
+  }
+
+  /// Removes registrations by a user's number that have become registrations by UUID, of devices that the source has
+  /// by number.
+  ///
+  /// Nothing says which number has become which UUID. So a device's registrations by number go only where
+  /// it has at least as many by UUID with the same server, of realms that may be the same: else one of
+  /// the numbers may be a user of its own. What is left over then, the server sorts out with its next
+  /// notification, which names both (`Documentation/Protocols/Zulip.md` 7.5).
+  ///
+  /// - Returns: whether it came to the end.
+  mutating func foldUserIDs() async throws -> Bool {
+    let hashes = Array(byNumber)
+    for start in stride(from: 0, to: hashes.count, by: run.batch) {
+      if Task.isCancelled { return false }
+      let portion = hashes[start..<min(start + run.batch, hashes.count)].map(Value.integer)
+      let folded = try await run.database.write { [self] connection in
+        try preferIndexes(on: connection)
+        return try connection.query(
+          Statement(Self.fold, .integer(startedAt.milliseconds), list: portion)
+        ).map { try $0.int64(0) }
+      }
+      let fresh = folded.count { $0 >= firstID }
+      counts[.tokens]?[.foldedUserID] += folded.count
+      counts[.tokens]?[.imported] -= fresh
+      counts[.tokens]?[.alreadyThere] -= folded.count - fresh
+    }
+    return true
+  }
+
+  private static let fold = """
+    DELETE FROM registrations WHERE id IN (
+      SELECT n.id FROM registrations n
+      WHERE n.token_hash IN ($list) AND n.user_id IS NOT NULL AND n.registered_at < $1
+        AND (SELECT COUNT(*) FROM registrations u WHERE u.user_uuid IS NOT NULL AND \(sameDevice("u")))
+          >= (SELECT COUNT(*) FROM registrations o WHERE o.user_id IS NOT NULL AND \(sameDevice("o"))))
+    RETURNING id
+    """
+
+  /// By the index of tokens: the plus keeps SQLite from those that begin with the server, of which each row
+  /// would be compared with each.
+  private static func sameDevice(_ other: String) -> String {
+    """
+    \(other).token_hash = n.token_hash AND +\(other).server_id = n.server_id AND +\(other).kind = n.kind
+    AND (\(other).realm_id = n.realm_id OR \(other).realm_id IS NULL OR n.realm_id IS NULL)
+    """
+  }
+}
+
+extension Connection {
+  /// The registrations of Zulip's wires that are here of these tokens, and the devices (realm, kind, hash of the token)
+  /// whose E2EE registration lives.
+  fileprivate func registrations(
+    ofTokens hashes: [Int64]
+  ) throws -> (
+    present: [NewRegistration.Key: (id: Int64, latest: NewRegistration.Latest)], encrypted: Set<[Int64]>
+  ) {
+    var present: [NewRegistration.Key: (id: Int64, latest: NewRegistration.Latest)] = [:]
+    var encrypted: Set<[Int64]> = []
+    let rows = try query(
+      Statement(
+        """
+        SELECT id, kind, token_hash, realm_id, target, registered_at, ended_at, token_id, server_id, user_id,
+          user_uuid
+        FROM registrations WHERE token_hash IN ($list) AND wire IN (1, 2)
+        """, list: hashes.map(Value.integer)))
+    for row in rows {
+      let (kind, hash, realm) = (try row.int64(1), try row.int64(2), try row.optionalInt64(3))
+      let key: NewRegistration.Key
+      if let tokenID = try row.optionalInt64(7), let realm {
+        key = .encrypted(realm: realm, tokenID: tokenID)
+        if try row.optionalInt64(6) == nil { encrypted.insert([realm, kind, hash]) }
+      } else {
+        key = .legacy(
+          server: try row.int64(8), userID: try row.optionalInt64(9), uuid: try row.optionalText(10),
+          kind: kind,
+          tokenHash: hash)
+      }
+      let latest = NewRegistration.Latest(
+        realm: realm, iosAppID: try row.optionalText(4), registeredAt: try row.int64(5))
+      present[key] = (try row.int64(0), latest)
+    }
+    return (present, encrypted)
+  }
+}
+
+extension NewRegistration {
+  /// Those of ``insertion``.
+  fileprivate var arguments: [Value] {
+    let owner: [Value] =
+      switch key {
+      case .encrypted(_, let tokenID): [.integer(1), .integer(tokenID), .integer(0), .integer(-1), .text("")]
+      case .legacy(let server, let userID, let uuid, _, _):
+        [.integer(2), .integer(.min), .integer(server), .integer(userID ?? -1), .text(uuid ?? "")]
+      }
+    return owner + [
+      .integer(latest.realm ?? 0), .integer(kind), .bytes(token), .integer(tokenHash),
+      .text(latest.iosAppID ?? ""), .integer(latest.registeredAt), .integer(endedAt ?? .min),
+    ]
+  }
+}
+
+/// Inserts many rows: into PostgreSQL with few statements, each of which is a way to the server and back. SQLite
+/// takes them one by one, because it would keep a copy of each page that a statement of several rows changes.
+///
+/// Arguments are never NULL where a column may be: PostgreSQL would prepare a text again for each pattern of NULLs.
+private let insertion = RowInsertion()
+
+private struct RowInsertion {
+  private static let columns: KeyValuePairs = [
+    "wire": "$", "token_id": "NULLIF($, \(Int64.min))", "server_id": "NULLIF($, 0)",
+    "user_id": "NULLIF($, -1)", "user_uuid": "NULLIF($, '')", "realm_id": "NULLIF($, 0)", "kind": "$",
+    "token": "$", "token_hash": "$", "target": "NULLIF($, '')", "registered_at": "$",
+    "ended_at": "NULLIF($, \(Int64.min))",
+  ]
+
+  /// By the number of rows, of which there are few, so that there are few to prepare.
+  private let texts = [256, 16, 1].map { count in
+    let tuples = (0..<count).map { row in
+      let values = columns.enumerated().map { index, column in
+        column.value.replacing("$", with: "$\(row * columns.count + index + 1)")
+      }
+      return "(\(values.joined(separator: ", ")))"
+    }
+    let names = columns.map(\.key).joined(separator: ", ")
+    return (
+      count: count,
+      sql: "INSERT INTO registrations (\(names)) VALUES \(tuples.joined(separator: ", "))"
+    )
+  }
+
+  func run(_ rows: [[Value]], on connection: any Connection, _ engine: DatabaseEngine) throws {
+    var rest = rows[...]
+    for (count, sql) in texts where engine == .postgreSQL || count == 1 {
+      while rest.count >= count {
+        try connection.run(Statement(sql, arguments: Array(rest.prefix(count).joined())))
+        rest = rest.dropFirst(count)
+      }
     }
   }
 }

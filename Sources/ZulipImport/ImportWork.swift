@@ -1,4 +1,5 @@
 import Foundation
+import HTTP
 import Registrations
 import SQL
 import Sealing
@@ -8,50 +9,40 @@ import Sealing
 /// A source's ids are found here by what is the same everywhere: servers and realms by their UUIDs, registrations by
 /// their owner and token.
 struct ImportWork {
-  /// A realm of the source as it is here.
-  struct KnownRealm: Sendable {
-    let realm: Int64
+  /// A server or a realm of the source as it is here.
+  struct Known: Sendable {
+    let row: Int64
     let server: Int64
-  }
-
-  /// A row that was refused, by its id in the source.
-  struct Reject: Sendable {
-    let id: Int64
-    let reason: Refusal
   }
 
   /// A batch that has only to be stored.
   struct Ready<Row: Sendable>: Sendable {
-    /// How many rows of the source it is.
-    var read: Int
+    /// How much of the table it is.
+    let size: Int64
+    var counts = ImportCounts()
     var rows: [Row] = []
-    var rejects: [Reject] = []
+    var refused: [(id: Int64, reason: Refusal)] = []
   }
 
   /// What storing a batch has come to.
   struct Stored: Sendable {
     var counts = ImportCounts()
-    var rejects: [Reject] = []
-    /// What servers and realms of the source are here.
-    var servers: [Int64: Int64] = [:]
-    var realms: [Int64: KnownRealm] = [:]
+    var refused: [(id: Int64, reason: Refusal)] = []
+    /// What servers or realms are here, by their ids in the source.
+    var known: [Int64: Known] = [:]
     /// Hashes of the tokens that users by number have.
     var byNumber: Set<Int64> = []
   }
 
+  let run: ImportRun
   let origin: any ZulipOrigin
-  let database: any Database
-  let storageKey: StorageKey
-  let batch: Int
   /// When the run began, in whole milliseconds.
   let startedAt: Date
   /// Registrations with this id or a later one came in after the run had begun.
   let firstID: Int64
 
-  /// What became of each table.
-  private(set) var counts: [ZulipTable: ImportCounts] = [:]
-  private(set) var servers: [Int64: Int64] = [:]
-  private(set) var realms: [Int64: KnownRealm] = [:]
+  var counts: [ZulipTable: ImportCounts] = [:]
+  private(set) var known: [ZulipTable: [Int64: Known]] = [:]
   /// Hashes of the tokens that the source has by a user's number.
   private(set) var byNumber: Set<Int64> = []
 
@@ -63,8 +54,7 @@ struct ImportWork {
     _ run: ImportRun, _ origin: any ZulipOrigin, rejects: FileHandle?,
     _ progress: @escaping @Sendable (ImportRun.Progress) -> Void
   ) async throws {
-    (self.origin, database, storageKey, batch) = (origin, run.database, run.storageKey, run.batch)
-    startedAt = run.now().stored
+    (self.run, self.origin, startedAt) = (run, origin, run.now().stored)
     firstID =
       try await run.database.query(Statement("SELECT COALESCE(MAX(id), 0) + 1 FROM registrations"))
       .first?.int64(0) ?? 1
@@ -73,7 +63,7 @@ struct ImportWork {
       // E2EE registrations are read twice.
       size.total += try await origin.size(of: table) * (table == .devices ? 2 : 1)
     }
-    try note(Data("table,id,reason\n".utf8))
+    try writeRejects("table,id,reason\n")
   }
 
   /// Whether all of it is done; otherwise it was stopped.
@@ -81,42 +71,64 @@ struct ImportWork {
     guard try await bringServers(), try await bringRealms() else { return false }
     // Of several registrations of a token a live one counts, so the others come after all of those.
     guard try await bringDevices(ended: false), try await bringDevices(ended: true) else { return false }
-    return try await bringTokens()
+    guard try await bringTokens() else { return false }
+    return try await foldUserIDs()
   }
 
   /// Brings a table in. The next rows are read, checked and sealed while others are stored.
   ///
   /// - Parameters:
-  ///   - prepare: makes a batch ready, outside of a transaction.
-  ///   - store: stores it; may be run more than once.
+  ///   - prepare: makes a row ready, outside of a transaction; throws ``Refusal``. Of a row that it returns nil for
+  ///     another call takes care.
+  ///   - store: stores a batch; may be run more than once.
   /// - Returns: whether it came to the end.
   mutating func bring<Row: Sendable>(
-    _ table: ZulipTable, prepare: @escaping @Sendable (SourceBatch) throws -> Ready<Row>,
+    _ table: ZulipTable, prepare: @escaping @Sendable (SourceRow) throws -> Row?,
     store: @escaping @Sendable ([Row], any Connection) throws -> Stored
   ) async throws -> Bool {
     guard origin.has(table) else { return true }
-    let source = try await origin.rows(of: table, batch: batch)
-    @Sendable func next() async throws -> (size: Int64, ready: Ready<Row>)? {
-      try await source.next().map { (size: $0.size, ready: try prepare($0)) }
+    let source = try await origin.rows(of: table, batch: run.batch)
+    @Sendable func next() async throws -> Ready<Row>? {
+      let (rows, size) = try await source.next()
+      var ready = Ready<Row>(size: size)
+      ready.rows.reserveCapacity(rows.count)
+      for row in rows {
+        do {
+          guard let row = try prepare(row) else { continue }
+          ready.rows.append(row)
+        } catch let reason as Refusal {
+          ready.refused.append((try row.id, reason))
+        }
+        ready.counts.read += 1
+      }
+      return rows.isEmpty ? nil : ready
     }
     var batch = try await next()
-    while let (bytes, ready) = batch {
+    while let ready = batch {
       if Task.isCancelled { return false }
       async let following = next()
       let start = ContinuousClock.now
-      let stored = try await database.write { [self] connection in
+      let stored = try await run.database.write { [self] connection in
         try preferIndexes(on: connection)
         return try store(ready.rows, connection)
       }
-      try note(stored, of: ready, in: table)
-      size.done += bytes
+      known[table, default: [:]].merge(stored.known) { $1 }
+      byNumber.formUnion(stored.byNumber)
+      var counts = counts[table] ?? ImportCounts()
+      counts += ready.counts
+      counts += stored.counts
+      let refused = ready.refused + stored.refused
+      for (_, reason) in refused { counts.refused[reason, default: 0] += 1 }
+      self.counts[table] = counts
+      try writeRejects(refused.map { "\(table.rawValue),\($0.id),\($0.reason.rawValue)\n" }.joined())
+      size.done += ready.size
       progress(
         ImportRun.Progress(
-          table: table, rows: counts[table]?.read ?? 0,
+          table: table, rows: counts.read,
           share: size.total > 0 ? min(1, Double(size.done) / Double(size.total)) : 1))
       // SQLite has one writer: another program looks every tenth of a second whether it may write. The pause is cut
       // short when the run is stopped.
-      if database.engine == .sqlite {
+      if run.database.engine == .sqlite {
         try? await Task.sleep(for: min(ContinuousClock.now - start, .milliseconds(120)))
       }
       batch = try await following
@@ -124,27 +136,9 @@ struct ImportWork {
     return !Task.isCancelled
   }
 
-  private mutating func note<Row>(_ stored: Stored, of ready: Ready<Row>, in table: ZulipTable) throws {
-    servers.merge(stored.servers) { $1 }
-    realms.merge(stored.realms) { $1 }
-    byNumber.formUnion(stored.byNumber)
-    let refused = ready.rejects + stored.rejects
-    change(table) { counts in
-      counts.read += ready.read
-      counts += stored.counts
-      for reject in refused { counts.refused[reject.reason, default: 0] += 1 }
-    }
-    try note(
-      Data(refused.map { "\(table.rawValue),\($0.id),\($0.reason.rawValue)\n" }.joined().utf8))
-  }
-
-  mutating func change(_ table: ZulipTable, _ body: (inout ImportCounts) -> Void) {
-    body(&counts[table, default: ImportCounts()])
-  }
-
-  private func note(_ lines: Data) throws(ZulipSourceError) {
+  private func writeRejects(_ lines: String) throws(ZulipSourceError) {
     do {
-      try rejects?.write(contentsOf: lines)
+      try rejects?.write(contentsOf: Data(lines.utf8))
     } catch {
       throw ZulipSourceError("the refused rows cannot be written: is the disk full?")
     }
@@ -153,125 +147,144 @@ struct ImportWork {
   /// Lets a transaction find rows by their indexes. Without it PostgreSQL, which knows nothing of a table
   /// that is just being filled, would read all of it for every batch.
   func preferIndexes(on connection: any Connection) throws {
-    if database.engine == .postgreSQL { try connection.runScript("SET LOCAL enable_seqscan = off") }
+    if run.database.engine == .postgreSQL { try connection.runScript("SET LOCAL enable_seqscan = off") }
   }
 }
 
-/// An E2EE registration ready to be stored, its token sealed.
-struct SealedE2EE: Sendable {
-  fileprivate let key: Key
-  fileprivate let kind: Int64
-  fileprivate let token: [UInt8]
-  fileprivate let tokenHash: Int64
-  fileprivate let iosAppID: String?
-  fileprivate let endedAt: Int64?
-
-  fileprivate struct Key: Hashable {
-    let realm: Int64
-    let tokenID: Int64
-  }
-}
-
+/// Servers and realms. What is here stays as it is.
 extension ImportWork {
-  /// Seals a registration with a realm, by its row. Takes microseconds, so it is not for a transaction.
-  func seal(_ token: PushToken, iosAppID: String?, realm: Int64, endedAt: Date?) -> SealedE2EE {
-    SealedE2EE(
-      key: .init(realm: realm, tokenID: token.id.storage), kind: token.kind.storage,
-      token: storageKey.seal(token.text, at: RegistrationStore.place(realm: realm, token.id)),
-      tokenHash: storageKey.tokenHash(of: token), iosAppID: iosAppID, endedAt: endedAt?.milliseconds)
+  mutating func bringServers() async throws -> Bool {
+    let owners = try await hostnameOwners()
+    return try await bring(.servers) { [self] row in
+      guard let key = row["api_key"], !key.isEmpty else { throw Refusal.noKey }
+      let (id, written) = (try row.id, row["hostname"] ?? "")
+      let hostname = Hostname.key(of: written)
+      let isOwn =
+        owners[hostname]?.id == id && Self.isPlain(written) && hostname != RemoteServers.builtInHostname
+      let deactivatedAt = try row.flag("deactivated") ? row.time("last_updated") ?? startedAt : nil
+      let columns: [Value] = [
+        .text(row["contact_email"] ?? ""), .bytes(run.storageKey.hash(key, for: RemoteServers.keyPurpose)),
+        .integer(deactivatedAt?.milliseconds),
+        .integer(try row.time("last_request_datetime")?.milliseconds), .text(row["last_version"]),
+        .text(row["last_merge_base"]), .integer(try row.optionalInteger("last_api_feature_level")),
+        .integer(try row.time("last_audit_log_update")?.milliseconds), .integer(startedAt.milliseconds),
+      ]
+      return (id: id, uuid: try row.uuid("uuid"), hostname: hostname, isOwn: isOwn, columns: columns)
+    } store: { servers, connection in
+      var stored = Stored()
+      for server in servers {
+        let present = Statement("SELECT id FROM remote_servers WHERE uuid = $1", .text(server.uuid.canonical))
+        if let id = try connection.query(present).first?.int64(0) {
+          stored.known[server.id] = Known(row: id, server: id)
+          stored.counts[.alreadyThere] += 1
+          continue
+        }
+        // A server whose hostname is another's comes in under one that can be nobody's, for its devices would not be
+        // reached without it. It keeps id and key, and gets its name by registering with a free one.
+        let others = Statement(
+          "SELECT id FROM remote_servers WHERE hostname_key = $1", .text(server.hostname))
+        let isFree = try server.isOwn && connection.query(others).isEmpty
+        let hostname =
+          isFree ? server.hostname : Hostname.substitute(for: server.hostname, server: server.uuid)
+        let id = try connection.insert(
+          """
+          INSERT INTO remote_servers
+            (uuid, hostname, hostname_key, contact_email, key_hash, deactivated_at, last_request_at, last_version,
+             last_merge_base, last_api_feature_level, last_audit_log_update_at, created_at, updated_at)
+          VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) RETURNING id
+          """, [.text(server.uuid.canonical), .text(hostname)] + server.columns)
+        stored.known[server.id] = Known(row: id, server: id)
+        stored.counts[.imported] += 1
+        if !isFree { stored.counts[.renamed] += 1 }
+      }
+      return stored
+    }
   }
 
-  /// Takes in the registrations of tokens that their realms have not registered here.
-  ///
-  /// - Parameter rows: as many as a statement can have arguments.
-  func store(_ rows: [SealedE2EE], on connection: any Connection) throws -> ImportCounts {
-    var counts = ImportCounts()
-    var fresh: [SealedE2EE] = []
-    var present: [SealedE2EE.Key: Int64] = [:]
-    let known = try connection.query(
-      Statement(
-        """
-        SELECT realm_id, token_id, id FROM registrations
-        WHERE token_hash IN ($list) AND token_id IS NOT NULL
-        """, list: rows.map { .integer($0.tokenHash) }))
-    for row in known {
-      present[.init(realm: try row.int64(0), tokenID: try row.int64(1))] = try row.int64(2)
-    }
-    for row in rows {
-      if let id = present[row.key] {
-        if id >= firstID { counts.foldedTokens += 1 } else { counts.alreadyThere += 1 }
-      } else {
-        present[row.key] = .max
-        fresh.append(row)
+  /// Who keeps a hostname that several servers have, which upstream does not prevent: an active one before one that is
+  /// switched off, then whoever called last, then the older one.
+  private func hostnameOwners() async throws -> [String: (isOff: Int, quiet: TimeInterval, id: Int64)] {
+    let source = try await origin.rows(of: .servers, batch: run.batch)
+    var owners: [String: (isOff: Int, quiet: TimeInterval, id: Int64)] = [:]
+    while case let (rows, _) = try await source.next(), !rows.isEmpty {
+      for row in rows where row["api_key"]?.isEmpty == false {
+        let name = Hostname.key(of: row["hostname"] ?? "")
+        let lastRequest = try row.time("last_request_datetime")?.timeIntervalSince1970 ?? 0
+        let claim = (isOff: try row.flag("deactivated") ? 1 : 0, quiet: -lastRequest, id: try row.id)
+        if let owner = owners[name], owner < claim { continue }
+        owners[name] = claim
       }
     }
-    try insertE2EE.run(fresh.map(arguments), on: connection, database.engine)
-    counts.imported = fresh.count
-    return counts
+    return owners
   }
 
-  private func arguments(_ row: SealedE2EE) -> [Value] {
-    [
-      .integer(row.key.realm), .integer(row.key.tokenID), .integer(row.kind), .bytes(row.token),
-      .integer(row.tokenHash), .text(row.iosAppID ?? ""), .integer(startedAt.milliseconds),
-      .integer(row.endedAt ?? .min),
-    ]
+  /// Whether a hostname can stand in a list: what upstream took once is not always what it takes now.
+  private static func isPlain(_ hostname: String) -> Bool {
+    (1...253).contains(hostname.utf8.count)
+      && hostname.unicodeScalars.allSatisfy {
+        !$0.properties.isWhitespace && $0.value >= 0x20 && $0.value != 0x7f
+      }
+  }
+
+  mutating func bringRealms() async throws -> Bool {
+    try await bring(.realms) { [self] row in
+      guard let server = known[.servers]?[try row.integer("server_id")]?.row else {
+        throw Refusal.unknownServer
+      }
+      let secret = row["uuid_owner_secret"] ?? ""
+      // Its id at its server is not known to another bouncer: the server tells it with its next upload.
+      let columns: [Value] = [
+        .bytes(run.storageKey.hash(secret, for: RealmSync.ownerSecretPurpose)), .text(row["host"] ?? ""),
+        .text(row["name"] ?? ""), .flag(try row.flag("is_system_bot_realm")),
+        .text(Self.authenticationMethods(row["authentication_methods"])),
+        .integer(try row.optionalInteger("org_type") ?? 0), .flag(try row.flag("realm_deactivated")),
+        .flag(try row.flag("realm_locally_deleted")),
+        .integer((try row.time("realm_date_created") ?? startedAt).milliseconds),
+        .integer(try row.time("last_request_datetime")?.milliseconds),
+      ]
+      return (id: try row.id, server: server, uuid: try row.uuid("uuid"), columns: columns)
+    } store: { realms, connection in
+      var stored = Stored()
+      for realm in realms {
+        let present = Statement(
+          "SELECT id, server_id FROM remote_realms WHERE uuid = $1", .text(realm.uuid.canonical))
+        if let row = try connection.query(present).first {
+          if try row.int64(1) == realm.server {
+            stored.known[realm.id] = Known(row: try row.int64(0), server: realm.server)
+            stored.counts[.alreadyThere] += 1
+          } else {
+            stored.refused.append((realm.id, .anothersRealm))
+          }
+          continue
+        }
+        let id = try connection.insert(
+          """
+          INSERT INTO remote_realms
+            (server_id, uuid, owner_secret_hash, host, name, is_system_bot_realm, authentication_methods, org_type,
+             is_deactivated, is_locally_deleted, date_created, last_request_at)
+          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id
+          """, [.integer(realm.server), .text(realm.uuid.canonical)] + realm.columns)
+        stored.known[realm.id] = Known(row: id, server: realm.server)
+        stored.counts[.imported] += 1
+      }
+      return stored
+    }
+  }
+
+  /// As an upload would have it, so that the next one does not find them changed.
+  private static func authenticationMethods(_ text: String?) -> String {
+    guard let text, case .object(let object)? = try? JSON.parse(text) else { return "{}" }
+    let flags = object.members.filter { if case .bool = $0.value { true } else { false } }
+    return JSON.object(JSON.Object(flags.sorted { $0.name < $1.name })).text
   }
 }
 
-private let insertE2EE = RowInsertion(
-  "registrations",
-  [
-    "wire": "1", "realm_id": "$", "token_id": "$", "kind": "$", "token": "$", "token_hash": "$",
-    "target": "NULLIF($, '')", "registered_at": "$", "ended_at": "NULLIF($, \(Int64.min))",
-  ])
-
-/// Inserts many rows: into PostgreSQL with few statements, each of which is a way to the server and back. SQLite
-/// takes them one by one, because it would keep a copy of each page that a statement of several rows changes.
-///
-/// A statement takes a power of two of rows, so that there are few texts to prepare. Arguments are never
-/// NULL where a column may be: PostgreSQL would prepare a text again for each pattern of NULLs.
-struct RowInsertion: Sendable {
-  private static let maximumRows = 256
-
-  private let width: Int
-  /// By the power of two.
-  private let texts: [String]
-
-  /// - Parameter columns: each with what it is set to, `$` being its argument, if it has one.
-  init(_ table: String, _ columns: KeyValuePairs<String, String>) {
-    let width = columns.count { $0.value.contains("$") }
-    let names = columns.map(\.key).joined(separator: ", ")
-    self.width = width
-    texts = (0...Self.maximumRows.trailingZeroBitCount).map { power in
-      let tuples = (0..<1 << power).map { row in
-        var argument = row * width
-        let values = columns.map { column in
-          guard column.value.contains("$") else { return column.value }
-          argument += 1
-          return column.value.replacing("$", with: "$\(argument)")
-        }
-        return "(\(values.joined(separator: ", ")))"
-      }
-      return "INSERT INTO \(table) (\(names)) VALUES \(tuples.joined(separator: ", "))"
+extension Connection {
+  /// - Returns: the id of the row.
+  fileprivate func insert(_ sql: String, _ arguments: [Value]) throws -> Int64 {
+    guard let id = try query(Statement(sql, arguments: arguments)).first?.int64(0) else {
+      throw DatabaseError(.other, "an insertion returned no row")
     }
-  }
-
-  /// Inserts rows of as many arguments as there are parameters.
-  func run(_ rows: [[Value]], on connection: any Connection, _ engine: DatabaseEngine) throws {
-    if engine == .sqlite {
-      for row in rows { try connection.run(Statement(texts[0], arguments: row)) }
-      return
-    }
-    var rest = rows[...]
-    while !rest.isEmpty {
-      let power = min(Int.bitWidth - 1 - rest.count.leadingZeroBitCount, texts.count - 1)
-      let chunk = rest.prefix(1 << power)
-      rest = rest.dropFirst(chunk.count)
-      var arguments: [Value] = []
-      arguments.reserveCapacity(chunk.count * width)
-      for row in chunk { arguments += row }
-      try connection.run(Statement(texts[power], arguments: arguments))
-    }
+    return id
   }
 }

@@ -4,19 +4,13 @@ import SQL
 /// alike.
 struct ZulipDatabase: ZulipOrigin {
   private let snapshot: ForeignPostgreSQL
-  private let tables: [ZulipTable: Found]
-
-  /// A table that is there: its name, with the schema where that is not on the search path, and which
-  /// columns it has.
-  private struct Found {
-    let name: String
-    let columns: Set<String>
-  }
+  /// Those that are there: the name, with the schema where that is not on the search path, and the columns.
+  private let tables: [ZulipTable: (name: String, columns: Set<String>)]
 
   /// - Throws: ``ZulipSourceError`` if a table or a column is missing that every version has.
   init(_ snapshot: ForeignPostgreSQL, url: DatabaseURL) async throws {
     self.snapshot = snapshot
-    var tables: [ZulipTable: Found] = [:]
+    var tables: [ZulipTable: (name: String, columns: Set<String>)] = [:]
     for table in ZulipTable.allCases {
       // Zulip keeps its tables in a schema that other users than its own do not search.
       let rows = try await snapshot.query(
@@ -32,10 +26,12 @@ struct ZulipDatabase: ZulipOrigin {
           "\(url) has no table \(table.rawValue): is it the database of a Zulip bouncer?")
       }
       let columns = Set(try rows.map { try $0.text(0) })
-      if let missing = table.columns.first(where: { $0.isRequired && !columns.contains($0.name) }) {
-        throw ZulipSourceError("\(name) has no column \(missing.name)")
+      if let missing = table.columns.names.prefix(table.columns.required).first(where: {
+        !columns.contains($0)
+      }) {
+        throw ZulipSourceError("\(name) has no column \(missing)")
       }
-      tables[table] = Found(name: name, columns: columns)
+      tables[table] = (name, columns)
     }
     self.tables = tables
   }
@@ -44,33 +40,37 @@ struct ZulipDatabase: ZulipOrigin {
 
   /// In rows.
   func size(of table: ZulipTable) async throws -> Int64 {
-    guard let found = tables[table] else { return 0 }
-    return try await snapshot.query(Statement("SELECT COUNT(*) FROM \(found.name)")).first?.int64(0) ?? 0
+    guard let name = tables[table]?.name else { return 0 }
+    return try await snapshot.query(Statement("SELECT COUNT(*) FROM \(name)")).first?.int64(0) ?? 0
   }
 
   func rows(of table: ZulipTable, batch: Int) async throws -> any ZulipRows {
     guard let found = tables[table] else { throw ZulipSourceError("there is no table \(table.rawValue)") }
-    let list = table.columns.map { found.columns.contains($0.name) ? "t.\($0.name)::text" : "NULL::text" }
+    let names = table.columns.names
+    let list = names.map { found.columns.contains($0) ? "t.\($0)::text" : "NULL::text" }
     // By the column: without the table's name it would be by the text.
-    let cursor = try await snapshot.cursor(
-      Statement(
-        """
-        SELECT \(list.joined(separator: ", ")) FROM \(found.name) t ORDER BY t.\(table.columns[0].name)
-        """), batch: batch)
-    return ZulipDatabaseRows(cursor)
+    let statement = Statement(
+      "SELECT \(list.joined(separator: ", ")) FROM \(found.name) t ORDER BY t.\(names[0])")
+    return ZulipDatabaseRows(try await snapshot.cursor(statement, batch: batch), table)
   }
 }
 
 /// The rows of a table in the order of its key.
 private actor ZulipDatabaseRows: ZulipRows {
   private let cursor: ForeignPostgreSQL.Cursor
+  private let table: ZulipTable
+  private let columns: ZulipTable.Columns
 
-  init(_ cursor: ForeignPostgreSQL.Cursor) { self.cursor = cursor }
+  init(_ cursor: ForeignPostgreSQL.Cursor, _ table: ZulipTable) {
+    (self.cursor, self.table, columns) = (cursor, table, table.columns)
+  }
 
-  func next() async throws -> SourceBatch? {
+  func next() async throws -> (rows: [SourceRow], size: Int64) {
     let rows = try await cursor.next().map { row in
-      SourceRow(values: row.values.map { value in if case .text(let text) = value { text } else { nil } })
+      SourceRow(
+        table: table, columns: columns, line: nil,
+        values: row.values.map { value in if case .text(let text) = value { text } else { nil } })
     }
-    return rows.isEmpty ? nil : SourceBatch(rows: rows, place: .database, size: Int64(rows.count))
+    return (rows, Int64(rows.count))
   }
 }

@@ -2,17 +2,26 @@ import Foundation
 
 /// A folder of CSV files named after the tables, which are open from the beginning.
 package struct ZulipFolder: ZulipOrigin {
-  private let files: [ZulipTable: CSVFile]
+  private let files: [ZulipTable: Data]
 
   /// - Throws: ``ZulipSourceError`` if a file is missing that every version has.
-  init(path: String) throws(ZulipSourceError) {
-    var files: [ZulipTable: CSVFile] = [:]
+  package init(path: String) throws(ZulipSourceError) {
+    var files: [ZulipTable: Data] = [:]
     for table in ZulipTable.allCases {
-      let file = try CSVFile(Self.file(of: table, in: path))
-      if file == nil, table.isRequired {
+      let file = URL(fileURLWithPath: path).appending(path: "\(table.rawValue).csv")
+      let target = file.resolvingSymlinksInPath()
+      guard
+        (try? FileManager.default.attributesOfItem(atPath: target.path))?[.type] as? FileAttributeType
+          == .typeRegular
+      else {
+        if !table.isRequired { continue }
         throw ZulipSourceError("\(path) has no file \(table.rawValue).csv")
       }
-      files[table] = file
+      do {
+        files[table] = try Data(contentsOf: target, options: .alwaysMapped)
+      } catch {
+        throw ZulipSourceError("\(file.path) cannot be read")
+      }
     }
     if files[.devices] != nil, files[.realms] == nil {
       throw ZulipSourceError(
@@ -24,104 +33,71 @@ package struct ZulipFolder: ZulipOrigin {
   func has(_ table: ZulipTable) -> Bool { files[table] != nil }
 
   /// In bytes.
-  func size(of table: ZulipTable) -> Int64 { Int64(files[table]?.size ?? 0) }
+  func size(of table: ZulipTable) -> Int64 { Int64(files[table]?.count ?? 0) }
 
   func rows(of table: ZulipTable, batch: Int) throws -> any ZulipRows {
-    guard let file = files[table]?.handle else {
-      throw ZulipSourceError("there is no file \(table.rawValue).csv")
-    }
-    return try ZulipFileRows(file, table, batch: batch)
-  }
-
-  private static func file(of table: ZulipTable, in path: String) -> URL {
-    URL(fileURLWithPath: path).appending(path: "\(table.rawValue).csv")
-  }
-}
-
-/// A file that is open, with its size in bytes.
-private struct CSVFile {
-  let handle: FileHandle
-  let size: Int
-
-  /// nil if there is no regular file.
-  ///
-  /// - Throws: ``ZulipSourceError`` if there is one that cannot be opened.
-  init?(_ url: URL) throws(ZulipSourceError) {
-    let path = url.resolvingSymlinksInPath().path
-    guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
-      attributes[.type] as? FileAttributeType == .typeRegular, let size = attributes[.size] as? Int
-    else { return nil }
-    guard let handle = FileHandle(forReadingAtPath: path) else {
-      throw ZulipSourceError("\(url.path) cannot be read")
-    }
-    (self.handle, self.size) = (handle, size)
+    try ZulipFileRows(files[table] ?? Data(), table, batch: batch)
   }
 }
 
 /// The rows of a CSV file, in the order of the file.
 private actor ZulipFileRows: ZulipRows {
   private let table: ZulipTable
+  private let columns: ZulipTable.Columns
   private let batch: Int
   private var reader: CSVReader
-  private let fieldCount: Int
+  private let header: [String?]
   /// Where each of the table's columns is in a record.
   private let places: [Int?]
 
-  init(_ file: FileHandle, _ table: ZulipTable, batch: Int) throws {
-    self.table = table
-    self.batch = batch
-    do {
-      var reader = try CSVReader(file: file)
-      guard try reader.advance() else { throw CSVReader.Failure(line: 1, problem: "has no header") }
-      fieldCount = reader.fieldCount
-      places = try Self.places(of: table, in: reader)
-      self.reader = reader
-    } catch let failure as CSVReader.Failure {
-      throw ZulipSourceError(failure, in: table)
+  init(_ file: Data, _ table: ZulipTable, batch: Int) throws {
+    (self.table, self.batch) = (table, batch)
+    let columns = table.columns
+    self.columns = columns
+    var reader = CSVReader(file)
+    let header = try Self.telling(table) {
+      guard let header = try reader.next(1).first else {
+        throw CSVReader.Failure(line: 1, problem: "has no header")
+      }
+      return header.fields
     }
-  }
-
-  func next() throws -> SourceBatch? {
-    do {
-      let start = reader.offset
-      var rows: [SourceRow] = []
-      var lines: [Int] = []
-      rows.reserveCapacity(batch)
-      lines.reserveCapacity(batch)
-      while rows.count < batch, try reader.advance() {
-        guard reader.fieldCount == fieldCount else {
-          throw CSVReader.Failure(
-            line: reader.line,
-            problem: "there are \(reader.fieldCount) fields, and \(fieldCount) columns in the header")
+    places = try Self.telling(table) {
+      try columns.names.enumerated().map { index, name in
+        let found = header.indices.filter { header[$0] == name }
+        guard found.count <= 1 else {
+          throw CSVReader.Failure(line: 1, problem: "column \(name) is there \(found.count) times")
         }
-        rows.append(SourceRow(values: try places.map { try $0.flatMap { try reader.text($0) } }))
-        lines.append(reader.line)
+        guard !found.isEmpty || index >= columns.required else {
+          throw CSVReader.Failure(line: 1, problem: "there is no column \(name) in the header")
+        }
+        return found.first
       }
-      guard !rows.isEmpty else { return nil }
-      return SourceBatch(
-        rows: rows, place: .file(lines: lines), size: reader.offset - start)
+    }
+    (self.reader, self.header) = (reader, header)
+  }
+
+  func next() throws -> (rows: [SourceRow], size: Int64) {
+    let start = reader.offset
+    let rows = try Self.telling(table) {
+      try reader.next(batch).map { record in
+        guard record.fields.count == header.count else {
+          throw CSVReader.Failure(
+            line: record.line,
+            problem: "there are \(record.fields.count) fields, and \(header.count) columns in the header")
+        }
+        return SourceRow(
+          table: table, columns: columns, line: record.line,
+          values: places.map { $0.flatMap { record.fields[$0] } })
+      }
+    }
+    return (rows, Int64(reader.offset - start))
+  }
+
+  private static func telling<Result>(_ table: ZulipTable, _ body: () throws -> Result) throws -> Result {
+    do {
+      return try body()
     } catch let failure as CSVReader.Failure {
-      throw ZulipSourceError(failure, in: table)
+      throw ZulipSourceError("\(table.rawValue).csv, line \(failure.line): \(failure.problem)")
     }
-  }
-
-  private static func places(of table: ZulipTable, in header: CSVReader) throws -> [Int?] {
-    let names = try (0..<header.fieldCount).map { try header.text($0) ?? "" }
-    return try table.columns.map { column in
-      let found = names.indices.filter { names[$0] == column.name }
-      guard found.count <= 1 else {
-        throw CSVReader.Failure(line: 1, problem: "column \(column.name) is there \(found.count) times")
-      }
-      guard !found.isEmpty || !column.isRequired else {
-        throw CSVReader.Failure(line: 1, problem: "there is no column \(column.name) in the header")
-      }
-      return found.first
-    }
-  }
-}
-
-extension ZulipSourceError {
-  fileprivate init(_ failure: CSVReader.Failure, in table: ZulipTable) {
-    self.init("\(table.rawValue).csv, line \(failure.line): \(failure.problem)")
   }
 }

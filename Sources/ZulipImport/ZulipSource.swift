@@ -8,9 +8,8 @@ package enum ZulipSource: Sendable {
   /// A folder of CSV files named after the tables, with headers.
   case folder(ZulipFolder)
 
-  /// A `postgres://` URL, or else the path of a folder.
-  ///
-  /// The files of a folder are opened at once, with the rights that the process has now.
+  /// A `postgres://` URL, or else the path of a folder, whose files are opened at once, with the rights that the process
+  /// has now.
   ///
   /// - Throws: ``ZulipSourceError`` if it is neither, or a file is missing that every version has.
   package init(_ text: String) throws(ZulipSourceError) {
@@ -19,7 +18,7 @@ package enum ZulipSource: Sendable {
       guard FileManager.default.fileExists(atPath: text, isDirectory: &isFolder), isFolder.boolValue else {
         throw ZulipSourceError("there is no folder \(text)")
       }
-      self = try .folder(path: text)
+      self = .folder(try ZulipFolder(path: text))
       return
     }
     // The text may hold a password, so it is not repeated.
@@ -27,10 +26,6 @@ package enum ZulipSource: Sendable {
       throw ZulipSourceError("a source is postgres://USER:PASSWORD@HOST:PORT/NAME, or a folder of CSV files")
     }
     self = .database(url)
-  }
-
-  package static func folder(path: String) throws(ZulipSourceError) -> ZulipSource {
-    .folder(try ZulipFolder(path: path))
   }
 
   func open<Result>(_ body: (any ZulipOrigin) async throws -> Result) async throws -> Result {
@@ -45,39 +40,18 @@ package enum ZulipSource: Sendable {
   }
 }
 
-/// The rows of one table of a source, in batches.
-protocol ZulipRows: Actor {
-  /// The next rows; nil at the end.
-  func next() async throws -> SourceBatch?
-}
-
-/// Some rows of a table.
-struct SourceBatch: Sendable {
-  let rows: [SourceRow]
-  /// Where the first of them is, for error texts.
-  let place: Place
-  /// How much of the table they are, as ``ZulipOrigin/size(of:)`` counts it.
-  let size: Int64
-
-  /// Where rows are, for error texts.
-  enum Place: Sendable {
-    /// In a database, by the key.
-    case database
-    /// In a file: the lines that they begin with.
-    case file(lines: [Int])
-  }
-}
-
 /// What is read from: a database or a folder of files.
 protocol ZulipOrigin: Sendable {
-  /// Whether it has the table.
   func has(_ table: ZulipTable) -> Bool
-
-  /// How much there is of a table: in any unit that is the same for all tables.
+  /// How much there is of a table, in any unit that is the same for all tables.
   func size(of table: ZulipTable) async throws -> Int64
-
-  /// Reads a table.
   func rows(of table: ZulipTable, batch: Int) async throws -> any ZulipRows
+}
+
+/// The rows of one table of a source, in batches.
+protocol ZulipRows: Actor {
+  /// The next rows, and how much of the table they are; no rows at the end.
+  func next() async throws -> (rows: [SourceRow], size: Int64)
 }
 
 /// What is wrong with a source.
@@ -88,26 +62,167 @@ package struct ZulipSourceError: Error, Sendable, Hashable, CustomStringConverti
   init(_ description: String) { self.description = description }
 }
 
-extension SourceBatch {
-  /// Reads each row as a record; a value that is not what its column has is an error with its place.
-  func records<Record>(
-    of table: ZulipTable, _ read: (SourceRow) throws(SourceRow.Malformed) -> Record
-  ) throws(ZulipSourceError) -> [Record] {
-    var records: [Record] = []
-    records.reserveCapacity(rows.count)
-    for (index, row) in rows.enumerated() {
-      do {
-        records.append(try read(row))
-      } catch {
-        let column = table.columns[error.column].name
-        let location =
-          switch place {
-          case .database: "\(table.rawValue), row \(row[0] ?? "?")"
-          case .file(let lines): "\(table.rawValue).csv, line \(lines[index])"
-          }
-        throw ZulipSourceError("\(location): column \(column) wants \(error.wanted)")
-      }
+/// A table of a Zulip bouncer (`Documentation/Protocols/Zulip.md` 1.3), in the order in which they are
+/// brought in: each after those that it refers to.
+package enum ZulipTable: String, Sendable, CaseIterable {
+  case servers = "zilencer_remotezulipserver"
+  /// Old versions do not have it.
+  case realms = "zilencer_remoterealm"
+  /// E2EE registrations; old versions do not have it.
+  case devices = "zilencer_remotepushdevice"
+  /// Legacy registrations.
+  case tokens = "zilencer_remotepushdevicetoken"
+
+  struct Columns: Sendable {
+    let names: [String]
+    /// How many of them, the first, every version has.
+    let required: Int
+    let places: [String: Int]
+
+    init(_ required: String, _ optional: String) {
+      names = "\(required) \(optional)".split(separator: " ").map(String.init)
+      self.required = required.split(separator: " ").count
+      places = Dictionary(uniqueKeysWithValues: zip(names, 0...))
     }
-    return records
+  }
+
+  var title: String {
+    switch self {
+    case .servers: "Servers"
+    case .realms: "Realms"
+    case .devices: "E2EE registrations"
+    case .tokens: "Legacy registrations"
+    }
+  }
+
+  /// Whether every version has the table.
+  var isRequired: Bool { self == .servers || self == .tokens }
+
+  /// The columns that are read; the first is the key.
+  var columns: Columns {
+    switch self {
+    case .servers: Self.serverColumns
+    case .realms: Self.realmColumns
+    case .devices: Self.deviceColumns
+    case .tokens: Self.tokenColumns
+    }
+  }
+
+  private static let serverColumns = Columns(
+    "id uuid api_key hostname",
+    """
+    contact_email last_updated last_version last_request_datetime last_api_feature_level last_merge_base deactivated \
+    last_audit_log_update
+    """)
+  private static let realmColumns = Columns(
+    "id server_id uuid uuid_owner_secret",
+    """
+    host name is_system_bot_realm authentication_methods org_type last_request_datetime realm_deactivated \
+    realm_locally_deleted realm_date_created
+    """)
+  private static let deviceColumns = Columns(
+    "device_id remote_realm_id token token_id token_kind", "expired_time ios_app_id")
+  private static let tokenColumns = Columns(
+    "id server_id kind token", "user_id user_uuid ios_app_id remote_realm_id last_updated")
+}
+
+/// A row as PostgreSQL spells it as text, from a database or a file.
+struct SourceRow: Sendable {
+  let table: ZulipTable
+  let columns: ZulipTable.Columns
+  /// The line that it begins with in a file; nil in a database.
+  let line: Int?
+  /// Of the columns; nil for NULL and for those that are not there.
+  let values: [String?]
+
+  subscript(column: String) -> String? { columns.places[column].flatMap { values[$0] } }
+
+  var id: Int64 { get throws(ZulipSourceError) { try integer(columns.names[0]) } }
+
+  func integer(_ column: String) throws(ZulipSourceError) -> Int64 {
+    try required(column, try optionalInteger(column), "an integer")
+  }
+
+  func optionalInteger(_ column: String) throws(ZulipSourceError) -> Int64? {
+    try parse(column, "an integer of 64 bits", Int64.init)
+  }
+
+  func uuid(_ column: String) throws(ZulipSourceError) -> UUID {
+    try required(column, try optionalUUID(column), "a UUID")
+  }
+
+  func optionalUUID(_ column: String) throws(ZulipSourceError) -> UUID? {
+    try parse(column, "a UUID") { UUID(uuidString: $0) }
+  }
+
+  /// False if the column is not there.
+  func flag(_ column: String) throws(ZulipSourceError) -> Bool {
+    try parse(column, "t or f") { ["t": true, "true": true, "f": false, "false": false][$0] } ?? false
+  }
+
+  func time(_ column: String) throws(ZulipSourceError) -> Date? {
+    try parse(column, "a time with its zone", Date.init(postgreSQL:))
+  }
+
+  private func parse<Result>(
+    _ column: String, _ wanted: String, _ body: (String) -> Result?
+  ) throws(ZulipSourceError) -> Result? {
+    guard let text = self[column] else { return nil }
+    return try required(column, body(text), wanted)
+  }
+
+  private func required<Result>(
+    _ column: String, _ value: Result?, _ wanted: String
+  ) throws(ZulipSourceError) -> Result {
+    if let value { return value }
+    let place = line.map { ".csv, line \($0)" } ?? ", row \(values[0] ?? "?")"
+    throw ZulipSourceError("\(table.rawValue)\(place): column \(column) wants \(wanted)")
+  }
+}
+
+extension Date {
+  /// Reads a `timestamptz` in PostgreSQL's ISO style: `2024-05-06 07:08:09.123456+05:30`, also with `T`
+  /// in the middle and `Z` at the end.
+  ///
+  /// By hand because there are millions: Foundation's parsers take 10 µs and more for each.
+  init?(postgreSQL text: String) {
+    var rest = text.utf8[...]
+    func skip(_ characters: String) -> Bool {
+      guard let first = rest.first, characters.utf8.contains(first) else { return false }
+      rest.removeFirst()
+      return true
+    }
+    func number(_ length: ClosedRange<Int>, below limit: Int, after separators: String? = nil) -> Int? {
+      if let separators, !skip(separators) { return nil }
+      let digits = rest.prefix { (48...57).contains($0) }.prefix(length.upperBound)
+      guard digits.count >= length.lowerBound, let number = Int(Substring(digits)), number < limit else {
+        return nil
+      }
+      rest = rest.dropFirst(digits.count)
+      return number
+    }
+    guard let year = number(4...6, below: 1_000_000), let month = number(2...2, below: 13, after: "-"),
+      let day = number(2...2, below: 32, after: "-"), let hour = number(2...2, below: 24, after: " T"),
+      let minute = number(2...2, below: 60, after: ":"), let second = number(2...2, below: 60, after: ":")
+    else { return nil }
+    var fraction = 0.0
+    if skip(".") {
+      let length = rest.count
+      guard let digits = number(1...9, below: .max) else { return nil }
+      fraction = (0..<length - rest.count).reduce(Double(digits)) { value, _ in value / 10 }
+    }
+    var offset = 0
+    if !skip("Z") {
+      let isWest = rest.first == UInt8(ascii: "-")
+      guard let hours = number(2...2, below: 24, after: "+-"),
+        let minutes = skip(":") ? number(2...2, below: 60) : 0
+      else { return nil }
+      offset = (isWest ? -1 : 1) * (hours * 3600 + minutes * 60)
+    }
+    guard rest.isEmpty, month > 0, day > 0 else { return nil }
+    var parts = tm()
+    (parts.tm_year, parts.tm_mon, parts.tm_mday) = (Int32(year - 1900), Int32(month - 1), Int32(day))
+    (parts.tm_hour, parts.tm_min, parts.tm_sec) = (Int32(hour), Int32(minute), Int32(second))
+    self.init(timeIntervalSince1970: Double(timegm(&parts) - offset) + fraction)
   }
 }

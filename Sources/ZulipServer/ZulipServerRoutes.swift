@@ -2,7 +2,9 @@ package import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
+internal import Logging
 package import Registrations
+internal import Sealing
 
 /// The server endpoints that Zulip's apps register their devices with
 /// (`Documentation/Protocols/Zulip.md` 10), for chats that have no push code of their own.
@@ -11,69 +13,27 @@ package struct ZulipServerRoutes: Sendable {
   package static let version = "12.1"
   /// Its API feature level (`Documentation/Protocols/Zulip.md` 1.2).
   package static let featureLevel: Int64 = 500
-  /// How long a client waits for events before it hears that it is still connected.
-  static let heartbeat = Duration.seconds(50)
 
-  /// How it is set up.
-  package struct Configuration: Sendable {
-    /// Calls per user; nil is no limit.
-    package var rateLimitPerUser: RateLimit?
-    /// Larger bodies are refused.
-    package var maximumBodyBytes: Int
+  let accounts: AccountStore
+  let devices: Devices
+  let eventNotifier: EventNotifier
+  let notifier: Notifier
+  private let now: @Sendable () -> Date
+  private let maximumBodyBytes: Int
+  private let perUser: RateLimiter<Int64>
+  private let signIns: SignInGuard
 
-    /// A configuration by its parts.
-    package init(rateLimitPerUser: RateLimit?, maximumBodyBytes: Int) {
-      self.rateLimitPerUser = rateLimitPerUser
-      self.maximumBodyBytes = maximumBodyBytes
-    }
+  /// - Parameter rateLimitPerUser: nil is no limit.
+  package init(
+    accounts: AccountStore, eventNotifier: EventNotifier, notifier: Notifier, rateLimitPerUser: RateLimit?,
+    maximumBodyBytes: Int, now: @escaping @Sendable () -> Date
+  ) {
+    (self.accounts, devices, self.eventNotifier) = (accounts, notifier.devices, eventNotifier)
+    (self.notifier, self.now, self.maximumBodyBytes) = (notifier, now, maximumBodyBytes)
+    perUser = RateLimiter(rateLimitPerUser, now: now)
+    signIns = SignInGuard(now: now)
   }
 
-  /// What it works with.
-  package struct Dependencies: Sendable {
-    /// Who signs in.
-    package var accounts: AccountStore
-    /// Their devices.
-    package var devices: Devices
-    /// Wakes those who wait for events.
-    package var eventNotifier: EventNotifier
-    /// Brings tokens to the bouncer; nil if there is none.
-    package var registrar: Registrar?
-    /// Tells the bouncer of old tokens that are no longer used; nil if there is none.
-    package var unregistrar: LegacyUnregistrar?
-    /// Sends notifications.
-    package var notifier: Notifier
-    /// The service's clock.
-    package var now: @Sendable () -> Date
-
-    /// What it works with.
-    package init(
-      accounts: AccountStore, devices: Devices, eventNotifier: EventNotifier, registrar: Registrar?,
-      unregistrar: LegacyUnregistrar?, notifier: Notifier, now: @escaping @Sendable () -> Date
-    ) {
-      self.accounts = accounts
-      self.devices = devices
-      self.eventNotifier = eventNotifier
-      self.registrar = registrar
-      self.unregistrar = unregistrar
-      self.notifier = notifier
-      self.now = now
-    }
-  }
-
-  let configuration: Configuration
-  let dependencies: Dependencies
-  let perUser: RateLimiter<Int64>
-  let signIns: SignInGuard
-
-  /// A server by its parts.
-  package init(configuration: Configuration, dependencies: Dependencies) {
-    self.configuration = configuration
-    self.dependencies = dependencies
-    perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
-    signIns = SignInGuard(now: dependencies.now)
-  }
-
-  /// Adds the routes.
   package func addRoutes(to router: Router<WireContext>) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/\(endpoint)") }
 
@@ -89,44 +49,127 @@ package struct ZulipServerRoutes: Sendable {
 
     router.endpoint(
       path("users/me/apns_device_token"),
-      [.post: authenticated(addAPNsToken), .delete: authenticated(removeAPNsToken)])
+      [.post: authenticated(addAPNsToken), .delete: authenticated(removeLegacyToken(.apns))])
     router.endpoint(
       path("users/me/android_gcm_reg_id"),
-      [.post: authenticated(addFCMToken), .delete: authenticated(removeFCMToken)])
+      [.post: authenticated(addFCMToken), .delete: authenticated(removeLegacyToken(.fcm))])
     router.endpoint(path("mobile_push/test_notification"), .post, use: authenticated(sendLegacyTest))
+  }
+
+  typealias UserHandler = @Sendable (User, Request, WireContext) async throws -> Response
+
+  /// For calls of a signed-in user: so many per user (`Documentation/Protocols/Zulip.md` 10.1 and 2.7).
+  private func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
+    { request, context in
+      let user = try await authenticate(request, from: context.clientAddress)
+      let standing = try perUser.check(user.id)
+      do {
+        var response = try await handler(user, request, context)
+        response.headers.append(contentsOf: standing)
+        return response
+      } catch let error as DeviceError {
+        throw APIError(error.rawValue)
+      }
+    }
+  }
+
+  private func authenticate(_ request: Request, from address: ClientAddress) async throws -> User {
+    guard request.headers[.authorization] != nil else {
+      throw APIError.unauthorized("Not logged in: API authentication or user session required")
+    }
+    let credentials = try BasicCredentials(of: request)
+    let key = credentials.password.strippingWhitespace()
+    guard AccountStore.isAPIKey(key) else { throw APIError.unauthorized("Malformed API key") }
+    let email = credentials.user.strippingWhitespace()
+    let attempt = SignInGuard.Attempt(from: address, account: email, secret: key)
+    try signIns.admit(attempt)
+    let user = try await accounts.authenticate(email: email, apiKey: key)
+    signIns.note(attempt, isRight: user != nil)
+    guard let user else { throw APIError.unauthorized("Invalid API key") }
+    return user
+  }
+
+  func parameters(of request: Request) async throws -> Parameters {
+    try await .read(from: request, limit: maximumBodyBytes)
   }
 }
 
 /// Hummingbird has parameters of its own, those of a path.
 typealias Parameters = HTTP.Parameters
 
+/// Devices (`Documentation/Protocols/Zulip.md` 10.2, 10.4 and 10.7).
 extension ZulipServerRoutes {
-  typealias UserHandler = @Sendable (User, Request, WireContext) async throws -> Response
-
-  /// For calls of a signed-in user: so many per user (`Documentation/Protocols/Zulip.md` 10.1 and 2.7).
-  func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
-    { request, context in
-      let user = try await authenticate(request, from: context.clientAddress)
-      let standing = try perUser.check(user.id)
-      var response = try await handler(user, request, context)
-      response.headers.append(contentsOf: standing)
-      return response
-    }
+  private func addDevice(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
+    let parameters = try await parameters(of: request)
+    return parameters.success([.init("device_id", .integer(try await devices.add(user: user.id)))])
   }
 
-  private func authenticate(_ request: Request, from address: ClientAddress) async throws -> User {
-    guard request.headers[.authorization] != nil else {
-      throw APIError.notSignedIn
+  private func removeDevice(
+    _ user: User, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    try await devices.remove(try parameters.integer("device_id"), user: user.id)
+    return parameters.success()
+  }
+
+  /// Takes what the client sent and answers at once; the bouncer hears of a token in its own time.
+  private func registerDevice(
+    _ user: User, _ request: Request, _ context: WireContext
+  ) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let id = try parameters.integer("device_id")
+    let registration = try DeviceRegistration(&parameters)
+    guard let bouncer = notifier.bouncer else { throw APIError.pushServiceNotConfigured }
+    if try await devices.register(registration, device: id, user: user.id) { bouncer.wakeRegistrations() }
+    return parameters.success()
+  }
+
+  /// To one device of the user, or to all.
+  private func sendTest(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
+    var parameters = try await parameters(of: request)
+    let id = try parameters.optionalInteger("device_id")
+    guard notifier.bouncer != nil else { throw APIError.pushServiceNotConfigured }
+    let devices = try await devices.active(user: user.id).filter { id == nil || $0.id == id }
+    guard !devices.isEmpty else { throw APIError.noActiveDevice }
+    let time = Int64(now().timeIntervalSince1970)
+    do {
+      let result = try await notifier.send(
+        ["type": "test", "time": .integer(time)], to: devices, of: user)
+      guard result.gone < result.devices else { throw APIError.noActiveDevice }
+    } catch let error as BouncerError {
+      context.logger.warning("test notification failed", metadata: ["reason": "\(error)"])
+      throw APIError(error)
     }
-    let credentials = try BasicCredentials(of: request)
-    let key = credentials.password.strippingWhitespace()
-    guard AccountStore.isAPIKey(key) else { throw APIError.malformedAPIKey }
-    let email = credentials.user.strippingWhitespace()
-    let attempt = SignInGuard.Attempt(from: address, account: email, secret: key)
-    try signIns.admit(attempt)
-    let user = try await dependencies.accounts.authenticate(email: email, apiKey: key)
-    signIns.note(attempt, isRight: user != nil)
-    guard let user else { throw APIError.invalidAPIKey }
-    return user
+    return parameters.success()
+  }
+}
+
+extension DeviceRegistration {
+  /// More than this no client sends: a token of 4096 bytes, sealed, in base64.
+  private static let maximumSealed = 8192
+  private static let maximumPublicKey = 256
+
+  /// Groups that are not complete count as absent.
+  fileprivate init(_ parameters: inout Parameters) throws(APIError) {
+    let kindText = parameters.optional("token_kind")
+    let kind = kindText.flatMap(PushToken.Kind.init)
+    if let kindText, kind == nil {
+      throw APIError("Invalid token_kind: Value error, \(kindText.prefix(16)) is neither fcm nor apns")
+    }
+    let key = parameters.optional("push_key")
+    let keyNumber = try parameters.optionalInteger("push_key_id")
+    let keyID = keyNumber.flatMap(UInt32.init(exactly:))
+    if keyNumber != nil, keyID == nil {
+      throw APIError("Invalid push_key_id: Value error, Not a valid unsigned 32-bit integer")
+    }
+    let publicKey = try parameters.optionalText(
+      "bouncer_public_key", .verbatim(maximum: Self.maximumPublicKey))
+    let sealed = try parameters.optionalText(
+      "encrypted_push_registration", .verbatim(maximum: Self.maximumSealed))
+    let tokenID = parameters.optional("token_id")
+    if let key, let keyID { self.key = Key(id: keyID, key: PushKey(base64: key)) }
+    if let kind, let publicKey, let sealed, let tokenID {
+      token = Token(kind: kind, id: TokenID(base64: tokenID), bouncerPublicKey: publicKey, sealed: sealed)
+    }
   }
 }

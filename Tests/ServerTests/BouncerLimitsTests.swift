@@ -10,7 +10,7 @@ import ZulipBouncer
     func limit(_ settings: [String: String]) throws -> RateLimit? {
       let (configuration, _) = try Configuration.load(
         file: nil, environment: [:], overrides: settings, workingDirectory: "/")
-      return ZulipBouncerRoutes.Configuration(configuration, port: Port()).rateLimitOfRegistrations
+      return Bouncer.Configuration(configuration, port: Port()).rateLimitOfRegistrations
     }
     #expect(try limit([:]) == RateLimit(calls: 60_000, seconds: 60))
     #expect(try limit(["bouncer.rate_limit.per_server": "1/60s"]) == RateLimit(calls: 60_000, seconds: 60))

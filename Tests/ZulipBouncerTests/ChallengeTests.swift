@@ -82,27 +82,6 @@ struct ChallengeTests {
   }
 
   @Test
-  func `gets a new one by showing a secret at its hostname, and the old one is dead at once`() async throws {
-    try await withHost { bouncer, host in
-      let old = try await bouncer.server(host.name)
-      let secret = try await transfer(host.name, bouncer)
-      #expect(secret.allSatisfy { "0123456789ABCDEF".contains($0) })
-      show(secret, at: host)
-      bouncer.clock.advance(10)
-      let answer = try await verify(host.name.uppercased(), bouncer)
-      #expect(answer.isSuccess)
-      #expect(host.seen.map(\.path) == ["/api/v1/zulip-services/verify/abc_DEF-123/"])
-      #expect(answer.json["zulip_org_id"]?.string == old.id)
-      let key = try #require(answer.json["zulip_org_key"]?.string)
-      #expect(key.count == 64)
-      #expect(
-        try await bouncer.call("server/analytics/status", .get, authorization: old.header).status == 401)
-      let new = Credentials(id: old.id, key: key)
-      #expect(try await bouncer.call("server/analytics/status", .get, authorization: new.header).isSuccess)
-    }
-  }
-
-  @Test
   func `keeps its key where another has no more than a certificate of its address`() async throws {
     try await withHost(at: [127, 0, 0, 1]) { bouncer, host in
       _ = try await bouncer.server(host.name)
@@ -115,135 +94,15 @@ struct ChallengeTests {
     }
   }
 
-  @Test
-  func `is told by transfer what is wrong with its hostname`() async throws {
-    try await Bouncer.test { bouncer in
-      for (form, message) in [
-        ([], "Missing 'hostname' argument"),
-        ([("hostname", "a.org/b")], "a.org/b contains invalid components (e.g., path, query, fragment)."),
-        ([("hostname", "dotless")], "dotless is not a valid hostname"),
-        ([("hostname", "new.example.org")], "new.example.org not yet registered"),
-      ] {
-        let answer = try await bouncer.post("server/register/transfer", form)
-        #expect(answer.status == 400)
-        #expect(answer.message == message)
-      }
-    }
-  }
-
-  @Test
-  func `keeps its key when the host does not show the right secret`() async throws {
-    try await withHost { bouncer, host in
-      _ = try await bouncer.server(host.name)
-      _ = try await bouncer.server("other.example.org")
-      let before = try await bouncer.dump()
-      let secret = try await transfer(host.name, bouncer)
-      let others = try await transfer("other.example.org", bouncer)
-      let forged = VerificationSecrets(
-        storageKey: StorageKey(bytes: [UInt8](repeating: 1, count: 32)),
-        now: { [clock = bouncer.clock] in clock.now }
-      ).make(for: try Hostname(host.name))
-      for (shown, message) in [
-        ("nothex", "The verification secret is malformed"),
-        (secret.lowercased(), "The verification secret is malformed"),
-        (secret + "A", "The verification secret is malformed"), ("", "The verification secret is invalid"),
-        ("ABCD", "The verification secret is invalid"), (forged, "The verification secret is invalid"),
-        (secret + "AB", "The verification secret is invalid"),
-        (others, "The verification secret is for a different hostname"),
-      ] {
-        show(shown, at: host)
-        let answer = try await verify(host.name, bouncer)
-        #expect(answer.status == 400)
-        #expect(answer.message == message)
-      }
-      show(secret, at: host)
-      bouncer.clock.advance(10.001)
-      #expect(try await verify(host.name, bouncer).message == "The verification secret has expired")
-      #expect(try await bouncer.dump() == before)
-    }
-  }
-
-  @Test
-  func `keeps its key when the host says something else`() async throws {
-    try await withHost { bouncer, host in
-      _ = try await bouncer.server(host.name)
-      let before = try await bouncer.dump()
-      let notPrepared =
-        #"{"result":"error","msg":"Verification secret not prepared","code":"REMOTE_SERVER_VERIFICATION_SECRET_NOT_PREPARED"}"#
-      let other = "An error occurred while communicating with the host."
-      let table: [(HTTPResponse.Status, String, String)] = [
-        (.badRequest, notPrepared, "The host reported it has no verification secret."),
-        (.badRequest, "{}", "Error response received from the host: 400"),
-        (.notFound, notPrepared, "Error response received from the host: 404"),
-        (.internalServerError, "<html>", "Error response received from the host: 500"),
-        (.ok, "<html>", other), (.ok, #"{"verification_secret":5}"#, other),
-        (.ok, String(repeating: "x", count: 16 * 1024 + 1), other),
-      ]
-      for (status, body, message) in table {
-        host.reply(status.code, body)
-        let answer = try await verify(host.name, bouncer)
-        #expect(answer.status == 400)
-        #expect(answer.message == message)
-      }
-      let calls = host.seen.count
-      let here = "https://\(host.name)/elsewhere"
-      host.reply { _ in Response(status: .found, headers: [.location: here]) }
-      #expect(
-        try await verify(host.name, bouncer).message == "Error response received from the host: 302")
-      #expect(host.seen.count == calls + 1)
-      #expect(try await bouncer.dump() == before)
-    }
-  }
-
-  @Test
-  func `keeps its key when its host cannot be reached or trusted`() async throws {
-    try await withHost { bouncer, host in
-      let connection = "Connection error occurred while communicating with the host."
-      // A free port, a moment ago.
-      for hostname in ["localhost:1", "no-such-name.invalid"] {
-        _ = try await bouncer.server(hostname)
-        #expect(try await verify(hostname, bouncer).message == connection)
-      }
-      // The certificate is for another name.
-      let address = "127.0.0.1:" + (host.name.split(separator: ":").last ?? "")
-      _ = try await bouncer.server(address)
-      #expect(
-        try await verify(address, bouncer).message == "SSL error occurred while communicating with the host.")
-      #expect(host.seen.isEmpty)
-    }
-  }
-
-  @Test
-  func `is not called at a private address, unless that is allowed`() async throws {
-    try await OthersHost.run { host in
-      try await Bouncer.test(["bouncer.verify_ca_file": host.caFile]) { bouncer in
-        _ = try await bouncer.server(host.name)
-        let answer = try await verify(host.name, bouncer)
-        #expect(answer.message == "Connection error occurred while communicating with the host.")
-        #expect(host.seen.isEmpty)
-      }
-    }
-  }
-
-  @Test
-  func `is not trusted for a certificate that nobody vouches for`() async throws {
-    try await OthersHost.run { host in
-      try await Bouncer.test(["bouncer.verify_allow_private_addresses": "true"]) { bouncer in
-        _ = try await bouncer.server(host.name)
-        let answer = try await verify(host.name, bouncer)
-        #expect(answer.message == "SSL error occurred while communicating with the host.")
-      }
-    }
-  }
-
   @Test(arguments: [("RSA+AESGCM", false), ("ECDHE+AESGCM", true)])
   func `is not believed without forward secrecy`(_ ciphers: String, isFine: Bool) async throws {
     try await OthersHost.run(ciphers: ciphers) { host in
       let verifier = HostVerifier(caFile: host.caFile, allowPrivateAddresses: true, timeout: .seconds(60))
       let (hostname, token) = (try Hostname(host.name), try AccessToken(parameter: "abc"))
-      await #expect(throws: isFine ? HostVerifier.Failure.status(404) : .tls) {
+      let refusal = await #expect(throws: APIError.self) {
         try await verifier.verificationSecret(at: hostname, accessToken: token)
       }
+      #expect(refusal?.message.contains(isFine ? "404" : "SSL") == true)
       #expect(host.seen.count == (isFine ? 1 : 0))
     }
   }
@@ -255,13 +114,17 @@ struct ChallengeTests {
         caFile: host.caFile, allowPrivateAddresses: true, timeout: .milliseconds(300))
       let hostname = try Hostname(host.name)
       let token = try AccessToken(parameter: "abc")
+      func expectTimeout() async {
+        let refusal = await #expect(throws: APIError.self) {
+          try await verifier.verificationSecret(at: hostname, accessToken: token)
+        }
+        #expect(refusal?.message == "The request timed out while communicating with the host.")
+      }
       host.reply { _ in
         try await Task.sleep(for: .seconds(3))
         return Response(status: .ok)
       }
-      await #expect(throws: HostVerifier.Failure.timeout) {
-        try await verifier.verificationSecret(at: hostname, accessToken: token)
-      }
+      await expectTimeout()
       host.reply { _ in
         Response(
           status: .ok,
@@ -272,9 +135,7 @@ struct ChallengeTests {
             }
           })
       }
-      await #expect(throws: HostVerifier.Failure.timeout) {
-        try await verifier.verificationSecret(at: hostname, accessToken: token)
-      }
+      await expectTimeout()
     }
   }
 
@@ -334,77 +195,6 @@ struct ChallengeTests {
   }
 
   @Test
-  func `that has another hostname now keeps realms and devices, as a stock server's command moves it`()
-    async throws
-  {
-    try await OthersHost.run { host in
-      try await Bouncer.test(verifying(host)) { bouncer in
-        let old = try await bouncer.server("old.example.org")
-        let (realm, user) = (try await bouncer.realm(of: old), OldUser(id: 10))
-        for (endpoint, form) in [
-          ("push/e2ee/register", try bouncer.registerForm(realm: realm, bouncer.apns())),
-          ("push/register", user.register("fcm-a", .fcm, realm: realm)),
-          ("push/register", user.register("fcm-b", .fcm, named: .id)),
-        ] {
-          #expect(try await bouncer.post(endpoint, form, as: old).isSuccess)
-        }
-        func notify(as server: Credentials) async throws -> (encrypted: Answer, legacy: Answer) {
-          let item: JSON = [
-            "token_id": .string(TokenID(token: "c0ffee").base64),
-            "http_headers": ["apns_priority": 10, "apns_push_type": "alert"],
-            "payload": ["push_key_id": 1, "encrypted_data": "x"],
-          ]
-          return try await (
-            bouncer.post(
-              "push/e2ee/notify", json: ["realm_uuid": .string(realm), "push_requests": [item]], as: server),
-            bouncer.post("push/notify", json: user.notification("x", realm: realm), as: server)
-          )
-        }
-        #expect(try await register(host.name, old, bouncer).code == "HOSTNAME_NOT_VERIFIED")
-
-        show(try await transfer(host.name, bouncer), at: host)
-        let given = try await verify(host.name, bouncer)
-        let new = Credentials(
-          id: try #require(given.json["zulip_org_id"]?.string),
-          key: try #require(given.json["zulip_org_key"]?.string))
-        #expect(try await register(host.name, new, bouncer).json["created"] == false)
-        #expect(
-          try await bouncer.call("server/analytics/status", .get, authorization: new.header).isSuccess)
-        let upload = bouncer.analytics([bouncer.realmJSON(realm)])
-        #expect(try await bouncer.post("server/analytics", upload, as: new).isSuccess)
-
-        let (encrypted, legacy) = try await notify(as: new)
-        #expect(encrypted.json["delete_token_ids"] == [])
-        #expect(legacy.json["total_android_devices"] == 2)
-        // What has not been started anew yet hears what to do.
-        let late = try await notify(as: old)
-        for answer in [late.encrypted, late.legacy] {
-          #expect(answer.status == 403 && answer.code == "REMOTE_REALM_SERVER_MISMATCH_ERROR")
-          #expect(answer.message?.hasSuffix(Bouncer.gettingBack(realm)) == true)
-        }
-      }
-    }
-  }
-
-  @Test
-  func `is refused what would not be a path, and a hostname that is not there`() async throws {
-    try await Bouncer.test { bouncer in
-      _ = try await bouncer.server("chat.example.org")
-      for token in ["", "..", "a/b", "a?b", "a b", "a%2Fb", "ä", String(repeating: "a", count: 257)] {
-        #expect(
-          try await verify("chat.example.org", bouncer, token: token).message
-            == "access_token has invalid format")
-      }
-      for hostname in ["new.example.org", "new.example.org/x", ""] {
-        #expect(try await verify(hostname, bouncer).message == "Registration not found for this hostname")
-      }
-      #expect(
-        try await bouncer.post("server/register/verify_challenge", [("hostname", "a.org")]).message
-          == "Missing 'access_token' argument")
-    }
-  }
-
-  @Test
   func `may try thirty times an hour, whoever else tries`() async throws {
     try await Bouncer.test(["http.rate_limit.per_address": "0"]) { bouncer in
       // Their calls fail at once: nothing here may be called.
@@ -434,5 +224,36 @@ struct ChallengeTests {
       bouncer.clock.advance(3600)
       #expect(try await verify("127.0.0.2", bouncer).status == 400)
     }
+  }
+
+  @Test
+  func `has a secret that is good for ten seconds of a right clock, its hostname and this service`() throws {
+    let (key, other) = (
+      StorageKey(bytes: [UInt8](repeating: 1, count: 32)), StorageKey(bytes: [UInt8](repeating: 2, count: 32))
+    )
+    let (hostname, now) = (try Hostname("chat.example.org"), Date(timeIntervalSince1970: 1_790_000_000))
+    func check(_ secret: String, after seconds: Double = 0, mayExpire: Bool = true) -> String? {
+      do throws(APIError) {
+        try VerificationSecret.check(secret, for: hostname, key, now: now + seconds, mayExpire: mayExpire)
+        return nil
+      } catch {
+        return error.message.replacing("The verification secret ", with: "")
+      }
+    }
+    let secret = VerificationSecret.make(for: hostname, key, now: now)
+    for seconds in [-10.0, 0, 10] { #expect(check(secret, after: seconds) == nil) }
+    for seconds in [-10.001, 10.001] { #expect(check(secret, after: seconds) == "has expired") }
+    #expect(check(secret, after: 11, mayExpire: false) == "API usage exceeded rate limit")
+    for text in ["nothex", secret.lowercased(), secret + "A"] { #expect(check(text) == "is malformed") }
+    for text in ["", "ABCD", secret + "AB", VerificationSecret.make(for: hostname, other, now: now)] {
+      #expect(check(text) == "is invalid")
+    }
+    let others = VerificationSecret.make(for: try Hostname("other.example.org"), key, now: now)
+    #expect(check(others) == "is for a different hostname")
+  }
+
+  @Test(arguments: ["", "..", "a/b", "a?b", "a b", "a%2Fb", "ä", String(repeating: "a", count: 257)])
+  func `is refused an access token that would not be a path`(token: String) {
+    #expect(throws: APIError.self) { try AccessToken(parameter: token) }
   }
 }

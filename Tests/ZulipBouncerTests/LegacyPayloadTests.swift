@@ -26,17 +26,6 @@ struct LegacyPayloadTests {
     #expect(try JSON.parse(json).pythonText == text)
   }
 
-  @Test func `stand beside aps for APNs where they stood in custom`() throws {
-    let payload = try notification([
-      "apns_payload": [
-        "alert": ["title": "é"], "sound": "default", "badge": 0, "custom": ["zulip": ["a": [1]]],
-      ]
-    ]).apnsPayload
-    #expect(
-      String(buffer: payload)
-        == #"{"zulip":{"a":[1]},"aps":{"alert":{"title":"é"},"sound":"default","badge":0}}"#)
-  }
-
   @Test
   func `that take messages away name the newest 200, and do so without waking anybody`() throws {
     let ids = (1...250).reversed().map(String.init).joined(separator: ", ")
@@ -65,17 +54,5 @@ struct LegacyPayloadTests {
     let homeless = Registration(reference, token: registration.token, iosAppID: nil)
     let unreachable = removal.apnsPush(for: homeless, payload: ByteBuffer(), now: now)
     #expect(unreachable == nil)
-  }
-
-  @Test(
-    arguments: [
-      ("message", [:], .high), ("remove", [:], .normal), ("test", [:], .normal),
-      ("message", ["priority": "normal"], .normal), ("remove", ["priority": "high"], .high),
-    ] as [(JSON, JSON, FCMMessage.Priority)])
-  func `are as urgent for FCM as their server says, or as they are`(
-    event: JSON, options: JSON, expected: FCMMessage.Priority
-  ) throws {
-    let notification = try notification(["gcm_payload": ["event": event], "gcm_options": options])
-    #expect(try notification.fcmPriority() == expected)
   }
 }

@@ -85,34 +85,4 @@ struct PaceTests {
     clock.set(Self.start)
     #expect(try times(pace, 3) == [nil, nil, 15])
   }
-
-  @Test
-  func `queues what is beyond it, in clear or not, and answers 200`() async throws {
-    try await Simulated.test(["bouncer.notifications_per_server": "4/60s"]) { simulated in
-      let bouncer = simulated.bouncer
-      let server = try await bouncer.server()
-      let realm = try await bouncer.realm(of: server)
-      let user = OldUser(id: 10)
-      _ = try await bouncer.post("push/register", user.register("old", .fcm), as: server)
-      _ = try await bouncer.post(
-        "push/e2ee/register", bouncer.registerForm(realm: realm, bouncer.apns()), as: server)
-      let item = E2EENotifyTests.apns("c0ffee")
-      let answer = try await bouncer.post(
-        "push/e2ee/notify", json: E2EENotifyTests.body(realm, Array(repeating: item, count: 6)), as: server)
-      #expect(answer.isSuccess)
-      #expect(answer.json["apple_successfully_sent_count"] == 4)
-      #expect(answer.json["delete_token_ids"] == [])
-      let legacy = try await bouncer.post("push/notify", json: user.notification("x"), as: server)
-      #expect(legacy.isSuccess && legacy.json["total_android_devices"] == 1)
-      #expect(simulated.arrived().mapValues(\.count) == ["c0ffee": 4])
-      let now = bouncer.clock.now.timeIntervalSince1970
-      let due = try await bouncer.rows("SELECT due_at FROM outbox ORDER BY due_at").map { row -> Double in
-        guard case .integer(let milliseconds) = row[0] else { return 0 }
-        return Double(milliseconds) / 1000 - now
-      }
-      // A little later each, so that not all servers' come in the same moment.
-      for (due, expected) in zip(due, [15.0, 30, 45]) { #expect((expected...expected + 2.1).contains(due)) }
-      #expect(due.count == 3)
-    }
-  }
 }

@@ -27,71 +27,6 @@ struct WebPushDeliveryTests {
   }
 
   @Test
-  func `is the encrypted notification, beside those of the others in one request`() async throws {
-    try await Simulated.test { world in
-      let bouncer = world.bouncer
-      let server = try await bouncer.server()
-      let realm = try await bouncer.realm(of: server)
-      let phone = WebPushPhone()
-      let (id, token) = try world.subscribe(phone)
-      for token in [token, "android"] { try await register(token, realm, server, bouncer) }
-      let apple = try bouncer.registerForm(realm: realm, bouncer.apns())
-      #expect(try await bouncer.post("push/e2ee/register", apple, as: server).isSuccess)
-      let quiet: JSON = [
-        "token_id": .string(TokenID(token: token).base64), "fcm_priority": "normal",
-        "payload": ["push_key_id": 4_294_967_295, "encrypted_data": "AA/+=="],
-      ]
-      let items = [
-        E2EENotifyTests.fcm(token), E2EENotifyTests.fcm("android"), E2EENotifyTests.apns("c0ffee"),
-      ]
-      let answer = try await bouncer.post(
-        "push/e2ee/notify", json: E2EENotifyTests.body(realm, items), as: server)
-      #expect(answer.json["android_successfully_sent_count"] == 2, "\(answer.text)")
-      #expect(answer.json["apple_successfully_sent_count"] == 1)
-      #expect(answer.json["delete_token_ids"] == [])
-      let second = try await bouncer.post(
-        "push/e2ee/notify", json: E2EENotifyTests.body(realm, [quiet]), as: server)
-      #expect(second.json["android_successfully_sent_count"] == 1)
-      let read = try read(id, phone, world)
-      #expect(
-        read.map(\.0.text) == [
-          #"{"push_key_id":20,"encrypted_data":"BBBB"}"#,
-          #"{"push_key_id":4294967295,"encrypted_data":"AA/+=="}"#,
-        ])
-      #expect(read.map(\.1) == ["high", "normal"])
-    }
-  }
-
-  @Test
-  func `ends where the subscription has ended, and the server is told so`() async throws {
-    try await Simulated.test { world in
-      let bouncer = world.bouncer
-      let server = try await bouncer.server()
-      let realm = try await bouncer.realm(of: server)
-      let phone = WebPushPhone()
-      let (id, token) = try world.subscribe(phone)
-      let never = phone.token(at: "\(world.simulator.webPushEndpoint)/push/never")
-      for token in [token, never] { try await register(token, realm, server, bouncer) }
-      world.simulator.unsubscribe(id)
-      let body = E2EENotifyTests.body(realm, [token, never].map(E2EENotifyTests.fcm))
-      for _ in 0..<2 {
-        let answer = try await bouncer.post("push/e2ee/notify", json: body, as: server)
-        #expect(answer.json["android_successfully_sent_count"] == 0)
-        let gone = [token, never].map { JSON.string(TokenID(token: $0).base64) }
-        #expect(answer.json["delete_token_ids"] == .array(gone), "\(answer.text)")
-      }
-      #expect(world.simulator.deliveries(includingRefused: true).count <= 2)
-      // The phone subscribes anew, and it goes on.
-      let (newID, newToken) = try world.subscribe(phone)
-      try await register(newToken, realm, server, bouncer)
-      let again = E2EENotifyTests.body(realm, [E2EENotifyTests.fcm(newToken)])
-      let answer = try await bouncer.post("push/e2ee/notify", json: again, as: server)
-      #expect(answer.json["android_successfully_sent_count"] == 1)
-      #expect(try read(newID, phone, world).count == 1)
-    }
-  }
-
-  @Test
   func `is in clear for old apps, as Google would hand it over, until the subscription ends`() async throws {
     try await Simulated.test { world in
       let bouncer = world.bouncer
@@ -129,39 +64,6 @@ struct WebPushDeliveryTests {
   }
 
   @Test
-  func `is no notification that is larger than push services take, while others get it`() async throws {
-    try await Simulated.test { world in
-      let bouncer = world.bouncer
-      let server = try await bouncer.server()
-      let realm = try await bouncer.realm(of: server)
-      let phone = WebPushPhone()
-      let (id, token) = try world.subscribe(phone)
-      for token in [token, "android"] { try await register(token, realm, server, bouncer) }
-      func item(_ token: String, _ count: Int) -> JSON {
-        [
-          "token_id": .string(TokenID(token: token).base64), "fcm_priority": "high",
-          "payload": ["push_key_id": 1, "encrypted_data": .string(String(repeating: "A", count: count))],
-        ]
-      }
-      // {"push_key_id":1,"encrypted_data":""} is 37 bytes.
-      for (count, taken) in [(3993 - 37, 2), (3993 - 36, 1)] {
-        let body = E2EENotifyTests.body(realm, [token, "android"].map { item($0, count) })
-        let answer = try await bouncer.post("push/e2ee/notify", json: body, as: server)
-        #expect(answer.json["android_successfully_sent_count"] == .integer(Int64(taken)), "\(answer.text)")
-        #expect(answer.json["delete_token_ids"] == [])
-      }
-      let user = OldUser(id: 10)
-      let (oldID, old) = try world.subscribe(phone)
-      #expect(try await bouncer.post("push/register", user.register(old, .fcm), as: server).isSuccess)
-      let long = user.notification(String(repeating: "x", count: 3993))
-      let answer = try await bouncer.post("push/notify", json: long, as: server)
-      #expect(answer.isSuccess && answer.json["total_android_devices"] == 1)
-      #expect(try read(oldID, phone, world).isEmpty)
-      #expect(try read(id, phone, world).count == 1)
-    }
-  }
-
-  @Test
   func `comes once to a phone that is registered in both ways`() async throws {
     try await Simulated.test { world in
       let bouncer = world.bouncer
@@ -177,7 +79,7 @@ struct WebPushDeliveryTests {
         "push/notify", json: user.notification("x", realm: realm, android: [token]), as: server)
       #expect(legacy.json["total_android_devices"] == 0)
       #expect(legacy.json["deleted_devices"]?["android_devices"] == [.string(token)])
-      let body = E2EENotifyTests.body(realm, [E2EENotifyTests.fcm(token)])
+      let body = PushItem.body(realm, [PushItem.fcm(token)])
       _ = try await bouncer.post("push/e2ee/notify", json: body, as: server)
       #expect(try read(id, phone, world).map(\.0.text) == [#"{"push_key_id":20,"encrypted_data":"BBBB"}"#])
     }

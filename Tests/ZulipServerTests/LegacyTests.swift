@@ -8,6 +8,7 @@ import Synchronization
 import TestService
 import TestSupport
 import Testing
+import ZulipBouncer
 
 @testable import ZulipServer
 
@@ -38,7 +39,7 @@ import Testing
   private func untilUnregistered(_ chat: Chat) async throws {
     try await eventually {
       chat.clock.advance(60)
-      return try await chat.devices.legacyTokens.jobCount() == 0
+      return try await chat.devices.legacyTokens.jobs.count() == 0
     }
   }
 
@@ -64,46 +65,6 @@ import Testing
     }
   }
 
-  @Test func `Wrong tokens are refused, and nothing of them is kept`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      let apns = "users/me/apns_device_token"
-      let cases: [(String, [(String, String)], String)] = [
-        (apns, [("token", "c0ffee")], "Missing 'appid' argument"),
-        (apns, [("appid", "a b"), ("token", "c0ffee")], "appid has invalid format"),
-        (apns, [("appid", "app")], "Missing 'token' argument"),
-        (apns, [("appid", "app"), ("token", "")], "Empty or invalid length token"),
-        (apns, [("appid", "app"), ("token", "xyz")], "Invalid APNS token"),
-        (
-          "users/me/android_gcm_reg_id", [("token", String(repeating: "x", count: 5000))],
-          "Empty or invalid length token"
-        ),
-      ]
-      for (path, form, message) in cases {
-        let answer = try await client.call(.post, path, form)
-        #expect(answer.status == 400 && answer.message == message, "\(message): \(answer.json.text)")
-      }
-      #expect(try await tokens(client).isEmpty)
-      #expect(chat.wire.calls("push/register").isEmpty)
-    }
-  }
-
-  @Test func `A bouncer that does not take a token is passed on, and the app comes again`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      for (status, body, expected) in [
-        (400, #"{"result":"error","msg":"Invalid token type","code":"BAD_REQUEST"}"#, 400),
-        (500, "oops", 502), (429, #"{"result":"error","msg":"slow","code":"RATE_LIMIT_HIT"}"#, 502),
-      ] {
-        chat.wire.answer(status, body)
-        let answer = try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-        #expect(answer.status == expected)
-        if expected == 400 { #expect(answer.message == "Invalid token type") }
-      }
-      #expect(try await tokens(client) == ["fcm-a"])
-    }
-  }
-
   @Test func `A token that is removed is removed at the bouncer too, whenever that is back`() async throws {
     try await Chat.test { chat in
       let client = try await chat.user()
@@ -116,7 +77,7 @@ import Testing
         guard let pause = try await chat.pause(in: "legacy_unregistrations") else { return false }
         return (600...602).contains(pause)
       }
-      #expect(try await chat.devices.legacyTokens.jobCount() == 1)
+      #expect(try await chat.devices.legacyTokens.jobs.count() == 1)
       chat.wire.answer(200, #"{"result":"success","msg":""}"#)
       chat.clock.advance(3600)
       try await untilUnregistered(chat)
@@ -140,7 +101,7 @@ import Testing
       try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
       await eventually { !chat.wire.calls("push/unregister").isEmpty }
       try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      #expect(try await chat.devices.legacyTokens.jobCount() == 0)
+      #expect(try await chat.devices.legacyTokens.jobs.count() == 0)
       #expect(try await tokens(client) == ["fcm-a"])
     }
   }
@@ -190,14 +151,15 @@ import Testing
             #"{"result":"success","apple_successfully_sent_count":0,"android_successfully_sent_count":1,"delete_token_ids":[]}"#
           )
       }
-      let field = Field(
-        ["apns_payload": ["alert": "hi"], "gcm_payload": ["event": "message", "content": "hi"]],
-        path: "legacy")
+      let legacy = try LegacyNotification(
+        backend: Field(
+          ["apns_payload": ["alert": "hi"], "gcm_payload": ["event": "message", "content": "hi"]],
+          path: "legacy"))
       let outcome = try await chat.notifier.notify(
-        client.user, .init(encrypted: ["type": "message"], legacy: try LegacyMessage(field)))
+        client.user, ["type": "message"], legacy: legacy)
       #expect(order.withLock { $0 } == ["push/notify", "push/e2ee/notify"])
       #expect(
-        try outcome.legacy?.get().json == [
+        try outcome.legacy?.get().legacyJSON == [
           "devices": 1, "total_apple_devices": 1, "total_android_devices": 0, "deleted_devices": 1,
         ])
       #expect(try outcome.encrypted?.get().android == 1)
@@ -209,9 +171,8 @@ import Testing
       #expect(body["user_id"] == 10)
       // What the bouncer does not have is forgotten, and with nobody left it is not asked.
       #expect(try await tokens(client).isEmpty)
-      let again = try await chat.notifier.notify(
-        client.user, .init(encrypted: nil, legacy: try LegacyMessage(field)))
-      #expect(try again.legacy?.get() == Notifier.LegacyResult())
+      let again = try await chat.notifier.notify(client.user, nil, legacy: legacy)
+      #expect(try again.legacy?.get() == Notifier.Result())
       #expect(chat.wire.calls("push/notify").count == 1)
     }
   }
@@ -238,9 +199,10 @@ import Testing
           )
         }
       }
-      let legacy = try LegacyMessage(Field(["apns_payload": ["alert": "hi"]], path: "legacy"))
+      let legacy = try LegacyNotification(
+        backend: Field(["apns_payload": ["alert": "hi"]], path: "legacy"))
       let outcome = try await chat.notifier.notify(
-        client.user, .init(encrypted: ["type": "message"], legacy: legacy))
+        client.user, ["type": "message"], legacy: legacy)
       #expect(try outcome.encrypted?.get().devices == 1)
       #expect(items.withLock { $0 }.map { $0["token_id"] } == [.string(TokenID(token: "C0FFEE").base64)])
     }
@@ -256,87 +218,16 @@ import Testing
       chat.wire.answer { call in
         call.endpoint == "push/notify" ? (200, Self.receipt(android: 1)) : (500, "oops")
       }
-      let legacy = try LegacyMessage(Field(["gcm_payload": ["event": "message"]], path: "legacy"))
+      let legacy = try LegacyNotification(
+        backend: Field(["gcm_payload": ["event": "message"]], path: "legacy"))
       let outcome = try await chat.notifier.notify(
-        client.user, .init(encrypted: ["type": "message"], legacy: legacy))
+        client.user, ["type": "message"], legacy: legacy)
       #expect(try outcome.legacy?.get().android == 1)
       guard case .failure(let error as APIError)? = outcome.encrypted else {
         Issue.record("sent all the same")
         return
       }
       #expect(error.status == .badGateway)
-    }
-  }
-
-  @Test func `In a realm that wants encryption old apps get nothing, and stay registered`() async throws {
-    let message = try LegacyMessage(
-      Field(
-        [
-          "gcm_payload": ["event": "message", "content": "secret", "topic": "t"],
-          "apns_payload": ["alert": ["title": "t", "body": "secret"]],
-        ], path: "legacy"))
-    let removal = try LegacyMessage(Field(["gcm_payload": ["event": "remove"]], path: "legacy"))
-    try await Chat.test { chat in
-      func demand(_ isDemanded: Bool) async throws -> User {
-        _ = try await chat.accounts.put(
-          realm: chat.realm.uuid, name: "Zulip", url: chat.realm.url, requiresE2EE: isDemanded)
-        return try #require(try await chat.accounts.find(realm: chat.realm.uuid, userID: 10))
-      }
-      let client = try await chat.user()
-      let strict = try await demand(true)
-      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
-      let device = try await client.addDevice()
-      try await client.register(device, token: "new", kind: "fcm")
-      try await client.waitUntil(device, "active") { $0.tokenID != nil }
-      chat.wire.answer { call in
-        (
-          200,
-          call.endpoint == "push/notify"
-            ? Self.receipt(android: 1)
-            : #"{"result":"success","apple_successfully_sent_count":0,"android_successfully_sent_count":1,"delete_token_ids":[]}"#
-        )
-      }
-      for legacy in [message, removal] {
-        let outcome = try await chat.notifier.notify(
-          strict, .init(encrypted: ["type": "message"], legacy: legacy))
-        #expect(try outcome.legacy?.get() == Notifier.LegacyResult())
-        #expect(try outcome.encrypted?.get().devices == 1)
-        let alone = try await chat.notifier.notify(strict, .init(encrypted: nil, legacy: legacy))
-        #expect(try alone.legacy?.get() == Notifier.LegacyResult() && alone.encrypted == nil)
-      }
-      #expect(chat.wire.calls("push/notify").isEmpty)
-
-      let free = try await demand(false)
-      let outcome = try await chat.notifier.notify(free, .init(encrypted: nil, legacy: message))
-      #expect(try outcome.legacy?.get().devices == 2)
-      let body = try JSON.parse(try #require(chat.wire.calls("push/notify").first).body)
-      #expect(body["gcm_payload"]?["content"] == "secret")
-    }
-  }
-
-  @Test func `A test goes to one token, or to each`() async throws {
-    try await Chat.test { chat in
-      let client = try await chat.user()
-      let none = try await client.call(.post, "mobile_push/test_notification")
-      #expect(none.status == 200)
-      try await client.call(.post, "users/me/apns_device_token", ("appid", "app"), ("token", "c0ffee"))
-      try await client.call(.post, "users/me/android_gcm_reg_id", ("token", "fcm-a"))
-      #expect(try await client.call(.post, "mobile_push/test_notification").status == 200)
-      let calls = try chat.wire.calls("push/test_notification").map { try JSON.parse($0.body) }
-      #expect(calls.map { $0["token"] } == ["c0ffee", "fcm-a"])
-      #expect(calls.map { $0["token_kind"] } == [1, 2])
-      #expect(calls.first?["base_payload"]?["realm_name"] == "Zulip Dev")
-      // By its exact spelling (10.8).
-      let unknown = try await client.call(.post, "mobile_push/test_notification", ("token", "C0FFEE"))
-      #expect(unknown.code == "INVALID_PUSH_DEVICE_TOKEN" && unknown.message == "Device not recognized")
-      chat.wire.answer(
-        400,
-        #"{"result":"error","msg":"Device not recognized by the push bouncer","code":"INVALID_REMOTE_PUSH_DEVICE_TOKEN"}"#
-      )
-      let refused = try await client.call(.post, "mobile_push/test_notification", ("token", "c0ffee"))
-      #expect(refused.status == 400 && refused.code == "INVALID_REMOTE_PUSH_DEVICE_TOKEN")
-      #expect(refused.message == "Device not recognized by the push bouncer")
     }
   }
 
@@ -391,13 +282,5 @@ import Testing
       #expect(try after.first.map(fields)?["token"] == "fcm-a")
       #expect(try await tokens(again) == ["fcm-a"])
     }
-  }
-}
-
-extension Notifier {
-  /// A notification for devices that decrypt.
-  func notify(_ user: User, _ payload: JSON.Object) async throws -> Result {
-    let outcome = try await notify(user, Message(encrypted: payload, legacy: nil))
-    return try #require(outcome.encrypted).get()
   }
 }

@@ -95,31 +95,4 @@ import Testing
       #expect(try await chat.test.rows("SELECT 1 FROM registrations WHERE wire = 1").isEmpty)
     }
   }
-
-  @Test func `An old app's subscription is a token like Google's`() async throws {
-    try await test { chat, simulator in
-      let client = try await chat.user()
-      let phone = WebPushPhone()
-      let (id, token) = try subscribe(phone, chat, simulator)
-      let refused = [
-        "webpush:", WebPushPhone.token("{}"), phone.token(at: "http://push.example.org/x"),
-        phone.token(at: "https://10.0.0.1/x"), phone.token(at: "https://ntfy/x"),
-      ]
-      for token in refused {
-        let answer = try await client.call(.post, "users/me/android_gcm_reg_id", ("token", token))
-        #expect(answer.status == 400 && answer.message == "Empty or invalid length token", "\(token)")
-      }
-      #expect(try await chat.devices.legacyTokens.tokens(of: client.user.id).isEmpty)
-      #expect(try await chat.test.rows("SELECT 1 FROM registrations WHERE wire = 2").isEmpty)
-
-      #expect(try await client.call(.post, "users/me/android_gcm_reg_id", ("token", token)).status == 200)
-      let sent = try await client.call(.post, "mobile_push/test_notification", ("token", token))
-      #expect(sent.status == 200, "\(sent.json.text)")
-      let arrived = try await simulator.waitForDeliveries(count: 1)
-      #expect(arrived.map(\.token) == [id])
-      let body = try JSON.parse(phone.open(Array(try #require(arrived.first).payload)))
-      #expect(body["event"] == "test")
-      #expect(try await client.call(.delete, "users/me/android_gcm_reg_id", ("token", token)).status == 200)
-    }
-  }
 }

@@ -66,7 +66,7 @@ import ZulipServer
     try await OthersHost.run(at: address) { host in
       let client = HTTPClient(
         eventLoopGroupProvider: .singleton, configuration: .outgoing(try providers(host.caFile)))
-      let bouncer = BouncerClient.remote(
+      let bouncer = BouncerClient(
         url: try #require(URL(string: host.url)), id: "id", key: "secret", client: client)
       _ = try? await bouncer.upload([])
       #expect(host.seen.isEmpty == (address != nil))

@@ -5,7 +5,7 @@ internal import Hummingbird
 internal import Registrations
 
 extension BackendRoutes {
-  /// `PUT realms/{realm_uuid}/users/{user_id}`: adds a user, or makes the one that is there as told.
+  /// Adds a user, or makes the one that is there as told.
   func putUser(_ request: Request, _ context: WireContext) async throws -> Response {
     let (realm, userID) = try context.userAddress()
     let body = try await Self.body(of: request, members: ["email", "user_uuid", "api_key", "username"])
@@ -15,20 +15,29 @@ extension BackendRoutes {
     do {
       let (user, apiKey, isNew) = try await accounts.put(
         description, userID: userID, realm: realm, newKey: devices.signOut)
-      if apiKey != nil, !isNew { devices.changed(user: user.id) }
+      if apiKey != nil, !isNew { devices.changed(user.id) }
       return Envelope.response(isNew ? .created : .ok, user.members(apiKey: apiKey))
     } catch let refusal as AccountStore.Refusal {
-      throw APIError(refusal, of: description, realm: realm, userID: userID)
+      switch refusal {
+      case .unknownRealm: throw APIError.noRealm(realm)
+      case .emailTaken:
+        throw APIError(
+          .conflict, code: "EMAIL_TAKEN", "Another user has the email \(description.email)")
+      case .usernameTaken:
+        throw APIError(
+          .conflict, code: "USERNAME_TAKEN",
+          "Another user has the username \(description.username ?? description.email)")
+      // Only another process that has put the same user this very moment leads here.
+      case .userIDTaken, .noUserIDLeft: throw APIError.tryAgainLater
+      }
     }
   }
 
-  /// `DELETE realms/{realm_uuid}/users/{user_id}`: removes a user with everything about it.
   func removeUser(_ request: Request, _ context: WireContext) async throws -> Response {
     try await devices.remove(user: try await user(context).id)
     return Self.done
   }
 
-  /// The user that the path names.
   func user(_ context: WireContext) async throws -> User {
     let (realm, userID) = try context.userAddress()
     guard let user = try await accounts.find(realm: realm, userID: userID) else {
@@ -48,63 +57,33 @@ extension User {
   }
 }
 
-extension APIError {
-  fileprivate init(
-    _ refusal: AccountStore.Refusal, of description: AccountStore.UserDescription, realm: UUID, userID: Int64
-  ) {
-    switch refusal {
-    case .unknownRealm:
-      self = .noRealm(realm)
-    case .emailTaken:
-      self.init(.conflict, code: "EMAIL_TAKEN", "Another user has the email \(description.email)")
-    case .usernameTaken:
-      self.init(
-        .conflict, code: "USERNAME_TAKEN",
-        "Another user has the username \(description.username ?? description.email)")
-    case .userIDTaken, .noUserIDLeft:
-      // Only another process that has put the same user this very moment leads here.
-      self = .tryAgainLater
-    }
-  }
-}
-
 extension BackendRoutes {
-  /// `POST .../app-passwords`: makes an app password, which is shown only now.
+  /// Makes an app password, which is shown only now.
   func addAppPassword(_ request: Request, _ context: WireContext) async throws -> Response {
     let name = try await Self.body(of: request, members: ["name"])["name"].name()
-    let user = try await user(context)
-    do {
-      let (id, password) = try await accounts.addAppPassword(name: name, user: user.id)
-      return Envelope.response(
-        .created,
-        [.init("id", .integer(id)), .init("name", .string(name)), .init("password", .string(password))])
-    } catch AccountStore.AppPasswordRefusal.unknownUser {
-      throw APIError.noUser(user.userID, realm: user.realm.uuid)
-    } catch AccountStore.AppPasswordRefusal.tooMany {
-      throw APIError.tooManyAppPasswords(user)
+    let (id, password) = try await adding(for: try await user(context)) { user in
+      try await accounts.addAppPassword(name: name, user: user.id)
     }
+    return Envelope.response(
+      .created,
+      [.init("id", .integer(id)), .init("name", .string(name)), .init("password", .string(password))])
   }
 
-  /// `POST .../login-flows`: lets a Nextcloud app sign in that waits for it, for a host application that has
-  /// a sign-in of its own.
+  /// Lets a Nextcloud app sign in that waits for it, for a host application that has a sign-in of its own.
   func grantLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
     let token = try await Self.body(of: request, members: ["token"])["token"].string()
-    let user = try await user(context)
-    do {
-      guard try await loginFlows.grant(login: token, user: user.id) else {
-        throw APIError(
-          .notFound, code: "LOGIN_FLOW_NOT_FOUND",
-          "No app waits for this token: it is unknown, older than 20 minutes, or was used already")
-      }
-      return Self.done
-    } catch AccountStore.AppPasswordRefusal.unknownUser {
-      throw APIError.noUser(user.userID, realm: user.realm.uuid)
-    } catch AccountStore.AppPasswordRefusal.tooMany {
-      throw APIError.tooManyAppPasswords(user)
+    let isGranted = try await adding(for: try await user(context)) { user in
+      try await loginFlows.grant(login: token, user: user.id)
     }
+    guard isGranted else {
+      throw APIError(
+        .notFound, code: "LOGIN_FLOW_NOT_FOUND",
+        "No app waits for this token: it is unknown, older than 20 minutes, or was used already")
+    }
+    return Self.done
   }
 
-  /// `DELETE .../app-passwords/{app_password_id}`: from now on it opens nothing.
+  /// From now on it opens nothing.
   func removeAppPassword(_ request: Request, _ context: WireContext) async throws -> Response {
     let id = try context.number("app_password_id")
     let user = try await user(context)
@@ -114,12 +93,19 @@ extension BackendRoutes {
     }
     return Self.done
   }
-}
 
-extension APIError {
-  fileprivate static func tooManyAppPasswords(_ user: User) -> APIError {
-    APIError(
-      code: "TOO_MANY_APP_PASSWORDS",
-      "User \(user.userID) has \(AccountStore.maximumAppPasswords) app passwords: remove one first")
+  /// Does what adds an app password to a user.
+  private func adding<Result>(
+    for user: User, _ body: (User) async throws -> Result
+  ) async throws -> Result {
+    do {
+      return try await body(user)
+    } catch AccountStore.AppPasswordRefusal.unknownUser {
+      throw APIError.noUser(user.userID, realm: user.realm.uuid)
+    } catch AccountStore.AppPasswordRefusal.tooMany {
+      throw APIError(
+        code: "TOO_MANY_APP_PASSWORDS",
+        "User \(user.userID) has \(AccountStore.maximumAppPasswords) app passwords: remove one first")
+    }
   }
 }

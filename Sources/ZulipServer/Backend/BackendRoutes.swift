@@ -22,7 +22,7 @@ package struct BackendRoutes: Sendable {
   /// - Parameters:
   ///   - token: what the host application shows; without one there are no such paths.
   ///   - notify: sends the parts of a notification to all devices of a user, and tells what became of each;
-  ///     it may refuse all of it with an ``Wire/APIError``, before anything is sent.
+  ///     it may refuse all of it with an `APIError`, before anything is sent.
   ///   - realmsChanged: called after a realm was added or is not as it was.
   package init(
     accounts: AccountStore, devices: Devices, loginFlows: NextcloudLoginFlows, token: String?,
@@ -37,7 +37,6 @@ package struct BackendRoutes: Sendable {
     self.realmsChanged = realmsChanged
   }
 
-  /// Adds the routes.
   package func addRoutes(to router: Router<WireContext>) {
     guard let token else { return }
     let routes = router.group("/backend/v1/realms/{realm_uuid}").add(middleware: Guarded(token: token))
@@ -60,9 +59,7 @@ package struct BackendRoutes: Sendable {
       return try await next(request, context)
     }
   }
-}
 
-extension BackendRoutes {
   /// The body of a request, which has no members but these.
   static func body(of request: Request, members: Set<Name>) async throws -> Field {
     let body = try await Field.body(of: request, limit: maximumBodyBytes)
@@ -72,10 +69,8 @@ extension BackendRoutes {
 
   /// The answer that there is nothing more to say.
   static var done: Response { Envelope.response(.ok, []) }
-}
 
-extension BackendRoutes {
-  /// `PUT realms/{realm_uuid}`: adds a realm, or makes the one that is there as told.
+  /// Adds a realm, or makes the one that is there as told.
   func putRealm(_ request: Request, _ context: WireContext) async throws -> Response {
     let uuid = try context.realmUUID()
     let body = try await Self.body(of: request, members: ["name", "url", "require_e2ee_push_notifications"])
@@ -100,29 +95,16 @@ extension BackendRoutes {
   /// The parts of a notification, as the body has them: what phones are to read, what old apps are sent,
   /// and what Nextcloud's apps are.
   package struct Message: Sendable {
-    /// `zulip`
     package var zulip: Field?
-    /// `legacy`
     package var legacy: Field?
-    /// `nextcloud`
     package var nextcloud: Field?
   }
 
-  /// What became of a part.
-  package struct PartResult: Sendable {
-    let name: String
-    let outcome: Result<JSON, any Error>
+  /// What became of a part, by its name in the body, or why it could not be sent.
+  package typealias PartResult = (name: String, result: Result<JSON, any Error>)
 
-    /// A part, by its name in the body, with its result or why it could not be sent.
-    package init(_ name: String, _ outcome: Result<JSON, any Error>) {
-      self.name = name
-      self.outcome = outcome
-    }
-  }
-
-  /// `POST .../notifications`: sends a notification to all devices of a user, by every way that the body
-  /// has a part for. Parts stand alone: where one was sent and another could not be, the answer is 200 and
-  /// says so, so that what was sent is not sent again.
+  /// Sends a notification to all devices of a user, by every way that the body has a part for. Parts stand alone: where
+  /// one was sent and another could not be, the answer is 200 and says so, so that what was sent is not sent again.
   func sendNotification(_ request: Request, _ context: WireContext) async throws -> Response {
     let body = try await Self.body(of: request, members: ["zulip", "legacy", "nextcloud"])
     let message = Message(
@@ -131,18 +113,16 @@ extension BackendRoutes {
       throw APIError("\(body.path) wants zulip, legacy or nextcloud, with what is to be sent")
     }
     let results = try await notify(try await user(context), message)
-    if let failure = results.first?.failure, results.allSatisfy({ $0.failure != nil }) { throw failure }
-    return Envelope.response(.ok, results.map { .init($0.name, $0.json) })
-  }
-}
-
-extension BackendRoutes.PartResult {
-  fileprivate var failure: (any Error)? {
-    if case .failure(let error) = outcome { error } else { nil }
+    if case .failure(let failure)? = results.first?.result,
+      results.allSatisfy({ if case .failure = $0.result { true } else { false } })
+    {
+      throw failure
+    }
+    return Envelope.response(.ok, results.map { .init(Name($0.name), Self.json($0.result)) })
   }
 
-  fileprivate var json: JSON {
-    switch outcome {
+  private static func json(_ result: Result<JSON, any Error>) -> JSON {
+    switch result {
     case .success(let json): return json
     case .failure(let error):
       let error = error as? APIError ?? (error is DatabaseError ? .tryAgainLater : .internalError)

@@ -12,12 +12,10 @@ extension Field {
     return text
   }
 
-  /// The address of a realm.
   func url() throws(APIError) -> String {
     try checked("is not an http or https URL of at most 1024 bytes", AccountStore.isURL)
   }
 
-  /// What a user signs in with.
   func email() throws(APIError) -> String {
     try checked("is not a valid email address of 3 to 254 characters", AccountStore.isEmail)
   }

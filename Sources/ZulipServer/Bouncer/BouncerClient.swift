@@ -1,38 +1,30 @@
 package import AsyncHTTPClient
 package import Foundation
-internal import HTTP
+package import HTTP
 package import NIOCore
 internal import NIOHTTP1
 internal import Providers
 package import Registrations
 package import Sealing
+package import ZulipBouncer
 
 /// Another program's bouncer, as a chat server calls it (`Documentation/Protocols/Zulip.md` 10.9).
-package struct BouncerClient: Bouncer {
-  /// A call: POST, with the server's credentials.
+package struct BouncerClient: BouncerCalls {
   package struct Call: Sendable {
     /// Below `/api/v1/remotes/`.
     package let endpoint: String
-    /// Of the body.
     package let contentType: String
-    /// The body.
     package let body: [UInt8]
   }
 
-  /// An answer.
   package struct Answer: Sendable {
-    /// HTTP's status.
-    package let status: Int
-    /// Its `Retry-After`, as it stands in the header.
-    package let retryAfter: String?
-    /// The body.
-    package let body: ByteBuffer
+    let status: Int
+    /// As it stands in the header.
+    let retryAfter: String?
+    let body: ByteBuffer
 
-    /// An answer by its parts.
     package init(status: Int, retryAfter: String? = nil, body: ByteBuffer) {
-      self.status = status
-      self.retryAfter = retryAfter
-      self.body = body
+      (self.status, self.retryAfter, self.body) = (status, retryAfter, body)
     }
   }
 
@@ -43,28 +35,45 @@ package struct BouncerClient: Bouncer {
     self.transport = transport
   }
 
-  package func register(
-    _ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID
-  ) async throws {
-    let form = Form.encode([
-      ("realm_uuid", realm.canonical), ("token_id", tokenID.base64),
-      ("encrypted_push_registration", sealed), ("bouncer_public_key", publicKey),
-    ])
-    _ = try await post("push/e2ee/register", "application/x-www-form-urlencoded", form)
+  /// - Parameters:
+  ///   - url: where it is; a path is dropped, as stock servers do.
+  ///   - id: `zulip_org_id` there.
+  ///   - key: `zulip_org_key` there.
+  package init(url: URL, id: String, key: String, client: HTTPClient) {
+    let base = URL(string: "/api/v1/remotes/", relativeTo: url)?.absoluteString ?? ""
+    self.init { call in
+      var request = HTTPClientRequest(url: base + call.endpoint)
+      request.method = .POST
+      request.headers = [
+        "Content-Type": call.contentType, "User-Agent": "ZulipServer/\(ZulipServerRoutes.version)",
+      ]
+      request.setBasicAuth(username: id, password: key)
+      request.body = .bytes(ByteBuffer(bytes: call.body))
+      let response = try await client.execute(request, timeout: .seconds(15))
+      return Answer(
+        status: Int(response.status.code), retryAfter: response.headers.first(name: "retry-after"),
+        body: try await response.body.collect(upTo: 16 << 20))
+    }
   }
 
-  package func notify(
-    realm: UUID, _ notifications: [SealedNotification]
-  ) async throws -> NotificationReceipt {
-    let body: JSON = [
-      "realm_uuid": .string(realm.canonical), "push_requests": .array(notifications.map(\.json)),
-    ]
-    let answer = try await post("push/e2ee/notify", "application/json", body.bytes)
+  package func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID) async throws {
+    try await post(
+      "push/e2ee/register",
+      form: [
+        ("realm_uuid", realm.canonical), ("token_id", tokenID.base64),
+        ("encrypted_push_registration", sealed), ("bouncer_public_key", publicKey),
+      ])
+  }
+
+  package func notify(_ request: NotifyRequest, realm: UUID) async throws -> NotifyReceipt {
+    let answer = try await post(
+      "push/e2ee/notify",
+      json: ["realm_uuid": .string(realm.canonical), "push_requests": .array(request.items.map(\.json))])
     guard case .array(let gone)? = answer["delete_token_ids"],
       let apple = answer["apple_successfully_sent_count"]?.integer,
       let android = answer["android_successfully_sent_count"]?.integer
     else { throw BouncerError.failed(status: 200) }
-    return NotificationReceipt(
+    return NotifyReceipt(
       apple: Int(clamping: apple), android: Int(clamping: android),
       gone: gone.compactMap { $0.string.flatMap(TokenID.init(base64:)) })
   }
@@ -73,24 +82,94 @@ package struct BouncerClient: Bouncer {
     let list = realms.map { realm, secret -> JSON in
       [
         "id": .integer(realm.id), "uuid": .string(realm.uuid.canonical), "uuid_owner_secret": .string(secret),
-        "host": .string(realm.host), "url": .string(realm.url),
-        "name": .string(realm.name), "org_type": 0,
+        "host": .string(realm.host), "url": .string(realm.url), "name": .string(realm.name), "org_type": 0,
         "date_created": .number("\(realm.createdAt.timeIntervalSince1970)"), "deactivated": false,
         "is_system_bot_realm": false, "authentication_methods": [:],
       ]
     }
-    let form = Form.encode([
-      ("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", JSON.array(list).text),
-      ("version", "\"\(ZulipServerRoutes.version)\""),
-      ("api_feature_level", "\(ZulipServerRoutes.featureLevel)"),
-    ])
-    _ = try await post("server/analytics", "application/x-www-form-urlencoded", form)
+    try await post(
+      "server/analytics",
+      form: [
+        ("realm_counts", "[]"), ("installation_counts", "[]"), ("realms", JSON.array(list).text),
+        ("version", "\"\(ZulipServerRoutes.version)\""),
+        ("api_feature_level", "\(ZulipServerRoutes.featureLevel)"),
+      ])
   }
 
-  func post(_ endpoint: String, _ contentType: String, _ body: [UInt8]) async throws -> JSON {
+  package func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws {
+    let app = token.iosAppID.map { [("ios_app_id", $0)] } ?? []
+    try await post("push/register", form: Self.form(user, realm) + Self.form(token.token) + app)
+  }
+
+  package func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws {
+    try await post(
+      token == nil ? "push/unregister/all" : "push/unregister",
+      form: Self.form(user, realm) + (token.map(Self.form) ?? []))
+  }
+
+  package func notifyLegacy(
+    _ user: User, _ notification: LegacyNotification, tokens: [PushToken]
+  ) async throws -> LegacyReceipt {
+    func list(_ kind: PushToken.Kind) -> JSON {
+      .array(tokens.filter { $0.kind == kind }.map { .string($0.text) })
+    }
+    let answer = try await post(
+      "push/notify",
+      json: [
+        "user_uuid": .string(user.uuid.canonical), "user_id": .integer(user.userID),
+        "realm_uuid": .string(user.realm.uuid.canonical), "apns_payload": .object(notification.apns),
+        "gcm_payload": .object(notification.fcm), "gcm_options": .object(notification.options),
+        "android_devices": list(.fcm), "apple_devices": list(.apns),
+      ])
+    guard let apple = answer["total_apple_devices"]?.integer,
+      let android = answer["total_android_devices"]?.integer, let missing = answer["deleted_devices"]
+    else { throw BouncerError.failed(status: 200) }
+    func absent(_ name: String) -> [String] {
+      if case .array(let texts)? = missing[name] { texts.compactMap(\.string) } else { [] }
+    }
+    return LegacyReceipt(
+      apple: Int(clamping: apple), android: Int(clamping: android),
+      missing: [.apns: absent("apple_devices"), .fcm: absent("android_devices")], hasRealm: true)
+  }
+
+  package func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws {
+    try await post(
+      "push/test_notification",
+      json: [
+        "user_uuid": .string(user.uuid.canonical), "user_id": .integer(user.userID),
+        "realm_uuid": .string(user.realm.uuid.canonical), "token": .string(token.text),
+        "token_kind": .integer(token.kind.storage), "base_payload": .object(payload),
+      ])
+  }
+
+  private static func form(_ user: LegacyUser, _ realm: UUID) -> [(String, String)] {
+    var form = [("realm_uuid", realm.canonical)]
+    if let uuid = user.uuid { form.append(("user_uuid", uuid.canonical)) }
+    if let id = user.id { form.append(("user_id", "\(id)")) }
+    return form
+  }
+
+  private static func form(_ token: PushToken) -> [(String, String)] {
+    [("token", token.text), ("token_kind", "\(token.kind.storage)")]
+  }
+
+  @discardableResult
+  private func post(_ endpoint: String, form: [(String, String)]) async throws -> JSON {
+    try await post(
+      Call(
+        endpoint: endpoint, contentType: "application/x-www-form-urlencoded",
+        body: Form.encode(form.map { (name: $0, value: $1) })))
+  }
+
+  @discardableResult
+  private func post(_ endpoint: String, json: JSON) async throws -> JSON {
+    try await post(Call(endpoint: endpoint, contentType: "application/json", body: json.bytes))
+  }
+
+  private func post(_ call: Call) async throws -> JSON {
     let answer: Answer
     do {
-      answer = try await transport(Call(endpoint: endpoint, contentType: contentType, body: body))
+      answer = try await transport(call)
     } catch is CancellationError {
       throw CancellationError()
     } catch {
@@ -107,53 +186,26 @@ package struct BouncerClient: Bouncer {
   }
 }
 
-extension SealedNotification {
-  /// The item of `push/e2ee/notify`.
+extension NotifyRequest.Item {
   fileprivate var json: JSON {
     var payload: JSON.Object = [
       "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
     ]
-    switch kind {
-    case .apns:
-      payload["aps"] = .object(shape.aps)
+    switch shape {
+    case .apns(let pushType, let priority, let aps):
+      if let aps { payload["aps"] = .object(aps) }
       return [
         "token_id": .string(tokenID.base64),
         "http_headers": [
-          "apns_priority": .integer(Int64(shape.apnsPriority)),
-          "apns_push_type": .string(shape.apnsPushType.rawValue),
+          "apns_priority": .integer(Int64(priority)), "apns_push_type": .string(pushType.rawValue),
         ],
         "payload": .object(payload),
       ]
-    case .fcm:
+    case .fcm(let priority):
       return [
-        "token_id": .string(tokenID.base64), "fcm_priority": .string(shape.fcmPriority.rawValue),
+        "token_id": .string(tokenID.base64), "fcm_priority": .string(priority.rawValue),
         "payload": .object(payload),
       ]
-    }
-  }
-}
-
-extension BouncerClient {
-  /// Another program's bouncer.
-  ///
-  /// - Parameters:
-  ///   - url: where it is; a path is dropped, as stock servers do.
-  ///   - id: `zulip_org_id` there.
-  ///   - key: `zulip_org_key` there.
-  package static func remote(url: URL, id: String, key: String, client: HTTPClient) -> BouncerClient {
-    let base = URL(string: "/api/v1/remotes/", relativeTo: url)?.absoluteString ?? ""
-    return BouncerClient { call in
-      var request = HTTPClientRequest(url: base + call.endpoint)
-      request.method = .POST
-      request.headers = [
-        "Content-Type": call.contentType, "User-Agent": "ZulipServer/\(ZulipServerRoutes.version)",
-      ]
-      request.setBasicAuth(username: id, password: key)
-      request.body = .bytes(ByteBuffer(bytes: call.body))
-      let response = try await client.execute(request, timeout: .seconds(15))
-      return Answer(
-        status: Int(response.status.code), retryAfter: response.headers.first(name: "retry-after"),
-        body: try await response.body.collect(upTo: 16 << 20))
     }
   }
 }

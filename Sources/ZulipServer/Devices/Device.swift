@@ -1,4 +1,5 @@
 internal import Foundation
+internal import HTTP
 internal import Sealing
 
 /// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). A pure
@@ -15,24 +16,17 @@ struct Device: Sendable {
     var pendingTokenID: TokenID?
     /// When the client last sent a token, in whole seconds.
     var tokenUpdatedAt: Date?
-    /// Why the bouncer refused the pending token.
     var error: RegistrationError?
   }
 
   /// Parts of a state.
   struct Fields: OptionSet, Sendable, Hashable {
-    /// A bit for each.
     let rawValue: Int64
 
-    /// ``State/pushKeyID``
     static let pushKeyID = Fields(rawValue: 1)
-    /// ``State/tokenID``
     static let tokenID = Fields(rawValue: 2)
-    /// ``State/pendingTokenID``
     static let pendingTokenID = Fields(rawValue: 4)
-    /// ``State/tokenUpdatedAt``
     static let tokenUpdatedAt = Fields(rawValue: 8)
-    /// ``State/error``
     static let error = Fields(rawValue: 16)
   }
 
@@ -50,11 +44,9 @@ struct Device: Sendable {
   let id: Int64
   /// The row of its user.
   let user: Int64
-  /// What clients see.
   var state: State
   /// The key that notifications are sealed with; nil if there is none yet, or it does not open.
   var pushKey: PushKey?
-  /// Whose tokens it has.
   var kind: PushToken.Kind?
 
   /// The device as one that gets its notifications under this token, which it has or wants.
@@ -73,7 +65,6 @@ struct Device: Sendable {
 struct DeviceRegistration: Sendable {
   /// The key to seal notifications with.
   struct Key: Sendable {
-    /// The client's name for it.
     var id: UInt32
     /// nil is one that cannot be understood.
     var key: PushKey?
@@ -81,7 +72,6 @@ struct DeviceRegistration: Sendable {
 
   /// The token to send to, which only the bouncer can read.
   struct Token: Sendable {
-    /// Whose.
     var kind: PushToken.Kind
     /// nil is one that cannot be understood.
     var id: TokenID?
@@ -97,24 +87,18 @@ struct DeviceRegistration: Sendable {
   var token: Token?
 }
 
-/// Why a device does not do what its client wants.
-enum DeviceError: Error, Sendable, Hashable {
-  /// The user has no such device.
-  case unknownDevice
-  /// Neither a key nor a token, each complete, was sent.
-  case nothingToDo
-  /// There is no key yet that could be replaced.
-  case noKeyToRotate
-  /// There is no key yet to go with a token.
-  case noKeyForToken
-  /// The push key is not one.
-  case invalidPushKey
-  /// The token id is not 8 bytes in base64.
-  case invalidTokenID
+/// Why a device does not do what its client wants, in the words of Zulip's.
+enum DeviceError: String, Error {
+  case unknownDevice = "Invalid `device_id`"
+  case nothingToDo = "Missing parameters: must provide either all push key fields, all token fields, or both."
+  case noKeyToRotate = "No push registration exists to rotate key for."
+  case noKeyForToken = "No push registration exists to rotate token for."
+  case invalidPushKey = "Invalid `push_key`"
+  case invalidTokenID = "`token_id` is not Base64 encoded"
   /// The bouncer has not answered yet about another token.
-  case inProgress
-  /// The user has as many devices as one may have.
-  case tooMany
+  case inProgress = "A registration for the device already in progress."
+  /// See ``Devices/maximumPerUser``.
+  case tooMany = "Too many devices (limit: 500): remove one first."
 }
 
 extension Device {
@@ -178,10 +162,24 @@ extension Device {
     return .error
   }
 
-  /// The bouncer no longer knows a token.
   mutating func lost(_ tokenID: TokenID) -> Fields {
     guard state.tokenID == tokenID else { return [] }
     state.tokenID = nil
     return .tokenID
+  }
+}
+
+extension Device.State {
+  /// As clients know it (`Documentation/Protocols/Zulip.md` 10.2): all of it, or only some parts.
+  func members(_ fields: Device.Fields? = nil) -> [JSON.Object.Member] {
+    let time = tokenUpdatedAt.map { Int64($0.timeIntervalSince1970) }
+    let all: [(Device.Fields, JSON.Object.Member)] = [
+      (.pushKeyID, .init("push_key_id", .optional(pushKeyID.map(Int64.init)))),
+      (.tokenID, .init("push_token_id", .optional(tokenID?.base64))),
+      (.pendingTokenID, .init("pending_push_token_id", .optional(pendingTokenID?.base64))),
+      (.tokenUpdatedAt, .init("push_token_last_updated_timestamp", .optional(time))),
+      (.error, .init("push_registration_error_code", .optional(error?.rawValue))),
+    ]
+    return all.filter { field, _ in fields?.contains(field) ?? true }.map(\.1)
   }
 }

@@ -1,31 +1,28 @@
 internal import Foundation
-internal import Registrations
+internal import HTTP
+package import Registrations
 internal import SQL
 internal import Sealing
 
 /// A device's token on its way to the bouncer.
 struct RegistrationJob: Sendable {
-  /// Whose row is the device's.
   let lease: LeasedQueue.Lease
   /// The row of its user.
   let user: Int64
-  /// The realm it is registered with.
   let realm: UUID
-  /// The token that the client named.
   let tokenID: TokenID
   /// The bouncer's public key, as the client spelled it.
   let bouncerPublicKey: String
   /// What is sealed to it, in base64.
   let sealed: String
-  /// When the client asked.
   let requestedAt: Date
 
-  /// The device.
   var device: Int64 { lease.id }
 }
 
 extension Devices {
-  private var jobs: LeasedQueue {
+  /// Registrations that wait for the bouncer.
+  package var jobs: LeasedQueue {
     LeasedQueue(
       "device_registrations", key: "device_id",
       columns: """
@@ -36,7 +33,6 @@ extension Devices {
         """, database: database, now: now)
   }
 
-  /// Takes registrations that are due.
   func leaseJobs(limit: Int, for seconds: TimeInterval) async throws -> [RegistrationJob] {
     try await jobs.take(limit: limit, for: seconds).map { lease, row in
       RegistrationJob(
@@ -45,16 +41,6 @@ extension Devices {
         sealed: try row.text(2), requestedAt: try row.date(3))
     }
   }
-
-  /// Makes due what a wrong clock has put off.
-  ///
-  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
-  package func bringForward(isTimeSetBack: Bool = false) async throws {
-    try await jobs.bringForward(isTimeSetBack: isTimeSetBack)
-  }
-
-  /// How many registrations wait for the bouncer.
-  package func jobCount() async throws -> Int64 { try await jobs.count() }
 
   /// The bouncer has accepted: from now on the token gets notifications. Where the device is gone or wants
   /// another token by now, this one goes again. The token of its old app has served.
@@ -66,12 +52,10 @@ extension Devices {
     }
   }
 
-  /// The bouncer will never accept.
   func finish(_ job: RegistrationJob, with error: Device.RegistrationError) async throws {
     try await end(job) { device, _ in device.refused(job.tokenID, error) }
   }
 
-  /// Tries again at this time.
   func postpone(_ job: RegistrationJob, until date: Date) async throws {
     try await jobs.postpone([job.lease], until: date)
   }
@@ -105,21 +89,24 @@ extension Connection {
     try run(Statement("UPDATE users SET last_event = last_event WHERE id = $1", .integer(user))) > 0
   }
 
-  /// Numbers an event and keeps it; the user's row is locked.
-  func emit(_ operation: DeviceEvent.Operation, device: Int64, user: Int64, now: Int64) throws {
+  /// Numbers an event and keeps it as clients read it; the user's row is locked.
+  func emit(
+    _ operation: String, device: Int64, user: Int64, _ members: [JSON.Object.Member] = [], now: Int64
+  ) throws {
     let number = try query(
       Statement(
         "UPDATE users SET last_event = last_event + 1 WHERE id = $1 RETURNING last_event", .integer(user))
     ).first?.int64(0)
     guard let number else { throw DatabaseError(.other, "an update returned no row") }
+    let event = JSON.Object(
+      [
+        .init("type", "device"), .init("op", .string(operation)), .init("device_id", .integer(device)),
+        .init("id", .integer(number)),
+      ] + members)
     try run(
       Statement(
-        """
-        INSERT INTO device_events
-          (user_id, number, device_id, operation, changed, \(Device.State.columns), created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-        """,
-        arguments: [.integer(user), .integer(number), .integer(device)] + operation.values + [.integer(now)]))
+        "INSERT INTO device_events (user_id, number, event, created_at) VALUES ($1, $2, $3, $4)",
+        .integer(user), .integer(number), .text(JSON.object(event).text), .integer(now)))
   }
 
   /// Ends the registrations of tokens at this program's own bouncer, but for those that another device of

@@ -8,7 +8,6 @@ package import Sealing
 /// Every change locks the user's row, writes the device, its events and its job in one transaction, and
 /// tells those who wait for events afterwards.
 package final class Devices: Sendable {
-  /// How many devices a user may have.
   static let maximumPerUser = 500
 
   let database: any Database
@@ -18,8 +17,8 @@ package final class Devices: Sendable {
   package let legacyTokens: LegacyTokens
   /// As whom this program registers with its own bouncer; nil if it uses another's.
   let localServer: Int64?
-  /// Called after a change of a user's devices, with the user's row.
-  let changed: @Sendable (Int64) -> Void
+  /// Tells those who wait for a user's events that there may be some.
+  package let changed: @Sendable (_ user: Int64) -> Void
 
   /// The devices in `database`, whose keys are sealed under `storageKey`.
   ///
@@ -58,21 +57,20 @@ package final class Devices: Sendable {
       guard let id = try rows.first?.int64(0) else {
         throw DatabaseError(.other, "an insertion returned no row")
       }
-      try connection.emit(.added, device: id, user: user, now: now)
+      try connection.emit("add", device: id, user: user, now: now)
       return id
     }
     changed(user)
     return id
   }
 
-  /// Removes a device with everything about it.
   func remove(_ id: Int64, user: Int64) async throws {
     let now = now().milliseconds
     try await database.write { [self] connection in
       guard try connection.lock(user: user), let device = try device(id, user: user, on: connection)
       else { throw DeviceError.unknownDevice }
       try connection.run(Statement("DELETE FROM devices WHERE id = $1", .integer(id)))
-      try connection.emit(.removed, device: id, user: user, now: now)
+      try connection.emit("remove", device: id, user: user, now: now)
       try connection.forget(device.tokens, realmOf: user, at: localServer)
     }
     changed(user)
@@ -89,17 +87,14 @@ package final class Devices: Sendable {
   }
 
   /// Ends all that a user's apps have registered: their key has changed, so they are no longer signed in
-  /// (`Documentation/Protocols/Zulip.md` 10.8). For the transaction in which that happens; ``changed(user:)``
+  /// (`Documentation/Protocols/Zulip.md` 10.8). For the transaction in which that happens; ``changed``
   /// comes after it.
   package func signOut(user: Int64, on connection: any Connection) throws {
     guard try connection.lock(user: user) else { return }
     for device in try removeAll(of: user, on: connection) {
-      try connection.emit(.removed, device: device.id, user: user, now: now().milliseconds)
+      try connection.emit("remove", device: device.id, user: user, now: now().milliseconds)
     }
   }
-
-  /// Tells those who wait for a user's events that there may be some.
-  package func changed(user: Int64) { changed(user) }
 
   /// The user's row is locked.
   @discardableResult
@@ -184,7 +179,6 @@ package final class Devices: Sendable {
     if hasChanged { changed(user) }
   }
 
-  /// Changes a device of a user.
   func change(
     _ id: Int64, user: Int64,
     _ body: @escaping @Sendable (inout Device, any Connection) throws -> Device.Fields
@@ -232,7 +226,8 @@ extension Devices {
         """,
         arguments: [.integer(device.id), .bytes(key)] + device.state.values
           + [.integer(device.kind?.storage)]))
-    try connection.emit(.updated(fields, device.state), device: device.id, user: device.user, now: now)
+    try connection.emit(
+      "update", device: device.id, user: device.user, device.state.members(fields), now: now)
   }
 
   private func device(_ row: Row) throws -> Device {
@@ -247,7 +242,7 @@ extension Devices {
 
 extension Device {
   /// That it has or wants.
-  fileprivate var tokens: [TokenID] { [state.tokenID, state.pendingTokenID].compactMap(\.self) }
+  var tokens: [TokenID] { [state.tokenID, state.pendingTokenID].compactMap(\.self) }
 
   fileprivate static let columns = """
     id, user_id, push_key_id, token_id, pending_token_id, token_updated_at, error_code, push_key, kind
@@ -255,10 +250,7 @@ extension Device {
 }
 
 extension Device.State {
-  /// Columns in which a state is kept, in the order of ``values``.
-  static let columns = "push_key_id, token_id, pending_token_id, token_updated_at, error_code"
-
-  init(row: Row, from first: Int) throws {
+  fileprivate init(row: Row, from first: Int) throws {
     self.init()
     pushKeyID = try row.optionalInt64(first).map(UInt32.init(truncatingIfNeeded:))
     tokenID = try row.optionalInt64(first + 1).map(TokenID.init(storage:))
@@ -267,7 +259,7 @@ extension Device.State {
     error = try row.optionalText(first + 4).map { Device.RegistrationError(rawValue: $0) ?? .badRequest }
   }
 
-  var values: [Value] {
+  fileprivate var values: [Value] {
     [
       .integer(pushKeyID.map(Int64.init)), .integer(tokenID?.storage), .integer(pendingTokenID?.storage),
       .integer(tokenUpdatedAt?.milliseconds), .text(error?.rawValue),

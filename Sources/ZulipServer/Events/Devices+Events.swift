@@ -1,27 +1,7 @@
 internal import Foundation
+internal import HTTP
 internal import Registrations
 internal import SQL
-internal import Sealing
-
-extension DeviceEvent.Operation {
-  var values: [Value] {
-    switch self {
-    case .added: [.integer(1), .integer(0)] + Device.State().values
-    case .removed: [.integer(2), .integer(0)] + Device.State().values
-    case .updated(let fields, let state): [.integer(3), .integer(fields.rawValue)] + state.values
-    }
-  }
-
-  fileprivate init(row: Row, from first: Int) throws {
-    switch try row.int64(first) {
-    case 1: self = .added
-    case 2: self = .removed
-    default:
-      self = .updated(
-        Device.Fields(rawValue: try row.int64(first + 1)), try Device.State(row: row, from: first + 2))
-    }
-  }
-}
 
 extension Devices {
   /// How many queues a user may have; the one that was longest not asked for goes first.
@@ -67,8 +47,8 @@ extension Devices {
     return isClosed
   }
 
-  /// A user's events after a number, in order; nil if there is no such queue (any more).
-  func events(queue id: String, user: Int64, after number: Int64) async throws -> [DeviceEvent]? {
+  /// A user's events after a number, in order, as clients read them; nil if there is no such queue (any more).
+  func events(queue id: String, user: Int64, after number: Int64) async throws -> [JSON]? {
     let now = now()
     let found = try await database.read { connection -> (seenAt: Date, rows: [Row])? in
       guard
@@ -84,8 +64,7 @@ extension Devices {
       let rows = try connection.query(
         Statement(
           """
-          SELECT number, device_id, operation, changed, \(Device.State.columns) FROM device_events
-          WHERE user_id = $1 AND number > $2 ORDER BY number LIMIT $3
+          SELECT event FROM device_events WHERE user_id = $1 AND number > $2 ORDER BY number LIMIT $3
           """, .integer(user), .integer(number), .integer(Int64(Self.eventsAtOnce))))
       return (seenAt, rows)
     }
@@ -96,11 +75,7 @@ extension Devices {
         Statement("UPDATE event_queues SET seen_at = $2 WHERE id = $1", .text(id), .integer(now.milliseconds))
       )
     }
-    return try rows.map { row in
-      DeviceEvent(
-        number: try row.int64(0), device: try row.int64(1),
-        operation: try DeviceEvent.Operation(row: row, from: 2))
-    }
+    return try rows.map { try JSON.parse($0.text(0)) }
   }
 
   /// The number of the newest event of each of these users; none for one that is gone.
@@ -137,24 +112,4 @@ extension Devices {
           """, .integer((now - Self.eventLifetime).milliseconds), .integer(Int64(limit))))
     }
   }
-}
-
-/// Something that happened to a device, for its user's clients.
-struct DeviceEvent: Sendable, Hashable {
-  /// What happened.
-  enum Operation: Sendable, Hashable {
-    /// It is new.
-    case added
-    /// It is gone.
-    case removed
-    /// These parts of it changed, to what they are in this state.
-    case updated(Device.Fields, Device.State)
-  }
-
-  /// Its place among the user's events, from 1.
-  let number: Int64
-  /// The device's id.
-  let device: Int64
-  /// What happened.
-  let operation: Operation
 }

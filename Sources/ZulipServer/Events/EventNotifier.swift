@@ -16,16 +16,10 @@ package final class EventNotifier: Sendable {
 
   private let state = Mutex(State())
 
-  /// A notifier that nobody waits for.
   package init() {}
 
-  /// How many clients wait for events at this moment.
   package var waiters: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
 
-  /// The users that somebody waits for.
-  var users: [Int64] { state.withLock { Array($0.waiters.keys) } }
-
-  /// Something happened to the devices of this user.
   @Sendable package func ring(user: Int64) {
     for waiter in state.withLock({ $0.waiters[user] })?.values ?? [:].values { waiter.yield() }
   }
@@ -61,42 +55,19 @@ package final class EventNotifier: Sendable {
     }
     return try await body(stream)
   }
-}
 
-/// Rings for what other processes have done to a user's devices: another node on the same database, or a
-/// command. One small query at a time, and only while somebody waits.
-package struct EventPoller: Sendable {
-  /// How late a client may hear of what happened on another node.
-  private static let interval = Duration.milliseconds(500)
-
-  private let devices: Devices
-  private let eventNotifier: EventNotifier
-  private let logger: Logger
-
-  /// Watches the users that wait at `eventNotifier`.
-  package init(devices: Devices, eventNotifier: EventNotifier, logger: Logger) {
-    self.devices = devices
-    self.eventNotifier = eventNotifier
-    self.logger = logger
-  }
-
-  /// Watches until the task is cancelled.
-  package func run() async {
+  /// Rings for what other processes have done to a user's devices: another node on the same database, or a command. One
+  /// small query each half second, which is how late a client may hear of it, and only while somebody waits.
+  package func watch(_ devices: Devices, logger: Logger) async {
     var known: [Int64: Int64] = [:]
-    await every(Self.interval) {
-      known = try await look(known)
+    await every(.milliseconds(500)) {
+      let waiting = state.withLock { Array($0.waiters.keys) }
+      let latest = try await devices.lastEvents(of: waiting)
+      for user in waiting where latest[user] != known[user] { ring(user: user) }
+      known = latest
     } onError: { error in
       logger.warning(
         "device events cannot be watched", metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
-  }
-
-  /// Rings for those whose newest event is not what it was; returns what it is now.
-  func look(_ known: [Int64: Int64]) async throws -> [Int64: Int64] {
-    let waiting = eventNotifier.users
-    guard !waiting.isEmpty else { return [:] }
-    let latest = try await devices.lastEvents(of: waiting)
-    for user in waiting where latest[user] != known[user] { eventNotifier.ring(user: user) }
-    return latest
   }
 }

@@ -1,23 +1,23 @@
-internal import Foundation
 internal import HTTP
-internal import HTTPTypes
 internal import Hummingbird
 internal import Registrations
-internal import Sealing
 internal import Timing
 
+/// A client's queue of events (`Documentation/Protocols/Zulip.md` 10.3).
 extension ZulipServerRoutes {
-  /// `POST register`: a queue of events and what there is now, as far as devices go. Other event types may
-  /// be asked for; there are none.
+  /// How long a client waits for events before it hears that it is still connected.
+  private static let heartbeat = Duration.seconds(50)
+
+  /// A queue of events and what there is now, as far as devices go. Other event types may be asked for; there are none.
   func openQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    var parameters = try await parameters(of: request)
     let types = try parameters.eventTypes("event_types")
     let fetched = try parameters.eventTypes("fetch_event_types") ?? types
     parameters.ignore([
       "all_public_streams", "apply_markdown", "client_capabilities", "client_gravatar", "include_subscribers",
       "narrow", "presence_history_limit_days", "slim_presence",
     ])
-    let queue = try await dependencies.devices.openQueue(
+    let queue = try await devices.openQueue(
       user: user.id, followsDevices: types?.contains("device") ?? true)
     var members: [JSON.Object.Member] = [
       .init("queue_id", .string(queue.id)), .init("last_event_id", .integer(queue.lastEvent)),
@@ -34,24 +34,23 @@ extension ZulipServerRoutes {
     return parameters.success(members)
   }
 
-  /// `GET events`: waits for events after the last that the client has, or answers with a heartbeat.
+  /// Waits for events after the last that the client has, or answers with a heartbeat.
   func events(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    var parameters = try await parameters(of: request)
     let queue = try parameters.required("queue_id")
     let last = try parameters.integer("last_event_id")
     let mayWait = try parameters.optionalJSON("dont_block")?.bool() != true
     @Sendable func found() async throws -> [JSON]? {
-      guard let events = try await dependencies.devices.events(queue: queue, user: user.id, after: last)
-      else {
+      guard let events = try await devices.events(queue: queue, user: user.id, after: last) else {
         throw APIError.badQueue(queue)
       }
-      return events.isEmpty ? nil : events.map(\.json)
+      return events.isEmpty ? nil : events
     }
     var events = try await found()
     if events == nil, mayWait {
       // Who listens before he looks misses nothing.
       events =
-        try await dependencies.eventNotifier.listening(to: user.id) { rings in
+        try await eventNotifier.listening(to: user.id) { rings in
           if let events = try await found() { return events }
           return try await withTimeout(Self.heartbeat) {
             for await _ in rings { if let events = try await found() { return events } }
@@ -63,13 +62,10 @@ extension ZulipServerRoutes {
     return parameters.success([.init("events", .array(answer)), .init("queue_id", .string(queue))])
   }
 
-  /// `DELETE events`: the client no longer follows.
   func closeQueue(_ user: User, _ request: Request, _ context: WireContext) async throws -> Response {
-    var parameters = try await Parameters.read(from: request, limit: configuration.maximumBodyBytes)
+    var parameters = try await parameters(of: request)
     let queue = try parameters.required("queue_id")
-    guard try await dependencies.devices.closeQueue(queue, user: user.id) else {
-      throw APIError.badQueue(queue)
-    }
+    guard try await devices.closeQueue(queue, user: user.id) else { throw APIError.badQueue(queue) }
     return parameters.success()
   }
 }
@@ -79,42 +75,5 @@ extension Parameters {
   fileprivate mutating func eventTypes(_ name: String) throws -> Set<String>? {
     guard let field = try optionalJSON(name)?.present else { return nil }
     return Set(try field.elements().map { try $0.string() })
-  }
-}
-
-extension Device.State {
-  /// As clients know it (`Documentation/Protocols/Zulip.md` 10.2): all of it, or only some parts.
-  func members(_ fields: Device.Fields? = nil) -> [JSON.Object.Member] {
-    let all: [(Device.Fields, JSON.Object.Member)] = [
-      (.pushKeyID, .init("push_key_id", .optional(pushKeyID.map(Int64.init)))),
-      (.tokenID, .init("push_token_id", .optional(tokenID?.base64))),
-      (.pendingTokenID, .init("pending_push_token_id", .optional(pendingTokenID?.base64))),
-      (
-        .tokenUpdatedAt,
-        .init(
-          "push_token_last_updated_timestamp",
-          .optional(tokenUpdatedAt.map { Int64($0.timeIntervalSince1970) }))
-      ),
-      (.error, .init("push_registration_error_code", .optional(error?.rawValue))),
-    ]
-    return all.filter { field, _ in fields?.contains(field) ?? true }.map(\.1)
-  }
-}
-
-extension DeviceEvent {
-  /// `{"type":"device","op":...}`
-  var json: JSON {
-    let (name, rest): (JSON, [JSON.Object.Member]) =
-      switch operation {
-      case .added: ("add", [])
-      case .removed: ("remove", [])
-      case .updated(let fields, let state): ("update", state.members(fields))
-      }
-    return .object(
-      JSON.Object(
-        [
-          .init("type", "device"), .init("op", name), .init("device_id", .integer(device)),
-          .init("id", .integer(number)),
-        ] + rest))
   }
 }

@@ -1,5 +1,6 @@
 internal import Foundation
-internal import Registrations
+internal import HTTP
+package import Registrations
 internal import SQL
 internal import Sealing
 
@@ -8,15 +9,11 @@ internal import Sealing
 /// What goes here and not yet there is written down in the transaction in which it goes, so that nothing
 /// is left behind at the bouncer, whatever happens (`Documentation/Decisions` 0009).
 package struct LegacyTokens: Sendable {
-  /// How many tokens a user may have.
   static let maximumPerUser = 500
 
   let database: any Database
   let storageKey: StorageKey
   let now: @Sendable () -> Date
-
-  /// The user has as many tokens as it may have.
-  struct TooMany: Error, Hashable {}
 
   /// Adds a token; one that the user has stays as it is. It is no longer one that the bouncer should forget.
   ///
@@ -37,7 +34,9 @@ package struct LegacyTokens: Sendable {
           "SELECT COUNT(*) FROM legacy_tokens WHERE user_id = $1 AND NOT (kind = $2 AND token_hash = $3)",
           .integer(user.id), kind, hash)
       ).first?.int64(0)
-      guard let count, count < Self.maximumPerUser else { throw TooMany() }
+      guard let count, count < Self.maximumPerUser else {
+        throw APIError("Too many devices (limit: \(Self.maximumPerUser))")
+      }
       try connection.run(
         Statement(
           """
@@ -112,7 +111,7 @@ package struct LegacyTokens: Sendable {
 }
 
 extension LegacyTokens {
-  func tokens(of user: Int64, on connection: any Connection) throws -> [LegacyToken] {
+  private func tokens(of user: Int64, on connection: any Connection) throws -> [LegacyToken] {
     try connection.query(
       Statement(
         "SELECT id, kind, token, ios_app_id FROM legacy_tokens WHERE user_id = $1 ORDER BY id", .integer(user)
@@ -120,11 +119,11 @@ extension LegacyTokens {
     ).compactMap { row in
       let place = SealedColumn.userToken.place(.integer(user))
       guard let token = try open(try row.int64(1), try row.bytes(2), at: place) else { return nil }
-      return LegacyToken(token, iosAppID: try row.optionalText(3))
+      return LegacyToken(token: token, iosAppID: try row.optionalText(3))
     }
   }
 
-  func open(_ kind: Int64, _ sealed: [UInt8], at place: SealedPlace) throws -> PushToken? {
+  private func open(_ kind: Int64, _ sealed: [UInt8], at place: SealedPlace) throws -> PushToken? {
     guard let kind = PushToken.Kind(storage: kind),
       let text = storageKey.openText(sealed, at: place)
     else { return nil }
@@ -160,7 +159,8 @@ extension LegacyTokens {
 }
 
 extension LegacyTokens {
-  private var jobs: LeasedQueue {
+  /// What the bouncer has yet to be told.
+  package var jobs: LeasedQueue {
     LeasedQueue(
       "legacy_unregistrations", columns: "realm_uuid, user_uuid, user_id, kind, token", database: database,
       now: now)
@@ -205,30 +205,14 @@ extension LegacyTokens {
   func postpone(_ job: Unregistration, until date: Date, failure: String) async throws {
     try await jobs.postpone(job.lease, until: date, changing: "failure = $5", .text(failure))
   }
-
-  /// Makes due what a wrong clock has put off.
-  ///
-  /// - Parameter isTimeSetBack: as ``LeasedQueue`` has it.
-  package func bringForward(isTimeSetBack: Bool = false) async throws {
-    try await jobs.bringForward(isTimeSetBack: isTimeSetBack)
-  }
-
-  /// How much the bouncer has yet to be told.
-  package func jobCount() async throws -> Int64 { try await jobs.count() }
 }
 
 /// A token of a user's old app, as the built-in chat-server side keeps it.
-struct LegacyToken: Sendable, Hashable {
+package struct LegacyToken: Sendable, Hashable {
   /// The token, as it was first spelled.
   let token: PushToken
   /// The app's bundle id; there for APNs.
   let iosAppID: String?
-
-  /// A token with its app.
-  init(_ token: PushToken, iosAppID: String?) {
-    self.token = token
-    self.iosAppID = iosAppID
-  }
 
   /// Whether a client that names this id means the same device: clients spell an APNs token in either
   /// case, and the id is one of the spelling (`Documentation/Protocols/Zulip.md` 8.2).
@@ -241,11 +225,8 @@ struct LegacyToken: Sendable, Hashable {
 
 /// What the bouncer has yet to be told: that a token, or that all tokens of a user, are no longer used.
 struct Unregistration: Sendable {
-  /// Its place among the jobs.
   let lease: LeasedQueue.Lease
-  /// The user's realm.
   let realm: UUID
-  /// The user.
   let user: LegacyUser
   /// The token; nil stands for all of the user's.
   let token: PushToken?

@@ -1,35 +1,33 @@
 package import HTTP
 internal import HTTPTypes
 package import Registrations
+internal import Sealing
+package import ZulipBouncer
 
-/// Sends notifications to all devices of a user, each sealed with that device's key, in one request to
-/// the bouncer.
+/// Sends notifications to all devices of a user, those to devices that decrypt each sealed with that device's key, in one
+/// request to the bouncer.
 package struct Notifier: Sendable {
   let devices: Devices
-  let bouncer: (client: any Bouncer, realms: RealmUpload)?
+  let bouncer: BouncerLink?
   private let removal: ProviderShape
 
   /// - Parameters:
   ///   - bouncer: nil if there is none, and nobody gets any.
   ///   - removal: the shape of encrypted notifications that take others away.
-  package init(
-    devices: Devices, bouncer: (client: any Bouncer, realms: RealmUpload)?, removal: ProviderShape = .removal
-  ) {
-    self.devices = devices
-    self.bouncer = bouncer
-    self.removal = removal
+  package init(devices: Devices, bouncer: BouncerLink?, removal: ProviderShape = .removal) {
+    (self.devices, self.bouncer, self.removal) = (devices, bouncer, removal)
   }
 
   /// What became of a notification.
   package struct Result: Sendable, Hashable {
-    /// Devices it was sent to.
-    package var devices = 0
-    /// Of these, how many APNs had accepted when the bouncer answered.
-    package var apple = 0
-    /// How many FCM had.
-    package var android = 0
-    /// Devices whose token the bouncer does not know, or no longer; they wait for a new one.
-    package var gone = 0
+    /// Devices that it was sent to.
+    var devices = 0
+    /// Of these, how many APNs had accepted when the bouncer answered; of old apps, to how many it goes.
+    var apple = 0
+    /// The same with FCM.
+    var android = 0
+    /// Devices whose token the bouncer does not know, or no longer.
+    var gone = 0
 
     /// As the backend API tells it.
     package var json: JSON {
@@ -38,99 +36,124 @@ package struct Notifier: Sendable {
         "android_successfully_sent_count": .integer(Int64(android)), "deleted_devices": .integer(Int64(gone)),
       ]
     }
-  }
 
-  /// What a notification is to say: to devices that read it end-to-end encrypted, to old apps, or to both.
-  package struct Message: Sendable {
-    /// What phones read once they have opened it (`Documentation/Protocols/Zulip.md` 6.6); `realm_url`,
-    /// `realm_name` and `user_id` are filled in where they are missing.
-    package var encrypted: JSON.Object?
-    /// What old apps are sent.
-    package var legacy: LegacyMessage?
-
-    /// A message by its parts.
-    package init(encrypted: JSON.Object?, legacy: LegacyMessage?) {
-      self.encrypted = encrypted
-      self.legacy = legacy
+    /// The same of old apps.
+    package var legacyJSON: JSON {
+      [
+        "devices": .integer(Int64(devices)), "total_apple_devices": .integer(Int64(apple)),
+        "total_android_devices": .integer(Int64(android)), "deleted_devices": .integer(Int64(gone)),
+      ]
     }
   }
 
   /// What became of each part that there was, or why it could not be sent: an `APIError`, or the
   /// database's error. Of a part that failed nothing is promised.
-  package struct Outcome: Sendable {
-    /// Of the encrypted part.
-    package var encrypted: Swift.Result<Result, any Error>?
-    /// Of the part for old apps.
-    package var legacy: Swift.Result<LegacyResult, any Error>?
+  package struct Results: Sendable {
+    package internal(set) var encrypted: Swift.Result<Result, any Error>?
+    package internal(set) var legacy: Swift.Result<Result, any Error>?
   }
 
   /// Sends to all devices of a user: to old apps first (`Documentation/Protocols/Zulip.md` 10.6), and to each
   /// device once, also to one that is changing from the one to the other at this moment. Where the realm
   /// wants end-to-end encryption, old apps get nothing at all, and stay registered.
-  package func notify(_ user: User, _ message: Message) async throws -> Outcome {
-    guard let legacy = message.legacy, !user.realm.requiresE2EE else {
-      var outcome = Outcome(legacy: message.legacy.map { _ in .success(LegacyResult()) })
-      if let payload = message.encrypted {
-        let found = try await devices.active(user: user.id)
-        outcome.encrypted = await result { try await send(payload, to: found, of: user) }
+  ///
+  /// - Parameter payload: what phones read once they have opened it (6.6); `realm_url`, `realm_name` and `user_id` are
+  ///   filled in where they are missing.
+  package func notify(
+    _ user: User, _ payload: JSON.Object?, legacy: LegacyNotification? = nil
+  ) async throws -> Results {
+    var results = Results()
+    var recipients: [Device] = []
+    if let legacy, !user.realm.requiresE2EE {
+      let (tokens, active) = try await devices.legacyTokens.recipients(user.id, devices: devices)
+      recipients = active
+      do {
+        let (result, missing) = try await send(legacy, to: tokens.map(\.token), of: user)
+        results.legacy = .success(result)
+        // The bouncer left them out because their devices have moved on since we looked.
+        if payload != nil, !missing.isEmpty {
+          recipients += try await successors(
+            of: tokens.filter { missing.contains($0.token) }, user, except: active)
+        }
+      } catch {
+        results.legacy = .failure((error as? BouncerError).map { APIError(legacy: $0) } ?? error)
       }
-      return outcome
+    } else {
+      if legacy != nil { results.legacy = .success(Result()) }
+      if payload != nil { recipients = try await devices.active(user: user.id) }
     }
-    var (tokens, found) = try await devices.legacyTokens.recipients(user.id, devices: devices)
-    var outcome = Outcome()
+    guard let payload else { return results }
     do {
-      let (result, missing) = try await send(legacy, to: tokens.map(\.token), of: user)
-      outcome.legacy = .success(result)
-      // The bouncer left them out because their devices have moved on since we looked.
-      if message.encrypted != nil, !missing.isEmpty {
-        found += try await successors(of: tokens.filter { missing.contains($0.token) }, user, except: found)
-      }
+      results.encrypted = .success(try await send(payload, to: recipients, of: user))
     } catch {
-      outcome.legacy = .failure((error as? BouncerError).map { APIError(legacy: $0) } ?? error)
+      results.encrypted = .failure((error as? BouncerError).map { APIError($0) } ?? error)
     }
-    if let payload = message.encrypted {
-      let devices = found
-      outcome.encrypted = await result { try await send(payload, to: devices, of: user) }
-    }
-    return outcome
-  }
-
-  private func result<Success>(
-    _ body: () async throws -> Success
-  ) async -> Swift.Result<Success, any Error> {
-    do {
-      return .success(try await body())
-    } catch {
-      return .failure((error as? BouncerError).map { APIError($0) } ?? error)
-    }
+    return results
   }
 
   /// Sends to these devices of a user; the bouncer's refusals as they are.
   func send(_ payload: JSON.Object, to devices: [Device], of user: User) async throws -> Result {
     guard let bouncer else { throw APIError.pushServiceNotConfigured }
-    let notification: PlainNotification
-    do {
-      notification = try PlainNotification(Self.complete(payload, for: user), removal: removal)
-    } catch {
-      throw APIError.tooLarge(error)
-    }
-    let notifications = devices.compactMap(notification.sealed)
-    guard !notifications.isEmpty else { return Result() }
-    let receipt = try await bouncer.realms.providing {
-      try await bouncer.client.notify(realm: user.realm.uuid, notifications)
-    }
-    try await self.devices.lose(receipt.gone, user: user.id)
-    return Result(
-      devices: notifications.count, apple: receipt.apple, android: receipt.android, gone: receipt.gone.count)
-  }
-
-  private static func complete(_ payload: JSON.Object, for user: User) -> JSON.Object {
     var payload = payload
     let defaults: [(String, JSON)] = [
       ("realm_url", .string(user.realm.url)), ("realm_name", .string(user.realm.name)),
       ("user_id", .integer(user.userID)),
     ]
     for (name, value) in defaults where payload[name] == nil { payload[name] = value }
-    return payload
+    let notification = try PlainNotification(payload, removal: removal)
+    let items = devices.compactMap(notification.sealed)
+    guard !items.isEmpty else { return Result() }
+    let receipt = try await bouncer.providingRealms {
+      try await bouncer.calls.notify(NotifyRequest(items), realm: user.realm.uuid)
+    }
+    try await self.devices.lose(receipt.gone, user: user.id)
+    return Result(
+      devices: items.count, apple: receipt.apple, android: receipt.android, gone: receipt.gone.count)
+  }
+
+  /// Sends to these tokens of a user, and returns which of them the bouncer does not have.
+  private func send(
+    _ notification: LegacyNotification, to tokens: [PushToken], of user: User
+  ) async throws -> (result: Result, missing: Set<PushToken>) {
+    // Nobody is there: the bouncer need not be asked (`Documentation/Protocols/Zulip.md` 10.6).
+    guard !tokens.isEmpty else { return (Result(), []) }
+    guard let bouncer else { throw APIError.pushServiceNotConfigured }
+    var notification = notification
+    if !tokens.contains(where: { $0.kind == .apns }) { notification.apns = [:] }
+    if !tokens.contains(where: { $0.kind == .fcm }) { notification.fcm = [:] }
+    let receipt = try await bouncer.providingRealms { [notification] in
+      try await bouncer.calls.notifyLegacy(user, notification, tokens: tokens)
+    }
+    let missing = Set(
+      receipt.missing.flatMap { kind, texts in texts.compactMap { try? PushToken($0, kind: kind) } })
+    try await devices.legacyTokens.forget(Array(missing), user: user.id)
+    return (
+      Result(devices: tokens.count, apple: receipt.apple, android: receipt.android, gone: missing.count),
+      missing
+    )
+  }
+
+  /// The devices that have replaced old apps with these tokens, without the known ones. The bouncer has their
+  /// registrations already, even if this side has not been told yet.
+  private func successors(
+    of tokens: [LegacyToken], _ user: User, except known: [Device]
+  ) async throws -> [Device] {
+    let known = Set(known.map(\.id))
+    return try await devices.snapshot(user: user.id).devices.compactMap { device in
+      guard !known.contains(device.id) else { return nil }
+      let id = device.tokens.first { id in tokens.contains { $0.isMeant(by: id) } }
+      return id.map(device.reached)
+    }
+  }
+}
+
+extension LegacyNotification {
+  /// Reads `{"apns_payload", "gcm_payload", "gcm_options"}`, each of which may be missing, from the host application.
+  package init(backend field: Field) throws(APIError) {
+    try field.forbidMembers(except: ["apns_payload", "gcm_payload", "gcm_options"])
+    try self.init(field) { member throws(APIError) in try member.present?.members() ?? [:] }
+    guard !apns.members.isEmpty || !fcm.members.isEmpty else {
+      throw field.error("wants apns_payload or gcm_payload")
+    }
   }
 }

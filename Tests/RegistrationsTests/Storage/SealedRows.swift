@@ -69,9 +69,9 @@ struct SealedRows {
         key: .init(id: 1, key: .generate()),
         token: .init(kind: .fcm, id: token.id, bouncerPublicKey: "public", sealed: "sealed")),
       device: device, user: user.id)
-    try await devices.legacyTokens.add(LegacyToken(token, iosAppID: nil), user: user)
+    try await devices.legacyTokens.add(LegacyToken(token: token, iosAppID: nil), user: user)
     let gone = try PushToken("gone \(name)", kind: .fcm)
-    try await devices.legacyTokens.add(LegacyToken(gone, iosAppID: nil), user: user)
+    try await devices.legacyTokens.add(LegacyToken(token: gone, iosAppID: nil), user: user)
     #expect(try await devices.legacyTokens.remove(gone, user: user))
     try await notifications.keep(
       NextcloudNotification(nid: Int64(index), app: "talk", subject: name, type: "chat", id: name),

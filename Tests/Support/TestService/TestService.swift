@@ -36,8 +36,8 @@ package struct TestService: Sendable {
   package static func run(
     _ settings: [String: String] = [:], clock: TestClock = TestClock(), isWorking: Bool = false,
     isLive: Bool = false, logger: Logger = .quiet, keys: (_ folder: URL) throws -> Void = { _ in },
-    bodies: BodyBudget? = nil, remoteBouncer: (any Bouncer)? = nil,
-    adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in },
+    bodies: BodyBudget? = nil, remoteBouncer: (any BouncerCalls)? = nil,
+    adjust: (inout Bouncer.Configuration) -> Void = { _ in },
     _ test: @escaping @Sendable (TestService) async throws -> Void
   ) async throws {
     let database = try await TestDatabase()

@@ -20,7 +20,7 @@ struct Bouncer: Sendable {
 
   var clock: TestClock { test.clock }
   var database: any Database { test.service.store.database }
-  private var parts: ZulipBouncerRoutes.Dependencies { test.service.bouncer.dependencies }
+  var parts: ZulipBouncer.Bouncer { test.service.bouncer }
   var servers: RemoteServers { parts.servers }
   var registrations: RegistrationStore { parts.registrations }
   var recorder: RegistrationStore { test.service.store.registrations }
@@ -32,7 +32,7 @@ struct Bouncer: Sendable {
   static func test(
     _ settings: [String: String] = [:], clock: TestClock = TestClock(), isLive: Bool = false,
     keys: (_ folder: URL) throws -> Void = { _ in },
-    adjust: (inout ZulipBouncerRoutes.Configuration) -> Void = { _ in },
+    adjust: (inout ZulipBouncer.Bouncer.Configuration) -> Void = { _ in },
     _ test: @escaping @Sendable (Bouncer) async throws -> Void
   ) async throws {
     let defaults = [
@@ -107,20 +107,23 @@ extension Bouncer {
   /// A server that may call.
   func server(_ hostname: String = "chat.example.org") async throws -> Credentials {
     let (server, key) = try await servers.add(
-      hostname: try Hostname(hostname), uuid: try Self.version4(), contactEmail: "admin@example.org")
+      hostname: try Hostname(hostname), contactEmail: "admin@example.org")
     return Credentials(id: server.uuid.uuidString.lowercased(), key: key)
+  }
+
+  /// The same as the bouncer knows it.
+  func remote(_ hostname: String = "chat.example.org") async throws -> RemoteServer {
+    _ = try await server(hostname)
+    return try #require(try await servers.find(hostname: hostname))
   }
 
   /// Tells the bouncer of a realm of a server.
   func realm(of server: Credentials, uuid: String? = nil) async throws -> String {
-    let uuid = try uuid ?? Self.version4().uuidString.lowercased()
+    let uuid = uuid ?? UUID().uuidString.lowercased()
     let answer = try await post("server/analytics", analytics([realmJSON(uuid)]), as: server)
     guard answer.isSuccess else { throw CocoaError(.fileReadUnknown) }
     return uuid
   }
-
-  /// Foundation makes UUIDs of version 4.
-  static func version4() throws -> UUID { UUID() }
 
   /// The form of an upload of nothing but realms.
   func analytics(_ realms: [JSON]) -> [(String, String)] {
@@ -191,5 +194,30 @@ extension Bouncer {
       ("encrypted_push_registration", try sealed(registration)),
       ("bouncer_public_key", keyPair.publicKeyBase64),
     ]
+  }
+}
+
+/// Items of `push/e2ee/notify`, and its body.
+enum PushItem {
+  static func apns(_ token: String) -> JSON {
+    [
+      "token_id": .string(TokenID(token: token).base64),
+      "http_headers": ["apns_priority": 10, "apns_push_type": "alert"],
+      "payload": [
+        "push_key_id": 10, "encrypted_data": "AAAA",
+        "aps": ["mutable-content": 1, "alert": ["title": "New notification"]],
+      ],
+    ]
+  }
+
+  static func fcm(_ token: String) -> JSON {
+    [
+      "token_id": .string(TokenID(token: token).base64), "fcm_priority": "high",
+      "payload": ["push_key_id": 20, "encrypted_data": "BBBB"],
+    ]
+  }
+
+  static func body(_ realm: String, _ items: [JSON]) -> JSON {
+    ["realm_uuid": .string(realm), "push_requests": .array(items), "more": true]
   }
 }

@@ -33,33 +33,28 @@ extension Node {
     let events = EventNotifier()
     let devices = Devices(
       database: database, storageKey: storageKey, localServer: nil, now: now, changed: events.ring)
-    let realms = RealmUpload(accounts: accounts, bouncer: bouncer, now: now, logger: logger)
-    let notifier = Notifier(devices: devices, bouncer: (client: bouncer, realms: realms))
-    let registrar = Registrar(
-      devices: devices, bouncer: bouncer, realms: realms, now: now, mayExpire: mayExpire, logger: logger)
+    let link = BouncerLink(
+      bouncer, accounts: accounts, devices: devices, now: now, mayExpire: mayExpire, logger: logger)
+    let notifier = Notifier(devices: devices, bouncer: link)
     let server = ZulipServerRoutes(
-      configuration: .init(rateLimitPerUser: nil, maximumBodyBytes: 1 << 20),
-      dependencies: .init(
-        accounts: accounts, devices: devices, eventNotifier: events, registrar: registrar, unregistrar: nil,
-        notifier: notifier, now: now))
+      accounts: accounts, eventNotifier: events, notifier: notifier, rateLimitPerUser: nil,
+      maximumBodyBytes: 1 << 20, now: now)
     let backend = BackendRoutes(
       accounts: accounts, devices: devices, loginFlows: NextcloudLoginFlows(accounts: accounts),
       token: Chat.backendToken,
       notify: { user, message in
-        let parts = Notifier.Message(encrypted: try message.zulip?.members(), legacy: nil)
-        let outcome = try await notifier.notify(user, parts)
-        return outcome.encrypted.map { [.init("zulip", $0.map(\.json))] } ?? []
-      }, realmsChanged: realms.request, now: now)
+        let sent = try await notifier.notify(user, try message.zulip?.members())
+        return sent.encrypted.map { [("zulip", $0.map(\.json))] } ?? []
+      }, realmsChanged: link.uploadRealms, now: now)
     return ChatSide(
       addRoutes: {
         server.addRoutes(to: $0)
         backend.addRoutes(to: $0)
-      }, bringForward: devices.bringForward
+      }, bringForward: devices.jobs.bringForward
     ) {
       await withTaskGroup { group in
-        group.addTask { await EventPoller(devices: devices, eventNotifier: events, logger: logger).run() }
-        group.addTask { await realms.run() }
-        group.addTask { await registrar.run() }
+        group.addTask { await events.watch(devices, logger: logger) }
+        group.addTask { await link.run() }
       }
     }
   }

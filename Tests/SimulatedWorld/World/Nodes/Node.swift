@@ -95,19 +95,17 @@ final class Node: @unchecked Sendable {
     self.deliverer = deliverer
     let sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     let requestTimes = RequestTimes(database: database, now: now)
-    var configuration = ZulipBouncerRoutes.Configuration { "https://push.example.org" }
+    var configuration = Bouncer.Configuration { "https://push.example.org" }
     configuration.rateLimitPerServer = nil
     configuration.rateLimitPerAddress = nil
     let bouncer = ZulipBouncerRoutes(
-      configuration: configuration,
-      dependencies: .init(
+      Bouncer(
+        configuration: configuration, database: database, storageKey: storageKey,
         servers: RemoteServers(database: database, storageKey: storageKey, now: now),
-        realms: RemoteRealms(database: database),
-        analytics: Analytics(database: database, storageKey: storageKey, now: now),
-        registrations: registrations, bouncerKeys: BouncerKeys(database: database, now: now),
-        requestTimes: requestTimes, deliverer: deliverer,
-        keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) }, storageKey: storageKey,
-        now: now, mayExpire: mayExpire, logger: logger))
+        realms: RemoteRealms(database: database), registrations: registrations,
+        bouncerKeys: BouncerKeys(database: database, now: now), requestTimes: requestTimes,
+        deliverer: deliverer, keyring: { BouncerKeyring([.init(pair: Self.keyPair, state: .active)]) },
+        now: now, mayExpire: mayExpire))
     let bodies = BodyBudget(limit: 64 << 20, largest: 1 << 20)
     let nextcloud =
       world.nextcloud == nil

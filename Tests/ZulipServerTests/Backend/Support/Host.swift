@@ -69,7 +69,7 @@ struct Host: Sendable {
         let parts = [("zulip", message.zulip), ("legacy", message.legacy), ("nextcloud", message.nextcloud)]
         let payloads = try parts.compactMap { name, field in try field.map { (name, try $0.members()) } }
         return try payloads.map { name, payload in
-          .init(name, try asked.notify(user, payload).map { Self.sent })
+          (name, try asked.notify(user, payload).map { Self.sent })
         }
       },
       realmsChanged: { asked.changeRealms() }, now: now)

@@ -17,7 +17,7 @@ extension Trait where Self == ConditionTrait {
 }
 
 /// The database of a Zulip bouncer, for a test.
-struct ZulipBouncerRoutes {
+struct ZulipBouncerDatabase {
   let test: TestDatabase
   var database: any Database { test.database }
   var source: ZulipSource { .database(test.url) }
@@ -114,8 +114,4 @@ struct ImportTarget {
       }.sorted()
     }
   }
-}
-
-extension ImportReport {
-  subscript(table: ZulipTable) -> ImportCounts { tables[table] ?? ImportCounts() }
 }

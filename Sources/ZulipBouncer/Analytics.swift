@@ -1,0 +1,154 @@
+internal import Foundation
+internal import HTTP
+package import Logging
+package import Registrations
+internal import SQL
+internal import Sealing
+
+/// What chat servers report: figures, events and the list of their realms.
+extension Bouncer {
+  /// How far a server's reports have come: the highest ids that it has uploaded, 0 where there are none.
+  struct AnalyticsStatus: Sendable {
+    let lastRealmCountID: Int64
+    let lastInstallationCountID: Int64
+    let lastAuditEventID: Int64
+  }
+
+  func analyticsStatus(of server: RemoteServer) async throws -> AnalyticsStatus {
+    try await database.read { try $0.analyticsStatus(server: server.id) }
+  }
+
+  /// Keeps an upload, all of it or nothing, and takes over the realms that have come to the server from another.
+  package func store(_ upload: AnalyticsUpload, of server: RemoteServer, logger: Logger) async throws {
+    let sync = RealmSync(storageKey: storageKey, now: now)
+    do {
+      let takeovers = try await database.write { connection in
+        try connection.run(
+          Statement(
+            """
+            UPDATE remote_servers SET last_version = $2, last_merge_base = $3, last_api_feature_level = $4
+            WHERE id = $1
+            """, .integer(server.id), .text(upload.version), .text(upload.mergeBase),
+            .integer(upload.apiFeatureLevel)))
+        let status = try connection.analyticsStatus(server: server.id)
+        try Self.check(upload.realmCounts, after: status.lastRealmCountID)
+        try Self.check(upload.installationCounts, after: status.lastInstallationCountID)
+        try Self.check(upload.auditEvents ?? [], after: status.lastAuditEventID)
+        let takeovers = try upload.realms.map { try sync.apply($0, server: server.id, on: connection) }
+        for count in upload.realmCounts + upload.installationCounts
+        where CountProperty.stored.contains(count.property) {
+          try connection.insert(count, server: server.id)
+        }
+        if let events = upload.auditEvents {
+          for event in events { try connection.insert(event, server: server.id) }
+          try connection.run(
+            Statement(
+              "UPDATE remote_servers SET last_audit_log_update_at = $2 WHERE id = $1",
+              .integer(server.id), .integer(now().milliseconds)))
+        }
+        return takeovers ?? []
+      }
+      for takeover in takeovers {
+        logger.notice(
+          "realm taken over from another server",
+          metadata: [
+            "realm": "\(takeover.realm.canonical)", "server": "\(server.uuid.canonical)",
+            "registrations_kept": "\(takeover.keepsRegistrations)",
+          ])
+      }
+    } catch let duplicate as RealmSync.DuplicateRealm {
+      throw APIError.duplicateRealm(duplicate.realm)
+    }
+  }
+
+  private static func check(_ rows: [some ReportedRow], after last: Int64) throws(APIError) {
+    var last = last
+    for row in rows {
+      if let fault = row.fault { throw fault }
+      guard row.remoteID > last else { throw APIError("Data is out of order.") }
+      last = row.remoteID
+    }
+  }
+}
+
+/// A row with the server's own id.
+private protocol ReportedRow {
+  var remoteID: Int64 { get }
+  /// What is wrong with what it tells of.
+  var fault: APIError? { get }
+}
+
+extension AnalyticsUpload.Count: ReportedRow {
+  fileprivate var fault: APIError? {
+    CountProperty.accepted.contains(property) ? nil : APIError("Invalid property \(property)")
+  }
+}
+
+extension AnalyticsUpload.AuditEvent: ReportedRow {
+  /// Users created, activated, deactivated, reactivated, their roles, and the realm's own deactivation and reactivation
+  /// (`Documentation/Protocols/Zulip.md` 4.2).
+  private static let reportedTypes: Set<Int64> = [101, 102, 103, 104, 105, 201, 202, 229]
+
+  fileprivate var fault: APIError? {
+    Self.reportedTypes.contains(eventType) ? nil : APIError("Invalid event type.")
+  }
+}
+
+extension Connection {
+  fileprivate func analyticsStatus(server: Int64) throws -> Bouncer.AnalyticsStatus {
+    func last(_ table: String) throws -> Int64 {
+      let statement = Statement(
+        "SELECT MAX(remote_id) FROM \(table) WHERE server_id = $1", .integer(server))
+      return try query(statement).first?.optionalInt64(0) ?? 0
+    }
+    return .init(
+      lastRealmCountID: try last("remote_realm_counts"),
+      lastInstallationCountID: try last("remote_installation_counts"),
+      lastAuditEventID: try last("remote_realm_audit_log"))
+  }
+
+  fileprivate func insert(_ count: AnalyticsUpload.Count, server: Int64) throws {
+    let (table, column, place) =
+      count.realmID == nil
+      ? ("remote_installation_counts", "", "") : ("remote_realm_counts", ", realm_id", ", $7")
+    try run(
+      Statement(
+        """
+        INSERT INTO \(table) (server_id, remote_id, property, subgroup, end_time, value\(column))
+        VALUES ($1, $2, $3, $4, $5, $6\(place))
+        """,
+        arguments: [
+          .integer(server), .integer(count.remoteID), .text(count.property), .text(count.subgroup),
+          .integer(count.endTime.milliseconds), .integer(count.value),
+        ] + (count.realmID.map { [.integer($0)] } ?? [])))
+  }
+
+  fileprivate func insert(_ event: AnalyticsUpload.AuditEvent, server: Int64) throws {
+    guard let extraData = event.extraData else { throw APIError("Malformed audit log data") }
+    try run(
+      Statement(
+        """
+        INSERT INTO remote_realm_audit_log
+          (server_id, remote_id, realm_id, event_type, event_time, backfilled, extra_data)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)
+        """,
+        .integer(server), .integer(event.remoteID), .integer(event.realmID), .integer(event.eventType),
+        .integer(event.eventTime.milliseconds), .flag(event.isBackfilled), .text(extraData)))
+  }
+}
+
+/// What chat servers count, by Zulip's names (`Documentation/Protocols/Zulip.md` 4.2).
+private enum CountProperty {
+  static let stored: Set<String> = [
+    "messages_sent:is_bot:hour", "messages_sent:message_type:day", "messages_sent:client:day",
+    "messages_in_stream:is_bot:day", "ai_credit_usage::day", "active_users_audit:is_bot:day",
+    "upload_quota_used_bytes::day", "messages_read::hour", "messages_read_interactions::hour",
+    "1day_actives::day",
+    "7day_actives::day", "15day_actives::day", "minutes_active::day", "realm_active_humans::day",
+  ]
+
+  /// Kept, or taken and dropped.
+  static let accepted = stored.union([
+    "invites_sent::day", "mobile_pushes_sent::day", "active_users_log:is_bot:day", "active_users:is_bot:day",
+  ])
+}

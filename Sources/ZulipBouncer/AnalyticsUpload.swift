@@ -1,0 +1,156 @@
+internal import Foundation
+internal import HTTP
+package import Registrations
+
+/// What a server reports of itself in one call (`Documentation/Protocols/Zulip.md` 4.2).
+package struct AnalyticsUpload: Sendable {
+  /// A figure about a realm, or about the whole server.
+  struct Count: Sendable {
+    var remoteID: Int64
+    /// The realm's id at the server; nil for the whole server.
+    var realmID: Int64?
+    var property: String
+    var subgroup: String?
+    var endTime: Date
+    var value: Int64
+  }
+
+  /// Something that happened to a realm's users.
+  struct AuditEvent: Sendable {
+    var remoteID: Int64
+    /// The realm's id at the server.
+    var realmID: Int64
+    /// Zulip's number for what happened.
+    var eventType: Int64
+    var eventTime: Date
+    /// Whether the row was made later than it happened.
+    var isBackfilled: Bool
+    /// JSON; nil if what was sent is not JSON.
+    var extraData: String?
+  }
+
+  package private(set) var version: String?
+  /// The commit that the version is based on.
+  var mergeBase: String?
+  package private(set) var apiFeatureLevel: Int64?
+  /// In the order of their ids, as the others.
+  var realmCounts: [Count] = []
+  var installationCounts: [Count] = []
+  /// nil if the server sends none.
+  var auditEvents: [AuditEvent]?
+  /// All realms of the server; nil if it does not list them.
+  package internal(set) var realms: [RealmDescription]?
+
+  /// One of nothing but realms.
+  package init(version: String?, apiFeatureLevel: Int64?, realms: [RealmDescription]?) {
+    (self.version, self.apiFeatureLevel, self.realms) = (version, apiFeatureLevel, realms)
+  }
+
+  private static let maximumVersionLength = 128
+
+  /// Reads an upload, each of whose parameters is a JSON document.
+  init(_ parameters: inout Parameters) throws(APIError) {
+    realmCounts = try parameters.list("realm_counts") { field throws(APIError) in
+      try Count(field, realm: field["realm"])
+    }
+    installationCounts = try parameters.list("installation_counts") { field throws(APIError) in
+      try Count(field, realm: nil)
+    }
+    auditEvents = try parameters.optionalList("realmauditlog_rows", AuditEvent.init)
+    realms = try parameters.optionalList("realms", RealmDescription.init)
+    func cut(_ text: String) -> String { String(text.unicodeScalars.prefix(Self.maximumVersionLength)) }
+    version = try parameters.optionalJSON("version")?.string()
+    version = version.map(cut)
+    mergeBase = try parameters.optionalJSON("merge_base")?.string()
+    mergeBase = mergeBase.map(cut)
+    apiFeatureLevel = try parameters.optionalInteger("api_feature_level")
+  }
+}
+
+extension AnalyticsUpload.Count {
+  fileprivate init(_ field: Field, realm: Field?) throws(APIError) {
+    property = try field["property"].string()
+    realmID = try realm?.integer()
+    remoteID = try field["id"].integer()
+    subgroup = try field["subgroup"].nullable?.string()
+    endTime = try field["end_time"].time()
+    value = try field["value"].integer()
+  }
+}
+
+extension AnalyticsUpload.AuditEvent {
+  fileprivate init(_ field: Field) throws(APIError) {
+    remoteID = try field["id"].integer()
+    realmID = try field["realm"].integer()
+    eventType = try field["event_type"].integer()
+    eventTime = try field["event_time"].time()
+    isBackfilled = try field["backfilled"].bool()
+    // Details come as an object, as a string that holds JSON, or not at all.
+    extraData =
+      switch try field["extra_data"].existing() {
+      case .null: "{}"
+      case .string(let text): (try? JSON.parse(text))?.text
+      case .object(let object): JSON.object(object).text
+      default: throw field["extra_data"].error("is not a string")
+      }
+  }
+}
+
+extension RealmDescription {
+  private static let members: Set<Name> = [
+    "id", "host", "url", "name", "org_type", "date_created", "deactivated", "is_system_bot_realm",
+    "authentication_methods", "uuid", "uuid_owner_secret",
+  ]
+  private static let orgTypes: Set<Int64> = [0, 10, 20, 30, 35, 40, 50, 60, 70, 80, 90, 100, 1000]
+
+  /// Reads what a server says of a realm.
+  init(_ field: Field) throws(APIError) {
+    let id = try field["id"].integer()
+    let host = try field["host"].string()
+    _ = try field["url"].string()
+    let name = try field["name"].ifSent?.string() ?? ""
+    let orgType = try field["org_type"].ifSent?.integer() ?? 0
+    guard Self.orgTypes.contains(orgType) else {
+      throw APIError("Invalid \(field["org_type"].path): Value error, Not a valid org_type value")
+    }
+    self.init(
+      realmID: id, uuid: UUID(), ownerSecret: "", host: host, name: name, orgType: orgType,
+      dateCreated: try field["date_created"].time(), isDeactivated: try field["deactivated"].bool(),
+      isSystemBotRealm: try field["is_system_bot_realm"].ifSent?.bool() ?? false,
+      authenticationMethods: try Self.authenticationMethods(field["authentication_methods"].ifSent))
+    uuid = try field["uuid"].uuid4()
+    ownerSecret = try field["uuid_owner_secret"].string()
+    try field.forbidMembers(except: Self.members)
+  }
+
+  /// Sorted by name, so that another order is no change.
+  private static func authenticationMethods(_ field: Field?) throws(APIError) -> String {
+    guard let field else { return "{}" }
+    var flags: [Name: JSON] = [:]
+    for member in try field.members().members { flags[member.name] = member.value }
+    for (name, value) in flags { _ = try Field(value, path: "\(field.path)[\"\(name)\"]").bool() }
+    return JSON.object(JSON.Object(flags.sorted { $0.key < $1.key }.map { .init($0.key, $0.value) })).text
+  }
+}
+
+extension Field {
+  /// The field, unless it is absent.
+  var ifSent: Field? { value == nil ? nil : self }
+
+  /// The field, unless it is null; that it is there is still to be found out.
+  var nullable: Field? { value == .null ? nil : self }
+
+  /// Seconds since 1970, in the years that a calendar has.
+  fileprivate func time() throws(APIError) -> Date {
+    let seconds = try number()
+    guard abs(seconds) < 253_402_300_800 else { throw error("is not a valid time") }
+    return Date(timeIntervalSince1970: seconds)
+  }
+
+  func uuid4() throws(APIError) -> UUID {
+    guard let uuid = UUID(pythonText: try string()), uuid.isVersion4 else {
+      throw error("has invalid format")
+    }
+    return uuid
+  }
+}

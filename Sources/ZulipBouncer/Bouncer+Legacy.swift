@@ -1,0 +1,115 @@
+internal import Delivery
+package import Foundation
+package import HTTP
+package import Logging
+internal import Providers
+package import Registrations
+internal import SQL
+package import Sealing
+
+/// Devices of old apps, which get notifications in clear.
+extension Bouncer {
+  package func registerLegacy(
+    _ token: PushToken, iosAppID: String?, for user: LegacyUser, realm: UUID?, of server: RemoteServer,
+    logger: Logger
+  ) async throws {
+    let realm = try await legacyRealm(realm, of: server, logger)
+    guard await accepts(token) else { throw APIError(PushToken.Malformed.length.description) }
+    try await registrations.register(token, iosAppID: iosAppID, for: user, server: server.id, realm: realm)
+  }
+
+  /// Forgets a token of a user, if it is there; nil stands for all of them.
+  package func unregisterLegacy(
+    _ token: PushToken?, for user: LegacyUser, of server: RemoteServer
+  ) async throws {
+    guard let token else { return try await registrations.unregister(nil, of: user, server: server.id) }
+    // One that has given way to an encrypted registration is gone already.
+    try await registrations.unregister(token, of: user, server: server.id)
+  }
+
+  /// Sends a notification in clear to all devices of a user that have not moved on to end-to-end encryption,
+  /// and tells which of those that the server believes in are not there.
+  package func notifyLegacy(
+    _ notification: LegacyNotification, to user: LegacyUser, believedIn tokens: [PushToken.Kind: [String]],
+    realm: UUID?, of server: RemoteServer, since received: ContinuousClock.Instant = .now, logger: Logger
+  ) async throws -> LegacyReceipt {
+    let realm = try await legacyRealm(realm, of: server, logger)
+    let reach = try await registrations.reach(user, server: server.id, realm: realm)
+    report(reach, realm, logger)
+    let pushes = try notification.pushes(
+      to: reach.registrations, of: .chatServer(server.id), now: now(), logger: logger)
+    try await deliver(pushes, of: server, since: received)
+    var missing: [PushToken.Kind: [String]] = [:]
+    for (kind, tokens) in tokens {
+      do {
+        missing[kind] = try await registrations.missing(tokens, kind: kind, of: user, server: server.id).sorted()
+      } catch {
+        // What was sent was sent; the server asks with each notification.
+        logger.warning(
+          "tokens could not be looked up", metadata: ["error": "\(DatabaseError.name(of: error))"])
+      }
+    }
+    let reached = Dictionary(grouping: reach.registrations, by: \.token.kind).mapValues(\.count)
+    return LegacyReceipt(
+      apple: reached[.apns] ?? 0, android: reached[.fcm] ?? 0, missing: missing, hasRealm: realm != nil)
+  }
+
+  /// Sends a test to one device of a user; nil is one that is not there.
+  package func testLegacy(
+    _ token: PushToken?, of user: LegacyUser, _ payload: JSON.Object, realm: UUID?, of server: RemoteServer,
+    since received: ContinuousClock.Instant = .now, logger: Logger
+  ) async throws {
+    _ = try await legacyRealm(realm, of: server, logger)
+    guard let token, let registration = try await registrations.find(token, of: user, server: server.id) else {
+      throw APIError(code: APIError.Code.unknownLegacyDevice, "Device not recognized by the push bouncer")
+    }
+    let now = now()
+    let pushes = try LegacyNotification.test(payload, now: now).pushes(
+      to: [registration], of: .chatServer(server.id), now: now, logger: logger)
+    try await deliver(pushes, of: server, since: received)
+  }
+
+  /// The realm that a legacy call names. One that nobody has told of is not needed for it; another
+  /// server's is refused.
+  private func legacyRealm(
+    _ uuid: UUID?, of server: RemoteServer, _ logger: Logger
+  ) async throws -> RemoteRealm? {
+    guard let uuid else { return nil }
+    guard try await realms.find(uuid: uuid, server: server.id) != .unknown else {
+      logger.info("a legacy call names an unknown realm", metadata: ["server": "\(server.uuid)"])
+      return nil
+    }
+    return try await caller(uuid, of: server)
+  }
+
+  private func report(_ reach: RegistrationStore.Reach, _ realm: RemoteRealm?, _ logger: Logger) {
+    for (kind, count) in reach.superseded {
+      logger.info(
+        "legacy registrations removed: their devices have end-to-end encrypted ones",
+        metadata: ["count": .stringConvertible(count), "kind": "\(kind)", "realm": "\(realm?.id ?? 0)"])
+    }
+    if reach.folded > 0 {
+      logger.info(
+        "legacy registrations under a user's number removed: the same devices are registered under a UUID",
+        metadata: ["count": .stringConvertible(reach.folded), "realm": "\(realm?.id ?? 0)"])
+    }
+    var faults = ItemFaults()
+    faults.add(.unreadable, count: reach.unreadable)
+    faults.report(to: logger)
+  }
+}
+
+/// What became of a notification in clear.
+package struct LegacyReceipt: Sendable {
+  /// The user's registrations with APNs that it went to.
+  package let apple: Int
+  /// Those with FCM.
+  package let android: Int
+  /// Tokens that the server believes in and that are not there.
+  package let missing: [PushToken.Kind: [String]]
+  let hasRealm: Bool
+
+  package init(apple: Int, android: Int, missing: [PushToken.Kind: [String]], hasRealm: Bool) {
+    (self.apple, self.android, self.missing, self.hasRealm) = (apple, android, missing, hasRealm)
+  }
+}

@@ -1,0 +1,198 @@
+package import Delivery
+package import Foundation
+package import HTTP
+internal import HTTPTypes
+package import Registrations
+package import SQL
+package import Sealing
+
+/// The push notification service, as Zulip's servers use it: what it does, whoever calls it. ``ZulipBouncerRoutes`` is
+/// the wire to it. What it refuses it refuses with an `APIError`.
+package struct Bouncer: Sendable {
+  /// What the operator decides.
+  package struct Configuration: Sendable {
+    /// Whether strangers may register whatever their hostname.
+    package var isOpen = false
+    package var allowedHostnames: [HostnamePattern] = []
+    package var verifiesHostnames = false
+    /// A trust root for calls of servers' hosts, besides the system's.
+    package var verifyCAFile: String?
+    package var verifyAllowsPrivateAddresses = false
+    package var notificationsPerServer: RateLimit? = RateLimit(calls: 60_000, seconds: 60)
+    package var rateLimitPerServer: RateLimit? = RateLimit(calls: 1000, seconds: 60)
+    /// Of devices per server, which the limit per server does not count. High, for a refused one waits for its phone's
+    /// next attempt.
+    package var rateLimitOfRegistrations: RateLimit? = RateLimit(calls: 60_000, seconds: 60)
+    package var rateLimitPerAddress: RateLimit? = RateLimit(calls: 100, seconds: 60)
+    /// How long a call that must not be lost waits for the database. Stock servers wait 15 s for an answer.
+    package var databaseWait = Duration.seconds(12)
+    package var maximumBodyBytes = 1 << 20
+    package var maximumAnalyticsBytes = 16 << 20
+    package var operatorEmail: String?
+    /// This service's address without a slash at its end; asked for at each call, as the port may be known only when
+    /// the service listens.
+    package var publicURL: @Sendable () -> String
+
+    package init(publicURL: @escaping @Sendable () -> String) {
+      self.publicURL = publicURL
+    }
+  }
+
+  let configuration: Configuration
+  let database: any Database
+  let storageKey: StorageKey
+  let servers: RemoteServers
+  let realms: RemoteRealms
+  let registrations: RegistrationStore
+  /// Which bouncer keys other nodes have.
+  let bouncerKeys: BouncerKeys
+  let requestTimes: RequestTimes
+  let deliverer: Deliverer
+  /// The key pairs that open registrations, as they are at the moment of the call.
+  let keyring: @Sendable () -> BouncerKeyring
+  let now: @Sendable () -> Date
+  /// Whether anything may be taken as expired now: not while the clock is doubted.
+  let mayExpire: @Sendable () -> Bool
+  let hosts: HostVerifier
+  /// Calls to the hosts of servers that have lost their key: of each, and of all that are known or are not.
+  let challenges: RateLimiter<String>
+  let allChallenges: RateLimiter<Bool>
+  private(set) var pace: NotificationPace
+
+  package init(
+    configuration: Configuration, database: any Database, storageKey: StorageKey, servers: RemoteServers,
+    realms: RemoteRealms, registrations: RegistrationStore,
+    bouncerKeys: BouncerKeys, requestTimes: RequestTimes, deliverer: Deliverer,
+    keyring: @escaping @Sendable () -> BouncerKeyring, now: @escaping @Sendable () -> Date,
+    mayExpire: @escaping @Sendable () -> Bool
+  ) {
+    (self.configuration, self.database, self.storageKey) = (configuration, database, storageKey)
+    (self.servers, self.realms, self.registrations) = (servers, realms, registrations)
+    (self.bouncerKeys, self.requestTimes, self.deliverer) = (bouncerKeys, requestTimes, deliverer)
+    (self.keyring, self.now, self.mayExpire) = (keyring, now, mayExpire)
+    hosts = HostVerifier(
+      caFile: configuration.verifyCAFile, allowPrivateAddresses: configuration.verifyAllowsPrivateAddresses)
+    challenges = RateLimiter(RateLimit(calls: 30, seconds: 3600), now: now)
+    allChallenges = RateLimiter(RateLimit(calls: 120, seconds: 60), now: now)
+    pace = NotificationPace(configuration.notificationsPerServer, now: now)
+    ItemFaults.prepare()
+  }
+
+  /// The same for a chat server that is part of this program: its users have limits of their own.
+  package var unpaced: Bouncer {
+    var bouncer = self
+    bouncer.pace = NotificationPace(nil, now: now)
+    return bouncer
+  }
+
+  /// A call by a chat server that is part of this program: it needs no key, and waits for the database.
+  package func call<Result>(
+    as server: UUID, _ body: (RemoteServer) async throws -> Result
+  ) async throws -> Result {
+    try await DatabaseWait.wait(upTo: configuration.databaseWait) {
+      guard let server = try await servers.find(uuid: server) else {
+        throw APIError.unknownServer(server.canonical)
+      }
+      guard !server.isDeactivated else { throw APIError.deactivated }
+      requestTimes.note(server: server.id)
+      return try await body(server)
+    }
+  }
+
+  /// The realm that a server calls for, its call noted.
+  func caller(_ uuid: UUID?, of server: RemoteServer) async throws -> RemoteRealm {
+    let realm = try await realm(uuid, of: server)
+    requestTimes.note(realm: realm.id)
+    return realm
+  }
+
+  /// The realm of a server; nil is none that has a UUID.
+  func realm(_ uuid: UUID?, of server: RemoteServer) async throws -> RemoteRealm {
+    guard let uuid else { throw APIError.missingRealm }
+    switch try await realms.find(uuid: uuid, server: server.id) {
+    case .owned(let realm): return realm
+    case .unknown: throw APIError.missingRealm
+    case .anothersRealm: throw APIError.anothersRealm(uuid)
+    }
+  }
+}
+
+/// Chat servers come in, and get their keys back.
+extension Bouncer {
+  /// A server comes in, or changes what is known of it (`Documentation/Protocols/Zulip.md` 3.2).
+  ///
+  /// - Parameter spelled: the hostname as the server spelled it.
+  /// - Returns: whether it is new.
+  func register(_ application: RemoteServers.Application, spelled: String) async throws -> Bool {
+    do {
+      return try await servers.register(
+        application, mayCreate: mayCreate(application.hostname), mustProve: configuration.verifiesHostnames)
+    } catch let refusal as RemoteServers.Refusal {
+      throw APIError(refusal, role: application.uuid.canonical, hostname: spelled)
+    }
+  }
+
+  private func mayCreate(_ hostname: Hostname) -> Bool {
+    configuration.isOpen || configuration.allowedHostnames.contains { $0.matches(hostname) }
+  }
+
+  /// Whether whoever shows that a hostname that no server has is its own comes in with it.
+  private func mayProve(_ hostname: Hostname) -> Bool {
+    configuration.verifiesHostnames && mayCreate(hostname)
+  }
+
+  /// A secret to show at its hostname, for a server that has lost its key, or with `bouncer.verify_hostnames` for a new
+  /// one that may come in.
+  func challenge(_ hostname: Hostname, spelled: String) async throws -> String {
+    guard try await servers.find(hostname: hostname) != nil || mayProve(hostname) else {
+      throw APIError("\(spelled) not yet registered")
+    }
+    return VerificationSecret.make(for: hostname, storageKey, now: now())
+  }
+
+  /// Gives whoever shows the secret at the hostname a new key; the old one is dead. A new server comes in so, where
+  /// `bouncer.verify_hostnames` asks for it: it gets its id and key here, which stock servers save before they register
+  /// with them. One that was here under another hostname cannot be told from a new one yet: it brings its realms along
+  /// with its next upload (`Documentation/Decisions` 0026).
+  func verify(
+    _ hostname: Hostname, accessToken: AccessToken
+  ) async throws -> (server: RemoteServer, key: String, isNew: Bool) {
+    let known = try await servers.find(hostname: hostname)
+    guard known != nil || mayProve(hostname) else { throw APIError.noRegistration }
+    try countChallenge(of: hostname, isKnown: known != nil)
+    let secret = try await hosts.verificationSecret(at: hostname, accessToken: accessToken)
+    try VerificationSecret.check(secret, for: hostname, storageKey, now: now(), mayExpire: mayExpire())
+    let server = if let known { known } else { try await admit(hostname) }
+    guard let key = try await servers.rotateKey(server.id, graceForPrevious: false) else {
+      throw APIError.noRegistration
+    }
+    return (server, key, known == nil)
+  }
+
+  private func admit(_ hostname: Hostname) async throws -> RemoteServer {
+    do {
+      return try await servers.add(hostname: hostname, contactEmail: "").server
+    } catch RemoteServers.Refusal.hostnameTaken {
+      // The same host was let in a moment ago.
+      guard let server = try await servers.find(hostname: hostname) else { throw APIError.noRegistration }
+      return server
+    }
+  }
+
+  /// Each challenge makes this program call a host, which may be anybody's. So there is a limit for each host and one
+  /// for all. Nobody can use up what others need to get their keys back: a hostname that may not come in is neither
+  /// called nor counted, new hosts and registered ones have separate limits, and every limit ends soon.
+  private func countChallenge(of hostname: Hostname, isKnown: Bool) throws(APIError) {
+    do {
+      try challenges.check(hostname.text)
+      try allChallenges.check(isKnown)
+    } catch {
+      throw APIError(
+        .tooManyRequests, code: error.code,
+        """
+        The global limits on recent usage of this endpoint have been reached. Please try again later or \
+        reach out to \(configuration.operatorEmail ?? "the operator of this service") for assistance.
+        """, headers: error.headers)
+    }
+  }
+}

@@ -1,0 +1,213 @@
+internal import Delivery
+internal import Foundation
+package import HTTP
+internal import Logging
+internal import NIOCore
+internal import Providers
+internal import Registrations
+internal import Sealing
+
+/// A notification in clear, as a chat server hands it over (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
+package struct LegacyNotification: Sendable {
+  /// How long a provider keeps it for a phone that is off, in seconds.
+  private static let lifetime: TimeInterval = 86_400
+
+  /// `aps` and, in `custom`, what stands beside it.
+  package var apns: JSON.Object
+  /// `data`, before its values are made text.
+  package var fcm: JSON.Object
+  /// `gcm_options`
+  package let options: JSON.Object
+
+  /// Reads it from the body of `push/notify`, or from members that are called like that one's.
+  ///
+  /// - Parameter object: reads one of the members.
+  package init(
+    _ body: Field, _ object: (Field) throws(APIError) -> JSON.Object = { try $0.ifSent?.members() ?? [:] }
+  ) throws(APIError) {
+    fcm = try object(body["gcm_payload"])
+    try Self.truncate(&fcm, body["gcm_payload"])
+    apns = try object(body["apns_payload"])
+    if case .object(var custom)? = apns["custom"], case .object(var zulip)? = custom["zulip"] {
+      try Self.truncate(&zulip, body["apns_payload"]["custom"]["zulip"])
+      custom["zulip"] = .object(zulip)
+      apns["custom"] = .object(custom)
+    }
+    options = try object(body["gcm_options"])
+  }
+
+  /// A test for a device (`Documentation/Protocols/Zulip.md` 7.6).
+  ///
+  /// - Parameter base: what the server says of itself.
+  static func test(_ base: JSON.Object, now: Date) -> LegacyNotification {
+    var payload = base
+    payload["event"] = "test"
+    var data = payload
+    data["time"] = .integer(Int64(now.timeIntervalSince1970))
+    let url = base["realm_url"] ?? base["realm_uri"] ?? ""
+    let body =
+      "This is a test notification from \((base["realm_name"] ?? "").pythonText) (\(url.pythonText))."
+    return LegacyNotification(
+      apns: [
+        "alert": ["title": "Test notification", "body": .string(body)], "sound": "default",
+        "custom": ["zulip": .object(payload)],
+      ], fcm: data, options: ["priority": "high"])
+  }
+
+  private init(apns: JSON.Object, fcm: JSON.Object, options: JSON.Object) {
+    (self.apns, self.fcm, self.options) = (apns, fcm, options)
+  }
+
+  /// Leaves the newest ids of a removal.
+  private static func truncate(_ data: inout JSON.Object, _ field: Field) throws(APIError) {
+    guard data["event"]?.string == "remove", let text = data["zulip_message_ids"]?.string, !text.isEmpty
+    else { return }
+    var ids: [Int64] = []
+    for word in text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+      guard let id = Int64(String(Substring(word)).strippingWhitespace()) else {
+        throw field["zulip_message_ids"].error("has invalid format")
+      }
+      ids.append(id)
+    }
+    data["zulip_message_ids"] = .string(
+      ids.sorted().suffix(Zulip.maximumRemovals).map(String.init).joined(separator: ","))
+  }
+
+  /// What goes to the devices that there is something for: a server that thinks that a user has no device of a kind sends
+  /// nothing for it.
+  ///
+  /// - Parameter owner: the chat server.
+  /// - Throws: the 400 that the options for FCM deserve, if there is a device that they would be used for and
+  ///   none beside it that can be sent to.
+  func pushes(
+    to registrations: [Registration], of owner: Owner, now: Date, logger: Logger
+  ) throws(APIError) -> [RegisteredPush] {
+    var pushes: [RegisteredPush] = []
+    // What all of them get is made once.
+    let apple = registrations.filter { $0.token.kind == .apns }
+    if !apns.members.isEmpty, !apple.isEmpty {
+      let payload = apnsPayload
+      for registration in apple {
+        guard let push = apnsPush(for: registration, payload: payload, now: now) else {
+          logger.error("registration without app id", metadata: ["legacy_registration": "\(registration.reference.id)"])
+          continue
+        }
+        pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
+      }
+    }
+    let android = registrations.filter { $0.token.kind == .fcm }
+    guard !fcm.members.isEmpty, !android.isEmpty else { return pushes }
+    var faults = ItemFaults()
+    defer { faults.report(to: logger) }
+    do {
+      let (data, priority) = (fcmData, try fcmPriority())
+      lazy var body = ByteBuffer(
+        bytes: JSON.object(
+          JSON.Object(data.sorted { $0.key < $1.key }.map { .init(Name($0.key), .string($0.value)) })
+        ).bytes)
+      for registration in android {
+        do throws(ItemFault) {
+          let push = try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
+          pushes.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
+        } catch {
+          faults.add(error)
+        }
+      }
+    } catch {
+      guard !pushes.isEmpty else { throw error }
+      faults.add(.malformed(error))
+    }
+    return pushes
+  }
+
+  /// nil for a registration that names no app.
+  func apnsPush(for registration: Registration, payload: ByteBuffer, now: Date) -> Push? {
+    guard let topic = registration.iosAppID else { return nil }
+    let isSilentRemoval =
+      apns["alert"] == nil && apns["custom"]?["zulip"]?["event"]?.string == "remove"
+    return .apns(
+      APNsNotification(
+        token: registration.token.text, topic: topic, payload: payload,
+        pushType: isSilentRemoval ? .background : .alert, priority: isSilentRemoval ? 5 : nil,
+        expiration: Date(timeIntervalSince1970: (now.timeIntervalSince1970 + Self.lifetime).rounded(.down))))
+  }
+
+  /// The body for APNs: what is in `custom` beside `aps`, which is all the rest.
+  var apnsPayload: ByteBuffer {
+    var aps = apns
+    aps["custom"] = nil
+    var body = JSON.Object()
+    if case .object(let custom)? = apns["custom"] { body = custom }
+    body["aps"] = .object(aps)
+    return ByteBuffer(bytes: JSON.object(body).bytes)
+  }
+
+  /// The data for FCM, all of it text, but for members with names that no app could read.
+  var fcmData: [String: String] {
+    Dictionary(
+      fcm.members.lazy.filter { $0.name.text.isStorable }.map { ($0.name.text, $0.value.pythonText) },
+      uniquingKeysWith: { $1 })
+  }
+
+  /// How urgent it is for FCM.
+  func fcmPriority() throws(APIError) -> FCMMessage.Priority {
+    let priority: FCMMessage.Priority
+    switch options["priority"] {
+    case nil: priority = fcm["event"] == "message" ? .high : .normal
+    case "high": priority = .high
+    case "normal": priority = .normal
+    case .some(let other):
+      throw APIError("Invalid GCM option to bouncer: priority \(other.pythonRepresentation)")
+    }
+    var others = options
+    others["priority"] = nil
+    guard others.members.isEmpty else {
+      throw APIError("Invalid GCM options to bouncer: \(JSON.object(others).text)")
+    }
+    return priority
+  }
+}
+
+extension JSON {
+  /// As Python's `str` writes it, which is how values reach old apps through FCM
+  /// (`Documentation/Protocols/Zulip.md` 7.7).
+  var pythonText: String {
+    if case .string(let text) = self { text } else { pythonRepresentation }
+  }
+
+  /// As Python's `repr` writes it.
+  fileprivate var pythonRepresentation: String {
+    switch self {
+    case .null: "None"
+    case .bool(let value): value ? "True" : "False"
+    case .integer(let value): "\(value)"
+    // A whole number too large for 64 bits is one in Python; others are floating-point.
+    case .number(let text):
+      text.utf8.contains { ".eE".utf8.contains($0) } ? Double(text).map { "\($0)" } ?? text : text
+    case .string(let text): Self.pythonLiteral(text)
+    case .array(let elements): "[\(elements.map(\.pythonRepresentation).joined(separator: ", "))]"
+    case .object(let object):
+      "{"
+        + object.members.map { "\(Self.pythonLiteral($0.name.text)): \($0.value.pythonRepresentation)" }
+        .joined(separator: ", ") + "}"
+    }
+  }
+
+  private static func pythonLiteral(_ text: String) -> String {
+    let quote: Unicode.Scalar = text.utf8.contains(0x27) && !text.utf8.contains(0x22) ? "\"" : "'"
+    var literal = String(quote)
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\n": literal += "\\n"
+      case "\r": literal += "\\r"
+      case "\t": literal += "\\t"
+      case "\\": literal += "\\\\"
+      case quote: literal += "\\\(quote)"
+      case _ where scalar.value < 0x20 || (0x7F..<0xA1).contains(scalar.value):
+        literal += "\\x" + (scalar.value < 0x10 ? "0" : "") + String(scalar.value, radix: 16)
+      default: literal.unicodeScalars.append(scalar)
+      }
+    }
+    return literal + String(quote)
+  }
+}

@@ -1,0 +1,231 @@
+internal import Delivery
+package import HTTP
+internal import Logging
+internal import NIOCore
+package import Providers
+internal import Registrations
+package import Sealing
+
+/// What `push/e2ee/notify` is to send: a notification for each of some devices.
+package struct NotifyRequest: Sendable {
+  /// How deep a body is read: deeper than ``Item/maximumDepth`` by the levels around a payload, and by one
+  /// more, which tells a payload that is too deep.
+  static let depth = Item.maximumDepth + 4
+
+  package private(set) var items: [Item]
+  /// What cannot be sent.
+  private(set) var faults = ItemFaults()
+
+  package init(_ items: [Item]) { self.items = items }
+
+  /// A body whose items can be read, or some of them: a refused request loses all its notifications for good, so
+  /// one that cannot be sent goes alone. Nothing is lost by refusing one of which nothing could be read.
+  init(_ body: Field) throws(APIError) {
+    items = []
+    for element in try body["push_requests"].elements() {
+      do throws(ItemFault) {
+        items.append(try Item(element))
+      } catch {
+        faults.add(error)
+      }
+    }
+    if items.isEmpty, let error = faults.first { throw error }
+  }
+
+  /// One notification for one token.
+  package struct Item: Sendable {
+    /// What its provider, who cannot read it, is told of it.
+    package enum Shape: Sendable {
+      /// As chat servers may have APNs handle it. What may stand in `aps` changes with each of their versions.
+      case apns(pushType: APNsNotification.PushType, priority: Int, aps: JSON.Object?)
+      case fcm(priority: FCMMessage.Priority)
+    }
+
+    /// How deep a payload may be nested.
+    static let maximumDepth = 64
+
+    package let tokenID: TokenID
+    package let pushKeyID: Int64
+    /// What the phone opens, in base64.
+    package let encryptedData: String
+    package let shape: Shape
+    /// The body for APNs; empty for FCM.
+    let payload: ByteBuffer
+  }
+}
+
+extension NotifyRequest.Item {
+  package init(tokenID: TokenID, pushKeyID: Int64, encryptedData: String, _ shape: Shape) throws(ItemFault) {
+    (self.tokenID, self.pushKeyID, self.encryptedData) = (tokenID, pushKeyID, encryptedData)
+    self.shape = shape
+    let isWithinLimits: Bool
+    switch shape {
+    case .apns(let pushType, _, let aps):
+      let json: JSON = [
+        "push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData),
+        "aps": aps.map(JSON.object) ?? Self.placeholder,
+      ]
+      payload = ByteBuffer(bytes: json.bytes)
+      isWithinLimits = payload.readableBytes <= (pushType == .voip ? 5120 : 4096)
+    case .fcm:
+      payload = ByteBuffer()
+      isWithinLimits = data.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count } <= 4096
+    }
+    guard isWithinLimits else { throw .tooLarge }
+  }
+
+  /// What a phone shows until its app has decrypted the rest.
+  private static let placeholder: JSON = [
+    "mutable-content": 1, "alert": ["title": .string(Zulip.placeholder)],
+  ]
+
+  /// An item with `http_headers` is for APNs, one with `fcm_priority` for FCM. Members that nobody knows are
+  /// passed over.
+  fileprivate init(_ field: Field) throws(ItemFault) {
+    let payload = field["payload"]
+    let (id, keyID, data, shape): (TokenID, Int64, String, Shape)
+    do throws(APIError) {
+      guard let known = TokenID(base64: try field["token_id"].string()) else {
+        throw field["token_id"].error("has invalid format")
+      }
+      id = known
+      var apns: (pushType: APNsNotification.PushType, priority: Int)?
+      var fcm = FCMMessage.Priority.normal
+      if let headers = field["http_headers"].present {
+        guard case .integer(let priority) = try headers["apns_priority"].existing(),
+          [10, 5, 1].contains(priority)
+        else { throw APIError.invalid(headers["apns_priority"].path) }
+        apns = (try headers["apns_push_type"].choice(), Int(priority))
+      } else if let priority = field["fcm_priority"].present {
+        fcm = try priority.choice()
+      } else {
+        throw field["http_headers"].error("field is missing")
+      }
+      (keyID, data) = (try payload["push_key_id"].integer(), try payload["encrypted_data"].string())
+      shape =
+        if let apns {
+          .apns(
+            pushType: apns.pushType, priority: apns.priority, aps: try payload["aps"].ifSent?.members())
+        } else {
+          .fcm(priority: fcm)
+        }
+    } catch {
+      throw .malformed(error)
+    }
+    guard (payload.value?.depth ?? 0) <= Self.maximumDepth else { throw .tooDeep }
+    try self.init(tokenID: id, pushKeyID: keyID, encryptedData: data, shape)
+  }
+
+  package var kind: PushToken.Kind {
+    if case .apns = shape { .apns } else { .fcm }
+  }
+
+  /// As FCM takes it, which knows nothing but text.
+  var data: [String: String] { ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData] }
+
+  /// As JSON, for Web Push.
+  var body: ByteBuffer {
+    let body: JSON = ["push_key_id": .integer(pushKeyID), "encrypted_data": .string(encryptedData)]
+    return ByteBuffer(bytes: body.bytes)
+  }
+
+  /// What goes to a registration; nil for an APNs one that names no app.
+  fileprivate func push(for registration: Registration) throws(ItemFault) -> Push? {
+    switch shape {
+    case .apns(let pushType, let priority, _):
+      guard let topic = registration.iosAppID else { return nil }
+      return .apns(
+        APNsNotification(
+          token: registration.token.text, topic: topic, payload: payload, pushType: pushType,
+          priority: priority))
+    case .fcm(let priority):
+      return try Push(toAndroid: registration.token, data: data, body: body, priority: priority)
+    }
+  }
+}
+
+extension Field {
+  /// One of the texts that the cases stand for.
+  fileprivate func choice<Choice: RawRepresentable>() throws(APIError) -> Choice
+  where Choice.RawValue == String {
+    guard let text = try existing().string, let choice = Choice(rawValue: text) else {
+      throw APIError.invalid(path)
+    }
+    return choice
+  }
+}
+
+/// What became of the notifications of a request.
+package struct NotifyReceipt: Sendable {
+  /// How many APNs took.
+  package let apple: Int
+  /// How many FCM and push services took.
+  package let android: Int
+  /// Ids that the server should forget: the unknown first, then those that APNs and those that FCM or a
+  /// push service has declared dead.
+  package let gone: [TokenID]
+
+  package init(apple: Int, android: Int, gone: [TokenID]) {
+    (self.apple, self.android, self.gone) = (apple, android, gone)
+  }
+}
+
+/// The items of a request matched with the registrations they are for.
+struct NotifyBatch {
+  private(set) var deliveries: [RegisteredPush] = []
+  /// What each delivery was for, in the same order.
+  private var targets: [(tokenID: TokenID, kind: PushToken.Kind)] = []
+  /// Ids that no live registration of that kind has, each once.
+  private var unknown: [TokenID] = []
+
+  /// - Parameters:
+  ///   - unreadable: ids of registrations of which nobody can tell what they are. They are not sent to, and are none
+  ///     that the server should forget.
+  ///   - owner: the chat server.
+  init(
+    _ notification: NotifyRequest, registrations: [Registration], unreadable: Set<TokenID> = [],
+    of owner: Owner, logger: Logger
+  ) {
+    let byID = Dictionary(registrations.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
+    var seen: Set<TokenID> = []
+    var faults = notification.faults
+    defer { faults.report(to: logger) }
+    for item in notification.items {
+      guard !unreadable.contains(item.tokenID) else {
+        faults.add(.unreadable)
+        continue
+      }
+      guard let registration = byID[item.tokenID], registration.token.kind == item.kind else {
+        if seen.insert(item.tokenID).inserted { unknown.append(item.tokenID) }
+        continue
+      }
+      do throws(ItemFault) {
+        guard let push = try item.push(for: registration) else {
+          logger.error("registration without app id", metadata: ["registration": "\(registration.reference.id)"])
+          continue
+        }
+        deliveries.append(RegisteredPush(push: push, registration: registration.reference, owner: owner))
+        targets.append((item.tokenID, item.kind))
+      } catch {
+        faults.add(error)
+      }
+    }
+  }
+
+  /// What the results of the deliveries come to.
+  func receipt(_ results: [DeliveryResult]) -> NotifyReceipt {
+    func delivered(_ kind: PushToken.Kind) -> Int {
+      zip(targets, results).count { $0.kind == kind && $1 == .delivered }
+    }
+    func ended(_ kind: PushToken.Kind) -> [TokenID] {
+      zip(targets, results).compactMap { target, result in
+        guard target.kind == kind, case .ended = result else { return nil }
+        return target.tokenID
+      }
+    }
+    var seen: Set<TokenID> = []
+    return NotifyReceipt(
+      apple: delivered(.apns), android: delivered(.fcm),
+      gone: (unknown + ended(.apns) + ended(.fcm)).filter { seen.insert($0).inserted })
+  }
+}

@@ -1,0 +1,182 @@
+package import Foundation
+package import HTTP
+internal import HTTPTypes
+package import Logging
+internal import Providers
+package import Registrations
+package import Sealing
+internal import Timing
+package import ZulipBouncer
+
+/// What a chat server asks of its bouncer, which is another program's (``BouncerClient``) or this program's own
+/// (``OwnBouncer``). Each call throws a ``BouncerError`` for what the bouncer does not do.
+package protocol BouncerCalls: Sendable {
+  /// Passes on what a phone has sealed; when this returns the bouncer has its token.
+  ///
+  /// - Parameter publicKey: the bouncer's that it is sealed to, as the client spelled it.
+  func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID) async throws
+
+  func notify(_ request: NotifyRequest, realm: UUID) async throws -> NotifyReceipt
+
+  /// Tells of all realms, each with what proves that it is ours.
+  func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws
+
+  func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws
+
+  /// Tells that a token is no longer used; nil stands for all of the user's.
+  func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws
+
+  /// Sends a notification in clear to all old apps of a user, who is believed to have these.
+  func notifyLegacy(
+    _ user: User, _ notification: LegacyNotification, tokens: [PushToken]
+  ) async throws -> LegacyReceipt
+
+  func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws
+}
+
+/// This program's own bouncer: the same rules as for any bouncer, but called directly, without encoding requests and
+/// without credentials.
+package struct OwnBouncer: BouncerCalls {
+  private let bouncer: Bouncer
+  /// The chat server that it acts as.
+  private let server: UUID
+  private let logger: Logger
+
+  package init(_ bouncer: Bouncer, server: UUID, logger: Logger) {
+    (self.bouncer, self.server, self.logger) = (bouncer.unpaced, server, logger)
+  }
+
+  package func register(_ sealed: String, tokenID: TokenID, publicKey: String, realm: UUID) async throws {
+    try await call {
+      try await bouncer.register(sealed, tokenID: tokenID, publicKey: publicKey, realm: realm, of: $0)
+    }
+  }
+
+  package func notify(_ request: NotifyRequest, realm: UUID) async throws -> NotifyReceipt {
+    try await call { try await bouncer.notify(request, realm: realm, of: $0, logger: logger) }
+  }
+
+  package func upload(_ realms: [(realm: ChatRealm, ownerSecret: String)]) async throws {
+    let descriptions = realms.map { realm, secret in
+      RealmDescription(
+        realmID: realm.id, uuid: realm.uuid, ownerSecret: secret, host: realm.host, name: realm.name,
+        orgType: 0, dateCreated: realm.createdAt, isDeactivated: false, isSystemBotRealm: false,
+        authenticationMethods: "{}")
+    }
+    let upload = AnalyticsUpload(
+      version: ZulipServerRoutes.version, apiFeatureLevel: ZulipServerRoutes.featureLevel,
+      realms: descriptions)
+    try await call { try await bouncer.store(upload, of: $0, logger: logger) }
+  }
+
+  package func registerLegacy(_ token: LegacyToken, of user: LegacyUser, realm: UUID) async throws {
+    try await call { server in
+      try await bouncer.registerLegacy(
+        token.token, iosAppID: token.iosAppID, for: user, realm: realm, of: server, logger: logger)
+    }
+  }
+
+  package func unregisterLegacy(_ token: PushToken?, of user: LegacyUser, realm: UUID) async throws {
+    try await call { try await bouncer.unregisterLegacy(token, for: user, of: $0) }
+  }
+
+  package func notifyLegacy(
+    _ user: User, _ notification: LegacyNotification, tokens: [PushToken]
+  ) async throws -> LegacyReceipt {
+    try await call { server in
+      try await bouncer.notifyLegacy(
+        notification, to: user.legacyUser,
+        believedIn: Dictionary(grouping: tokens, by: \.kind).mapValues { $0.map(\.text) },
+        realm: user.realm.uuid, of: server, logger: logger)
+    }
+  }
+
+  package func testLegacy(_ token: PushToken, of user: User, _ payload: JSON.Object) async throws {
+    try await call { server in
+      try await bouncer.testLegacy(
+        token, of: user.legacyUser, payload, realm: user.realm.uuid, of: server, logger: logger)
+    }
+  }
+
+  private func call<Result>(_ body: (RemoteServer) async throws -> Result) async throws -> Result {
+    do {
+      return try await bouncer.call(as: server, body)
+    } catch is CancellationError {
+      throw CancellationError()
+    } catch {
+      let refusal = APIError(error, logger: logger)
+      throw BouncerError(
+        status: refusal.status.code, code: refusal.code, message: refusal.message,
+        retryAfter: refusal.headers[.retryAfter])
+    }
+  }
+}
+
+extension User {
+  var legacyUser: LegacyUser { LegacyUser(id: userID, uuid: uuid) }
+}
+
+/// Why a bouncer did not do what was asked, in the classes of `Documentation/Protocols/Zulip.md` 10.5.
+package enum BouncerError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// No answer: it cannot be reached, or takes too long.
+  case unreachable
+  /// It has a fault of its own (5xx, or an answer that makes no sense), or too much to do (429); with the `Retry-After` of
+  /// its answer.
+  case failed(status: Int, retryAfter: String? = nil)
+  case refused(code: String, message: String)
+
+  /// What an answer means that is no success.
+  init(status: Int, code: String?, message: String?, retryAfter: String?) {
+    // A refusal without a message is not in the envelope, and comes from something in between.
+    guard (400..<500).contains(status), status != 429, status != 408, let message else {
+      self = .failed(status: status, retryAfter: retryAfter)
+      return
+    }
+    // It is passed on and kept: no more of it than a sentence.
+    self = .refused(code: String((code ?? "BAD_REQUEST").prefix(64)), message: String(message.prefix(500)))
+  }
+
+  package var description: String {
+    switch self {
+    case .unreachable: "the bouncer cannot be reached"
+    case .failed(let status, _): "the bouncer failed with status \(status)"
+    case .refused(let code, let message): "the bouncer refused: \(code): \(message)"
+    }
+  }
+
+  /// Seconds to wait after so many tries: no fewer than the bouncer asks for, and no more than an hour.
+  func pause(after tries: Int, _ backoff: Backoff, now: Date) -> TimeInterval {
+    var start = now
+    if case .failed(_, let text) = self { start = RetryAfter.date(text, now: now) ?? now }
+    return min(start.timeIntervalSince(now) + backoff.pause(after: tries), RetryAfter.limit)
+  }
+
+  /// Whether the realm is one that it has not been told of.
+  var isMissingRealm: Bool {
+    if case .refused(APIError.Code.missingRealm, _) = self { true } else { false }
+  }
+
+  /// Whether the token is one that it does not have.
+  var isMissingToken: Bool {
+    if case .refused(_, APIError.tokenDoesNotExist.message) = self { true } else { false }
+  }
+
+  /// Whether the token is none that anything can be sent to.
+  var isInvalidToken: Bool {
+    if case .refused(_, PushToken.Malformed.length.description) = self { true } else { false }
+  }
+
+  /// Whether this ends a registration for good; nil if it is to be tried again: the bouncer is away, or its
+  /// operator has to let this server or realm in first.
+  var registrationError: Device.RegistrationError? {
+    guard case .refused(let code, _) = self else { return nil }
+    switch code {
+    case APIError.Code.invalidPublicKey: return .invalidBouncerPublicKey
+    case APIError.Code.requestExpired: return .requestExpired
+    case APIError.Code.missingRealm, APIError.Code.anothersRealm, "PUSH_NOTIFICATIONS_DISALLOWED",
+      "INVALID_ZULIP_SERVER", "UNAUTHORIZED":
+      return nil
+    default: return .badRequest
+    }
+  }
+}
