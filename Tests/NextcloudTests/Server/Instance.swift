@@ -33,8 +33,8 @@ struct Instance: Sendable {
   var storageKey: StorageKey { test.service.store.storageKey }
   var accounts: AccountStore { test.service.store.accounts }
   var loginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
-  var notifications: NextcloudNotifications { sender.dependencies.notifications }
-  var keys: NextcloudKeys { sender.dependencies.keys }
+  var notifications: NextcloudNotifications { sender.notifications }
+  var keys: NextcloudKeys { sender.keys }
   var registrations: NextcloudRegistrations { nextcloud.registrations }
   var pushes: NextcloudPushes { nextcloud.pushes }
   var sender: NextcloudSender { nextcloud.sender }
@@ -67,9 +67,9 @@ struct Instance: Sendable {
 
   /// Another sender on the same database, as another node or a later run has it.
   func anotherSender(timeout: Duration? = nil) -> NextcloudSender {
-    var configuration = sender.configuration
-    if let timeout { configuration.timeout = timeout }
-    return NextcloudSender(configuration: configuration, dependencies: sender.dependencies, logger: .quiet)
+    var other = sender
+    if let timeout { other.timeout = timeout }
+    return other
   }
 
   /// A user with an app password.

@@ -255,9 +255,11 @@ import Testing
       #expect(queued(try await instance.sender.notify(app.user, .deletionOfAll)) == 1)
       #expect(try await instance.pushes.count() == 2)
       let kinds = try await instance.database.read {
-        try $0.query(Statement("SELECT kind FROM nextcloud_pushes ORDER BY id")).map { try $0.int64(0) }
+        try $0.query(Statement("SELECT nid FROM nextcloud_pushes ORDER BY id")).map {
+          try $0.optionalInt64(0)
+        }
       }
-      #expect(kinds == [1, 3])
+      #expect(kinds == [1, nil])
     }
   }
 
@@ -295,7 +297,7 @@ import Testing
       proxy.reply(500, "")
       let phone = try #require(try await app.registration())
       let full = (0..<NextcloudPushes.maximumPerRegistration).map {
-        NextcloudPush(for: phone, kind: .deletion, entry: "{\"n\":\($0)}")
+        NextcloudPush(for: phone, nid: nil, entry: "{\"n\":\($0)}")
       }
       let now = instance.clock.now
       #expect(try await instance.pushes.keep(full, dueAt: now, expiresAt: now + 60).count == full.count)

@@ -22,7 +22,7 @@ import Testing
 final class ProxyBench: Sendable {
   /// What a bench may be told to be.
   struct Options: Sendable {
-    var configuration = NextcloudProxyRoutes.Configuration()
+    var configuration = PushProxy.Configuration()
     /// Topics that the APNs key serves; nil for no key at all.
     var topics: [String]? = ["com.nextcloud.Talk", "it.twsweb.Nextcloud"]
     var hasFCM = true
@@ -61,7 +61,7 @@ final class ProxyBench: Sendable {
   let lossDetector: StoreLossDetector
   let folder: URL
   let logger: Logger
-  let proxy: NextcloudProxyRoutes
+  let proxy: PushProxy
   private let test: TestDatabase
   private let providers: PushProviders
   let sender: OutboxSender
@@ -94,16 +94,13 @@ final class ProxyBench: Sendable {
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     lossDetector = StoreLossDetector(
-      file: folder.appending(path: "nextcloud-store.json"), devices: devices, now: now,
-      mayExpire: mayExpire, logger: logger)
+      file: folder.appending(path: "nextcloud-store.json"), devices: devices, mayExpire: mayExpire,
+      logger: logger)
     var configuration = options.configuration
     configuration.deadline = options.deadline
-    proxy = NextcloudProxyRoutes(
-      configuration: configuration,
-      dependencies: .init(
-        devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,
-        mayExpire: mayExpire,
-        logger: logger))
+    proxy = PushProxy(
+      configuration, devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector,
+      logger: logger)
     providers.use(try credentials(options))
   }
 
@@ -131,7 +128,7 @@ final class ProxyBench: Sendable {
     let router = Router(context: WireContext.self)
     router.add(
       middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
-    bench.proxy.addRoutes(to: router)
+    NextcloudProxyRoutes(bench.proxy).addRoutes(to: router)
     let result: Result<Void, any Error>
     do {
       try await Application(responder: router.buildResponder(), logger: bench.logger).test(.router) {

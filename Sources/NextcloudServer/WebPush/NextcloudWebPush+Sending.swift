@@ -5,14 +5,6 @@ internal import Providers
 internal import Registrations
 
 extension NextcloudWebPush {
-  /// What a message to a user's subscriptions came to.
-  struct Sent: Sendable {
-    /// Subscriptions that it was for.
-    var devices = 0
-    /// What became of it at each push service, by its origin.
-    var services: [String: NextcloudReceipt.Proxy] = [:]
-  }
-
   /// Sends a subscription the token that makes it active.
   ///
   /// - Throws: what ``Delivery/Deliverer`` throws if it could be neither sent nor kept.
@@ -35,17 +27,17 @@ extension NextcloudWebPush {
   func send(
     _ message: NextcloudMessage, apps: [Int64: String], to subscriptions: [NextcloudSubscription],
     except appPassword: Int64?
-  ) async throws -> Sent {
-    var sent = Sent()
+  ) async throws -> NextcloudReceipt {
+    var receipt = NextcloudReceipt()
     try await withdraw(message, from: subscriptions)
     var pushes: [SubscriptionPush] = []
     for subscription in subscriptions
     where appPassword == nil || subscription.holder.appPassword != appPassword {
       let new = SubscriptionPush.pushes(of: message, apps: apps, to: subscription)
-      if !new.isEmpty { sent.devices += 1 }
+      if !new.isEmpty { receipt.devices += 1 }
       pushes += new
     }
-    guard !pushes.isEmpty else { return sent }
+    guard !pushes.isEmpty else { return receipt }
     var results = try await deliverer.deliver(pushes.map(\.delivery))
     // Some push services take less than they have to.
     let long = pushes.indices.filter {
@@ -57,11 +49,10 @@ extension NextcloudWebPush {
     }
     var ended: Set<Int64> = []
     for (push, result) in zip(pushes, results) {
-      let origin = push.subscription.target.endpoint.origin
-      sent.services[origin, default: .init(url: origin)].count(
-        result, isFirst: ended.insert(push.subscription.id).inserted)
+      let isFirst = ended.insert(push.subscription.id).inserted
+      receipt.update(push.subscription.target.endpoint.origin) { $0.count(result, isFirst: isFirst) }
     }
-    return sent
+    return receipt
   }
 
   /// Drops what a deletion makes idle before it is sent: nothing of it arrives after the deletion.

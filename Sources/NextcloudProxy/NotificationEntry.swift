@@ -8,18 +8,15 @@ internal import Sealing
 /// One notification for one device, as a server puts it. A class, as it is handed
 /// on several times and has many parts to be counted.
 final class NotificationEntry: Sendable {
-  /// How soon it should arrive.
   enum Priority: String {
     case high, normal
   }
 
-  /// What it is.
   enum Kind: String {
-    /// To be shown.
     case alert
     /// A call.
     case voip
-    /// One that takes others back, and is not shown itself.
+    /// Takes others back, and is not shown itself.
     case background
   }
 
