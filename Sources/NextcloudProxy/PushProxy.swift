@@ -3,7 +3,6 @@ internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Logging
-package import NIOCore
 internal import Providers
 package import Registrations
 internal import SQL
@@ -141,14 +140,6 @@ extension PushProxy {
     let gone = batch.missing + batch.differing.filter(isOver).map(\.entry) + ended
     return Receipt(
       unknown: await isDoubtful(gone) ? [] : Self.identifiers(of: gone), failed: entries.count - sent)
-  }
-
-  /// How many notifications a body has that would be sent: all the work of a request but the sending.
-  package func rehearse(_ body: ByteBuffer) async throws -> Int {
-    let now = now()
-    let entries = try NotificationsBody.entries(
-      body, type: "", maximum: configuration.maximumNotifications)
-    return try await batch(entries).accepted.map { Push($0, at: now) }.count
   }
 
   private func batch(_ entries: [NotificationEntry?]) async throws -> NotificationBatch {
