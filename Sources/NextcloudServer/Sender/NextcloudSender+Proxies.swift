@@ -33,7 +33,7 @@ extension NextcloudSender {
       proxies.allowsLocal || proxy == NextcloudRegistration.trimmed(proxies.standardAddress())
     do {
       let answer = try await proxies.client.execute(
-        request, isTrusted: isTrusted, limit: Self.maximumBytes, timeout: timeout)
+        request, isTrusted: isTrusted, limit: Self.maximumBytes, timeout: .seconds(Self.timeout))
       return ProxyAnswer(status: answer.status, body: answer.body)
     } catch OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost {
       return .refused(status: nil)

@@ -47,6 +47,8 @@ package struct NextcloudSender: Sendable {
 
   /// Pushes in one request; more than any user's phones want at a time.
   private static let maximumPerRequest = 1000
+  /// How many seconds a proxy may take to answer, as long as Nextcloud waits.
+  static let timeout = 30.0
 
   let padding: RSAPadding
   let proxies: Proxies
@@ -54,8 +56,6 @@ package struct NextcloudSender: Sendable {
   let deadline: Duration
   /// `delivery.max_age` in seconds: what no proxy has taken by then is given up.
   let maximumAge: TimeInterval
-  /// How long a proxy may take to answer, as long as Nextcloud waits.
-  var timeout = Duration.seconds(30)
 
   let keys: NextcloudKeys
   let notifications: NextcloudNotifications
@@ -181,5 +181,5 @@ package struct NextcloudSender: Sendable {
   }
 
   /// When pushes that are under way may be taken over: after every request has ended.
-  var leaseEnd: Date { now() + Double(timeout.components.seconds) + 10 }
+  var leaseEnd: Date { now() + Self.timeout + 10 }
 }

@@ -65,13 +65,6 @@ struct Instance: Sendable {
     }
   }
 
-  /// Another sender on the same database, as another node or a later run has it.
-  func anotherSender(timeout: Duration? = nil) -> NextcloudSender {
-    var other = sender
-    if let timeout { other.timeout = timeout }
-    return other
-  }
-
   /// A user with an app password.
   func user(_ name: String = "alice", id: Int64 = 10) async throws -> SignedIn {
     let (user, key, _) = try await accounts.put(
