@@ -42,7 +42,7 @@ struct ProxyPhone: Sendable {
   var identifier: [UInt8] { Array(SHA512.hash(data: Data(preimage.utf8))) }
   var identifierText: String { Base64.encode(identifier) }
   var signature: String { Base64.encode(user.sign(Array(preimage.utf8))) }
-  var tokenHash: String { SHA512.hash(data: Data(token.utf8)).map { String(format: "%02x", $0) }.joined() }
+  var tokenHash: String { SHA512Hex.of(token) }
 
   var fields: [(name: String, value: String)] {
     [
