@@ -9,7 +9,7 @@ internal import SQL
 internal import Sealing
 
 /// Nextcloud's push proxy: registers the devices of apps, and sends them what their servers have for them.
-package struct PushProxy: Sendable {
+package final class PushProxy: Sendable {
   package struct Configuration: Sendable {
     /// `nextcloud.apps_file`
     package var apps = NextcloudApps()
@@ -102,7 +102,7 @@ extension PushProxy {
         identifier: signed.identifier, userKey: signed.userKey.der, token: token,
         tokenHash: NextcloudDevice.hash(ofToken: token), destination: destination),
       from: address.source.description
-    ) {
+    ) { [newDevices] in
       guard let seconds = newDevices.count(address.source).retryAfter else { return }
       throw ProxyError(
         .tooManyRequests, "Too many new devices from this address. Try again later.", retryAfter: seconds)

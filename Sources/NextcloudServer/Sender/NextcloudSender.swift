@@ -11,7 +11,7 @@ internal import Timing
 /// Sends a Nextcloud user's notifications to the proxies of the user's phones, and again to those that were away:
 /// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022). Those with
 /// a subscription to Web Push get them from its push service instead.
-package struct NextcloudSender: Sendable {
+package final class NextcloudSender: Sendable {
   /// The proxies that pushes go to.
   package struct Proxies: Sendable {
     /// The proxy that is part of this program, and what phones call it; asked for at each call, as the address may be
@@ -153,7 +153,7 @@ package struct NextcloudSender: Sendable {
       for (proxy, pushes) in Dictionary(grouping: pushes, by: \.proxy) {
         for start in stride(from: 0, to: pushes.count, by: Self.maximumPerRequest) {
           let batch = Array(pushes[start..<min(start + Self.maximumPerRequest, pushes.count)])
-          group.addTask { try await send(batch, to: proxy) }
+          group.addTask { try await self.send(batch, to: proxy) }
         }
       }
       for try await part in group { receipt.add(part) }
