@@ -99,8 +99,9 @@ let package = Package(
       "NextcloudProxy", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing",
       "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
     module(
-      "NextcloudServer", "Delivery", "HTTP", "Providers", "Registrations", "Sealing", "SQL", "Timing",
-      "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOHTTP1"),
+      "NextcloudServer", "Delivery", "HTTP", "NextcloudProxy", "Providers", "Registrations", "Sealing",
+      "SQL", "Timing", "AsyncHTTPClient", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "NIOCore",
+      "NIOHTTP1"),
 
     // Layer 5: what the operator has.
     module(

@@ -402,8 +402,7 @@ CREATE TABLE nextcloud_pushes (
   proxy_url $text NOT NULL,
   device_identifier $text NOT NULL,
   entry $text NOT NULL,                       -- JSON, as it goes over the wire
-  kind $int NOT NULL,                         -- 1 a notification, 2 a deletion, 3 the deletion of all
-  nid $int,                                   -- of a notification
+  nid $int,                                   -- of the notification that it tells of
   created_at $int NOT NULL,
   due_at $int NOT NULL,                       -- while it is being sent: when it may be taken over
   expires_at $int NOT NULL,

@@ -1,40 +1,27 @@
-package import Delivery
-package import Foundation
+internal import Delivery
+internal import Foundation
 package import HTTP
 package import HTTPTypes
 package import Hummingbird
-package import Logging
+internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
-package import Registrations
 internal import SQL
 
-/// The push proxy as Nextcloud's servers and apps know it: `/devices` and `/notifications`.
+/// The push proxy as Nextcloud's servers and apps call it: `/devices` and `/notifications`.
 package struct NextcloudProxyRoutes: Sendable {
-  let configuration: Configuration
-  let dependencies: Dependencies
-  let unknownApps: UnknownApps
-  let sent: SentNotifications
-  let newDevices: RateLimiter<ClientAddress>
-  /// Of each device: all of them are kept to.
-  let paces: [CellRate<Int64>]
+  private typealias Handler = @Sendable (Request, WireContext) async throws -> Response
+
+  private let proxy: PushProxy
   private let devicesPerAddress: RateLimiter<ClientAddress>
   private let notificationsPerAddress: RateLimiter<ClientAddress>
 
-  /// A proxy by its parts.
-  package init(configuration: Configuration, dependencies: Dependencies) {
-    self.configuration = configuration
-    self.dependencies = dependencies
-    let now = dependencies.now
-    unknownApps = UnknownApps(now: now)
-    sent = SentNotifications(now: now)
-    newDevices = RateLimiter(configuration.newDevicesPerAddress, now: now)
-    paces = configuration.notificationsPerDevice.map { CellRate($0, windows: 1, now: now) }
-    devicesPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
-    notificationsPerAddress = RateLimiter(configuration.rateLimitPerAddress, now: now)
+  package init(_ proxy: PushProxy) {
+    self.proxy = proxy
+    devicesPerAddress = RateLimiter(proxy.configuration.rateLimitPerAddress, now: proxy.now)
+    notificationsPerAddress = RateLimiter(proxy.configuration.rateLimitPerAddress, now: proxy.now)
   }
 
-  /// Adds the routes.
   package func addRoutes(to router: Router<WireContext>) {
     router.endpoint(
       "/devices",
@@ -49,13 +36,13 @@ package struct NextcloudProxyRoutes: Sendable {
   /// What every endpoint does before and after its own work.
   private func answering(
     _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (ProxyError) -> Response,
-    _ handler: @escaping @Sendable (Request, WireContext) async throws -> Response
-  ) -> Router<WireContext>.Handler {
+    _ handler: @escaping Handler
+  ) -> Handler {
     { request, context in
       do {
         if let seconds = limiter.count(context.clientAddress.source).retryAfter {
           throw ProxyError(
-            .tooManyRequests, "Too many requests. Try again later.", retryAfter: Int(seconds.rounded(.up)))
+            .tooManyRequests, "Too many requests. Try again later.", retryAfter: seconds)
         }
         return try await handler(request, context)
       } catch {
@@ -65,76 +52,43 @@ package struct NextcloudProxyRoutes: Sendable {
   }
 
   /// Success: exactly 200 with a body, or apps take it for a failure.
-  static var done: Response { Envelope.response(.ok, []) }
-}
+  private static var done: Response { Envelope.response(.ok, []) }
 
-extension NextcloudProxyRoutes {
-  /// What the operator decides.
-  package struct Configuration: Sendable {
-    /// `nextcloud.apps_file`
-    package var apps: NextcloudApps
-    /// `nextcloud.rate_limit.per_address`
-    package var rateLimitPerAddress: RateLimit?
-    /// `nextcloud.new_devices_per_address`
-    package var newDevicesPerAddress: RateLimit?
-    /// Notifications of a device that are sent at once, the rest at that pace. What FCM takes for one in a minute.
-    var notificationsPerDevice: [RateLimit]
-    /// `nextcloud.deadline`
-    package var deadline: Duration
-    /// `http.max_body_bytes`
-    package var maximumBodyBytes: Int
-    /// The same for `/notifications`.
-    package var maximumNotificationsBytes: Int
-    /// How many notifications one request may have.
-    var maximumNotifications: Int
-
-    /// The defaults.
-    package init() {
-      apps = NextcloudApps()
-      rateLimitPerAddress = RateLimit(calls: 6000, seconds: 60)
-      newDevicesPerAddress = RateLimit(calls: 1000, seconds: 3600)
-      notificationsPerDevice = [
-        RateLimit(calls: 240, seconds: 60), RateLimit(calls: 5000, seconds: 3600),
-      ]
-      deadline = .seconds(3)
-      maximumBodyBytes = 1 << 20
-      maximumNotificationsBytes = 16 << 20
-      maximumNotifications = 20_000
+  /// `POST /devices`. `cloudId`, which the documents know, is not needed.
+  private func register(_ request: Request, _ context: WireContext) async throws -> Response {
+    let parameters = try await DeviceParameters(request, limit: proxy.configuration.maximumBodyBytes)
+    let token = try parameters.required("pushToken")
+    guard TokenShape(token) != nil else {
+      throw ProxyError("pushToken is malformed: it is no token of APNs or FCM.")
     }
+    try await proxy.register(
+      token: token, SignedIdentifier(parameters), userAgents: parameters.userAgents,
+      from: context.clientAddress, logger: context.logger)
+    return Self.done
   }
 
-  /// What it works with.
-  package struct Dependencies: Sendable {
-    /// The devices.
-    package var devices: NextcloudDevices
-    /// What deliveries find out about them.
-    package var recorder: RegistrationStore
-    /// Sends notifications.
-    package var deliverer: Deliverer
-    /// Which store was last served.
-    package var lossDetector: StoreLossDetector
-    /// The service's clock.
-    package var now: @Sendable () -> Date
-    /// Whether anything may be taken as expired now: not while the clock is doubted.
-    package var mayExpire: @Sendable () -> Bool
-    /// For what concerns no single request.
-    package var logger: Logger
+  /// `DELETE /devices`
+  private func unregister(_ request: Request, _ context: WireContext) async throws -> Response {
+    let parameters = try await DeviceParameters(request, limit: proxy.configuration.maximumBodyBytes)
+    try await proxy.unregister(SignedIdentifier(parameters))
+    return Self.done
+  }
 
-    /// What it works with.
-    package init(
-      devices: NextcloudDevices, recorder: RegistrationStore, deliverer: Deliverer,
-      lossDetector: StoreLossDetector,
-      now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool = { true },
-      logger: Logger
-    ) {
-      self.devices = devices
-      self.recorder = recorder
-      self.deliverer = deliverer
-      self.lossDetector = lossDetector
-      self.now = now
-      self.mayExpire = mayExpire
-      self.logger = logger
+  /// `POST /notifications`
+  private func notify(_ request: Request, _ context: WireContext) async throws -> Response {
+    let body = try await request.wholeBody(upTo: proxy.configuration.maximumNotificationsBytes)
+    let deadline = ContinuousClock.now + proxy.configuration.deadline
+    let (type, maximum) = (request.headers[.contentType] ?? "", proxy.configuration.maximumNotifications)
+    let entries = try await LongRead.of(body.readableBytes) {
+      try NotificationsBody.entries(body, type: type, maximum: maximum)
     }
+    let receipt = try await proxy.notify(entries, by: deadline)
+    return Envelope.response(
+      .ok,
+      [
+        .init("unknown", .array(receipt.unknown.map(JSON.string))),
+        .init("failed", .integer(Int64(receipt.failed))),
+      ])
   }
 }
 
@@ -144,10 +98,10 @@ package struct ProxyError: Error {
   package let status: HTTPResponse.Status
   /// What is wrong and what would mend it.
   let message: String
-  /// Whole seconds after which it may work.
-  let retryAfter: Int?
+  /// Seconds after which it may work.
+  let retryAfter: Double?
 
-  init(_ status: HTTPResponse.Status, _ message: String, retryAfter: Int? = nil) {
+  init(_ status: HTTPResponse.Status, _ message: String, retryAfter: Double? = nil) {
     self.status = status
     self.message = message
     self.retryAfter = retryAfter
@@ -156,12 +110,6 @@ package struct ProxyError: Error {
   /// 400: what the caller sent is wrong.
   init(_ message: String) {
     self.init(.badRequest, message)
-  }
-
-  /// 503 for what will pass; it changes nothing about the devices.
-  static var tryAgainLater: ProxyError {
-    ProxyError(
-      .serviceUnavailable, "The service cannot take this now. Try again in a moment.", retryAfter: 5)
   }
 
   /// For apps: `{"message": ...}`.
@@ -179,7 +127,13 @@ package struct ProxyError: Error {
       body: ResponseBody(byteBuffer: ByteBuffer(string: message + "\n")))
   }
 
-  private var headers: HTTPFields { retryAfter.map { [.retryAfter: String($0)] } ?? [:] }
+  private var headers: HTTPFields {
+    retryAfter.map { [.retryAfter: String(Int($0.rounded(.up)))] } ?? [:]
+  }
+
+  /// What passes by itself changes nothing about the devices.
+  private static let tryAgainLater = ProxyError(
+    .serviceUnavailable, "The service cannot take this now. Try again in a moment.", retryAfter: 5)
 
   /// Puts anything that a handler may throw into the proxy's own words.
   init(_ error: any Error, logger: Logger) {

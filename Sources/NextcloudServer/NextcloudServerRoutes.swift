@@ -1,114 +1,58 @@
-package import Foundation
+internal import Foundation
 package import HTTP
 internal import HTTPTypes
 package import Hummingbird
+package import NextcloudProxy
 internal import Providers
 package import Registrations
 
 /// The server endpoints that Nextcloud's apps register with for push notifications.
 package struct NextcloudServerRoutes: Sendable {
   /// The version of Nextcloud whose behaviour this is.
-  package static let version = "35.0.0"
+  static let version = "35.0.0"
 
-  /// How it is set up.
-  package struct Configuration: Sendable {
-    /// What people know it by.
-    package var name: String
-    /// `nextcloud.url`: the instance's address, which cloud ids are made of.
-    package var url: String
-    /// Where apps and browsers find it, without a slash at its end. Asked for at each call, as it may be known
-    /// only when this service listens.
-    package var address: @Sendable () -> String
-    /// `nextcloud.default_proxy`: of phones that name none; never checked. Asked for at each call, as this
-    /// service's own address may be known only when it listens.
-    package var defaultProxy: @Sendable () -> String
-    /// `nextcloud.allow_local_proxies`: phones may name any `http` or `https` URL.
-    package var allowsLocalProxies: Bool
-    /// `server.rate_limit.per_user`; nil is no limit.
-    package var rateLimitPerUser: RateLimit?
-    /// `http.rate_limit.per_address`: calls of who is not signed in; nil is no limit.
-    package var rateLimitPerAddress: RateLimit?
-    /// Larger bodies are refused.
-    package var maximumBodyBytes: Int
-
-    /// A configuration by its parts.
-    package init(
-      name: String, url: String, address: @escaping @Sendable () -> String,
-      defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
-      rateLimitPerUser: RateLimit?,
-      rateLimitPerAddress: RateLimit?, maximumBodyBytes: Int
-    ) {
-      self.name = name
-      self.url = url
-      self.address = address
-      self.defaultProxy = defaultProxy
-      self.allowsLocalProxies = allowsLocalProxies
-      self.rateLimitPerUser = rateLimitPerUser
-      self.rateLimitPerAddress = rateLimitPerAddress
-      self.maximumBodyBytes = maximumBodyBytes
-    }
-  }
-
-  /// What it works with.
-  package struct Dependencies: Sendable {
-    /// Who signs in.
-    package var accounts: AccountStore
-    /// Apps that wait to be let in.
-    package var loginFlows: NextcloudLoginFlows
-    /// Users' key pairs.
-    package var keys: NextcloudKeys
-    /// Their phones.
-    package var registrations: NextcloudRegistrations
-    /// What they have been told.
-    package var notifications: NextcloudNotifications
-    /// Tells them.
-    package var sender: NextcloudSender
-    /// Their subscriptions to Web Push.
-    package var webPush: NextcloudWebPush
-    /// What kind of app has a `User-Agent`; nil for one that is not of the operator's own builds.
-    package var brand: @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind?
-    /// The service's clock.
-    package var now: @Sendable () -> Date
-
-    /// What it works with.
-    package init(
-      accounts: AccountStore, loginFlows: NextcloudLoginFlows, keys: NextcloudKeys,
-      registrations: NextcloudRegistrations, notifications: NextcloudNotifications, sender: NextcloudSender,
-      webPush: NextcloudWebPush,
-      brand: @escaping @Sendable (_ userAgent: String) -> NextcloudRegistration.AppKind? = { _ in nil },
-      now: @escaping @Sendable () -> Date
-    ) {
-      self.accounts = accounts
-      self.loginFlows = loginFlows
-      self.keys = keys
-      self.registrations = registrations
-      self.notifications = notifications
-      self.sender = sender
-      self.webPush = webPush
-      self.brand = brand
-      self.now = now
-    }
-  }
-
-  let configuration: Configuration
-  let dependencies: Dependencies
+  /// What people know the service by.
+  let name: String
+  /// The instance's address, which cloud ids are made of.
+  let url: String
+  let address: @Sendable () -> String
+  let maximumBodyBytes: Int
+  let accounts: AccountStore
+  let loginFlows: NextcloudLoginFlows
+  let apps: NextcloudApps
+  let sender: NextcloudSender
   let perUser: RateLimiter<Int64>
   let perAddress: RateLimiter<ClientAddress>
   /// Of apps that ask whether they were let in, as each does every second.
   let polls: RateLimiter<ClientAddress>
   let signIns: SignInGuard
 
-  /// A server by its parts.
-  package init(configuration: Configuration, dependencies: Dependencies) {
-    self.configuration = configuration
-    self.dependencies = dependencies
-    perUser = RateLimiter(configuration.rateLimitPerUser, now: dependencies.now)
-    perAddress = RateLimiter(configuration.rateLimitPerAddress, now: dependencies.now)
-    polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: dependencies.now)
-    signIns = SignInGuard(now: dependencies.now)
+  /// - Parameters:
+  ///   - url: `nextcloud.url`
+  ///   - address: where apps and browsers find the instance, without a slash at its end. Asked for at each call, as it
+  ///     may be known only when this service listens.
+  ///   - limitPerUser: `server.rate_limit.per_user`
+  ///   - limitPerAddress: `http.rate_limit.per_address`: calls of who is not signed in.
+  ///   - apps: which of the operator's own an app is.
+  package init(
+    name: String, url: String, address: @escaping @Sendable () -> String, limitPerUser: RateLimit?,
+    limitPerAddress: RateLimit?, maximumBodyBytes: Int, accounts: AccountStore,
+    loginFlows: NextcloudLoginFlows, apps: NextcloudApps, sender: NextcloudSender
+  ) {
+    self.name = name
+    self.url = url
+    self.address = address
+    self.maximumBodyBytes = maximumBodyBytes
+    self.accounts = accounts
+    self.loginFlows = loginFlows
+    self.apps = apps
+    self.sender = sender
+    perUser = RateLimiter(limitPerUser, now: sender.now)
+    perAddress = RateLimiter(limitPerAddress, now: sender.now)
+    polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: sender.now)
+    signIns = SignInGuard(now: sender.now)
   }
 
-  /// Adds the routes.
   package func addRoutes(to router: Router<WireContext>) {
     router.add(middleware: UnknownOCSPaths())
     router.endpoint("/status.php", .get, use: status)
@@ -142,7 +86,6 @@ package struct NextcloudServerRoutes: Sendable {
 /// The rules for the proxy that a phone names: an `https` URL of a public host
 /// (`Documentation/Protocols/Nextcloud.md` 5.4).
 enum ProxyAddress {
-  /// Bytes in a URL.
   static let maximumBytes = 256
 
   private static let localDomains: Set<Substring> = [

@@ -2,7 +2,6 @@ package import AsyncHTTPClient
 import Delivery
 import Foundation
 import HTTP
-import HTTPTypes
 import Hummingbird
 import Logging
 package import NIOSSL
@@ -22,12 +21,13 @@ struct NextcloudAdapter {
   let sender: NextcloudSender
   /// The subscriptions to Web Push of the server side's users.
   let webPush: NextcloudWebPush
-  /// The phones of the server side's users.
-  let registrations: NextcloudRegistrations
-  /// Pushes that no proxy has taken yet.
-  let pushes: NextcloudPushes
   /// The proxy's devices.
   let devices: NextcloudDevices
+
+  /// The phones of the server side's users.
+  var registrations: NextcloudRegistrations { sender.registrations }
+  /// Pushes that no proxy has taken yet.
+  var pushes: NextcloudPushes { sender.pushes }
 
   static func build(_ core: Core) throws -> NextcloudAdapter {
     let (configuration, store, logger) = (core.configuration, core.store, core.logger)
@@ -37,12 +37,10 @@ struct NextcloudAdapter {
     let publicURL = configuration.http.publicAddress(listeningOn: core.publicPort)
     let lossDetector = StoreLossDetector(
       file: URL(fileURLWithPath: configuration.keys.directory).appending(path: "nextcloud-store.json"),
-      devices: devices, now: store.now, mayExpire: store.mayExpire, logger: logger)
-    let proxy = NextcloudProxyRoutes(
-      configuration: .init(configuration, apps: apps),
-      dependencies: .init(
-        devices: devices, recorder: store.registrations, deliverer: core.deliverer, lossDetector: lossDetector,
-        now: store.now, mayExpire: store.mayExpire, logger: logger))
+      devices: devices, mayExpire: store.mayExpire, logger: logger)
+    let proxy = PushProxy(
+      .init(configuration, apps: apps), devices: devices, recorder: store.registrations,
+      deliverer: core.deliverer, lossDetector: lossDetector, logger: logger)
     let roots =
       try settings.proxiesCAFile.map {
         try PEMFile($0, key: "nextcloud.proxies_ca_file").certificates()
@@ -50,43 +48,30 @@ struct NextcloudAdapter {
     let client = OutgoingClient(configuration: .outgoing(configuration.providers, trusting: roots)) {
       IPAddress($0)?.isPublic == true
     }
-    let keys = NextcloudKeys(database: store.database, storageKey: store.storageKey, now: store.now)
-    let registrations = NextcloudRegistrations(database: store.database, now: store.now)
-    let pushes = NextcloudPushes(database: store.database, now: store.now, mayExpire: store.mayExpire)
     let webPush = NextcloudWebPush(
       subscriptions: NextcloudSubscriptions(
         database: store.database, storageKey: store.storageKey, now: store.now),
       vapidKey: core.providers.vapidPublicKey, isEnabled: settings.webPush,
       allowsBrowsers: settings.webPushBrowsers, accepts: core.providers.accepts, deliverer: core.deliverer)
-    let (setProxy, setAddress) = (settings.defaultProxy, configuration.nextcloudAddress)
-    let defaultProxy: @Sendable () -> String = { setProxy ?? publicURL() }
     let sender = NextcloudSender(
-      configuration: .init(
-        padding: settings.padding, defaultProxy: defaultProxy,
-        allowsLocalProxies: settings.allowsLocalProxies, subscriptionServer: settings.subscriptionServer,
-        subscriptionKey: settings.subscriptionKey, deadline: configuration.delivery.deadline,
-        maximumAge: configuration.delivery.maxAge / .seconds(1)),
-      dependencies: .init(
-        keys: keys, registrations: registrations, notifications: store.nextcloudNotifications,
-        pushes: pushes, webPush: webPush, client: client, ownProxy: .init(proxy, address: publicURL),
-        now: store.now),
-      logger: logger)
+      padding: settings.padding,
+      proxies: .init(
+        own: proxy, ownAddress: publicURL, standard: settings.defaultProxy,
+        allowsLocal: settings.allowsLocalProxies, subscriptionServer: settings.subscriptionServer,
+        subscriptionKey: settings.subscriptionKey, client: client),
+      webPush: webPush, deadline: configuration.delivery.deadline,
+      maximumAge: configuration.delivery.maxAge / .seconds(1), database: store.database,
+      storageKey: store.storageKey, now: store.now, mayExpire: store.mayExpire, logger: logger)
+    let setAddress = configuration.nextcloudAddress
     let server = NextcloudServerRoutes(
-      configuration: .init(
-        name: configuration.server.name, url: configuration.nextcloudURL,
-        address: { setAddress ?? publicURL() }, defaultProxy: defaultProxy,
-        allowsLocalProxies: settings.allowsLocalProxies,
-        rateLimitPerUser: configuration.server.rateLimitPerUser,
-        rateLimitPerAddress: configuration.http.rateLimitPerAddress,
-        maximumBodyBytes: configuration.http.maxBodyBytes),
-      dependencies: .init(
-        accounts: store.accounts, loginFlows: store.nextcloudLoginFlows, keys: keys,
-        registrations: registrations, notifications: store.nextcloudNotifications, sender: sender,
-        webPush: webPush, brand: { apps.ownKind(of: $0).map(NextcloudRegistration.AppKind.init) },
-        now: store.now))
+      name: configuration.server.name, url: configuration.nextcloudURL,
+      address: { setAddress ?? publicURL() }, limitPerUser: configuration.server.rateLimitPerUser,
+      limitPerAddress: configuration.http.rateLimitPerAddress,
+      maximumBodyBytes: configuration.http.maxBodyBytes, accounts: store.accounts,
+      loginFlows: store.nextcloudLoginFlows, apps: apps, sender: sender)
     return NextcloudAdapter(
-      proxy: proxy, server: server, lossDetector: lossDetector, client: client, sender: sender,
-      webPush: webPush, registrations: registrations, pushes: pushes, devices: devices)
+      proxy: NextcloudProxyRoutes(proxy), server: server, lossDetector: lossDetector, client: client,
+      sender: sender, webPush: webPush, devices: devices)
   }
 
   /// The operator's own builds and brands with the built-in apps.
@@ -144,22 +129,7 @@ extension Feature {
   }
 }
 
-extension NextcloudSender.OwnProxy {
-  /// This program's own. Its answers mean the same as over the wire.
-  fileprivate init(_ proxy: NextcloudProxyRoutes, address: @escaping @Sendable () -> String) {
-    self.init(address: address) { entries in
-      do throws(ProxyError) {
-        let receipt = try await proxy.notify(entries)
-        return .taken(
-          status: HTTPResponse.Status.ok.code, unknown: Set(receipt.unknown), failed: receipt.failed)
-      } catch {
-        return ProxyAnswer(refusal: error.status.code)
-      }
-    }
-  }
-}
-
-extension NextcloudProxyRoutes.Configuration {
+extension PushProxy.Configuration {
   fileprivate init(_ configuration: Configuration, apps: NextcloudApps) {
     self.init()
     self.apps = apps
@@ -168,17 +138,6 @@ extension NextcloudProxyRoutes.Configuration {
     maximumBodyBytes = configuration.http.maxBodyBytes
     maximumNotificationsBytes = max(configuration.http.maxBodyBytes, 16 << 20)
     deadline = configuration.nextcloud.deadline
-  }
-}
-
-extension NextcloudRegistration.AppKind {
-  fileprivate init(_ kind: NextcloudApp.Kind) {
-    self =
-      switch kind {
-      case .talk: .talk
-      case .files: .files
-      case .other: .unknown
-      }
   }
 }
 

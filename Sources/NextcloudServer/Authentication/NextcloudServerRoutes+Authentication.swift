@@ -9,46 +9,35 @@ extension NextcloudServerRoutes {
 
   /// For calls of a signed-in user, limited per user. A caller who is not signed in is told so before anything else.
   func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
-    answering { request, context in
-      guard let login = try await signIn(request, from: context.clientAddress) else {
-        throw OCSAnswer.notLoggedIn
-      }
-      try Self.checkForgery(request)
-      return (login, try perUser.check(login.user.id))
-    } with: { (login: NextcloudLogin, call) in
-      try await handler(login, call)
+    answering(admitsStrangers: false) { login, call in
+      guard let login else { throw OCSAnswer.notLoggedIn }
+      return try await handler(login, call)
     }
   }
 
   /// For calls of anybody. Credentials that are wrong, or not valid any more, are never taken for none: an app
   /// has to hear that it was signed out.
   func unauthenticated(_ handler: @escaping OpenHandler) -> Router<WireContext>.Handler {
-    answering { request, context in
-      let login = try await signIn(request, from: context.clientAddress)
-      guard login != nil || request.headers[.authorization] == nil else { throw OCSAnswer.notLoggedIn }
-      try Self.checkForgery(request)
-      if let login { try perUser.check(login.user.id) }
-      return (login, [:])
-    } with: { (login: NextcloudLogin?, call) in
-      try await handler(login, call)
-    }
+    answering(admitsStrangers: true, handler)
   }
 
   /// Answers a request that is let in, of which nothing else is looked at before.
-  ///
-  /// - Parameter admit: lets it in, and says who calls and how they stand with their limit.
-  private func answering<Caller: Sendable>(
-    _ admit: @escaping @Sendable (Request, WireContext) async throws -> (Caller, HTTPFields),
-    with handler: @escaping @Sendable (Caller, OCSRequest) async throws -> OCSAnswer
+  private func answering(
+    admitsStrangers: Bool, _ handler: @escaping OpenHandler
   ) -> Router<WireContext>.Handler {
     { request, context in
       var call: OCSRequest?
       do {
-        let (caller, standing) = try await admit(request, context)
-        let admitted = try await OCSRequest(request, context, limit: configuration.maximumBodyBytes)
+        let login = try await signIn(request, from: context.clientAddress)
+        guard login != nil || admitsStrangers && request.headers[.authorization] == nil else {
+          throw OCSAnswer.notLoggedIn
+        }
+        try Self.checkForgery(request)
+        let standing = try login.map { try perUser.check($0.user.id) } ?? [:]
+        let admitted = try await OCSRequest(request, context, limit: maximumBodyBytes)
         call = admitted
-        var answer = try await handler(caller, admitted)
-        answer.headers.append(contentsOf: standing)
+        var answer = try await handler(login, admitted)
+        if !admitsStrangers { answer.headers.append(contentsOf: standing) }
         return answer.response(admitted.format, admitted.version)
       } catch is ForgedRequest {
         return ForgedRequest.response
@@ -80,7 +69,6 @@ extension NextcloudServerRoutes {
   }
 
   private func login(_ account: String?, _ secret: String) async throws -> NextcloudLogin? {
-    let accounts = dependencies.accounts
     if let account, AccountStore.isAPIKey(secret) {
       return try await accounts.authenticate(login: account, apiKey: secret).map {
         NextcloudLogin(user: $0, appPassword: nil)
@@ -89,7 +77,7 @@ extension NextcloudServerRoutes {
     guard let found = try await accounts.login(appPassword: secret),
       account.map(found.user.answers) ?? true
     else { return nil }
-    return NextcloudLogin(found)
+    return NextcloudLogin(user: found.user, appPassword: found.appPassword)
   }
 
   private static func bearer(_ request: Request) -> String? {
@@ -101,12 +89,6 @@ extension NextcloudServerRoutes {
     guard request.headers[.ocsAPIRequest]?.isEmpty == false || bearer(request) != nil else {
       throw ForgedRequest()
     }
-  }
-}
-
-extension NextcloudLogin {
-  fileprivate init(_ login: AccountStore.AppPasswordLogin) {
-    self.init(user: login.user, appPassword: login.appPassword)
   }
 }
 
@@ -126,7 +108,6 @@ extension HTTPField.Name {
 
 /// Who calls an OCS endpoint.
 struct NextcloudLogin: Sendable {
-  /// The user.
   let user: User
   /// The app password that it has signed in with; nil if it was its API key, which stands for no phone.
   let appPassword: Int64?

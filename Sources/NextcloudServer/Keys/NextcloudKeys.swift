@@ -16,7 +16,6 @@ package final class NextcloudKeys: Sendable {
   /// Making a pair takes a tenth of a second: those who ask for the same one meanwhile wait for it.
   private let making = Mutex<[Int64: Task<RSAPrivateKey, any Error>]>([:])
 
-  /// The key pairs in `database`, sealed under `storageKey`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey

@@ -24,10 +24,10 @@ extension NextcloudServerRoutes {
   private func openLoginFlow(_ request: Request, _ context: WireContext) async throws -> Response {
     try perAddress.check(context.clientAddress.source)
     do {
-      let flow = try await dependencies.loginFlows.open(
+      let flow = try await loginFlows.open(
         client: NextcloudLoginFlows.clientName(request.headers[.userAgent] ?? ""),
         address: context.clientAddress.source.description)
-      let base = "\(configuration.address())/index.php/login/v2"
+      let base = "\(address())/index.php/login/v2"
       return Self.json([
         "poll": ["token": .string(flow.poll), "endpoint": .string("\(base)/poll")],
         "login": .string("\(base)/flow/\(flow.login)"),
@@ -46,11 +46,11 @@ extension NextcloudServerRoutes {
     try polls.check(context.clientAddress.source)
     let token = try await Self.fields(of: request)("token")
     do {
-      guard let (user, password) = try await dependencies.loginFlows.finish(poll: token) else {
+      guard let (user, password) = try await loginFlows.finish(poll: token) else {
         return Self.json([], .notFound)
       }
       return Self.json([
-        "server": .string(configuration.address()), "loginName": .string(user.username),
+        "server": .string(address()), "loginName": .string(user.username),
         "appPassword": .string(password),
       ])
     } catch is AccountStore.AppPasswordRefusal {
@@ -77,23 +77,23 @@ extension NextcloudServerRoutes {
       } catch {
         return .signIn(client: flow.client, login: login, fault: .tooManyTries)
       }
-      let user = try await dependencies.accounts.authenticate(login: login, apiKey: key)
+      let user = try await accounts.authenticate(login: login, apiKey: key)
       signIns.note(attempt, isRight: user != nil)
       guard let user else { return .signIn(client: flow.client, login: login, fault: .wrongKey) }
       return .grant(
         client: flow.client, account: user.username,
-        proof: dependencies.loginFlows.proof(of: user.id, for: flow))
+        proof: loginFlows.proof(of: user.id, for: flow))
     }
   }
 
   private func grant(
     _ flow: NextcloudLoginFlows.Flow, proof: String, token: String
   ) async throws -> LoginPage {
-    guard let user = dependencies.loginFlows.user(provenBy: proof, for: flow) else {
+    guard let user = loginFlows.user(provenBy: proof, for: flow) else {
       return .signIn(client: flow.client, login: "", fault: .tooLate)
     }
     do {
-      return try await dependencies.loginFlows.grant(login: token, user: user)
+      return try await loginFlows.grant(login: token, user: user)
         ? .done(client: flow.client) : .gone
     } catch AccountStore.AppPasswordRefusal.tooMany {
       return .tooManyApps
@@ -107,11 +107,11 @@ extension NextcloudServerRoutes {
     _ context: WireContext, _ make: (NextcloudLoginFlows.Flow) async throws -> LoginPage
   ) async throws -> Response {
     if perAddress.count(context.clientAddress.source).retryAfter != nil {
-      return LoginPage.busy.response(name: configuration.name)
+      return LoginPage.busy.response(name: name)
     }
-    let flow = try await dependencies.loginFlows.find(login: Self.token(context))
-    guard let flow else { return LoginPage.gone.response(name: configuration.name) }
-    return try await make(flow).response(name: configuration.name)
+    let flow = try await loginFlows.find(login: Self.token(context))
+    guard let flow else { return LoginPage.gone.response(name: name) }
+    return try await make(flow).response(name: name)
   }
 
   private static func token(_ context: WireContext) -> String { context.parameters.get("token") ?? "" }

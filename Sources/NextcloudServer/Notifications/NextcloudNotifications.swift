@@ -7,21 +7,18 @@ package import Sealing
 /// a push holds little, and it can be taken back by its number alone. What people read is kept sealed.
 package struct NextcloudNotifications: Sendable {
   /// How many are kept of a user, the newest.
-  package static let maximumPerUser = 1000
+  private static let maximumPerUser = 1000
 
-  /// One that is kept.
-  package struct Entry: Sendable, Hashable {
-    /// What it says.
-    package let notification: NextcloudNotification
+  struct Entry {
+    let notification: NextcloudNotification
     /// When it was sent, the last time.
-    package let sentAt: Date
+    let sentAt: Date
   }
 
   private let database: any Database
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
 
-  /// The notifications in `database`, sealed under `storageKey`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
@@ -58,7 +55,7 @@ package struct NextcloudNotifications: Sendable {
   }
 
   /// The newest of a user's, the newest first.
-  package func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
+  func newest(_ limit: Int, user: Int64) async throws -> [Entry] {
     try await entries(
       Statement(
         "\(Self.select) WHERE user_id = $1 ORDER BY created_at DESC, nid DESC LIMIT $2", .integer(user),
@@ -66,14 +63,14 @@ package struct NextcloudNotifications: Sendable {
   }
 
   /// A user's notification with this number.
-  package func find(_ nid: Int64, user: Int64) async throws -> Entry? {
+  func find(_ nid: Int64, user: Int64) async throws -> Entry? {
     try await entries(
       Statement("\(Self.select) WHERE user_id = $1 AND nid = $2", .integer(user), .integer(nid)), user: user
     ).first
   }
 
   /// The apps of those of these notifications that are kept.
-  package func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
+  func apps(of nids: [Int64], user: Int64) async throws -> [Int64: String] {
     let statement = Statement(
       "SELECT nid, app FROM nextcloud_notifications WHERE user_id = $1 AND nid IN ($list)", .integer(user),
       list: nids.map { .integer($0) })
@@ -89,7 +86,7 @@ package struct NextcloudNotifications: Sendable {
   }
 
   /// Forgets notifications that were taken back; nil stands for all of the user's.
-  package func forget(_ nids: [Int64]?, user: Int64) async throws {
+  func forget(_ nids: [Int64]?, user: Int64) async throws {
     let statement =
       nids.map { nids in
         Statement(
@@ -142,12 +139,10 @@ package struct NextcloudNotification: Sendable, Hashable {
   package var subject: String
   /// What they read besides, where there is room: never in a push.
   package var message: String
-  /// What kind of thing it is about.
+  /// What kind of thing it is about, and which.
   package var type: String
-  /// Which.
   package var id: String
 
-  /// A notification by its parts.
   package init(nid: Int64, app: String, subject: String, message: String = "", type: String, id: String) {
     self.nid = nid
     self.app = app

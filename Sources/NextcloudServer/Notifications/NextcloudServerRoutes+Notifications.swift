@@ -3,6 +3,7 @@ internal import Foundation
 internal import HTTP
 internal import HTTPTypes
 internal import Hummingbird
+internal import NextcloudProxy
 internal import Registrations
 
 extension NextcloudServerRoutes {
@@ -13,9 +14,9 @@ extension NextcloudServerRoutes {
 
   /// `POST v3/test/self`: a notification to the user's own phones, and what became of it.
   func testSelf(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
-    let time = Int64(dependencies.now().timeIntervalSince1970)
-    let isTalk = (dependencies.brand(call.userAgent) ?? .init(userAgent: call.userAgent)) == .talk
-    let result = try await dependencies.sender.notify(
+    let time = Int64(sender.now().timeIntervalSince1970)
+    let isTalk = kind(of: call) == .talk
+    let result = try await sender.notify(
       login.user,
       .notification(
         .init(
@@ -27,7 +28,7 @@ extension NextcloudServerRoutes {
   /// `GET v2/notifications`: what the user has been told, the newest first; 304 if that is what the caller
   /// has already.
   func listNotifications(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
-    let entries = try await dependencies.notifications.newest(Self.maximumListed, user: login.user.id)
+    let entries = try await sender.notifications.newest(Self.maximumListed, user: login.user.id)
     let tag = Self.tag(of: entries)
     let isKnown = Self.tags(call.headers[.ifNoneMatch] ?? "").contains { $0.elementsEqual(tag.utf8) }
     var answer = OCSAnswer(
@@ -39,7 +40,7 @@ extension NextcloudServerRoutes {
   /// `GET v2/notifications/{nid}`: what a push has told too little of.
   func getNotification(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard let nid = Self.nid(call),
-      let entry = try await dependencies.notifications.find(nid, user: login.user.id)
+      let entry = try await sender.notifications.find(nid, user: login.user.id)
     else { throw OCSAnswer(.notFound, data: nil) }
     return OCSAnswer(.ok, data: Self.json(entry, of: login.user))
   }
@@ -50,15 +51,15 @@ extension NextcloudServerRoutes {
     guard ids.count <= Self.maximumAsked else { throw OCSAnswer(.badRequest) }
     var seen: Set<Int64> = []
     let nids = ids.compactMap { Int64($0) }.filter { seen.insert($0).inserted }
-    let apps = try await dependencies.notifications.apps(of: nids, user: login.user.id)
+    let apps = try await sender.notifications.apps(of: nids, user: login.user.id)
     return OCSAnswer(.ok, data: .array(nids.filter { apps[$0] != nil }.map(JSON.integer)))
   }
 
   /// `DELETE v2/notifications/{nid}`: the user has seen it, and the other phones take it away.
   func deleteNotification(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     guard let nid = Self.nid(call), nid > 0 else { throw OCSAnswer(.notFound, data: nil) }
-    if let app = try await dependencies.notifications.apps(of: [nid], user: login.user.id)[nid] {
-      _ = try await dependencies.sender.notify(
+    if let app = try await sender.notifications.apps(of: [nid], user: login.user.id)[nid] {
+      _ = try await sender.notify(
         login.user, .deletion(nids: [nid], app: app), except: login.appPassword)
     }
     return OCSAnswer(.ok)
@@ -66,8 +67,8 @@ extension NextcloudServerRoutes {
 
   /// `DELETE v2/notifications`: all of them.
   func deleteNotifications(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
-    if try await dependencies.notifications.hasAny(user: login.user.id) {
-      _ = try await dependencies.sender.notify(login.user, .deletionOfAll, except: login.appPassword)
+    if try await sender.notifications.hasAny(user: login.user.id) {
+      _ = try await sender.notify(login.user, .deletionOfAll, except: login.appPassword)
     }
     return OCSAnswer(.ok)
   }

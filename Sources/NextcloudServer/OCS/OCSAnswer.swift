@@ -7,46 +7,41 @@ internal import NIOCore
 /// `{"ocs":{"meta":{"status","statuscode","message"},"data":...}}`, in JSON or XML.
 struct OCSAnswer: Error, Sendable {
   /// HTTP's status, as `v2.php` tells it.
-  var status: HTTPResponse.Status
-  /// The envelope's, where it is not HTTP's.
-  var statusCode: Int
+  let status: HTTPResponse.Status
+  /// The envelope's.
+  let statusCode: Int
   /// What `meta` says to people of a failure.
-  var message: String
+  let message: String
   /// What was asked for, or why it is not there.
-  var data: JSON
-  /// Headers that go along.
-  var headers: HTTPFields = [:]
+  let data: JSON
+  var headers: HTTPFields
 
-  /// An answer whose envelope says what HTTP says.
-  init(_ status: HTTPResponse.Status, data: JSON = [], message: String = "") {
+  /// - Parameter statusCode: nil: the envelope says what HTTP says.
+  init(
+    _ status: HTTPResponse.Status, _ statusCode: Int? = nil, data: JSON = [], message: String = "",
+    headers: HTTPFields = [:]
+  ) {
     self.status = status
-    statusCode = status.code
+    self.statusCode = statusCode ?? status.code
     self.message = message
     self.data = data
+    self.headers = headers
   }
 
   /// A refusal in this envelope.
   init(_ error: APIError) {
-    self.init(error.status, data: ["message": .string(error.message)], message: error.message)
-    headers = error.headers
+    self.init(
+      error.status, data: ["message": .string(error.message)], message: error.message,
+      headers: error.headers)
   }
 
   /// 400, with the name that programs go by.
   static func bad(_ name: String) -> OCSAnswer { OCSAnswer(.badRequest, data: ["message": .string(name)]) }
 
-  /// 401, which has a number of its own.
-  static var notLoggedIn: OCSAnswer {
-    var answer = OCSAnswer(.unauthorized, message: "Current user is not logged in")
-    answer.statusCode = 997
-    return answer
-  }
+  static let notLoggedIn = OCSAnswer(.unauthorized, 997, message: "Current user is not logged in")
 
-  /// There is no such endpoint; that has a number of its own, too.
-  static var unknownPath: OCSAnswer {
-    var answer = OCSAnswer(.notFound, message: "Invalid query, please check the syntax.")
-    answer.statusCode = 998
-    return answer
-  }
+  /// There is no such endpoint.
+  static let unknownPath = OCSAnswer(.notFound, 998, message: "Invalid query, please check the syntax.")
 
   /// The answer in a format, as a version of the protocol puts it: in `v1.php` only 200 is a success, which is told
   /// as 100, and HTTP's status is 200 but for those who are not logged in and for what is no fault of theirs.
@@ -87,32 +82,25 @@ enum OCSFormat: String, Sendable, CaseIterable {
   init(parameter: String?, accept: String?) {
     if let parameter {
       self = Self.allCases.first { parameter.hasSameBytes(as: $0.rawValue) } ?? .xml
-      return
+    } else {
+      let types = (accept ?? "").utf8.split(separator: UInt8(ascii: ","))
+      self = types.lazy.compactMap(Self.init(type:)).first ?? .xml
     }
-    self =
-      (accept ?? "").utf8.split(separator: UInt8(ascii: ",")).lazy.compactMap(Self.init(type:)).first ?? .xml
   }
 
-  /// Bytes of a query and of an `Accept` header that are looked at for a request that is refused.
-  private static let maximumOfRefused = 512
-
-  /// The format of an answer to who is not let in, for which little is looked at.
+  /// The format of an answer to who is not let in, whose body is not looked at.
   init(ofRefused request: Request) {
-    let query = (request.uri.query).flatMap { $0.utf8.count <= Self.maximumOfRefused ? $0 : nil }
-    let accept = request.headers[.accept].flatMap { $0.utf8.count <= Self.maximumOfRefused ? $0 : nil }
-    self.init(parameter: OCSRequest.parameter("format", ofQuery: query), accept: accept)
+    self.init(
+      parameter: OCSRequest.parameter("format", ofQuery: request.uri.query),
+      accept: request.headers[.accept])
   }
 
   /// The format of a media type; nil for any other.
   private init?(type: Substring.UTF8View) {
-    let type = type.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)[0]
-      .filter { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t") }
-    guard
-      let name = String(decoding: type, as: UTF8.self).dropping(prefix: "application/"),
-      let format = Self.allCases.first(where: {
-        name.utf8.elementsEqual($0.rawValue.utf8) { $0 | 0x20 == $1 }
-      })
-    else { return nil }
+    let name = type.prefix { $0 != UInt8(ascii: ";") }.filter { $0 > 0x20 }.map { $0 | 0x20 }
+    guard let format = Self.allCases.first(where: { name.elementsEqual("application/\($0)".utf8) }) else {
+      return nil
+    }
     self = format
   }
 

@@ -7,16 +7,12 @@ internal import NIOCore
 /// the query. A body is a form or JSON.
 struct OCSRequest: Sendable {
   private let fields: [Form.Field]
-  /// Under which name the endpoint was called.
   let version: OCSVersion
   /// How its answer is written.
   let format: OCSFormat
-  /// The headers it came with.
   let headers: HTTPFields
-  /// Whose it is, and what its path names.
   let context: WireContext
 
-  /// Reads a request.
   init(_ request: Request, _ context: WireContext, limit: Int) async throws {
     let query = Self.fields(ofQuery: request.uri.query)
     let body = try await request.wholeBody(upTo: limit)
@@ -27,7 +23,6 @@ struct OCSRequest: Sendable {
     format = OCSFormat(parameter: Self.last("format", of: fields), accept: headers[.accept])
   }
 
-  /// What sends it.
   var userAgent: String { headers[.userAgent] ?? "" }
 
   /// A text parameter; empty if it was not sent or is no text that can be kept, which no check lets pass.
@@ -64,10 +59,9 @@ struct OCSRequest: Sendable {
   }
 
   private static func fields(of body: ByteBuffer, type: String) -> [Form.Field] {
-    let type = Self.mediaType(type)
-    if type == "application/json"
-      || (type.text.utf8.starts(with: "application/".utf8)
-        && type.text.utf8.suffix(5).elementsEqual("+json".utf8))
+    let type = type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") }.map { $0 | 0x20 }
+    if type.starts(with: "application/".utf8),
+      type.suffix(5).elementsEqual("/json".utf8) || type.suffix(5).elementsEqual("+json".utf8)
     {
       guard case .object(let object)? = try? JSON.parse(body) else { return [] }
       return object.members.flatMap { member in
@@ -78,15 +72,8 @@ struct OCSRequest: Sendable {
         return elements.map { Form.Field(name: name, value: text(of: $0) ?? "") }
       }
     }
-    guard type == "" || type == "application/x-www-form-urlencoded" else { return [] }
+    guard type.isEmpty || type.elementsEqual("application/x-www-form-urlencoded".utf8) else { return [] }
     return Form.parse(body.readableBytesView) ?? []
-  }
-
-  /// What stands before the parameters of a `Content-Type`, in small letters.
-  private static func mediaType(_ type: String) -> Name {
-    let bytes = type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") }
-    return Name(
-      String(decoding: bytes.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self))
   }
 
   private static func text(of value: JSON) -> String? {

@@ -17,7 +17,7 @@ extension NextcloudServerRoutes {
           "exists",
           "test-push", "push",
         ],
-        "push": .array(["devices", "object-data", "delete"] + dependencies.webPush.capabilities),
+        "push": .array(["devices", "object-data", "delete"] + sender.webPush.capabilities),
         "admin-notifications": ["ocs", "cli"],
       ]
     }
@@ -42,7 +42,7 @@ extension NextcloudServerRoutes {
     guard let user = try await findUser(call) else { throw Self.noUser }
     do {
       let isOwn = login?.user.id == user.id
-      guard let key = try await dependencies.keys.publicKey(of: user.id, making: isOwn) else {
+      guard let key = try await sender.keys.publicKey(of: user.id, making: isOwn) else {
         throw Self.noUser
       }
       return OCSAnswer(.ok, data: ["public": .string(key)])
@@ -61,7 +61,7 @@ extension NextcloudServerRoutes {
     var response = Self.json([
       "installed": true, "maintenance": false, "needsDbUpgrade": false,
       "version": .string("\(Self.version).0"),
-      "versionstring": .string(Self.version), "edition": "", "productname": .string(configuration.name),
+      "versionstring": .string(Self.version), "edition": "", "productname": .string(name),
       "extendedSupport": false,
     ])
     response.headers[.accessControlAllowOrigin] = "*"
@@ -94,7 +94,7 @@ extension NextcloudServerRoutes {
   /// The user whose id is in the path.
   func findUser(_ call: OCSRequest) async throws -> User? {
     let name = call.context.parameters.get("user_id").flatMap(\.removingPercentEncoding) ?? ""
-    return name.isStorable ? try await dependencies.accounts.find(username: name) : nil
+    return name.isStorable ? try await accounts.find(username: name) : nil
   }
 
   /// `GET core/getapppassword`: an app password for who has signed in with the account's own key.
@@ -103,7 +103,7 @@ extension NextcloudServerRoutes {
       throw OCSAnswer(.forbidden, message: "An app password does not make another")
     }
     do {
-      let made = try await dependencies.accounts.addAppPassword(
+      let made = try await accounts.addAppPassword(
         name: NextcloudLoginFlows.clientName(call.userAgent), user: login.user.id)
       return OCSAnswer(.ok, data: ["apppassword": .string(made.password)])
     } catch AccountStore.AppPasswordRefusal.tooMany {
@@ -121,7 +121,7 @@ extension NextcloudServerRoutes {
     guard let appPassword = login.appPassword else {
       throw OCSAnswer(.forbidden, message: "No app password was used")
     }
-    _ = try await dependencies.accounts.removeAppPassword(appPassword, user: login.user.id)
+    _ = try await accounts.removeAppPassword(appPassword, user: login.user.id)
     return OCSAnswer(.ok)
   }
 }

@@ -1,71 +1,40 @@
 internal import Crypto
-package import Foundation
+internal import Foundation
 internal import HTTP
+internal import NextcloudProxy
 internal import Sealing
 
 /// A phone that gets a Nextcloud user's pushes, as it has registered with the server side
 /// (`Documentation/Protocols/Nextcloud.md` 5.3).
-package struct NextcloudRegistration: Sendable, Hashable {
-  /// What kind of app it is, which decides what it gets (`Documentation/Protocols/Nextcloud.md` 6.3).
-  package enum AppKind: Int64, Sendable, Hashable, CaseIterable {
-    /// Nextcloud Talk.
-    case talk = 1
-    /// The Nextcloud app for files.
-    case files = 2
-    /// Any other, a rebranded one too.
-    case unknown = 3
-  }
-
+struct NextcloudRegistration: Sendable, Hashable {
   /// What a phone sends, checked.
-  package struct Description: Sendable, Hashable {
+  struct Description: Sendable, Hashable {
     /// The row of its user.
-    package var user: Int64
+    var user: Int64
     /// The app password that it has signed in with: there is one registration of each.
-    package var appPassword: Int64
+    var appPassword: Int64
     /// As proxies know it: 64 bytes in base64.
-    package var deviceIdentifier: String
+    var deviceIdentifier: String
     /// The public key that its pushes are encrypted with, in PEM as it was sent.
-    package var deviceKey: String
+    var deviceKey: String
     /// SHA-512 of its push token, in lower-case hex.
-    package var pushTokenHash: String
+    var pushTokenHash: String
     /// The proxy as it was named.
-    package var proxyServer: String
-    /// What kind of app it is.
-    package var appKind: AppKind
+    var proxyServer: String
+    var appKind: NextcloudApp.Kind
 
     /// The proxy without slashes at its end, as the sender calls it.
-    package var proxyURL: String { NextcloudRegistration.trimmed(proxyServer) }
+    var proxyURL: String { NextcloudRegistration.trimmed(proxyServer) }
   }
 
-  /// Its row.
-  package let id: Int64
-  /// What the phone has sent.
-  package let description: Description
+  let id: Int64
+  let description: Description
   /// When it did so last, in whole milliseconds: one that was renewed since does not end.
-  package let registeredAt: Date
+  let registeredAt: Date
 
   /// A proxy's URL without slashes at its end.
-  package static func trimmed(_ proxy: String) -> String {
+  static func trimmed(_ proxy: String) -> String {
     String(proxy[..<(proxy.lastIndex { $0 != "/" }.map(proxy.index(after:)) ?? proxy.startIndex)])
-  }
-}
-
-extension NextcloudRegistration.AppKind {
-  /// By the `User-Agent` of the official apps; rebranded ones are unknown.
-  init(userAgent: String) {
-    func begins(with agents: String...) -> Bool {
-      agents.contains { userAgent.utf8.starts(with: "Mozilla/5.0 (\($0)".utf8) }
-    }
-    if begins(with: "Android) Nextcloud-Talk v", "iOS) Nextcloud-Talk v") {
-      self = .talk
-    } else if begins(
-      with: "Android) ownCloud-android/", "Android) Nextcloud-android/", "iOS) ownCloud-iOS/",
-      "iOS) Nextcloud-iOS/")
-    {
-      self = .files
-    } else {
-      self = .unknown
-    }
   }
 }
 

@@ -1,18 +1,18 @@
-package import Foundation
+internal import Foundation
+internal import NextcloudProxy
 internal import Registrations
-package import SQL
+internal import SQL
 
 /// The phones that get pushes of the Nextcloud side's users, one per app password. They go with their app
 /// password and with their user.
 package struct NextcloudRegistrations: Sendable {
   /// The app password is gone.
-  package struct UnknownAppPassword: Error, Hashable {}
+  struct UnknownAppPassword: Error, Hashable {}
 
   private let database: any Database
   private let now: @Sendable () -> Date
 
-  /// The registrations in `database`.
-  package init(database: any Database, now: @escaping @Sendable () -> Date) {
+  init(database: any Database, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.now = now
   }
@@ -24,7 +24,7 @@ package struct NextcloudRegistrations: Sendable {
   ///
   /// - Returns: whether anything is not as it was.
   /// - Throws: ``UnknownAppPassword``, or the database's own error.
-  package func put(_ registration: NextcloudRegistration.Description) async throws -> Bool {
+  func put(_ registration: NextcloudRegistration.Description) async throws -> Bool {
     let now = now()
     return try await database.write { connection in
       let isThere = try connection.query(
@@ -55,7 +55,7 @@ package struct NextcloudRegistrations: Sendable {
   }
 
   /// Every phone of a user, the oldest registration first.
-  package func all(of user: Int64) async throws -> [NextcloudRegistration] {
+  func all(of user: Int64) async throws -> [NextcloudRegistration] {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE user_id = $1 ORDER BY id", .integer(user))
     return try await database.query(statement).map(NextcloudRegistration.init)
@@ -68,14 +68,14 @@ package struct NextcloudRegistrations: Sendable {
   }
 
   /// The phone that has registered with an app password.
-  package func find(appPassword: Int64) async throws -> NextcloudRegistration? {
+  func find(appPassword: Int64) async throws -> NextcloudRegistration? {
     let statement = Statement(
       "SELECT \(columns) FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
     return try await database.query(statement).first.map(NextcloudRegistration.init)
   }
 
   /// Forgets the phone that has registered with an app password; false if none has.
-  package func remove(appPassword: Int64) async throws -> Bool {
+  func remove(appPassword: Int64) async throws -> Bool {
     let statement = Statement(
       "DELETE FROM nextcloud_registrations WHERE app_password_id = $1", .integer(appPassword))
     return try await database.write { try $0.run(statement) > 0 }
@@ -84,7 +84,7 @@ package struct NextcloudRegistrations: Sendable {
   /// Forgets registrations as they were when a push was made for them: one that was renewed since stays.
   ///
   /// - Returns: how many were there.
-  package func forget(_ registrations: [(id: Int64, registeredAt: Date)]) async throws -> Int {
+  func forget(_ registrations: [(id: Int64, registeredAt: Date)]) async throws -> Int {
     guard !registrations.isEmpty else { return 0 }
     let statements = registrations.map { id, registeredAt in
       Statement(
@@ -133,7 +133,7 @@ extension NextcloudRegistration {
       description: Description(
         user: try row.int64(1), appPassword: try row.int64(2), deviceIdentifier: try row.text(3),
         deviceKey: try row.text(4), pushTokenHash: try row.text(5), proxyServer: try row.text(6),
-        appKind: AppKind(rawValue: try row.int64(7)) ?? .unknown),
+        appKind: NextcloudApp.Kind(rawValue: try row.int64(7)) ?? .other),
       registeredAt: try row.date(8))
   }
 }

@@ -1,5 +1,7 @@
+internal import Foundation
 internal import HTTP
 internal import HTTPTypes
+internal import NextcloudProxy
 internal import Registrations
 internal import Sealing
 
@@ -10,13 +12,13 @@ extension NextcloudServerRoutes {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
     let proxy = try PushParameters.proxyServer(
-      call["proxyServer"], allowsLocal: configuration.allowsLocalProxies)
+      call["proxyServer"], allowsLocal: sender.proxies.allowsLocal)
     return try await register(login, call, hash: hash, key: key, proxy: proxy)
   }
 
   /// `DELETE v2/push`: the phone that has signed in with this app password gets no more.
   func unregister(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
-    let wasThere = try await dependencies.registrations.remove(appPassword: try login.token())
+    let wasThere = try await sender.registrations.remove(appPassword: try login.token())
     return OCSAnswer(wasThere ? .accepted : .ok)
   }
 
@@ -24,16 +26,16 @@ extension NextcloudServerRoutes {
   func registerAsDrafted(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let hash = try PushParameters.pushTokenHash(call["pushTokenHash"])
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
-    return try await register(login, call, hash: hash, key: key, proxy: configuration.defaultProxy())
+    return try await register(login, call, hash: hash, key: key, proxy: sender.proxies.standardAddress())
   }
 
   /// `DELETE v3/push`, which names the phone's key.
   func unregisterAsDrafted(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
     let key = try PushParameters.deviceKey(call["devicePublicKey"])
     let token = try login.token()
-    guard let registration = try await dependencies.registrations.find(appPassword: token),
+    guard let registration = try await sender.registrations.find(appPassword: token),
       registration.description.deviceKey.strippingWhitespace() == key.strippingWhitespace(),
-      try await dependencies.registrations.remove(appPassword: token)
+      try await sender.registrations.remove(appPassword: token)
     else { throw OCSAnswer.bad("INVALID_DEVICE_KEY") }
     return OCSAnswer(.accepted)
   }
@@ -43,14 +45,14 @@ extension NextcloudServerRoutes {
   ) async throws -> OCSAnswer {
     let token = try login.token()
     let identity = DeviceIdentity(
-      cloudID: DeviceIdentity.cloudID(of: login.user.username, at: configuration.url), appPassword: token)
-    let userKey = try await dependencies.keys.key(of: login.user.id)
+      cloudID: DeviceIdentity.cloudID(of: login.user.username, at: url), appPassword: token)
+    let userKey = try await sender.keys.key(of: login.user.id)
     let registration = NextcloudRegistration.Description(
       user: login.user.id, appPassword: token, deviceIdentifier: identity.identifier, deviceKey: key,
       pushTokenHash: hash, proxyServer: proxy,
-      appKind: dependencies.brand(call.userAgent) ?? .init(userAgent: call.userAgent))
+      appKind: kind(of: call))
     do {
-      let isChanged = try await dependencies.registrations.put(registration)
+      let isChanged = try await sender.registrations.put(registration)
       return OCSAnswer(
         isChanged ? .created : .ok,
         data: [
@@ -63,6 +65,32 @@ extension NextcloudServerRoutes {
   }
 }
 
+extension NextcloudServerRoutes {
+  /// What an app is for: the operator's own go before the stock ones.
+  func kind(of call: OCSRequest) -> NextcloudApp.Kind {
+    apps.ownKind(of: call.userAgent) ?? NextcloudApp.Kind(userAgent: call.userAgent)
+  }
+}
+
+extension NextcloudApp.Kind {
+  /// By the `User-Agent` of the official apps; rebranded ones are unknown.
+  init(userAgent: String) {
+    func begins(with agents: String...) -> Bool {
+      agents.contains { userAgent.utf8.starts(with: "Mozilla/5.0 (\($0)".utf8) }
+    }
+    if begins(with: "Android) Nextcloud-Talk v", "iOS) Nextcloud-Talk v") {
+      self = .talk
+    } else if begins(
+      with: "Android) ownCloud-android/", "Android) Nextcloud-android/", "iOS) ownCloud-iOS/",
+      "iOS) Nextcloud-iOS/")
+    {
+      self = .files
+    } else {
+      self = .other
+    }
+  }
+}
+
 /// What a phone sends to register, in the order in which it is checked
 /// (`Documentation/Protocols/Nextcloud.md` 5.3).
 enum PushParameters {
@@ -70,10 +98,7 @@ enum PushParameters {
   static func pushTokenHash(_ text: String) throws(OCSAnswer) -> String {
     let isHash =
       text.utf8.count == 128
-      && text.utf8.allSatisfy { byte in
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-          || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
-      }
+      && text.utf8.allSatisfy { isxdigit(Int32($0)) != 0 && isupper(Int32($0)) == 0 }
     guard isHash else { throw .bad("INVALID_PUSHTOKEN_HASH") }
     return text
   }

@@ -1,6 +1,6 @@
-package import Foundation
-package import Registrations
-package import SQL
+internal import Foundation
+internal import Registrations
+internal import SQL
 
 /// Pushes that no proxy has taken yet, durable until one has or their time is over.
 package struct NextcloudPushes: Sendable {
@@ -12,17 +12,14 @@ package struct NextcloudPushes: Sendable {
   private let now: @Sendable () -> Date
   private let mayExpire: @Sendable () -> Bool
 
-  /// The pushes in `database`.
-  ///
   /// - Parameter mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
-  package init(
-    database: any Database, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool = { true }
+  init(
+    database: any Database, now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool
   ) {
     self.database = database
     queue = LeasedQueue(
       "nextcloud_pushes",
-      columns: "registration_id, registered_at, proxy_url, device_identifier, entry, kind, nid",
+      columns: "registration_id, registered_at, proxy_url, device_identifier, entry, nid",
       where: "proxy_url = $4 AND expires_at > $5", order: "due_at, id", database: database, now: now)
     self.now = now
     self.mayExpire = mayExpire
@@ -32,7 +29,7 @@ package struct NextcloudPushes: Sendable {
   ///
   /// - Returns: those that are kept. One of a phone that is gone is not, nor one of a phone for which
   ///   ``maximumPerRegistration`` wait.
-  package func keep(_ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date) async throws -> [NextcloudPush] {
+  func keep(_ pushes: [NextcloudPush], dueAt: Date, expiresAt: Date) async throws -> [NextcloudPush] {
     guard !pushes.isEmpty else { return [] }
     let now = now()
     return try await database.write { connection in
@@ -47,37 +44,27 @@ package struct NextcloudPushes: Sendable {
   ///   - nids: whose notifications go; nil if all do, which makes other deletions idle too.
   ///   - deletions: what is about to be sent, kept only if anything was dropped.
   /// - Returns: the deletions, with their leases if they have any.
-  package func supersede(
+  func supersede(
     _ nids: [Int64]?, of user: Int64, by deletions: [NextcloudPush], dueAt: Date, expiresAt: Date
   ) async throws -> [NextcloudPush] {
     let now = now()
+    let all = """
+      DELETE FROM nextcloud_pushes WHERE registration_id IN (
+        SELECT id FROM nextcloud_registrations WHERE user_id = $1)
+      """
     let which =
-      nids.map { nids in
-        Statement(
-          """
-          DELETE FROM nextcloud_pushes WHERE registration_id IN (
-            SELECT id FROM nextcloud_registrations WHERE user_id = $1) AND nid IN ($list)
-          """, .integer(user), list: nids.map { .integer($0) })
-      }
-      ?? Statement(
-        """
-        DELETE FROM nextcloud_pushes WHERE registration_id IN (
-          SELECT id FROM nextcloud_registrations WHERE user_id = $1)
-        """, .integer(user))
+      nids.map { Statement("\(all) AND nid IN ($list)", .integer(user), list: $0.map { .integer($0) }) }
+      ?? Statement(all, .integer(user))
     return try await database.write { connection in
       guard try connection.run(which) > 0 else { return deletions }
       let kept = try connection.keep(deletions, dueAt: dueAt, expiresAt: expiresAt, now: now)
-      let leases = Dictionary(kept.map { ($0.entry, $0.lease) }, uniquingKeysWith: { first, _ in first })
-      return deletions.map { push in
-        var push = push
-        push.lease = leases[push.entry] ?? nil
-        return push
-      }
+      let leased = Dictionary(kept.map { ($0.entry, $0) }) { first, _ in first }
+      return deletions.map { leased[$0.entry] ?? $0 }
     }
   }
 
   /// The proxies that pushes are due for.
-  package func dueProxies() async throws -> [String] {
+  func dueProxies() async throws -> [String] {
     let statement = Statement(
       "SELECT DISTINCT proxy_url FROM nextcloud_pushes WHERE due_at <= $1 AND expires_at > $2",
       .integer(now().milliseconds), .integer(over.milliseconds))
@@ -85,24 +72,24 @@ package struct NextcloudPushes: Sendable {
   }
 
   /// Takes pushes for a proxy that are due, in the order in which they were made.
-  package func lease(proxy: String, limit: Int, for seconds: TimeInterval) async throws -> [NextcloudPush] {
+  func lease(proxy: String, limit: Int, for seconds: TimeInterval) async throws -> [NextcloudPush] {
     try await queue.take(limit: limit, for: seconds, .text(proxy), .integer(over.milliseconds)).sorted {
       $0.lease.id < $1.lease.id
     }.map { try NextcloudPush(lease: $0.lease, row: $0.row) }
   }
 
   /// A proxy has answered about these: they are done with, whoever has them.
-  package func finish(_ pushes: [NextcloudPush]) async throws {
+  func finish(_ pushes: [NextcloudPush]) async throws {
     try await queue.finish(pushes.compactMap(\.lease))
   }
 
   /// Tries again at this time.
-  package func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
+  func postpone(_ pushes: [NextcloudPush], until date: Date) async throws {
     try await queue.postpone(pushes.compactMap(\.lease), until: date)
   }
 
   /// Gives up what no proxy has taken in time; returns how many.
-  package func removeExpired() async throws -> Int {
+  func removeExpired() async throws -> Int {
     let statement = Statement(
       "DELETE FROM nextcloud_pushes WHERE expires_at <= $1", .integer(over.milliseconds))
     return try await database.write { try $0.run(statement) }
@@ -152,15 +139,14 @@ extension Connection {
       Statement(
         """
         INSERT INTO nextcloud_pushes
-          (registration_id, registered_at, proxy_url, device_identifier, entry, kind, nid, created_at, due_at,
-           expires_at, attempts)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1)
+          (registration_id, registered_at, proxy_url, device_identifier, entry, nid, created_at, due_at, expires_at,
+           attempts)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1)
         RETURNING id
         """,
         .integer(push.registration), .integer(push.registeredAt.milliseconds), .text(push.proxy),
-        .text(push.deviceIdentifier), .text(push.entry), .integer(push.kind.storage.kind),
-        .integer(push.kind.storage.nid), .integer(now.milliseconds), .integer(dueAt.milliseconds),
-        .integer(expiresAt.milliseconds)))
+        .text(push.deviceIdentifier), .text(push.entry), .integer(push.nid),
+        .integer(now.milliseconds), .integer(dueAt.milliseconds), .integer(expiresAt.milliseconds)))
     guard let id = try rows.first?.int64(0) else {
       throw DatabaseError(.other, "an insertion returned no row")
     }
@@ -170,82 +156,39 @@ extension Connection {
   }
 }
 
-extension NextcloudPush {
-  fileprivate init(lease: LeasedQueue.Lease, row: Row) throws {
-    self.init(
-      registration: try row.int64(0), registeredAt: try row.date(1), deviceIdentifier: try row.text(3),
-      proxy: try row.text(2), kind: Kind(storage: try row.int64(5), nid: try row.optionalInt64(6)),
-      entry: try row.text(4), lease: lease)
-  }
-}
-
-extension NextcloudPush.Kind {
-  fileprivate var storage: (kind: Int64, nid: Int64?) {
-    switch self {
-    case .notification(let nid): (1, nid)
-    case .deletion: (2, nil)
-    case .deletionOfAll: (3, nil)
-    }
-  }
-
-  fileprivate init(storage kind: Int64, nid: Int64?) {
-    switch (kind, nid) {
-    case (1, let nid?): self = .notification(nid: nid)
-    case (3, _): self = .deletionOfAll
-    default: self = .deletion
-    }
-  }
-}
-
 /// A push to one phone, made and signed, on its way to the phone's proxy.
-package struct NextcloudPush: Sendable, Hashable {
-  /// What it tells the phone; as much as decides which pushes make others idle.
-  package enum Kind: Sendable, Hashable {
-    /// A notification of this number.
-    case notification(nid: Int64)
-    /// That some notifications are gone.
-    case deletion
-    /// That all are.
-    case deletionOfAll
-  }
-
-  /// The row of the phone's registration.
-  package var registration: Int64
-  /// When that had last been registered.
-  package var registeredAt: Date
+struct NextcloudPush: Sendable, Hashable {
+  /// The row of the phone's registration, and when that had last been registered.
+  let registration: Int64
+  let registeredAt: Date
   /// As proxies know the phone.
-  package var deviceIdentifier: String
+  let deviceIdentifier: String
   /// The proxy, without slashes at its end.
-  package var proxy: String
-  /// What it tells.
-  package var kind: Kind
+  let proxy: String
+  /// The number of the notification that it tells of; nil if it takes some back.
+  let nid: Int64?
   /// JSON as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).
-  package var entry: String
+  let entry: String
   /// Under which it waits in the database, if it does.
-  package internal(set) var lease: LeasedQueue.Lease?
+  fileprivate(set) var lease: LeasedQueue.Lease?
 
   /// A push that is kept nowhere yet.
-  package init(
-    for registration: NextcloudRegistration, kind: Kind, entry: String
-  ) {
+  init(for registration: NextcloudRegistration, nid: Int64?, entry: String) {
     self.registration = registration.id
     registeredAt = registration.registeredAt
     deviceIdentifier = registration.description.deviceIdentifier
     proxy = registration.description.proxyURL
-    self.kind = kind
+    self.nid = nid
     self.entry = entry
   }
 
-  init(
-    registration: Int64, registeredAt: Date, deviceIdentifier: String, proxy: String, kind: Kind,
-    entry: String, lease: LeasedQueue.Lease
-  ) {
-    self.registration = registration
-    self.registeredAt = registeredAt
-    self.deviceIdentifier = deviceIdentifier
-    self.proxy = proxy
-    self.kind = kind
-    self.entry = entry
+  fileprivate init(lease: LeasedQueue.Lease, row: Row) throws {
+    registration = try row.int64(0)
+    registeredAt = try row.date(1)
+    proxy = try row.text(2)
+    deviceIdentifier = try row.text(3)
+    entry = try row.text(4)
+    nid = try row.optionalInt64(5)
     self.lease = lease
   }
 }

@@ -24,12 +24,19 @@ package struct NextcloudReceipt: Sendable, Hashable {
   /// Their proxies and push services, by URL.
   package var proxies: [Proxy] = []
 
-  /// Adds what became of the part that goes without a proxy.
-  mutating func add(devices: Int, _ services: some Sequence<Proxy>) {
-    self.devices += devices
-    var all = Dictionary(proxies.map { ($0.url, $0) }) { first, _ in first }
-    for service in services { all[service.url, default: .init(url: service.url)].add(service) }
-    proxies = all.values.sorted { $0.url < $1.url }
+  /// Adds what became of another part of the message.
+  mutating func add(_ other: NextcloudReceipt) {
+    devices += other.devices
+    for proxy in other.proxies { add(proxy) }
+  }
+
+  mutating func add(_ part: Proxy) { update(part.url) { $0.add(part) } }
+
+  /// Changes what became of a proxy's part; they are in the order of their URLs.
+  mutating func update(_ url: String, _ change: (inout Proxy) -> Void) {
+    let index = proxies.firstIndex { $0.url >= url } ?? proxies.count
+    if index == proxies.count || proxies[index].url != url { proxies.insert(Proxy(url: url), at: index) }
+    change(&proxies[index])
   }
 
   /// As the backend API tells it.
@@ -61,8 +68,7 @@ package struct NextcloudReceipt: Sendable, Hashable {
 }
 
 extension NextcloudReceipt.Proxy {
-  /// This and another part of the same proxy's.
-  mutating func add(_ other: Self) {
+  fileprivate mutating func add(_ other: Self) {
     status = status ?? other.status
     sent += other.sent
     failed += other.failed

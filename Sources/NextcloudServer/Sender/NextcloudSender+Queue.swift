@@ -19,12 +19,11 @@ extension NextcloudSender {
     // Nothing is due at once, so there is nobody to be woken by.
     await Lanes(every: Self.interval).run {
       do {
-        let now = dependencies.now()
-        if now.timeIntervalSince(sweptAt) >= Self.sweep {
+        if now().timeIntervalSince(sweptAt) >= Self.sweep {
           try await removeWhatIsOver()
-          sweptAt = now
+          sweptAt = now()
         }
-        return try await dependencies.pushes.dueProxies()
+        return try await pushes.dueProxies()
       } catch {
         logger.error(
           "queued pushes could not be processed", metadata: ["error": "\(DatabaseError.name(of: error))"])
@@ -36,7 +35,7 @@ extension NextcloudSender {
   }
 
   private func removeWhatIsOver() async throws {
-    let count = try await dependencies.pushes.removeExpired()
+    let count = try await pushes.removeExpired()
     if count > 0 {
       logger.warning("pushes given up: no proxy took them", metadata: ["count": .stringConvertible(count)])
     }
@@ -45,12 +44,12 @@ extension NextcloudSender {
   /// Sends what is due for a proxy; whether there may be more, and the proxy would take it.
   private func round(for proxy: String) async -> Bool {
     do {
-      let seconds = leaseEnd.timeIntervalSince(dependencies.now())
-      let batch = try await dependencies.pushes.lease(proxy: proxy, limit: Self.atOnce, for: seconds)
+      let seconds = leaseEnd.timeIntervalSince(now())
+      let batch = try await pushes.lease(proxy: proxy, limit: Self.atOnce, for: seconds)
       guard !batch.isEmpty else { return false }
-      let answer = await proxies.post(batch.map(\.entry), to: proxy)
+      let answer = await post(batch.map(\.entry), to: proxy)
       guard !Task.isCancelled else {
-        try await dependencies.pushes.postpone(batch, until: dependencies.now())
+        try await pushes.postpone(batch, until: now())
         return false
       }
       _ = try await settle(batch, answer)
@@ -74,22 +73,22 @@ extension NextcloudSender {
       part.unknown = phones.count
       part.failed = max(lost.count, min(batch.count, max(0, failed ?? batch.count)))
       part.sent = batch.count - part.failed
-      let removed = try await dependencies.registrations.forget(phones.map { ($0.key, $0.value) })
+      let removed = try await registrations.forget(phones.map { ($0.key, $0.value) })
       if removed > 0 { log("phones removed: their proxy does not know them", part, count: removed) }
-      try await dependencies.pushes.finish(batch)
+      try await pushes.finish(batch)
     case .silent:
       part.sent = batch.count
       log("a proxy's answer makes no sense: is it an old one?", part, count: batch.count)
-      try await dependencies.pushes.finish(batch)
+      try await pushes.finish(batch)
     case .refused:
       part.failed = batch.count
       log("a proxy refuses pushes", part, count: batch.count)
-      try await dependencies.pushes.finish(batch)
+      try await pushes.finish(batch)
     case .unavailable:
       let tries = batch.compactMap(\.lease?.attempts).max() ?? 1
-      let next = dependencies.now() + Self.backoff.pause(after: tries)
+      let next = now() + Self.backoff.pause(after: tries)
       let kept = try await keep(batch, dueAt: next)
-      try await dependencies.pushes.postpone(batch, until: next)
+      try await pushes.postpone(batch, until: next)
       part.queued = kept.count
       part.failed = batch.count - kept.count
       log("a proxy is away", part, count: batch.count)
@@ -100,9 +99,9 @@ extension NextcloudSender {
   /// Those of these pushes that are kept from now on.
   func keep(_ batch: [NextcloudPush], dueAt: Date) async throws -> [NextcloudPush] {
     batch.filter { $0.lease != nil }
-      + (try await dependencies.pushes.keep(
+      + (try await pushes.keep(
         batch.filter { $0.lease == nil }, dueAt: dueAt,
-        expiresAt: dependencies.now() + configuration.maximumAge))
+        expiresAt: now() + maximumAge))
   }
 
   private func log(_ text: String, _ part: NextcloudReceipt.Proxy, count: Int) {

@@ -1,9 +1,10 @@
 package import Foundation
 internal import HTTP
 package import Logging
+package import NextcloudProxy
 package import Providers
 package import Registrations
-internal import SQL
+package import SQL
 package import Sealing
 internal import Timing
 
@@ -11,111 +12,78 @@ internal import Timing
 /// durably, until they are too old (`Documentation/Protocols/Nextcloud.md` 6, `Documentation/Decisions` 0022). Those with
 /// a subscription to Web Push get them from its push service instead.
 package final class NextcloudSender: Sendable {
-  /// How it is set up.
-  package struct Configuration: Sendable {
-    /// `nextcloud.padding`
-    package var padding: RSAPadding
-    /// `nextcloud.default_proxy`: may have any address. Asked for at each call, as this service's own may be
-    /// known only when it listens.
-    package var defaultProxy: @Sendable () -> String
-    /// `nextcloud.allow_local_proxies`: so may all the others.
-    package var allowsLocalProxies: Bool
-    /// `nextcloud.subscription_server`
-    package var subscriptionServer: String
-    /// `nextcloud.subscription_key`, which goes to that server alone.
-    package var subscriptionKey: String?
-    /// `delivery.deadline`: what a proxy has not answered by then is queued.
-    package var deadline: Duration
-    /// `delivery.max_age` in seconds: what no proxy has taken by then is given up.
-    package var maximumAge: TimeInterval
-    /// How long a proxy may take to answer, as long as Nextcloud waits.
-    package var timeout = Duration.seconds(30)
+  /// The proxies that pushes go to.
+  package struct Proxies: Sendable {
+    /// The proxy that is part of this program, and what phones call it; asked for at each call, as the address may be
+    /// known only when this service listens.
+    let own: PushProxy
+    let ownAddress: @Sendable () -> String
+    /// `nextcloud.default_proxy`, else this program's own.
+    let standard: String?
+    /// `nextcloud.allow_local_proxies`: phones may name any `http` or `https` URL.
+    let allowsLocal: Bool
+    /// `nextcloud.subscription_server` and `nextcloud.subscription_key`, which goes to that server alone.
+    let subscriptionServer: String
+    let subscriptionKey: String?
+    /// The way to them.
+    let client: OutgoingClient
 
-    /// A configuration by its parts.
     package init(
-      padding: RSAPadding, defaultProxy: @escaping @Sendable () -> String, allowsLocalProxies: Bool,
-      subscriptionServer: String,
-      subscriptionKey: String?, deadline: Duration, maximumAge: TimeInterval
+      own: PushProxy, ownAddress: @escaping @Sendable () -> String, standard: String?, allowsLocal: Bool,
+      subscriptionServer: String, subscriptionKey: String?, client: OutgoingClient
     ) {
-      self.padding = padding
-      self.defaultProxy = defaultProxy
-      self.allowsLocalProxies = allowsLocalProxies
+      self.own = own
+      self.ownAddress = ownAddress
+      self.standard = standard
+      self.allowsLocal = allowsLocal
       self.subscriptionServer = subscriptionServer
       self.subscriptionKey = subscriptionKey
-      self.deadline = deadline
-      self.maximumAge = maximumAge
-    }
-  }
-
-  /// What it works with.
-  package struct Dependencies: Sendable {
-    /// Users' key pairs.
-    package var keys: NextcloudKeys
-    /// Their phones.
-    package var registrations: NextcloudRegistrations
-    /// What they have been sent.
-    package var notifications: NextcloudNotifications
-    /// What no proxy has taken yet.
-    package var pushes: NextcloudPushes
-    /// The way to those who need no proxy.
-    package var webPush: NextcloudWebPush
-    /// The way to the proxies.
-    package var client: OutgoingClient
-    /// The proxy that is part of this program, if there is one.
-    package var ownProxy: OwnProxy?
-    /// The service's clock.
-    package var now: @Sendable () -> Date
-
-    /// What it works with.
-    package init(
-      keys: NextcloudKeys, registrations: NextcloudRegistrations, notifications: NextcloudNotifications,
-      pushes: NextcloudPushes, webPush: NextcloudWebPush, client: OutgoingClient, ownProxy: OwnProxy? = nil,
-      now: @escaping @Sendable () -> Date
-    ) {
-      self.keys = keys
-      self.registrations = registrations
-      self.notifications = notifications
-      self.pushes = pushes
-      self.webPush = webPush
       self.client = client
-      self.ownProxy = ownProxy
-      self.now = now
     }
-  }
 
-  /// A proxy that is called without a wire.
-  package struct OwnProxy: Sendable {
-    /// What phones call it; asked for at each call.
-    let address: @Sendable () -> String
-    /// Takes entries.
-    let notify: @Sendable (_ entries: [String]) async -> ProxyAnswer
-
-    /// A proxy by its parts.
-    package init(
-      address: @escaping @Sendable () -> String,
-      notify: @escaping @Sendable (_ entries: [String]) async -> ProxyAnswer
-    ) {
-      self.address = address
-      self.notify = notify
-    }
+    /// The proxy of phones that name none; it may have any address.
+    func standardAddress() -> String { standard ?? ownAddress() }
   }
 
   /// Pushes in one request; more than any user's phones want at a time.
   private static let maximumPerRequest = 1000
+  /// How many seconds a proxy may take to answer, as long as Nextcloud waits.
+  static let timeout = 30.0
 
-  let configuration: Configuration
-  let dependencies: Dependencies
-  let proxies: ProxyClient
+  let padding: RSAPadding
+  let proxies: Proxies
+  /// `delivery.deadline`: what a proxy has not answered by then is queued.
+  let deadline: Duration
+  /// `delivery.max_age` in seconds: what no proxy has taken by then is given up.
+  let maximumAge: TimeInterval
+
+  let keys: NextcloudKeys
+  let notifications: NextcloudNotifications
+  let webPush: NextcloudWebPush
+  let now: @Sendable () -> Date
   let logger: Logger
-  /// The proxies that this node is sending to from the queue.
+  package let registrations: NextcloudRegistrations
+  package let pushes: NextcloudPushes
 
-  /// A sender by its parts.
-  package init(configuration: Configuration, dependencies: Dependencies, logger: Logger) {
-    self.configuration = configuration
-    self.dependencies = dependencies
-    proxies = ProxyClient(
-      client: dependencies.client, own: dependencies.ownProxy, configuration: configuration)
+  /// - Parameters:
+  ///   - padding: `nextcloud.padding`
+  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
+  package init(
+    padding: RSAPadding, proxies: Proxies, webPush: NextcloudWebPush, deadline: Duration,
+    maximumAge: TimeInterval, database: any Database, storageKey: StorageKey,
+    now: @escaping @Sendable () -> Date, mayExpire: @escaping @Sendable () -> Bool, logger: Logger
+  ) {
+    self.padding = padding
+    self.proxies = proxies
+    self.webPush = webPush
+    self.deadline = deadline
+    self.maximumAge = maximumAge
+    self.now = now
     self.logger = logger
+    keys = NextcloudKeys(database: database, storageKey: storageKey, now: now)
+    notifications = NextcloudNotifications(database: database, storageKey: storageKey, now: now)
+    registrations = NextcloudRegistrations(database: database, now: now)
+    pushes = NextcloudPushes(database: database, now: now, mayExpire: mayExpire)
   }
 
   /// Keeps a notification for a user, or takes some back, and tells the user's phones that it is for; each
@@ -133,11 +101,11 @@ package final class NextcloudSender: Sendable {
     // to do it again does it.
     switch message {
     case .notification(let notification):
-      try await dependencies.notifications.keep(notification, user: user.id)
+      try await notifications.keep(notification, user: user.id)
       return try await push(message, to: user, except: appPassword)
     case .deletion, .deletionOfAll:
       let receipt = try await push(message, to: user, except: appPassword)
-      try await dependencies.notifications.forget(message.deleted, user: user.id)
+      try await notifications.forget(message.deleted, user: user.id)
       return receipt
     }
   }
@@ -145,17 +113,19 @@ package final class NextcloudSender: Sendable {
   private func push(
     _ message: NextcloudMessage, to user: User, except appPassword: Int64?
   ) async throws -> NextcloudReceipt {
-    async let subscriptions = dependencies.webPush.subscriptions(of: user.id)
-    let phones = try await dependencies.registrations.all(of: user.id)
+    async let subscriptions = webPush.subscriptions(of: user.id)
+    let phones = try await registrations.all(of: user.id)
     let direct = try await subscriptions
     guard !phones.isEmpty || !direct.isEmpty else { return NextcloudReceipt() }
-    let apps = try await apps(of: message, user)
-    async let sent = dependencies.webPush.send(message, apps: apps, to: direct, except: appPassword)
+    let apps: [Int64: String] =
+      if case .deletion(let nids, nil) = message {
+        try await notifications.apps(of: nids, user: user.id)
+      } else { [:] }
+    async let sent = webPush.send(message, apps: apps, to: direct, except: appPassword)
     // Whoever is told without a proxy is not told again by one.
     let told = Set(direct.compactMap(\.holder.appPassword) + [appPassword].compactMap(\.self))
     var receipt = try await pushToProxies(message, apps, to: user, phones, except: told)
-    let services = try await sent
-    receipt.add(devices: services.devices, services.services.values)
+    receipt.add(try await sent)
     return receipt
   }
 
@@ -164,36 +134,21 @@ package final class NextcloudSender: Sendable {
     except told: Set<Int64>
   ) async throws -> NextcloudReceipt {
     guard !phones.isEmpty else { return NextcloudReceipt() }
-    let maker = PushMaker(
-      padding: configuration.padding, userKey: try await dependencies.keys.key(of: user.id))
+    let maker = PushMaker(padding: padding, userKey: try await keys.key(of: user.id))
     let made = await maker.pushes(of: message, apps: apps, to: phones, except: told)
     if !made.broken.isEmpty {
-      let count = try await dependencies.registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
+      let count = try await registrations.forget(made.broken.map { ($0.id, $0.registeredAt) })
       logger.notice(
         "Nextcloud phones removed: their keys are not valid", metadata: ["count": .stringConvertible(count)])
     }
+    var pushes = made.pushes
+    if case .notification = message {
+    } else {
+      // What a deletion makes idle is dropped before the deletion is sent.
+      pushes = try await self.pushes.supersede(
+        message.deleted, of: user.id, by: pushes, dueAt: leaseEnd, expiresAt: now() + maximumAge)
+    }
     var receipt = NextcloudReceipt(devices: made.devices)
-    receipt.proxies = try await sendAll(try await supersede(message, user, made.pushes))
-    return receipt
-  }
-
-  /// The apps of what is taken back, where they are not told.
-  private func apps(of message: NextcloudMessage, _ user: User) async throws -> [Int64: String] {
-    guard case .deletion(let nids, nil) = message else { return [:] }
-    return try await dependencies.notifications.apps(of: nids, user: user.id)
-  }
-
-  /// Drops what a deletion makes idle, before it is sent.
-  private func supersede(
-    _ message: NextcloudMessage, _ user: User, _ pushes: [NextcloudPush]
-  ) async throws -> [NextcloudPush] {
-    if case .notification = message { return pushes }
-    return try await dependencies.pushes.supersede(
-      message.deleted, of: user.id, by: pushes, dueAt: leaseEnd,
-      expiresAt: dependencies.now() + configuration.maximumAge)
-  }
-
-  private func sendAll(_ pushes: [NextcloudPush]) async throws -> [NextcloudReceipt.Proxy] {
     try await withThrowingTaskGroup(of: NextcloudReceipt.Proxy.self) { group in
       for (proxy, pushes) in Dictionary(grouping: pushes, by: \.proxy) {
         for start in stride(from: 0, to: pushes.count, by: Self.maximumPerRequest) {
@@ -201,15 +156,14 @@ package final class NextcloudSender: Sendable {
           group.addTask { try await self.send(batch, to: proxy) }
         }
       }
-      var all: [String: NextcloudReceipt.Proxy] = [:]
-      for try await part in group { all[part.url, default: .init(url: part.url)].add(part) }
-      return all.values.sorted { $0.url < $1.url }
+      for try await part in group { receipt.add(part) }
     }
+    return receipt
   }
 
   private func send(_ batch: [NextcloudPush], to proxy: String) async throws -> NextcloudReceipt.Proxy {
-    let exchange = Task { await proxies.post(batch.map(\.entry), to: proxy) }
-    if let answer = await exchange.value(within: configuration.deadline) {
+    let exchange = Task { await post(batch.map(\.entry), to: proxy) }
+    if let answer = await exchange.value(within: deadline) {
       return try await settle(batch, answer)
     }
     // The proxy may still answer. Until then what was sent is under lease, and nobody sends it twice.
@@ -227,5 +181,5 @@ package final class NextcloudSender: Sendable {
   }
 
   /// When pushes that are under way may be taken over: after every request has ended.
-  var leaseEnd: Date { dependencies.now() + Double(configuration.timeout.components.seconds) + 10 }
+  var leaseEnd: Date { now() + Self.timeout + 10 }
 }

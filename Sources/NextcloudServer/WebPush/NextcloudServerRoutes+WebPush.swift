@@ -12,7 +12,7 @@ extension NextcloudServerRoutes {
     app.endpoint("v2/webpush/activate", .post, use: authenticated(activate))
   }
 
-  private var webPush: NextcloudWebPush { dependencies.webPush }
+  private var webPush: NextcloudWebPush { sender.webPush }
 
   /// `GET v2/webpush/vapid`: the public key that subscriptions are bound to.
   private func vapid(_ login: NextcloudLogin, _ call: OCSRequest) async throws -> OCSAnswer {
@@ -78,13 +78,17 @@ extension OCSAnswer {
 enum SubscriptionParameters {
   /// A subscription as `endpoint`, `uaPublicKey` and `auth` tell it. That its host may be called is not looked at.
   static func target(endpoint: String, key: String, secret: String) throws(OCSAnswer) -> WebPushSubscription {
-    // The endpoint comes last, whatever else is wrong.
-    guard isAccepted(key: key, secret: anySecret) else { throw .bad("INVALID_P256DH") }
-    guard isAccepted(key: key, secret: secret) else { throw .bad("INVALID_AUTH") }
-    guard let target = try? WebPushSubscription(endpoint: endpoint, p256dh: key, auth: secret) else {
+    do throws(WebPushSubscription.Malformed) {
+      // The endpoint comes last, whatever else is wrong.
+      _ = try WebPushSubscription(endpoint: anyEndpoint, p256dh: key, auth: secret)
+      return try WebPushSubscription(endpoint: endpoint, p256dh: key, auth: secret)
+    } catch .publicKey {
+      throw .bad("INVALID_P256DH")
+    } catch .secret {
+      throw .bad("INVALID_AUTH")
+    } catch {
       throw .bad("INVALID_ENDPOINT")
     }
-    return target
   }
 
   /// The apps that a subscription is for; nil is no text that can be kept.
@@ -95,9 +99,4 @@ enum SubscriptionParameters {
   }
 
   private static let anyEndpoint = "https://push.example.org/"
-  private static let anySecret = "AAAAAAAAAAAAAAAAAAAAAA"
-
-  private static func isAccepted(key: String, secret: String) -> Bool {
-    (try? WebPushSubscription(endpoint: anyEndpoint, p256dh: key, auth: secret)) != nil
-  }
 }

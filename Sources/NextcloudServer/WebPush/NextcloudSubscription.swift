@@ -1,5 +1,5 @@
 package import Delivery
-package import Foundation
+internal import Foundation
 internal import HTTP
 package import Providers
 internal import Registrations
@@ -9,30 +9,25 @@ internal import Registrations
 package struct NextcloudSubscription: Sendable, Hashable {
   /// Who has it: there is one of each.
   package struct Holder: Sendable, Hashable {
-    /// The row of the user.
-    package var user: Int64
+    let user: Int64
     /// The app password that the app has signed in with; nil for the account's API key.
-    package var appPassword: Int64?
+    let appPassword: Int64?
 
-    /// A holder by its parts.
     package init(user: Int64, appPassword: Int64?) {
       self.user = user
       self.appPassword = appPassword
     }
   }
 
-  /// Its row.
-  package let id: Int64
-  /// Who has it.
-  package let holder: Holder
+  let id: Int64
+  let holder: Holder
   /// Where its messages go, and what encrypts them.
-  package let target: WebPushSubscription
-  /// What it is for.
-  package let appTypes: AppTypes
+  let target: WebPushSubscription
+  let appTypes: AppTypes
   /// When it was last registered, in whole milliseconds: one that was renewed since does not end.
-  package let registeredAt: Date
+  let registeredAt: Date
   /// Whether its push service has called a message too long since.
-  package let wantsShort: Bool
+  let wantsShort: Bool
 
   /// What deliveries know it by.
   var reference: RegistrationReference {
@@ -45,18 +40,16 @@ package struct NextcloudSubscription: Sendable, Hashable {
 
 /// The apps whose notifications a subscription is for, as it was told: names with commas between them.
 package struct AppTypes: Sendable, Hashable {
-  /// Longer ones are refused, in bytes.
-  package static let maximumBytes = 256
+  /// Longer ones are refused.
+  static let maximumBytes = 256
 
-  /// As it was told.
-  package let text: String
+  let text: String
 
-  /// Those that are told like this.
   package init(_ text: String) { self.text = text }
 
   /// Whether notifications of an app are meant: it is named, or `all` is and the app is not with a hyphen before it.
   /// Those that the Talk app shows go by the name of `talk`.
-  package func contain(_ app: String) -> Bool {
+  func contain(_ app: String) -> Bool {
     let app = Array((PushUrgency.isTalk(app) ? "talk" : app).utf8)
     let names = text.utf8.split(separator: UInt8(ascii: ","))
     func isNamed(_ name: some Collection<UInt8>) -> Bool { names.contains { $0.elementsEqual(name) } }
@@ -67,7 +60,6 @@ package struct AppTypes: Sendable, Hashable {
 /// Web Push of the Nextcloud side: who may subscribe, and the way to those who have
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).
 package struct NextcloudWebPush: Sendable {
-  /// Their subscriptions.
   package let subscriptions: NextcloudSubscriptions
   /// The public key that subscriptions are bound to; nil where Web Push is switched off as a provider.
   let vapidKey: String?
@@ -80,8 +72,6 @@ package struct NextcloudWebPush: Sendable {
   /// What is sent goes like everything that providers get: with the outbox behind it.
   let deliverer: Deliverer
 
-  /// Web Push by its parts.
-  ///
   /// - Parameter isEnabled: `nextcloud.webpush`, which counts for nothing where there is no key.
   package init(
     subscriptions: NextcloudSubscriptions, vapidKey: String?, isEnabled: Bool, allowsBrowsers: Bool,

@@ -10,7 +10,6 @@ package struct NextcloudSubscriptions: Sendable {
   /// The app password is gone, or its user.
   package struct UnknownHolder: Error, Hashable {}
 
-  /// What has become of one that was registered.
   package enum Registered: Sendable {
     /// It is as it was, but for what it is for.
     case renewed
@@ -19,15 +18,8 @@ package struct NextcloudSubscriptions: Sendable {
   }
 
   /// What has become of a token that came back.
-  package enum Activation: Sendable {
-    /// There is nothing to activate.
-    case nothing
-    /// It was active before.
-    case wasActive
-    /// It is now.
-    case isActive
-    /// It was another token.
-    case wrongToken
+  enum Activation {
+    case nothing, wasActive, isActive, wrongToken
   }
 
   private static let activationPurpose = StorageKey.Purpose("registrations.activation_hash")
@@ -36,7 +28,6 @@ package struct NextcloudSubscriptions: Sendable {
   private let storageKey: StorageKey
   private let now: @Sendable () -> Date
 
-  /// The subscriptions in `database`, sealed under `storageKey`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
@@ -105,7 +96,7 @@ package struct NextcloudSubscriptions: Sendable {
   }
 
   /// Makes a holder's subscription active, if this is the token that was sent to it.
-  package func activate(
+  func activate(
     _ token: String, of holder: NextcloudSubscription.Holder
   ) async throws -> Activation {
     let now = now()

@@ -1,10 +1,11 @@
 import Foundation
-import NextcloudProxy
 import Registrations
 import SQL
 import TestStore
 import TestSupport
 import Testing
+
+@testable import NextcloudProxy
 
 @Suite struct NextcloudDevicesTests {
   private func registration(

@@ -125,8 +125,7 @@ struct StoreMemoryTests {
         _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
       }
       let restarted = StoreLossDetector(
-        file: bench.folder.appending(path: "nextcloud-store.json"), devices: devices,
-        now: { bench.clock.now }, logger: bench.logger)
+        file: bench.folder.appending(path: "nextcloud-store.json"), devices: devices, logger: bench.logger)
       #expect(try await restarted.isDoubtful())
     }
   }
@@ -158,14 +157,14 @@ struct StoreMemoryTests {
       #expect(!(try await old.lossDetector.isDoubtful()))
       // The same database after a restart.
       let again = StoreLossDetector(
-        file: file, devices: old.devices, now: { old.clock.now }, logger: old.logger)
+        file: file, devices: old.devices, logger: old.logger)
       #expect(!(try await again.isDoubtful()))
       try await ProxyBench.test { new throws in
         let moved = StoreLossDetector(
-          file: file, devices: new.devices, now: { old.clock.now }, logger: old.logger)
+          file: file, devices: new.devices, logger: old.logger)
         #expect(try await moved.isDoubtful())
         let restarted = StoreLossDetector(
-          file: file, devices: new.devices, now: { old.clock.now }, logger: old.logger)
+          file: file, devices: new.devices, logger: old.logger)
         #expect(try await restarted.isDoubtful())
         old.clock.advance(3601)
         #expect(!(try await restarted.isDoubtful()))
@@ -177,49 +176,13 @@ struct StoreMemoryTests {
   func `does without a file where none can be written`() async throws {
     try await ProxyBench.test { bench throws in
       let lossDetector = StoreLossDetector(
-        file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices,
-        now: { bench.clock.now }, logger: bench.logger)
+        file: bench.folder.appending(path: "nowhere/store.json"), devices: bench.devices, logger: bench.logger
+      )
       #expect(!(try await lossDetector.isDoubtful()))
       _ = try await ProxyPhone().register(at: bench)
       try await lossDetector.look()
       _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
       #expect(try await lossDetector.isDoubtful())
-    }
-  }
-
-  @Test
-  func `keeps servers from deleting registrations that only the store has lost, however few they send to`()
-    async throws
-  {
-    try await ProxyBench.test { bench throws in
-      var phones: [ProxyPhone] = []
-      for index in 0..<18 { phones.append(ProxyPhone(user: ProxyPhone.users[index % 2])) }
-      for phone in phones { _ = try await phone.register(at: bench) }
-      try await bench.lossDetector.look()
-      // A store that has lost nothing knows what it says.
-      let stranger = ProxyPhone()
-      #expect(try await bench.notify([stranger.entry()]).unknown == [stranger.identifierText])
-
-      _ = try await bench.database.execute(Statement("DELETE FROM registrations WHERE wire = 3"))
-      // One user's two devices, then a group's nine users with two each.
-      for some in [phones.prefix(2), phones[...], [stranger]] as [ArraySlice<ProxyPhone>] {
-        let answer = try await bench.notify(some.map { $0.entry() })
-        #expect(answer.status == 200 && answer.unknown == [])
-        #expect(answer.failed == Int64(some.count))
-      }
-      // Who is back gets it; who is not, is not gone for that.
-      for phone in phones.prefix(9) { #expect(try await phone.register(at: bench).status == 200) }
-      phones[0].token = ProxyPhone.App.talkAndroid.token
-      bench.simulator.setToken(phones[1].token, TokenRule(status: 404, reason: "UNREGISTERED"))
-      bench.clock.advance(3500)
-      let answer = try await bench.notify(phones.map { $0.entry() })
-      #expect(answer.status == 200 && answer.unknown == [] && answer.failed == 11)
-      #expect(bench.simulator.deliveries().count == 7)
-      bench.clock.advance(101)
-      let after = try await bench.notify(phones.map { $0.entry() })
-      // The first has another token, but not for an hour.
-      #expect(Set(after.unknown ?? []) == Set(([phones[1]] + phones[9...]).map(\.identifierText)))
-      #expect(after.failed == 11)
     }
   }
 
@@ -250,8 +213,8 @@ struct StoreMemoryTests {
     try await ProxyBench.test { bench throws in
       for _ in 0..<3 { _ = try await ProxyPhone().register(at: bench) }
       try await bench.lossDetector.look()
-      #expect(try await bench.devices.state(countingTo: 2)?.devices == 2)
-      #expect(try await bench.devices.state(countingTo: 0)?.devices == 0)
+      #expect(try await bench.devices.storeState(countingTo: 2).devices == 2)
+      #expect(try await bench.devices.storeState(countingTo: 0).devices == 0)
       #expect(!(try await bench.lossDetector.isDoubtful()))
       _ = try await bench.database.execute(
         Statement(

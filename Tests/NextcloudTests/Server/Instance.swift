@@ -33,8 +33,8 @@ struct Instance: Sendable {
   var storageKey: StorageKey { test.service.store.storageKey }
   var accounts: AccountStore { test.service.store.accounts }
   var loginFlows: NextcloudLoginFlows { NextcloudLoginFlows(accounts: accounts) }
-  var notifications: NextcloudNotifications { sender.dependencies.notifications }
-  var keys: NextcloudKeys { sender.dependencies.keys }
+  var notifications: NextcloudNotifications { sender.notifications }
+  var keys: NextcloudKeys { sender.keys }
   var registrations: NextcloudRegistrations { nextcloud.registrations }
   var pushes: NextcloudPushes { nextcloud.pushes }
   var sender: NextcloudSender { nextcloud.sender }
@@ -63,13 +63,6 @@ struct Instance: Sendable {
       try await test(
         Instance(test: service, nextcloud: try #require(service.service.nextcloud), realm: realm))
     }
-  }
-
-  /// Another sender on the same database, as another node or a later run has it.
-  func anotherSender(timeout: Duration? = nil) -> NextcloudSender {
-    var configuration = sender.configuration
-    if let timeout { configuration.timeout = timeout }
-    return NextcloudSender(configuration: configuration, dependencies: sender.dependencies, logger: .quiet)
   }
 
   /// A user with an app password.

@@ -62,41 +62,6 @@ import Testing
     }
   }
 
-  @Test func `the user signs in and says yes, and the app gets an app password, once`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      for base in ["/index.php/login/v2", "/login/v2"] {
-        let asking = try await Asking(instance, base: base)
-        #expect(try await asking.ask(base: base).status == 404)
-        #expect(try await asking.open().body.contains("<strong>\(Self.agent)</strong>"))
-        let proof = try await asking.signIn(app)
-        // To have signed in is not to have said yes.
-        #expect(try await asking.ask(base: base).status == 404)
-        let done = try await asking.send([("proof", proof)])
-        #expect(done.status == 200)
-        #expect(done.body.contains("You may close this page"))
-        let answer = try await asking.ask(base: base)
-        #expect(answer.status == 200)
-        #expect(answer.json["server"] == "https://cloud.example.org/nextcloud")
-        #expect(answer.json["loginName"] == "alice")
-        let password = try #require(answer.json["appPassword"]?.string)
-        #expect(try await asking.ask(base: base).status == 404)
-        #expect(try await asking.open().status == 404)
-        #expect(try await asking.send([("proof", proof)]).status == 404)
-        let login: HTTPFields = [.authorization: SignedIn.basic("alice", password)]
-        #expect(try await instance.call(.delete, SignedIn.push, headers: login).status == 200)
-      }
-      let names = try await instance.database.read {
-        try $0.query(Statement("SELECT name FROM app_passwords ORDER BY id")).map { try $0.text(0) }
-      }
-      #expect(names == ["Phone", Self.agent, Self.agent])
-      let flows = try await instance.database.read {
-        try $0.query(Statement("SELECT id FROM nextcloud_login_flows")).count
-      }
-      #expect(flows == 0)
-    }
-  }
-
   @Test func `the page runs nothing, loads nothing, and shows what it is given as text`() async throws {
     try await Instance.test { instance in
       let asking = try await Asking(
@@ -299,73 +264,6 @@ import Testing
       #expect(counts.values.max() ?? 0 < 105)
       for flow in opened { #expect(try await flows.find(login: flow.login) != nil) }
       #expect(try await flows.finish(poll: granted.poll) != nil)
-    }
-  }
-
-  @Test func `a server is known by its status, before anybody signs in`() async throws {
-    try await Instance.test { instance in
-      for path in ["/status.php", "//status.php"] {
-        let answer = try await instance.call(.get, path, isOCS: false, format: nil, base: "")
-        #expect(answer.status == 200)
-        #expect(answer.headers[.accessControlAllowOrigin] == "*")
-        #expect(
-          answer.json == [
-            "installed": true, "maintenance": false, "needsDbUpgrade": false, "version": "35.0.0.0",
-            "versionstring": "35.0.0", "edition": "", "productname": "Cloud & Co", "extendedSupport": false,
-          ])
-      }
-    }
-  }
-
-  @Test func `who has signed in is told who that is`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      let old = try await app.call(.get, "cloud/user", base: "/ocs/v1.php")
-      let new = try await app.call(.get, "cloud/user")
-      #expect((old.meta?["statuscode"]?.integer, new.meta?["statuscode"]?.integer) == (100, 200))
-      #expect(old.data == new.data)
-      #expect(new.data?["id"] == "alice")
-      #expect(new.data?["display-name"] == "alice")
-      #expect(new.data?["email"] == "alice@example.org")
-      #expect(new.data?["enabled"] == true)
-      #expect(try await instance.call(.get, "cloud/user").status == 401)
-      for name in ["alice", "ALICE", "%61lice"] {
-        #expect(try await app.call(.get, "cloud/users/\(name)").data == new.data)
-      }
-      // Who else there is, nobody is told.
-      _ = try await instance.user("bob", id: 11)
-      for name in ["bob", "nobody", "alice%40example.org", "%00", "%"] {
-        let answer = try await app.call(.get, "cloud/users/\(name)")
-        #expect((answer.status, answer.meta?["statuscode"]?.integer) == (404, 998))
-      }
-    }
-  }
-
-  @Test func `the account's key makes an app password, which an app ends itself`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      var byKey: HTTPFields = [.authorization: SignedIn.basic("alice", app.apiKey)]
-      byKey[.userAgent] = Self.agent
-      let made = try await instance.call(.get, "core/getapppassword", headers: byKey)
-      let password = try #require(made.data?["apppassword"]?.string)
-      let headers: HTTPFields = [.authorization: SignedIn.basic("alice", password)]
-      #expect(
-        try await instance.call(.post, SignedIn.push, form: SignedIn.form(), headers: headers).status == 201)
-      let refused = try await instance.call(.get, "core/getapppassword", headers: headers)
-      #expect((refused.status, refused.meta?["statuscode"]?.integer) == (403, 403))
-      #expect(try await instance.call(.delete, "core/apppassword", headers: byKey).status == 403)
-
-      #expect(try await instance.registrations.all(of: app.user.id).count == 1)
-      let removed = try await instance.call(.delete, "core/apppassword", headers: headers)
-      #expect((removed.status, removed.data) == (200, []))
-      #expect(try await instance.call(.delete, "core/apppassword", headers: headers).status == 401)
-      #expect(try await instance.registrations.all(of: app.user.id).isEmpty)
-      #expect(try await app.call(.get, "cloud/user").status == 200)
-
-      for _ in 1..<AccountStore.maximumAppPasswords { _ = try await instance.app(of: app.user) }
-      let full = try await instance.call(.get, "core/getapppassword", headers: byKey)
-      #expect(full.status == 403)
-      #expect(full.meta?["message"]?.string?.contains("100 app passwords") == true)
     }
   }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import NextcloudProxy
 import Registrations
 import Sealing
 import Testing
@@ -203,7 +204,7 @@ import Testing
       #expect(entry == notification.envelopeJson, "\(name)")
       entries[name] = entry
     }
-    let body = ProxyClient.form(["chat-oaep", "call-voip", "delete-all"].compactMap { entries[$0] })
+    let body = NextcloudSender.form(["chat-oaep", "call-voip", "delete-all"].compactMap { entries[$0] })
     #expect(String(decoding: body, as: UTF8.self) == vectors.formBody)
   }
 

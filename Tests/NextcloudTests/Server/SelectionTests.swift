@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import NextcloudProxy
 import Registrations
 import Sealing
 import Testing
@@ -8,7 +9,7 @@ import Testing
 
 /// A phone with the vectors' device key.
 func phone(
-  _ id: Int64, _ kind: NextcloudRegistration.AppKind, key: String? = nil
+  _ id: Int64, _ kind: NextcloudApp.Kind, key: String? = nil
 ) throws -> NextcloudRegistration {
   NextcloudRegistration(
     id: id,
@@ -21,7 +22,7 @@ func phone(
 
 /// `Documentation/Protocols/Nextcloud.md` 6.3.
 @Suite struct SelectionTests {
-  private typealias Kind = NextcloudRegistration.AppKind
+  private typealias Kind = NextcloudApp.Kind
 
   /// The devices, by their number, that a message comes to.
   private func devices(
@@ -41,12 +42,12 @@ func phone(
 
   @Test(arguments: ["spreed", "talk", "admin_notification_talk"])
   func `Talk's notifications go to Talk, or to the others where there is none`(app: String) async throws {
-    #expect(try await devices(notification(app), among: .files, .talk, .unknown, .talk) == [1, 3])
-    #expect(try await devices(notification(app), among: .files, .unknown) == [0, 1])
+    #expect(try await devices(notification(app), among: .files, .talk, .other, .talk) == [1, 3])
+    #expect(try await devices(notification(app), among: .files, .other) == [0, 1])
   }
 
   @Test func `others' notifications never go to Talk`() async throws {
-    #expect(try await devices(notification("files"), among: .files, .talk, .unknown) == [0, 2])
+    #expect(try await devices(notification("files"), among: .files, .talk, .other) == [0, 2])
     #expect(try await devices(notification("files"), among: .talk) == [])
   }
 
@@ -57,7 +58,7 @@ func phone(
   }
 
   @Test func `that all are gone concerns every phone`() async throws {
-    #expect(try await devices(.deletionOfAll, among: .files, .talk, .unknown) == [0, 1, 2])
+    #expect(try await devices(.deletionOfAll, among: .files, .talk, .other) == [0, 1, 2])
   }
 
   @Test func `deletions follow the app, together only for Talk`() {
@@ -78,7 +79,7 @@ func phone(
     #expect(contents("files", .talk, hasTalk: true) == [])
     // Without an app: that of the notification, else the phone's.
     #expect(contents(nil, .talk, hasTalk: true) == together)
-    #expect(contents(nil, .unknown, hasTalk: true) == alone)
+    #expect(contents(nil, .other, hasTalk: true) == alone)
     let apps: [Int64: String] = [1: "spreed", 2: "files"]
     #expect(
       contents(nil, .talk, hasTalk: true, apps: apps) == [#"{"nids":[1,3],"delete-multiple":true}"#])

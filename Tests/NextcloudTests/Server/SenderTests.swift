@@ -35,88 +35,6 @@ extension NextcloudMessage {
     return String(decoding: try #require(device.decrypt(ciphertext, padding: .oaep)), as: UTF8.self)
   }
 
-  @Test func `each proxy gets one request, as Nextcloud's servers make it`() async throws {
-    try await withProxy { instance, proxy in
-      try await OthersHost.runProxy { other in
-        let app = try await instance.user()
-        let second = try await instance.app(of: app.user)
-        let third = try await instance.app(of: app.user)
-        try await app.register(proxy: proxy.url + "/")
-        try await second.register(proxy: proxy.url)
-        try await third.register(proxy: other.url + "/base//")
-        let receipt = try await instance.sender.notify(app.user, .chat(7))
-        #expect(
-          receipt.json == [
-            "devices": 3,
-            "proxies": .array(
-              [
-                (other.url + "/base", 1), (proxy.url, 2),
-              ].sorted { $0.0 < $1.0 }.map { url, sent in
-                [
-                  "url": .string(url), "status": 200, "sent": .integer(sent), "failed": 0, "unknown": 0,
-                  "queued": 0,
-                ]
-              }),
-          ])
-        #expect(other.seen.map(\.path) == ["/base/notifications"])
-        let call = try #require(proxy.seen.first)
-        #expect(proxy.seen.count == 1)
-        #expect(call.path == "/notifications")
-        #expect(call.headers[.contentType] == "application/x-www-form-urlencoded")
-        #expect(call.headers[.userAgent] == "Nextcloud-Server-Crawler/35.0.0")
-        #expect(call.headers[HTTPField.Name("X-Nextcloud-Subscription-Key")!] == nil)
-        #expect(call.body.hasPrefix("notifications%5B0%5D=%7B%22deviceIdentifier%22%3A%22"))
-        #expect(call.fields.map(\.name) == ["notifications[0]", "notifications[1]"])
-        let user = try await instance.keys.key(of: app.user.id).publicKey
-        for (entry, app) in zip(call.entries, [app, second]) {
-          guard case .object(let object) = entry else { return }
-          #expect(
-            object.members.map(\.name)
-              == ["deviceIdentifier", "pushTokenHash", "subject", "signature", "priority", "type"])
-          let kept = try #require(try await app.registration()).description
-          #expect(object["deviceIdentifier"]?.string == kept.deviceIdentifier)
-          #expect(object["pushTokenHash"]?.string == kept.pushTokenHash)
-          #expect((object["priority"], object["type"]) == ("high", "alert"))
-          let ciphertext = try #require(object["subject"]?.string.flatMap(Base64.decodeStrictly))
-          let signature = try #require(object["signature"]?.string.flatMap(Base64.decodeStrictly))
-          #expect(user.verifies(signature, of: ciphertext))
-          #expect(
-            try plaintext(entry)
-              == #"{"nid":7,"app":"spreed","subject":"Hello","type":"chat","id":"room"}"#)
-        }
-      }
-    }
-  }
-
-  @Test func `who has no phone is sent nothing`() async throws {
-    try await Instance.test { instance in
-      let app = try await instance.user()
-      #expect(
-        try await instance.sender.notify(app.user, .chat()).json == ["devices": 0, "proxies": []])
-    }
-  }
-
-  @Test func `the key of a subscription goes to that server alone`() async throws {
-    try await OthersHost.runProxy { subscribed in
-      try await withProxy([
-        "nextcloud.subscription_server": subscribed.url + "/", "nextcloud.subscription_key": "abcde-fghij",
-      ]) { instance, other in
-        let app = try await instance.user()
-        let apps = [app, try await instance.app(of: app.user), try await instance.app(of: app.user)]
-        for (app, proxy) in zip(apps, [subscribed.url + "//", subscribed.url + "/x", other.url]) {
-          try await app.register(proxy: proxy)
-        }
-        _ = try await instance.sender.notify(app.user, .chat())
-        let name = HTTPField.Name("X-Nextcloud-Subscription-Key")!
-        let keys = (subscribed.seen + other.seen).map { $0.headers[name] }
-        #expect(keys.count == 3)
-        #expect(keys.compactMap(\.self) == ["abcde-fghij"])
-        #expect(
-          subscribed.seen.first { $0.path == "/notifications" }?.headers[name] == "abcde-fghij")
-      }
-    }
-  }
-
   private typealias Row = (
     status: Int, body: String, sent: Int, failed: Int, unknown: Int, queued: Int, remains: Bool
   )
@@ -208,18 +126,6 @@ extension NextcloudMessage {
     }
   }
 
-  @Test func `a redirect is not followed`() async throws {
-    try await withProxy { instance, proxy in
-      try await OthersHost.runProxy { other in
-        let app = try await instance.user()
-        try await app.register(proxy: proxy.url)
-        proxy.reply { _ in OthersHost.response(307, "", headers: [.location: other.url + "/notifications"]) }
-        #expect(try await instance.sender.notify(app.user, .chat()).proxies.first?.failed == 1)
-        #expect(other.seen.isEmpty)
-      }
-    }
-  }
-
   @Test func `a phone whose key is none goes`() async throws {
     try await withProxy { instance, proxy in
       let app = try await instance.user()
@@ -254,30 +160,6 @@ extension NextcloudMessage {
       // They are forgotten with that.
       _ = try await instance.sender.notify(talk.user, .deletion(nids: [1], app: nil))
       #expect(try #require(proxy.seen.last).entries.count == 2)
-    }
-  }
-
-  @Test func `a user's own phones can be tried out`() async throws {
-    try await withProxy { instance, proxy in
-      let app = try await instance.user()
-      let path = "apps/notifications/api/v3/test/self"
-      let none = try await app.call(.post, path)
-      #expect((none.status, none.code) == (200, "No devices found for user"))
-      try await app.register(proxy: proxy.url)
-      let answer = try await app.call(.post, path)
-      #expect(answer.status == 200)
-      #expect(answer.code == "\(proxy.url): 1 sent")
-      #expect(answer.data?["nid"]?.integer == 1_790_000_000)
-      #expect(
-        try plaintext(try #require(proxy.seen.first?.entries.first))
-          == #"{"nid":1790000000,"app":"admin_notifications","subject":"Testing push notifications","type":"admin_notifications","id":"6ab13b80"}"#
-      )
-      try await app.register(proxy: proxy.url, userAgent: SignedIn.talk)
-      _ = try await app.call(.post, path, userAgent: SignedIn.talk)
-      #expect(
-        try plaintext(try #require(proxy.seen.last?.entries.first)).contains("admin_notification_talk"))
-      proxy.reply(500, "")
-      #expect(try await app.call(.post, path, userAgent: SignedIn.talk).code == "\(proxy.url): 1 queued")
     }
   }
 

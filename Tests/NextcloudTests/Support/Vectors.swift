@@ -40,22 +40,14 @@ struct Vectors: Decodable {
   let devices: [Device]
   let notifications: [String: Notification]
   let formBody: String
-  let registerBody: String
 
   enum CodingKeys: String, CodingKey {
     case userPrivateKey, userPublicKey, devicePrivateKey, devicePublicKey, otherUserPublicKey, devices
     case notifications
     case formBody = "notificationsFormBody_chat_voip_deleteAll"
-    case registerBody = "registerFormBody_android"
   }
 
   static func load() throws -> Vectors {
     try JSONDecoder().decode(Vectors.self, from: Data(PackageResources.vectors_json))
-  }
-
-  /// A device by its name: `android-fcm`, `ios-talk-combined`, `ios-talk-on-mac-single`.
-  func device(_ name: String) throws -> Device {
-    guard let device = devices.first(where: { $0.name == name }) else { throw CocoaError(.fileNoSuchFile) }
-    return device
   }
 }

@@ -1,13 +1,13 @@
 import Delivery
 import Foundation
 import NextcloudProxy
-import NextcloudServer
 import Providers
 import SQL
 import TestStore
 import TestSupport
 import Testing
 
+@testable import NextcloudServer
 @testable import Registrations
 @testable import Sealing
 @testable import ZulipServer

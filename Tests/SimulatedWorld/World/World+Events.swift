@@ -9,32 +9,30 @@ extension World {
       let server = servers[number]
       let label = nextMessage()
       Task { await server.notify(label, users: users.filter { $0 % servers.count == number }) }
-    case .open(let phone): open(phones[phone])
-    case .changeToken(let phone):
-      guard phones[phone].isInstalled else { return }
-      phones[phone].changeToken()
-      open(phones[phone])
-    case .reinstall(let phone):
-      phones[phone].changeToken()
-      phones[phone].isInstalled = true
-      phones[phone].server.forget(phones[phone])
-      open(phones[phone])
-    case .logOut(let phone):
-      phones[phone].isLoggedIn = false
-      phones[phone].server.forget(phones[phone])
-    case .logIn(let phone):
-      phones[phone].isLoggedIn = true
-      open(phones[phone])
-    case .uninstall(let phone): phones[phone].uninstall()
-    case .comeBack(let phone):
+    case .open(let number): open(app(number))
+    case .changeToken(let number):
+      guard app(number).phone.isInstalled else { return }
+      app(number).phone.changeToken()
+      open(app(number))
+    case .reinstall(let number):
+      app(number).phone.changeToken()
+      app(number).installAnew()
+      open(app(number))
+    case .logOut(let number): Task { [app = app(number)] in await app.logOut() }
+    case .logIn(let number):
+      app(number).phone.isLoggedIn = true
+      open(app(number))
+    case .uninstall(let number): app(number).phone.uninstall()
+    case .comeBack(let number):
       // Its app has been away for a while.
-      if phones[phone].isInstalled { phones[phone].uninstall() }
+      let app = app(number)
+      if app.phone.isInstalled { app.phone.uninstall() }
       Task { [self] in
         try? await Task.sleep(for: .seconds(2))
-        guard !isOver, !phones[phone].isInstalled else { return }
-        phones[phone].comeBack()
-        phones[phone].server.forget(phones[phone])
-        await phones[phone].open()
+        guard !isOver, !app.phone.isInstalled else { return }
+        app.phone.comeBack()
+        app.forget()
+        await app.open()
       }
     case .update(let phone):
       guard phones[phone].isLegacy else { return }
@@ -67,15 +65,32 @@ extension World {
     case .databaseFull(let seconds): weather(seconds, \.isFull, true, false)
     case .databaseSlow(let seconds): weather(seconds, \.isSlow, true, false)
     case .databaseLosesAnswers(let percent, let seconds): weather(seconds, \.lostAnswers, percent, 0)
-    case .nextcloud(let event): perform(event)
-    case .chat(let event): perform(event)
+    case .nextcloudMessage(let users):
+      let label = nextMessage()
+      Task { [nextcloud] in await nextcloud?.notify(label, users: users) }
+    case .newNextcloudKey(let user): nextcloud?.makeKey(of: user)
+    case .chatMessage(let users):
+      let label = nextMessage()
+      for user in users { Task { [chat] in await chat?.notify(label, user: user) } }
+    case .changePushKey(let number):
+      chat?.phones[number - Chat.firstPhone].makeKey()
+      open(app(number))
     case .hostile(let event): perform(event)
     case .pass(let seconds): pass(until: time + seconds)
     }
   }
 
-  func open(_ phone: Phone) {
-    Task { await phone.open() }
+  private func open(_ app: any App) {
+    Task { await app.open() }
+  }
+
+  /// The app on the phone of this number.
+  private func app(_ number: Int) -> any App {
+    if let chat, number >= Chat.firstPhone { return chat.phones[number - Chat.firstPhone] }
+    if let nextcloud, number >= NextcloudServer.firstPhone {
+      return nextcloud.phones[number - NextcloudServer.firstPhone]
+    }
+    return phones[number]
   }
 
   private func setClock(of node: Node, to skew: TimeInterval) {
@@ -121,8 +136,8 @@ extension World {
     if phones.contains(where: { $0.lies > 0 }) { _ = probe() }
     for _ in 0..<2 {
       for phone in phones { open(phone) }
-      for phone in nextcloud?.phones ?? [] { Task { await phone.open() } }
-      for phone in chat?.phones ?? [] { Task { await phone.open() } }
+      for phone in nextcloud?.phones ?? [] { open(phone) }
+      for phone in chat?.phones ?? [] { open(phone) }
       pass(until: time + 30)
     }
     check()

@@ -20,12 +20,10 @@ import Testing
 
 /// A proxy on a database of its own, between its clients and the provider simulator.
 final class ProxyBench: Sendable {
-  /// What a bench may be told to be.
   struct Options: Sendable {
-    var configuration = NextcloudProxyRoutes.Configuration()
+    var configuration = PushProxy.Configuration()
     /// Topics that the APNs key serves; nil for no key at all.
     var topics: [String]? = ["com.nextcloud.Talk", "it.twsweb.Nextcloud"]
-    var hasFCM = true
     /// `nextcloud.deadline`; long, as tests of all rooms run at once. That of other deliveries is longer.
     var deadline = Duration.seconds(30)
     var isSending = true
@@ -61,7 +59,7 @@ final class ProxyBench: Sendable {
   let lossDetector: StoreLossDetector
   let folder: URL
   let logger: Logger
-  let proxy: NextcloudProxyRoutes
+  let proxy: PushProxy
   private let test: TestDatabase
   private let providers: PushProviders
   let sender: OutboxSender
@@ -94,16 +92,13 @@ final class ProxyBench: Sendable {
       logger: logger)
     sender = OutboxSender(outbox: outbox, deliverer: deliverer, now: now, logger: logger)
     lossDetector = StoreLossDetector(
-      file: folder.appending(path: "nextcloud-store.json"), devices: devices, now: now,
-      mayExpire: mayExpire, logger: logger)
+      file: folder.appending(path: "nextcloud-store.json"), devices: devices, mayExpire: mayExpire,
+      logger: logger)
     var configuration = options.configuration
     configuration.deadline = options.deadline
-    proxy = NextcloudProxyRoutes(
-      configuration: configuration,
-      dependencies: .init(
-        devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,
-        mayExpire: mayExpire,
-        logger: logger))
+    proxy = PushProxy(
+      configuration, devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector,
+      logger: logger)
     providers.use(try credentials(options))
   }
 
@@ -115,7 +110,7 @@ final class ProxyBench: Sendable {
         name: "main", keyID: simulator.apnsKeyID, teamID: simulator.apnsTeamID,
         privateKey: simulator.apnsPrivateKeyPEM, topics: topics, environment: .production)
     }
-    return Credentials(apns: apns.map { [$0] } ?? [], fcm: options.hasFCM ? [fcm] : [])
+    return Credentials(apns: apns.map { [$0] } ?? [], fcm: [fcm])
   }
 
   /// Runs a test on a bench.
@@ -131,7 +126,7 @@ final class ProxyBench: Sendable {
     let router = Router(context: WireContext.self)
     router.add(
       middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
-    bench.proxy.addRoutes(to: router)
+    NextcloudProxyRoutes(bench.proxy).addRoutes(to: router)
     let result: Result<Void, any Error>
     do {
       try await Application(responder: router.buildResponder(), logger: bench.logger).test(.router) {
@@ -177,19 +172,10 @@ extension ProxyBench {
     return try await call(.post, "/notifications", address: address, body: Form.encode(fields))
   }
 
-  /// The rows of a query.
-  func rows(_ sql: String) async throws -> [[Value]] {
-    try await database.read { try $0.query(Statement(sql)).map(\.values) }
-  }
-
   /// The number of a query.
   func number(_ sql: String) async throws -> Int64 {
-    guard case .integer(let number)? = try await rows(sql).first?.first else { return -1 }
-    return number
+    try await database.query(Statement(sql)).first?.int64(0) ?? -1
   }
-
-  /// Everything that is kept, as it is kept.
-  func contents() async throws -> Data { try await test.contents() }
 
   func faults(_ change: (inout Faults) -> Void) async {
     var faults = Faults()

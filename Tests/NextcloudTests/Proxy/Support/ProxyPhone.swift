@@ -6,20 +6,18 @@ import Sealing
 
 @testable import NextcloudProxy
 
-/// A user's account in an app: what its server signs for it, and how the app tells the proxy.
+/// A user's account in an app: what its server signs for it, and what the app tells the proxy.
 struct ProxyPhone: Sendable {
-  /// The apps, each with its own way to speak (`Documentation/Protocols/Nextcloud.md` 7).
   enum App: String, CaseIterable {
     case talkAndroid = "Mozilla/5.0 (Android) Nextcloud-Talk v21.0.0"
     case talkIOS = "Mozilla/5.0 (iOS) Nextcloud-Talk v21.0.0 (Strict VoIP)"
     case filesIOS = "Mozilla/5.0 (iOS) Nextcloud-iOS/6.0.0  (Strict VoIP)"
-    case filesAndroid = "Mozilla/5.0 (Android) Nextcloud-android/3.30.0"
 
     /// A token as the app has one.
     var token: String {
       let hex = String((0..<64).map { _ in "0123456789ABCDEF".randomElement() ?? "0" })
       return switch self {
-      case .talkAndroid, .filesAndroid: "fcm-\(hex):x"
+      case .talkAndroid: "fcm-\(hex):x"
       case .talkIOS: "\(hex) \(String(hex.reversed()))"
       case .filesIOS: hex
       }
@@ -44,7 +42,7 @@ struct ProxyPhone: Sendable {
   var identifier: [UInt8] { Array(SHA512.hash(data: Data(preimage.utf8))) }
   var identifierText: String { Base64.encode(identifier) }
   var signature: String { Base64.encode(user.sign(Array(preimage.utf8))) }
-  var tokenHash: String { SHA512.hash(data: Data(token.utf8)).map { String(format: "%02x", $0) }.joined() }
+  var tokenHash: String { SHA512Hex.of(token) }
 
   var fields: [(name: String, value: String)] {
     [
@@ -53,35 +51,12 @@ struct ProxyPhone: Sendable {
     ]
   }
 
-  /// Registers, in its own app's way.
-  func register(at bench: ProxyBench, with more: [(name: String, value: String)] = []) async throws
-    -> ProxyBench.Answer
-  {
-    switch app {
-    case .talkAndroid, .talkIOS:
-      return try await bench.call(
-        .post, "/devices", userAgent: app.rawValue, body: Form.encode(fields + more))
-    case .filesIOS:
-      return try await bench.call(
-        .post, "/devices?format=json", userAgent: app.rawValue, body: Form.encode(fields + more))
-    case .filesAndroid:
-      return try await bench.call(
-        .post, "/devices", userAgent: "Jakarta Commons-HttpClient/3.1",
-        body: Form.encode(fields + more + [("http.useragent", app.rawValue)]))
-    }
+  func register(at bench: ProxyBench) async throws -> ProxyBench.Answer {
+    try await bench.call(.post, "/devices", userAgent: app.rawValue, body: Form.encode(fields))
   }
 
-  /// Unregisters, in its own app's way.
   func unregister(at bench: ProxyBench) async throws -> ProxyBench.Answer {
-    let form = Form.encode(Array(fields.dropFirst()))
-    switch app {
-    case .talkAndroid, .talkIOS, .filesIOS:
-      return try await bench.call(
-        .delete, "/devices?\(String(decoding: form, as: UTF8.self))", type: nil, userAgent: app.rawValue)
-    case .filesAndroid:
-      return try await bench.call(
-        .delete, "/devices", userAgent: "Jakarta Commons-HttpClient/3.1", body: form)
-    }
+    try await bench.call(.delete, "/devices", userAgent: app.rawValue, body: Form.encode(fields))
   }
 
   /// An entry as its server makes one. What the phone would decrypt is of no concern to the proxy.

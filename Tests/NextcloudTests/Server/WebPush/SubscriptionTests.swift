@@ -18,44 +18,6 @@ import Testing
     try await Instance.test(Instance.localPushServices.merging(settings) { $1 }, test)
   }
 
-  @Test func `everybody who has signed in learns the one key that subscriptions are bound to`() async throws {
-    try await test { instance in
-      let (alice, bob) = (try await instance.user(), try await instance.user("bob", id: 11))
-      let path = "\(Browser.path)/vapid"
-      let first = try await alice.call(.get, path)
-      #expect(first.status == 200)
-      let key = try #require(first.data?["vapid"]?.string)
-      #expect(key.utf8.count == 87)
-      #expect(try await bob.call(.get, path, base: "/ocs/v1.php").data?["vapid"]?.string == key)
-      #expect(try await instance.call(.get, path).meta?["statuscode"]?.integer == 997)
-    }
-  }
-
-  @Test func `a subscription becomes active by the token that was sent to it, and by no other`() async throws
-  {
-    try await test { instance in
-      let app = try await instance.user()
-      let browser = Browser(app)
-      #expect(try await browser.activate("anything").status == 404)
-      let answer = try await browser.subscribe()
-      #expect(answer.status == 201)
-      #expect(answer.data == [])
-      let wrong = try await browser.activate(UUID().uuidString.lowercased())
-      #expect((wrong.status, wrong.code) == (400, "INVALID_ACTIVATION_TOKEN"))
-      #expect(try await browser.activate("").code == "INVALID_ACTIVATION_TOKEN")
-      #expect(try await instance.active(app) == [])
-      // It is not active: the same again is a new one.
-      #expect(try await browser.subscribe().status == 201)
-      let token = try #require(try await browser.put(appPassword: app.appPassword))
-      #expect(try await browser.activate(token.uppercased()).status == 400)
-      #expect(try await browser.activate(token).status == 202)
-      #expect(try await browser.activate(token).status == 200)
-      #expect(try await browser.activate("anything").status == 200)
-      #expect(try await instance.active(app) == ["all"])
-      #expect(try await instance.counts() == [1, 1])
-    }
-  }
-
   @Test func `an active one that comes again only changes what it is for`() async throws {
     try await test { instance in
       let app = try await instance.user()
@@ -83,89 +45,6 @@ import Testing
     }
   }
 
-  @Test(arguments: ["nextcloud.webpush", "webpush.enabled"])
-  func `where it is switched off, that is told to who has signed in, and everybody may still leave`(
-    setting: String
-  ) async throws {
-    try await test([setting: "false"]) { instance in
-      let app = try await instance.user()
-      let browser = Browser(app)
-      for (path, form) in [(Browser.path, browser.form()), ("\(Browser.path)/activate", [])] {
-        for base in ["/ocs/v2.php", "/ocs/v1.php"] {
-          let stranger = try await instance.call(.post, path, form: form, base: base)
-          #expect((stranger.status, stranger.meta?["statuscode"]?.integer) == (401, 997))
-          // Before anything of what the app has sent is looked at.
-          for form in [form, []] {
-            let answer = try await app.call(.post, path, form, base: base)
-            #expect(answer.status == (base == "/ocs/v2.php" ? 403 : 200))
-            #expect((answer.meta?["statuscode"]?.integer, answer.code) == (403, "WEBPUSH_DISABLED"))
-          }
-        }
-      }
-      let vapid = try await app.call(.get, "\(Browser.path)/vapid")
-      #expect(vapid.status == (setting == "nextcloud.webpush" ? 200 : 403))
-      let token = try #require(try await browser.put(appPassword: app.appPassword))
-      _ = try await instance.webPush.subscriptions.activate(
-        token, of: .init(user: app.user.id, appPassword: app.appPassword))
-      #expect(try await instance.webPush.subscriptions(of: app.user.id).isEmpty)
-      #expect(try await instance.call(.delete, Browser.path).status == 401)
-      #expect(try await browser.unsubscribe().status == 202)
-      #expect(try await browser.unsubscribe().status == 200)
-      #expect(try await capabilities(app) == ["devices", "object-data", "delete"])
-    }
-  }
-
-  private func capabilities(_ app: SignedIn) async throws -> [String] {
-    let answer = try await app.call(.get, "cloud/capabilities")
-    let push = answer.data?["capabilities"]?["notifications"]?["push"]
-    guard case .array(let elements)? = push else { return [] }
-    return elements.compactMap(\.string)
-  }
-
-  @Test func `apps are told that they may subscribe`() async throws {
-    try await test { instance in
-      let app = try await instance.user()
-      #expect(try await capabilities(app).suffix(1) == ["webpush"])
-    }
-    try await test(["nextcloud.webpush_browsers": "true"]) { instance in
-      let app = try await instance.user()
-      #expect(try await capabilities(app).suffix(2) == ["webpush", "webpush-browsers"])
-    }
-  }
-
-  @Test func `without an app password nobody subscribes unless browsers may`() async throws {
-    try await test { instance in
-      let app = try await instance.user()
-      let browser = Browser(app.withAPIKey)
-      let answer = try await browser.subscribe()
-      #expect((answer.status, answer.code) == (403, "WEBPUSH_DISABLED"))
-      #expect(try await browser.activate("x").code == "WEBPUSH_DISABLED")
-      #expect(try await browser.unsubscribe().status == 200)
-      // What is wrong with the subscription is told first.
-      var form = browser.form()
-      form[2].1 = ""
-      #expect(try await browser.app.call(.post, Browser.path, form).code == "INVALID_AUTH")
-      #expect(try await instance.counts() == [0, 0])
-    }
-    try await test(["nextcloud.webpush_browsers": "true"]) { instance in
-      let app = try await instance.user()
-      let (browser, phone) = (Browser(app.withAPIKey), Browser(app))
-      #expect(try await browser.unsubscribe().status == 200)
-      for subscriber in [browser, phone] { #expect(try await subscriber.subscribe().status == 201) }
-      let token = try #require(try await browser.put(appTypes: "files", appPassword: nil))
-      #expect(try await browser.activate(token).status == 202)
-      #expect(try await browser.subscribe(appTypes: "talk").status == 200)
-      #expect(try await instance.active(app) == ["talk"])
-      #expect(try await instance.counts() == [2, 1])
-      // Another API key ends what the old one was for.
-      _ = try await instance.accounts.put(
-        .init(email: app.user.email, apiKey: String(repeating: "b", count: 32)), userID: 10,
-        realm: instance.realm.uuid)
-      #expect(try await instance.active(app) == [])
-      #expect(try await browser.subscribe().status == 401)
-    }
-  }
-
   @Test func `it goes with its app password and with its user`() async throws {
     try await test(["nextcloud.webpush_browsers": "true"]) { instance in
       let app = try await instance.user()
@@ -183,21 +62,6 @@ import Testing
       await #expect(throws: NextcloudSubscriptions.UnknownHolder.self) {
         try await Browser(app).put(appPassword: app.appPassword)
       }
-    }
-  }
-
-  @Test func `an app that has signed in anew leaves nothing of itself behind`() async throws {
-    try await test { instance in
-      let old = try await instance.user()
-      let new = try await instance.app(of: old.user)
-      let bob = try await instance.user("bob", id: 11)
-      let browser = Browser(old)
-      for app in [old, bob, new] {
-        #expect(try await Browser(app, endpoint: browser.endpoint).subscribe().status == 201)
-      }
-      #expect(try await instance.counts() == [2, 0])
-      #expect(try await browser.unsubscribe().status == 200)
-      #expect(try await Browser(new).unsubscribe().status == 202)
     }
   }
 

@@ -31,15 +31,10 @@ final class Chat: @unchecked Sendable {
     }
   }
 
-  private func node() -> Node {
-    let alive = world.nodes.filter(\.isAlive)
-    return random.pick(alive.isEmpty ? world.nodes : alive)
-  }
-
   private func call(_ path: String, _ headers: HTTPFields, _ body: [UInt8]) async -> (
     node: Node, answer: Answer?
   ) {
-    let node = node()
+    let node = world.balanced(&random)
     let began = world.time
     let name = String(path.split(separator: "/").last ?? "")
     let answer = world.standIn.answer(
@@ -65,7 +60,7 @@ final class Chat: @unchecked Sendable {
     var headers: HTTPFields = [.contentType: call.contentType]
     headers[.authorization] =
       "Basic " + Data("\(identity.uuid):\(identity.key)".utf8).base64EncodedString()
-    let (node, began) = (node(), world.time)
+    let (node, began) = (world.balanced(&random), world.time)
     let answer = await node.call("/api/v1/remotes/\(call.endpoint)", headers: headers, body: call.body)
     world.answered(call.endpoint, answer, by: node, since: began)
     if answer?.status ?? 503 >= 500 { bouncerFailedAt = world.time }

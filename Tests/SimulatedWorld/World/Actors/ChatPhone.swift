@@ -7,7 +7,7 @@ import Sealing
 /// tells what has changed, and looks again until the server has said yes or no.
 ///
 /// Unchecked: the world has one thread.
-final class ChatPhone: @unchecked Sendable {
+final class ChatPhone: App, @unchecked Sendable {
   /// The token's life is that of any phone.
   let phone: Phone
   /// The token that the server has said yes to, as the phone knows it.
@@ -36,14 +36,17 @@ final class ChatPhone: @unchecked Sendable {
     keys[keyID] = PushKey(bytes: [0x31] + (0..<32).map { _ in UInt8(truncatingIfNeeded: random.next()) })
   }
 
-  /// The app has lost all that it knew; nobody is told.
-  func forgetAll() {
+  func installAnew() {
+    forget()
+    (phone.isInstalled, phone.isLoggedIn) = (true, true)
+  }
+
+  func forget() {
     phone.forgottenAt = chat.world.time
     (device, keys) = (nil, [:])
     makeKey()
   }
 
-  /// The app is started.
   func open() async {
     guard phone.isWaiting, !isRegistering else { return }
     isRegistering = true
@@ -59,7 +62,7 @@ final class ChatPhone: @unchecked Sendable {
   func logOut() async {
     guard phone.isWaiting else { return }
     let device = device
-    forgetAll()
+    forget()
     phone.isLoggedIn = false
     if let device { _ = await call("remove_client_device", [("device_id", "\(device)")]) }
   }

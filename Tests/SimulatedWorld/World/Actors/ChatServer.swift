@@ -43,17 +43,11 @@ final class ChatServer: @unchecked Sendable {
   var name: String { "server \(number)" }
 
   func call(_ endpoint: String, type: String, _ body: String) async -> (node: Node, answer: Answer?) {
-    // A balancer in front of the nodes sends nobody to one that takes no connections.
-    let alive = world.nodes.filter(\.isAlive)
-    let node = random.pick(alive.isEmpty ? world.nodes : alive)
     var headers: HTTPFields = [.contentType: type]
     headers[.authorization] = "Basic " + Data("\(uuid):\(key)".utf8).base64EncodedString()
-    let began = world.time
-    let answer = world.standIn.answer(
-      to: endpoint,
-      await node.call("/api/v1/remotes/\(endpoint)", headers: headers, body: Array(body.utf8)))
-    world.answered(endpoint, answer, by: node, since: began)
-    return (node, answer)
+    return await world.call(
+      world.balanced(&random), endpoint, "/api/v1/remotes/\(endpoint)", headers: headers,
+      body: Array(body.utf8))
   }
 
   func form(_ fields: [(String, String)]) -> String {

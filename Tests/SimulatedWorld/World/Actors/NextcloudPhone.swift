@@ -7,7 +7,7 @@ import Providers
 /// with the push proxy, as stock apps do.
 ///
 /// Unchecked: the world has one thread.
-final class NextcloudPhone: @unchecked Sendable {
+final class NextcloudPhone: App, @unchecked Sendable {
   /// What the proxy has said yes to.
   struct Registration: Equatable {
     let identifier: [UInt8]
@@ -33,7 +33,6 @@ final class NextcloudPhone: @unchecked Sendable {
   var preimage: [UInt8] { Array(#"["user\#(phone.user)@cloud.example.org",\#(login)]"#.utf8) }
   var identifier: [UInt8] { Array(SHA512.hash(data: preimage)) }
 
-  /// The app is started.
   func open() async {
     guard phone.isWaiting, !isRegistering else { return }
     isRegistering = true
@@ -56,7 +55,7 @@ final class NextcloudPhone: @unchecked Sendable {
   func logOut() async {
     guard phone.isWaiting else { return }
     let signed = cloud.forget(self)
-    forgetLogin()
+    forget()
     phone.isLoggedIn = false
     let (_, answer) = await cloud.call(
       .delete, "devices", agent: agent, from: address, signed)
@@ -64,8 +63,13 @@ final class NextcloudPhone: @unchecked Sendable {
       "\(phone.name): leaves the proxy: \(answer.map { "\($0.status)" } ?? "no answer")")
   }
 
-  /// The app has lost what it knew: nobody is told, and the next login has another identifier.
-  func forgetLogin() {
+  func installAnew() {
+    forget()
+    (phone.isInstalled, phone.isLoggedIn) = (true, true)
+  }
+
+  /// The next login has another identifier.
+  func forget() {
     phone.forgottenAt = cloud.world.time
     confirmed = nil
     login = cloud.nextLogin()

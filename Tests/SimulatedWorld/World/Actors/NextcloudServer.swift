@@ -91,19 +91,12 @@ final class NextcloudServer: @unchecked Sendable {
     _ method: HTTPRequest.Method, _ path: String, agent: String = "Nextcloud Server",
     from address: String = "198.51.100.1", _ fields: [(String, String)]
   ) async -> (node: Node, answer: Answer?) {
-    let alive = world.nodes.filter(\.isAlive)
-    let node = random.pick(alive.isEmpty ? world.nodes : alive)
     var headers: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
     headers[.userAgent] = agent
     headers[.forwardedFor] = address
-    let began = world.time
-    let answer = world.standIn.answer(
-      to: path,
-      await node.call(
-        "/\(path)", method: method, headers: headers,
-        body: Form.encode(fields.map { (name: $0.0, value: $0.1) })))
-    world.answered(path, answer, by: node, since: began)
-    return (node, answer)
+    return await world.call(
+      world.balanced(&random), path, "/\(path)", method: method, headers: headers,
+      body: Form.encode(fields.map { (name: $0.0, value: $0.1) }))
   }
 
   /// The label of an entry: what message, to which phone, under which identifier.

@@ -2,10 +2,22 @@ import Foundation
 import Providers
 import Sealing
 
+/// An app with one account, of whatever server, on a phone.
+protocol App: AnyObject, Sendable {
+  /// Whose token it has.
+  var phone: Phone { get }
+  /// It is started, and registers if it has to.
+  func open() async
+  func logOut() async
+  /// It has lost all that it knew; nobody is told.
+  func forget()
+  func installAnew()
+}
+
 /// A phone with one app and one account.
 ///
 /// Unchecked: the world has one thread.
-final class Phone: @unchecked Sendable {
+final class Phone: App, @unchecked Sendable {
   let number: Int
   let kind: Route.Provider
   let server: ChatServer
@@ -67,7 +79,20 @@ final class Phone: @unchecked Sendable {
     }
   }
 
-  /// The app is opened: it asks its server to register it if it has to.
+  var phone: Phone { self }
+
+  func logOut() {
+    isLoggedIn = false
+    forget()
+  }
+
+  func forget() { server.forget(self) }
+
+  func installAnew() {
+    isInstalled = true
+    forget()
+  }
+
   func open() async {
     guard isWaiting else { return }
     await server.register(self)

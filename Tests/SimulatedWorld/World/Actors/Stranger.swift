@@ -97,8 +97,7 @@ final class Stranger: @unchecked Sendable {
   }
 
   private func call(_ path: String, type: String, _ body: [UInt8]) async -> Int? {
-    let alive = world.nodes.filter(\.isAlive)
-    let node = random.pick(alive.isEmpty ? world.nodes : alive)
+    let node = world.balanced(&random)
     var headers: HTTPFields = [.contentType: type]
     headers[.forwardedFor] = Self.address
     headers[.userAgent] =

@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTypes
 import Logging
 import Registrations
 import Sealing
@@ -70,6 +71,26 @@ extension World {
     case _ where message.hasPrefix("notifications are refused"): ledger.backlogged += 1
     default: break
     }
+  }
+
+  /// The node that a balancer in front of all gives a call to: one that takes connections, if there is any.
+  func balanced(_ random: inout WorldRandom) -> Node {
+    let alive = nodes.filter(\.isAlive)
+    return random.pick(alive.isEmpty ? nodes : alive)
+  }
+
+  /// A call of a server, or of a phone, which nothing but trouble may refuse.
+  ///
+  /// - Parameter name: of the endpoint.
+  func call(
+    _ node: Node, _ name: String, _ path: String, method: HTTPRequest.Method = .post, headers: HTTPFields,
+    body: [UInt8]
+  ) async -> (node: Node, answer: Answer?) {
+    let began = time
+    let answer = standIn.answer(
+      to: name, await node.call(path, method: method, headers: headers, body: body))
+    answered(name, answer, by: node, since: began)
+    return (node, answer)
   }
 
   /// A call of a chat server has ended.

@@ -20,12 +20,9 @@ extension Node {
   ) -> (routes: NextcloudProxyRoutes, lossDetector: StoreLossDetector) {
     let devices = NextcloudDevices(database: database, storageKey: storageKey, now: now)
     let lossDetector = StoreLossDetector(
-      file: storeRecord, devices: devices, now: now, mayExpire: mayExpire, logger: logger)
-    let routes = NextcloudProxyRoutes(
-      configuration: .init(),
-      dependencies: .init(
-        devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, now: now,
-        mayExpire: mayExpire, logger: logger))
-    return (routes, lossDetector)
+      file: storeRecord, devices: devices, mayExpire: mayExpire, logger: logger)
+    let proxy = PushProxy(
+      devices: devices, recorder: recorder, deliverer: deliverer, lossDetector: lossDetector, logger: logger)
+    return (NextcloudProxyRoutes(proxy), lossDetector)
   }
 }

@@ -8,6 +8,7 @@ struct Event: Sendable, CustomStringConvertible {
   let time: Double
   let action: Action
 
+  /// Phones are numbered through: those of Nextcloud and of the chat from their `firstPhone` on.
   enum Action: Sendable {
     case message(server: Int, users: [Int])
     case open(Int), changeToken(Int), reinstall(Int), logOut(Int), logIn(Int), uninstall(Int), comeBack(Int)
@@ -19,8 +20,8 @@ struct Event: Sendable, CustomStringConvertible {
     case databaseAway(seconds: Double), databaseFull(seconds: Double), databaseSlow(seconds: Double)
     case databaseLosesAnswers(percent: Int, seconds: Double)
     case pass(seconds: Double)
-    case nextcloud(Nextcloud)
-    case chat(Chat)
+    case nextcloudMessage([Int]), newNextcloudKey(user: Int)
+    case chatMessage([Int]), changePushKey(Int)
     case hostile(Hostile)
   }
 
@@ -52,8 +53,12 @@ extension Event.Action: CustomStringConvertible {
     case .databaseSlow(let seconds): "the database is slow for \(Int(seconds)) s"
     case .databaseLosesAnswers(let percent, let seconds):
       "the database's answers to \(percent) % of the commits are lost for \(Int(seconds)) s"
-    case .nextcloud(let event): "\(event)"
-    case .chat(let event): "\(event)"
+    case .nextcloudMessage(let users):
+      "nextcloud has a message for \(users.map { "user \($0)" }.joined(separator: ", "))"
+    case .newNextcloudKey(let user): "nextcloud makes new keys for user \(user)"
+    case .chatMessage(let users):
+      "the chat has a message for \(users.map { "user \($0)" }.joined(separator: ", "))"
+    case .changePushKey(let phone): "phone \(phone) makes a new key"
     case .hostile(let event): "\(event)"
     case .pass(let seconds): "nothing happens for \(Int(seconds)) s"
     }

@@ -16,22 +16,24 @@ extension Plan {
       }
     }
     let end = max(events.last?.time ?? 0, 30)
-    var more: [(Double, Event.Action)] = chat.indices.map { (random.seconds(0...5), .chat(.open($0))) }
+    var more: [(Double, Event.Action)] = chat.indices.map {
+      (random.seconds(0...5), .open(Chat.firstPhone + $0))
+    }
     for _ in 0..<random.int(in: 8...30) {
-      let phone = random.int(in: 0...chat.count - 1)
-      let event: Event.Chat =
+      let phone = Chat.firstPhone + random.int(in: 0...chat.count - 1)
+      let event: Event.Action =
         switch random.int(in: 0...99) {
-        case ..<50: .message((0..<users).filter { _ in random.chance(0.6) })
+        case ..<50: .chatMessage((0..<users).filter { _ in random.chance(0.6) })
         case ..<56: .open(phone)
         case ..<64: .changeToken(phone)
-        case ..<74: .changeKey(phone)
+        case ..<74: .changePushKey(phone)
         case ..<79: .reinstall(phone)
         case ..<84: .logOut(phone)
         case ..<89: .logIn(phone)
         case ..<93: .uninstall(phone)
         default: .comeBack(phone)
         }
-      more.append((5 + random.unit() * end, .chat(event)))
+      more.append((5 + random.unit() * end, event))
     }
     add(more)
   }

@@ -54,7 +54,7 @@ extension Plan {
           more.append(
             (time + delay, .message(server: random.int(in: 0...self.servers - 1), users: some.sorted())))
           guard !nextcloud.isEmpty, random.chance(0.5) else { continue }
-          more.append((time + delay, .nextcloud(.message([random.pick(nextcloud).user]))))
+          more.append((time + delay, .nextcloudMessage([random.pick(nextcloud).user])))
         }
       }
     }
@@ -67,7 +67,7 @@ extension Event.Action {
   fileprivate var isTrouble: Bool {
     switch self {
     case .trouble, .kill, .cut, .clock, .databaseAway, .databaseFull, .databaseSlow, .databaseLosesAnswers,
-      .comeBack, .nextcloud(.comeBack), .chat(.comeBack):
+      .comeBack:
       true
     default: false
     }

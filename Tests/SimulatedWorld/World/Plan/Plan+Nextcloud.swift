@@ -17,13 +17,13 @@ extension Plan {
     }
     let end = max(events.last?.time ?? 0, 30)
     var more: [(Double, Event.Action)] = nextcloud.indices.map {
-      (random.seconds(0...5), .nextcloud(.open($0)))
+      (random.seconds(0...5), .open(NextcloudServer.firstPhone + $0))
     }
     for _ in 0..<random.int(in: 8...30) {
-      let phone = random.int(in: 0...nextcloud.count - 1)
-      let event: Event.Nextcloud =
+      let phone = NextcloudServer.firstPhone + random.int(in: 0...nextcloud.count - 1)
+      let event: Event.Action =
         switch random.int(in: 0...99) {
-        case ..<55: .message((0..<users).filter { _ in random.chance(0.6) })
+        case ..<55: .nextcloudMessage((0..<users).filter { _ in random.chance(0.6) })
         case ..<62: .open(phone)
         case ..<70: .changeToken(phone)
         case ..<75: .reinstall(phone)
@@ -31,9 +31,9 @@ extension Plan {
         case ..<85: .logIn(phone)
         case ..<88: .uninstall(phone)
         case ..<96: .comeBack(phone)
-        default: .newKey(user: random.int(in: 0...users - 1))
+        default: .newNextcloudKey(user: random.int(in: 0...users - 1))
         }
-      more.append((5 + random.unit() * end, .nextcloud(event)))
+      more.append((5 + random.unit() * end, event))
     }
     add(more)
   }

@@ -1,45 +1,39 @@
 internal import AsyncHTTPClient
 internal import Foundation
 internal import HTTP
+internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTP1
+internal import NextcloudProxy
 internal import Providers
 
-/// Posts pushes to proxies as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1).
-struct ProxyClient: Sendable {
+extension NextcloudSender {
   /// Larger answers are not read.
   private static let maximumBytes = 1 << 20
 
-  private let client: OutgoingClient
-  private let own: NextcloudSender.OwnProxy?
-  private let configuration: NextcloudSender.Configuration
-
-  init(
-    client: OutgoingClient, own: NextcloudSender.OwnProxy?, configuration: NextcloudSender.Configuration
-  ) {
-    self.client = client
-    self.own = own
-    self.configuration = configuration
-  }
-
-  /// Posts entries in one request, or hands them to the proxy that is part of this program.
+  /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or hands them
+  /// to the proxy that is part of this program.
   func post(_ entries: [String], to proxy: String) async -> ProxyAnswer {
-    if let own, proxy == NextcloudRegistration.trimmed(own.address()) { return await own.notify(entries) }
+    if proxy == NextcloudRegistration.trimmed(proxies.ownAddress()) {
+      return await ProxyAnswer(of: proxies.own, to: entries)
+    }
     var request = HTTPClientRequest(url: "\(proxy)/notifications")
     request.method = .POST
     request.headers = [
       "Content-Type": "application/x-www-form-urlencoded",
       "User-Agent": "Nextcloud-Server-Crawler/\(NextcloudServerRoutes.version)",
     ]
-    if let key = configuration.subscriptionKey, !key.isEmpty,
-      proxy == NextcloudRegistration.trimmed(configuration.subscriptionServer)
+    if let key = proxies.subscriptionKey, !key.isEmpty,
+      proxy == NextcloudRegistration.trimmed(proxies.subscriptionServer)
     {
       request.headers.add(name: "X-Nextcloud-Subscription-Key", value: key)
     }
     request.body = .bytes(ByteBuffer(bytes: Self.form(entries)))
+    let isTrusted =
+      proxies.allowsLocal || proxy == NextcloudRegistration.trimmed(proxies.standardAddress())
     do {
-      let answer = try await client.execute(
-        request, isTrusted: isTrusted(proxy), limit: Self.maximumBytes, timeout: configuration.timeout)
+      let answer = try await proxies.client.execute(
+        request, isTrusted: isTrusted, limit: Self.maximumBytes, timeout: .seconds(Self.timeout))
       return ProxyAnswer(status: answer.status, body: answer.body)
     } catch OutgoingClient.Refusal.forbiddenAddress, OutgoingClient.Refusal.noHost {
       return .refused(status: nil)
@@ -56,15 +50,10 @@ struct ProxyClient: Sendable {
   static func form(_ entries: [String]) -> [UInt8] {
     Form.encode(entries.enumerated().map { ("notifications[\($0)]", $1) })
   }
-
-  /// Whether the operator has named the proxy, or lets phones name any.
-  private func isTrusted(_ proxy: String) -> Bool {
-    configuration.allowsLocalProxies || proxy == NextcloudRegistration.trimmed(configuration.defaultProxy())
-  }
 }
 
 /// What a proxy says to a request, and what it means (`Documentation/Protocols/Nextcloud.md` 6.5).
-package enum ProxyAnswer: Sendable, Hashable {
+enum ProxyAnswer: Sendable, Hashable {
   /// It has taken the entries, but for `failed` of them, and does not know some phones. HTTP's status does
   /// not matter then. `failed` is nil where it is no number.
   case taken(status: Int, unknown: Set<String>, failed: Int?)
@@ -75,7 +64,6 @@ package enum ProxyAnswer: Sendable, Hashable {
   /// It has not taken them, but may later; nil where it gave no answer.
   case unavailable(status: Int?)
 
-  /// An answer by its parts.
   init(status: Int, body: ByteBuffer) {
     if status < 500, let json = try? JSON.parse(body), let unknown = json["unknown"],
       let failed = json["failed"]
@@ -88,8 +76,17 @@ package enum ProxyAnswer: Sendable, Hashable {
     }
   }
 
-  /// An answer that is no success.
-  package init(refusal status: Int) {
+  /// What a proxy says that is called without a wire, which means the same.
+  init(of proxy: PushProxy, to entries: [String]) async {
+    do throws(ProxyError) {
+      let receipt = try await proxy.notify(entries)
+      self = .taken(status: 200, unknown: Set(receipt.unknown), failed: receipt.failed)
+    } catch {
+      self = ProxyAnswer(refusal: error.status.code)
+    }
+  }
+
+  private init(refusal status: Int) {
     self = status < 500 ? .refused(status: status) : .unavailable(status: status)
   }
 

@@ -9,8 +9,9 @@ internal import Timing
 /// Remembers in a file, beside the keys and not in the database, which store was last served: a database
 /// that was lost must not make servers delete the registrations of their users.
 package final class StoreLossDetector: Sendable {
-  /// How often the store is looked at.
   private static let interval = Duration.seconds(60)
+  /// More devices than this are not counted for a request's sake, but once a minute.
+  private static let mostCounted: Int64 = 1000
 
   private struct State {
     var record: StoreRecord?
@@ -20,28 +21,25 @@ package final class StoreLossDetector: Sendable {
 
   private let file: URL
   private let devices: NextcloudDevices
-  private let now: @Sendable () -> Date
-  private let mayExpire: @Sendable () -> Bool
+  /// Whether anything may be taken as expired now: not while the clock is doubted.
+  let mayExpire: @Sendable () -> Bool
   private let logger: Logger
   private let state: Mutex<State>
 
-  /// - Parameters:
-  ///   - file: `nextcloud-store.json` in the `Keys` folder; need not be there yet.
-  ///   - mayExpire: whether anything may be taken as expired now: not while the clock is doubted.
+  /// - Parameter file: `nextcloud-store.json` in the `Keys` folder; need not be there yet.
   package init(
-    file: URL, devices: NextcloudDevices, now: @escaping @Sendable () -> Date,
-    mayExpire: @escaping @Sendable () -> Bool = { true }, logger: Logger
+    file: URL, devices: NextcloudDevices, mayExpire: @escaping @Sendable () -> Bool = { true },
+    logger: Logger
   ) {
     self.file = file
     self.devices = devices
-    self.now = now
     self.mayExpire = mayExpire
     self.logger = logger
-    let record = (try? Data(contentsOf: file)).flatMap { StoreRecord(bytes: [UInt8]($0)) }
-    state = Mutex(State(record: record))
+    state = Mutex(State(record: (try? Data(contentsOf: file)).flatMap { StoreRecord(bytes: [UInt8]($0)) }))
   }
 
-  /// Looks at the store from time to time until its task is cancelled, and once more then.
+  /// Looks at the store from time to time until its task is cancelled, and once more then, so that a restart forgets
+  /// nothing.
   package func run() async {
     await every(Self.interval) {
       try await look()
@@ -50,7 +48,6 @@ package final class StoreLossDetector: Sendable {
         "the number of Nextcloud devices could not be checked",
         metadata: ["error": "\(DatabaseError.name(of: error))"])
     }
-    // What came since the last look is not forgotten by a restart.
     _ = try? await look()
   }
 
@@ -60,18 +57,14 @@ package final class StoreLossDetector: Sendable {
     _ = try? await look()
   }
 
-  /// More devices than this are not counted for a request's sake, but once a minute.
-  private static let mostCounted: Int64 = 1000
-
   /// Whether a device that the store does not know may be one that it has lost. Looks at the store first, at
   /// no more of it than it takes.
   func isDoubtful() async throws -> Bool {
     if let record = state.withLock({ $0.record }) {
       if isDoubtful(record) { return true }
       let most = min(record.leastExpected(removed: record.removed), Self.mostCounted)
-      if let found = try await devices.state(countingTo: most), found.id == record.id,
-        found.devices >= min(record.leastExpected(removed: found.removed), most)
-      {
+      let found = try await devices.storeState(countingTo: most)
+      if found.id == record.id, found.devices >= min(record.leastExpected(removed: found.removed), most) {
         return false
       }
     }
@@ -79,14 +72,14 @@ package final class StoreLossDetector: Sendable {
   }
 
   private func isDoubtful(_ record: StoreRecord) -> Bool {
-    record.isDoubtful(at: now()) || record.lostAt != nil && !mayExpire()
+    record.isDoubtful(at: devices.now()) || record.lostAt != nil && !mayExpire()
   }
 
   /// Compares the store with what is remembered of it.
   @discardableResult
   func look() async throws -> StoreRecord {
     let found = try await devices.storeState()
-    let now = now()
+    let now = devices.now()
     let (before, after) = state.withLock { state in
       let before = state.record
       var record = before ?? StoreRecord(found)
@@ -100,49 +93,35 @@ package final class StoreLossDetector: Sendable {
         "the database has lost Nextcloud devices: for an hour servers are not told that devices are unknown",
         metadata: ["devices": "\(after.devices)", "before": "\(before?.devices ?? 0)"])
     }
-    remember(after)
+    // What is in memory will do until the next start.
+    if !write(after), state.withLock({ !exchange(&$0.hasWarned, with: true) }) {
+      logger.warning("\(file.lastPathComponent) cannot be written into the folder of the keys")
+    }
     return after
   }
 
-  private func remember(_ record: StoreRecord) {
-    do {
-      try write(record)
-    } catch {
-      // What is in memory will do until the next start.
-      let isFirst = state.withLock { state in
-        defer { state.hasWarned = true }
-        return !state.hasWarned
-      }
-      guard isFirst else { return }
-      logger.warning("\(file.lastPathComponent) cannot be written into the folder of the keys")
-    }
-  }
-
-  /// Puts the file there whole, readable for nobody else.
-  private func write(_ record: StoreRecord) throws {
+  /// Puts the file there whole, readable for nobody else; false if that cannot be done.
+  private func write(_ record: StoreRecord) -> Bool {
     let new = file.appendingPathExtension("new")
     guard
       FileManager.default.createFile(
-        atPath: new.path, contents: Data(record.bytes), attributes: [.posixPermissions: 0o600])
-    else { throw CocoaError(.fileWriteUnknown) }
-    let handle = try FileHandle(forWritingTo: new)
-    try handle.synchronize()
-    try handle.close()
-    guard rename(new.path, file.path) == 0 else { throw CocoaError(.fileWriteUnknown) }
+        atPath: new.path, contents: Data(record.bytes), attributes: [.posixPermissions: 0o600]),
+      let handle = try? FileHandle(forWritingTo: new), (try? handle.synchronize()) != nil,
+      (try? handle.close()) != nil
+    else { return false }
+    return rename(new.path, file.path) == 0
   }
 }
 
-/// What is remembered of the store that was last served, and whether devices have been lost since then. Told
-/// what the store looks like now and then, it knows.
+/// What is remembered of the store that was last served, and whether devices have been lost since then.
 struct StoreRecord: Sendable, Hashable {
   /// How long a loss makes what is unknown doubtful.
   static let doubt: TimeInterval = 3600
 
-  /// The id of the store.
+  /// No other store has it.
   private(set) var id: [UInt8]
-  /// How many devices it had.
   private(set) var devices: Int64
-  /// How many had been removed from it by then.
+  /// How many devices had ever been removed from the store by then.
   private(set) var removed: Int64
   /// When it was last found emptied or replaced.
   private(set) var lostAt: Date?
@@ -173,20 +152,15 @@ struct StoreRecord: Sendable, Hashable {
   }
 
   /// Whether a device that the store does not know may be one that it has lost.
-  func isDoubtful(at now: Date) -> Bool {
-    guard let age = lostAt.map(now.timeIntervalSince) else { return false }
-    return age < Self.doubt
-  }
-}
+  func isDoubtful(at now: Date) -> Bool { lostAt.map { now.timeIntervalSince($0) < Self.doubt } ?? false }
 
-extension StoreRecord {
   /// Reads what ``bytes`` has written; nil for anything else.
   init?(bytes: [UInt8]) {
     guard let json = try? JSON.parse(bytes), let id = json["store"]?.string.flatMap(Base64.decodeStrictly),
       let devices = json["devices"]?.integer, devices >= 0, let removed = json["removed"]?.integer,
       removed >= 0
     else { return nil }
-    self.init(.init(id: id, devices: devices, removed: removed))
+    (self.id, self.devices, self.removed) = (id, devices, removed)
     lostAt = json["lost_at"]?.integer.map { Date(timeIntervalSince1970: TimeInterval($0)) }
   }
 

@@ -14,7 +14,6 @@ package final class NextcloudDevices: Sendable {
   let storageKey: StorageKey
   let now: @Sendable () -> Date
 
-  /// The devices in `database`, sealed under `storageKey`.
   package init(database: any Database, storageKey: StorageKey, now: @escaping @Sendable () -> Date) {
     self.database = database
     self.storageKey = storageKey
@@ -132,11 +131,14 @@ private let sameIdentifier = """
   WHERE device_identifier = $1
   """
 
+/// What every registration says anew.
+private let told = """
+  token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9, token_hash = $10,
+  token_differs_since = NULL, \(RegistrationReference.cleanSheet)
+  """
+
 private let renewal = """
-  UPDATE registrations SET
-    token = $4, kind = $5, app = $6, target = $7, registered_at = $8, seen_at = $8, owner = $9,
-    token_hash = $10, token_differs_since = NULL,
-    \(RegistrationReference.cleanSheet)
+  UPDATE registrations SET \(told)
   WHERE device_identifier = $1 AND user_key = $2 AND token_sha512 = $3
   RETURNING id
   """
@@ -145,9 +147,8 @@ private let renewal = """
 private let replacement = """
   UPDATE registrations SET
     is_used = CASE WHEN user_key = $2 THEN is_used ELSE 0 END,
-    device_identifier = $1, user_key = $2, token_sha512 = $3, token = $4, kind = $5, app = $6, target = $7,
-    registered_at = $8, seen_at = $8, owner = $9, token_hash = $10, token_differs_since = NULL,
-    \(RegistrationReference.cleanSheet), delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END
+    device_identifier = $1, user_key = $2, token_sha512 = $3, \(told),
+    delivered_at = CASE WHEN token_sha512 = $3 THEN delivered_at END
   WHERE id = $11
   """
 
@@ -161,12 +162,10 @@ private let insertion = """
 extension NextcloudDevices {
   /// A notification that a device's key has signed.
   package struct Signed: Sendable {
-    /// The device as it was read.
-    package var device: NextcloudDevice
+    package let device: NextcloudDevice
     /// Whether the notification names the token that the device has.
-    package var namesToken: Bool
+    package let namesToken: Bool
 
-    /// A notification by what counts of it.
     package init(_ device: NextcloudDevice, namesToken: Bool) {
       self.device = device
       self.namesToken = namesToken
@@ -214,5 +213,65 @@ extension NextcloudDevices {
       try connection.noteRemovedNextcloudDevices(count)
       return count
     }
+  }
+}
+
+extension NextcloudDevices {
+  /// Devices of one app.
+  package struct Count: Sendable, Hashable {
+    package let app: String
+    package let kind: NextcloudDevice.Destination.Kind
+    package fileprivate(set) var devices: Int64 = 0
+    /// How many of them the latest notification has not reached, by the reason.
+    package fileprivate(set) var failures: [String: Int64] = [:]
+  }
+
+  /// How many devices there are of each app, and how many of them fail. Reads every registration: for
+  /// people and for once a minute.
+  package func counts() async throws -> [Count] {
+    let statement = Statement(
+      """
+      SELECT app, kind, failure, COUNT(*) FROM registrations WHERE seen_at IS NOT NULL
+      GROUP BY app, kind, failure ORDER BY app, kind
+      """)
+    var counts: [Count] = []
+    for row in try await database.query(statement) {
+      guard let kind = NextcloudDevice.Destination.Kind(rawValue: try row.int64(1)) else { continue }
+      let new = Count(app: try row.text(0), kind: kind)
+      var count = counts.last.flatMap { ($0.app, $0.kind) == (new.app, kind) ? counts.popLast() : nil } ?? new
+      count.devices += try row.int64(3)
+      if let failure = try row.optionalText(2) { count.failures[failure] = try row.int64(3) }
+      counts.append(count)
+    }
+    return counts
+  }
+
+  /// A database that keeps devices, as it looks from outside.
+  struct StoreState: Sendable, Hashable {
+    /// What no other database has; 16 bytes.
+    let id: [UInt8]
+    let devices: Int64
+    /// How many have been removed from it, ever, by this program.
+    var removed: Int64 = 0
+  }
+
+  /// The state of the database, with so many of its devices counted at most; one that is asked for the first time is
+  /// given its id.
+  func storeState(countingTo limit: Int64 = .max) async throws -> StoreState {
+    let statement = Statement(
+      """
+      SELECT value, (SELECT COUNT(*) FROM (SELECT 1 FROM registrations WHERE seen_at IS NOT NULL LIMIT $1) AS counted),
+        COALESCE((SELECT devices FROM nextcloud_removals WHERE id = 1), 0)
+      FROM metadata WHERE name = 'nextcloud_store'
+      """, .integer(limit))
+    if let row = try await database.query(statement).first {
+      return StoreState(id: try row.bytes(0), devices: try row.int64(1), removed: try row.int64(2))
+    }
+    let id = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
+    _ = try await database.execute(
+      Statement(
+        "INSERT INTO metadata (name, value) VALUES ('nextcloud_store', $1) ON CONFLICT (name) DO NOTHING",
+        .bytes(id)))
+    return try await storeState(countingTo: limit)
   }
 }

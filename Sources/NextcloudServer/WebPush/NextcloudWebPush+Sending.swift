@@ -5,24 +5,12 @@ internal import Providers
 internal import Registrations
 
 extension NextcloudWebPush {
-  /// What a message to a user's subscriptions came to.
-  struct Sent: Sendable {
-    /// Subscriptions that it was for.
-    var devices = 0
-    /// What became of it at each push service, by its origin.
-    var services: [String: NextcloudReceipt.Proxy] = [:]
-  }
-
   /// Sends a subscription the token that makes it active.
   ///
   /// - Throws: what ``Delivery/Deliverer`` throws if it could be neither sent nor kept.
   func send(activationToken token: String, to subscription: NextcloudSubscription) async throws {
-    let body = JSON.object(["activationToken": .string(token)]).php()
     _ = try await deliverer.deliver([
-      RegisteredPush(
-        push: .webPush(
-          WebPushMessage(subscription: subscription.target, body: ByteBuffer(bytes: body), urgency: .normal)),
-        registration: subscription.reference, owner: subscription.owner)
+      subscription.delivery(of: JSON.object(["activationToken": .string(token)]).php())
     ])
   }
 
@@ -35,17 +23,17 @@ extension NextcloudWebPush {
   func send(
     _ message: NextcloudMessage, apps: [Int64: String], to subscriptions: [NextcloudSubscription],
     except appPassword: Int64?
-  ) async throws -> Sent {
-    var sent = Sent()
+  ) async throws -> NextcloudReceipt {
+    var receipt = NextcloudReceipt()
     try await withdraw(message, from: subscriptions)
     var pushes: [SubscriptionPush] = []
     for subscription in subscriptions
     where appPassword == nil || subscription.holder.appPassword != appPassword {
       let new = SubscriptionPush.pushes(of: message, apps: apps, to: subscription)
-      if !new.isEmpty { sent.devices += 1 }
+      if !new.isEmpty { receipt.devices += 1 }
       pushes += new
     }
-    guard !pushes.isEmpty else { return sent }
+    guard !pushes.isEmpty else { return receipt }
     var results = try await deliverer.deliver(pushes.map(\.delivery))
     // Some push services take less than they have to.
     let long = pushes.indices.filter {
@@ -57,11 +45,10 @@ extension NextcloudWebPush {
     }
     var ended: Set<Int64> = []
     for (push, result) in zip(pushes, results) {
-      let origin = push.subscription.target.endpoint.origin
-      sent.services[origin, default: .init(url: origin)].count(
-        result, isFirst: ended.insert(push.subscription.id).inserted)
+      let isFirst = ended.insert(push.subscription.id).inserted
+      receipt.update(push.subscription.target.endpoint.origin) { $0.count(result, isFirst: isFirst) }
     }
-    return sent
+    return receipt
   }
 
   /// Drops what a deletion makes idle before it is sent: nothing of it arrives after the deletion.
@@ -77,7 +64,6 @@ extension NextcloudWebPush {
 /// A push to one subscription, made.
 struct SubscriptionPush: Sendable {
   let subscription: NextcloudSubscription
-  /// On its way.
   let delivery: RegisteredPush
   /// What goes in its place where it is too long for the push service: as much as proxies get.
   var shorter: RegisteredPush?
@@ -90,55 +76,50 @@ struct SubscriptionPush: Sendable {
     switch message {
     case .notification(let notification):
       guard subscription.appTypes.contain(notification.app) else { return [] }
-      return [SubscriptionPush(notification, to: subscription)]
+      let urgency = PushUrgency.notification(app: notification.app, type: notification.type)
+      func delivery(_ plaintext: [UInt8]) -> RegisteredPush {
+        subscription.delivery(
+          of: plaintext, urgency: urgency.priority == "high" ? .high : .normal,
+          collapseID: collapseID(of: notification.nid))
+      }
+      let short = PushPlaintext.notification(notification, limit: .max)
+      let whole = subscription.wantsShort ? short : PushPlaintext.webPush(notification)
+      return [
+        SubscriptionPush(
+          subscription: subscription, delivery: delivery(whole),
+          shorter: short.count < whole.count ? delivery(short) : nil)
+      ]
     case .deletion(let nids, let app):
       let concerned = nids.filter { nid in
         (app ?? apps[nid]).map(subscription.appTypes.contain) ?? true
       }
       return PushPlaintext.chunks(of: concerned, together: true).map { chunk in
-        SubscriptionPush(
-          PushPlaintext.deletion(chunk), to: subscription,
-          // It takes the place of what it takes back, where that still waits at the push service.
-          collapseID: chunk.count == 1 ? chunk.first.map(collapseID) : nil)
+        // One takes the place of what it takes back, where that still waits at the push service.
+        let id = chunk.count == 1 ? chunk.first.map(collapseID) : nil
+        return SubscriptionPush(
+          subscription: subscription,
+          delivery: subscription.delivery(of: PushPlaintext.deletion(chunk), collapseID: id))
       }
     case .deletionOfAll:
-      return [SubscriptionPush(PushPlaintext.deletionOfAll, to: subscription)]
+      return [
+        SubscriptionPush(
+          subscription: subscription, delivery: subscription.delivery(of: PushPlaintext.deletionOfAll))
+      ]
     }
   }
 
   /// What a notification is known by on its way.
   static func collapseID(of nid: Int64) -> String { "nid \(nid)" }
+}
 
-  private init(_ notification: NextcloudNotification, to subscription: NextcloudSubscription) {
-    let urgency = PushUrgency.notification(app: notification.app, type: notification.type)
-    func delivery(_ plaintext: [UInt8]) -> RegisteredPush {
-      Self.delivery(
-        plaintext, to: subscription, urgency: urgency.priority == "high" ? .high : .normal,
-        collapseID: Self.collapseID(of: notification.nid))
-    }
-    let short = PushPlaintext.notification(notification, limit: .max)
-    let whole = subscription.wantsShort ? short : PushPlaintext.webPush(notification)
-    self.subscription = subscription
-    self.delivery = delivery(whole)
-    shorter = short.count < whole.count ? delivery(short) : nil
-  }
-
-  private init(
-    _ plaintext: [UInt8], to subscription: NextcloudSubscription, collapseID: String? = nil
-  ) {
-    self.subscription = subscription
-    delivery = Self.delivery(plaintext, to: subscription, urgency: .normal, collapseID: collapseID)
-  }
-
-  private static func delivery(
-    _ plaintext: [UInt8], to subscription: NextcloudSubscription, urgency: WebPushMessage.Urgency,
-    collapseID: String?
+extension NextcloudSubscription {
+  fileprivate func delivery(
+    of plaintext: [UInt8], urgency: WebPushMessage.Urgency = .normal, collapseID: String? = nil
   ) -> RegisteredPush {
     RegisteredPush(
       push: .webPush(
         WebPushMessage(
-          subscription: subscription.target, body: ByteBuffer(bytes: plaintext), urgency: urgency,
-          collapseID: collapseID)),
-      registration: subscription.reference, owner: subscription.owner)
+          subscription: target, body: ByteBuffer(bytes: plaintext), urgency: urgency, collapseID: collapseID)),
+      registration: reference, owner: owner)
   }
 }

@@ -1,4 +1,5 @@
 internal import HTTP
+internal import NextcloudProxy
 internal import Sealing
 
 /// Makes the pushes of a message: for whom, what each says, encrypted for the phone and signed for the user
@@ -47,14 +48,14 @@ struct PushMaker: Sendable {
   /// What one push says.
   enum Content: Sendable, Hashable {
     case notification(NextcloudNotification)
+    /// The plaintext of one that takes some back.
     case deletion([UInt8])
-    case deletionOfAll
   }
 
   /// What a phone is told: the Talk app of Talk's notifications, other apps of the others' and, where the
   /// user has no Talk app, of Talk's. That all are gone concerns everyone.
   static func contents(
-    of message: NextcloudMessage, apps: [Int64: String], for kind: NextcloudRegistration.AppKind,
+    of message: NextcloudMessage, apps: [Int64: String], for kind: NextcloudApp.Kind,
     hasTalk: Bool
   ) -> [Content] {
     let isTalk = kind == .talk
@@ -78,27 +79,26 @@ struct PushMaker: Sendable {
         (PushPlaintext.deletions(together, together: true) + PushPlaintext.deletions(alone, together: false))
         .map(Content.deletion)
     case .deletionOfAll:
-      return [.deletionOfAll]
+      return [.deletion(PushPlaintext.deletionOfAll)]
     }
   }
 
   private func push(
     _ content: Content, to phone: NextcloudRegistration, key: RSAPublicKey
   ) throws -> NextcloudPush {
-    let (plaintext, urgency, kind): ([UInt8], PushUrgency, NextcloudPush.Kind) =
+    let (plaintext, urgency, nid): ([UInt8], PushUrgency, Int64?) =
       switch content {
       case .notification(let notification):
         (
           PushPlaintext.notification(notification, limit: key.maximumPlaintext(padding)),
-          .notification(app: notification.app, type: notification.type), .notification(nid: notification.nid)
+          .notification(app: notification.app, type: notification.type), notification.nid
         )
-      case .deletion(let plaintext): (plaintext, .deletion, .deletion)
-      case .deletionOfAll: (PushPlaintext.deletionOfAll, .deletion, .deletionOfAll)
+      case .deletion(let plaintext): (plaintext, .deletion, nil)
       }
     let ciphertext = try key.encrypt(plaintext, padding: padding)
     let entry = Self.entry(
       for: phone.description, ciphertext: ciphertext, signature: userKey.sign(ciphertext), urgency: urgency)
-    return NextcloudPush(for: phone, kind: kind, entry: entry)
+    return NextcloudPush(for: phone, nid: nid, entry: entry)
   }
 
   /// An entry as it goes over the wire (`Documentation/Protocols/Nextcloud.md` 3.4).

@@ -3,7 +3,8 @@ internal import Sealing
 internal import Synchronization
 
 /// The entries of a request matched with the devices that they are for. Each stands alone: what is wrong with
-/// one changes nothing about another.
+/// one changes nothing about another. One that is malformed, or that no key has signed which its identifier is
+/// registered with, is nowhere here: such a key may yet come, so that it says nothing about what is there.
 struct NotificationBatch {
   /// An entry that its device should get.
   struct Accepted {
@@ -24,10 +25,6 @@ struct NotificationBatch {
   private(set) var differing: [Differing] = []
   /// Entries whose identifier nobody has registered.
   private(set) var missing: [NotificationEntry] = []
-  /// Entries that are malformed, or that no key has signed which the identifier is registered with: such a key
-  /// may yet come, so that they say nothing about what is there.
-  private(set) var failed = 0
-
   /// An entry with the devices that have its identifier, that with its token first.
   private struct Candidate {
     let entry: NotificationEntry
@@ -53,11 +50,7 @@ struct NotificationBatch {
     let places = Dictionary(grouping: devices.indices) { Bytes(devices[$0].identifier) }
     var candidates: [Candidate] = []
     candidates.reserveCapacity(entries.count)
-    for entry in entries {
-      guard let entry else {
-        failed += 1
-        continue
-      }
+    for case let entry? in entries {
       guard let places = places[Bytes(entry.identifier)] else {
         missing.append(entry)
         continue
@@ -69,19 +62,12 @@ struct NotificationBatch {
       candidates.append(Candidate(entry: entry, devices: found))
     }
     for (candidate, signer) in zip(candidates, await Self.verify(candidates)) {
-      guard let signer else {
-        failed += 1
-        continue
-      }
-      guard signer.tokenHash == candidate.entry.tokenHash else {
+      guard let signer else { continue }
+      if signer.tokenHash != candidate.entry.tokenHash {
         differing.append(Differing(entry: candidate.entry, device: signer))
-        continue
+      } else if let token = signer.token {
+        accepted.append(Accepted(entry: candidate.entry, device: signer, token: token))
       }
-      guard let token = signer.token else {
-        failed += 1
-        continue
-      }
-      accepted.append(Accepted(entry: candidate.entry, device: signer, token: token))
     }
   }
 

@@ -8,18 +8,15 @@ internal import Sealing
 /// One notification for one device, as a server puts it. A class, as it is handed
 /// on several times and has many parts to be counted.
 final class NotificationEntry: Sendable {
-  /// How soon it should arrive.
   enum Priority: String {
     case high, normal
   }
 
-  /// What it is.
   enum Kind: String {
-    /// To be shown.
     case alert
     /// A call.
     case voip
-    /// One that takes others back, and is not shown itself.
+    /// Takes others back, and is not shown itself.
     case background
   }
 
@@ -131,24 +128,9 @@ enum NotificationsBody {
 enum Hexadecimal {
   /// The bytes of a text in either case; nil for anything else.
   static func decode(_ text: String) -> [UInt8]? {
-    var text = text
-    return text.withUTF8 { digits in
-      guard digits.count.isMultiple(of: 2) else { return nil }
-      var isHexadecimal = true
-      let bytes = [UInt8](unsafeUninitializedCapacity: digits.count / 2) { bytes, count in
-        for index in 0..<digits.count / 2 {
-          guard let high = digits[2 * index].hexadecimalValue,
-            let low = digits[2 * index + 1].hexadecimalValue
-          else {
-            isHexadecimal = false
-            return
-          }
-          bytes.initializeElement(at: index, to: high << 4 | low)
-          count = index + 1
-        }
-      }
-      return isHexadecimal ? bytes : nil
-    }
+    let digits = text.utf8.compactMap(\.hexadecimalValue)
+    guard digits.count == text.utf8.count, digits.count.isMultiple(of: 2) else { return nil }
+    return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
   }
 }
 

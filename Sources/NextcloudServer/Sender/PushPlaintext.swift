@@ -1,3 +1,4 @@
+internal import Foundation
 package import HTTP
 
 /// What a phone finds in a push (`Documentation/Protocols/Nextcloud.md` 6.4), as PHP writes it: by way of a proxy within
@@ -43,7 +44,6 @@ enum PushPlaintext {
     return JSON.object(["nids": .array(nids.map(JSON.integer)), "delete-multiple": true]).php()
   }
 
-  /// All are gone.
   static var deletionOfAll: [UInt8] { JSON.object(["delete-all": true]).php() }
 
   private static func cut(
@@ -82,11 +82,9 @@ enum PushPlaintext {
 
 /// What the host application wants a user's phones to know.
 package enum NextcloudMessage: Sendable, Hashable {
-  /// There is a notification.
   case notification(NextcloudNotification)
   /// These are gone, which are all of this app; nil where it is not told.
   case deletion(nids: [Int64], app: String?)
-  /// All are gone.
   case deletionOfAll
 
   /// Those that are gone; nil stands for all.

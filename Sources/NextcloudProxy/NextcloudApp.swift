@@ -6,27 +6,28 @@ internal import Synchronization
 /// An app as the proxy tells it from others: by the `User-Agent` that it registers with
 /// (`nextcloud.apps_file` names own ones).
 package struct NextcloudApp: Sendable {
-  /// What it is for.
-  package enum Kind: String, Sendable, Hashable, CaseIterable {
-    case talk, files, other
+  /// What it is for, which decides what it gets (`Documentation/Protocols/Nextcloud.md` 6.3). The numbers are the
+  /// database's.
+  package enum Kind: Int64, Sendable, Hashable, CaseIterable {
+    case talk = 1
+    case files = 2
+    /// Any other, an unknown one too.
+    case other = 3
   }
 
   /// Whose tokens it has.
-  package enum Platform: String, Sendable, Hashable, CaseIterable {
+  enum Platform: String, Sendable {
     case ios, android
   }
 
   /// A text that describes no app.
   package struct Malformed: Error, Hashable, CustomStringConvertible {
-    /// What is wrong, for the operator.
     package let description: String
   }
 
-  /// Its name, for the operator.
-  package let name: String
-  /// What it is for.
-  package let kind: Kind
-  /// Whose tokens it has.
+  /// For the operator.
+  let name: String
+  let kind: Kind
   let platform: Platform
   /// Its bundle id.
   let apnsTopic: String?
@@ -34,10 +35,8 @@ package struct NextcloudApp: Sendable {
   let fcmProject: String?
   private let userAgent: NSRegularExpression
 
-  /// An app by its parts.
-  ///
   /// - Parameter userAgent: a regular expression that must match somewhere in the `User-Agent`.
-  package init(
+  init(
     name: String, userAgent: String, kind: Kind, platform: Platform, apnsTopic: String? = nil,
     fcmProject: String? = nil
   ) throws(Malformed) {
@@ -55,7 +54,6 @@ package struct NextcloudApp: Sendable {
     self.fcmProject = fcmProject
   }
 
-  /// Whether this is the app that calls itself so.
   func matches(_ text: String) -> Bool {
     userAgent.firstMatch(in: text, range: NSRange(text.startIndex..., in: text)) != nil
   }
@@ -77,6 +75,8 @@ package struct NextcloudApp: Sendable {
 }
 
 extension NextcloudApp {
+  private static let kinds: [String: Kind] = ["talk": .talk, "files": .files, "other": .other]
+
   /// Reads `nextcloud.apps_file`.
   package static func read(_ bytes: [UInt8]) throws(Malformed) -> [NextcloudApp] {
     guard let json = try? JSON.parse(bytes), case .array(let elements) = json else {
@@ -95,7 +95,7 @@ extension NextcloudApp {
         guard let text = try text(name) else { throw Malformed(description: "entry \(index) lacks \(name)") }
         return text
       }
-      guard let kind = Kind(rawValue: try required("kind")) else {
+      guard let kind = kinds[try required("kind")] else {
         throw Malformed(description: "kind of entry \(index) must be talk, files or other")
       }
       guard let platform = Platform(rawValue: try required("platform")) else {
