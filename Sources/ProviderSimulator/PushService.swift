@@ -27,7 +27,7 @@ struct PushCheck {
 
 /// A provider's side of pushes: it checks them in its own way; rules and faults work for all alike.
 protocol PushService: Responder {
-  var simulation: Simulation { get }
+  var simulation: SimulatedProviders { get }
   var provider: Delivery.Provider { get }
   /// The refusal that a rule or a fault asks for; without a reason the usual one of its status.
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal

@@ -73,8 +73,7 @@ import Testing
       }
       try await serve { running in
         #expect(running.port(of: "public") == held.port)
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
       let waiting = try await RawConnection(port: held.port)
       try await waiting.send(get)

@@ -59,8 +59,7 @@ extension Chaos {
               }
             }
             try? await Task.sleep(for: moment)
-            running.send(SIGKILL)
-            #expect(await running.status() == SIGKILL)
+            await running.end(SIGKILL, status: SIGKILL)
             arrivals.cut()
             group.cancelAll()
           }
@@ -75,7 +74,7 @@ extension Chaos {
             """)
         }
       }
-      await stage.simulator.setFaults(Faults())
+      await stage.faults()
       let promised = ledger.now
       #expect(!promised.phones.isEmpty && !promised.marks.isEmpty)
       #expect(promised.deletions == 0)
@@ -93,11 +92,9 @@ extension Chaos {
         }
         #expect(missing.isEmpty, "\(missing.count) of \(ledger.now.marks.count) never arrived")
         await eventually("nothing in the outbox") {
-          let metrics = try? await running.call("admin", path: "/metrics").text
-          return metrics?.contains("push_bouncer_outbox_entries 0\n") == true
+          (try? await running.metric("push_bouncer_outbox_entries")) == 0
         }
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
       _ = arrivals.missing(of: [])
       print("sent more than once: \(arrivals.twice)")

@@ -55,12 +55,10 @@ import Testing
       try await Stage.test(database: postgres.url) { stage in
         try await nodes(3, of: stage) { robin, _ in
           let phones = try await robin.call { try await stage.phones(20, at: $0) }
-          var faults = Faults()
-          (faults.apns.outage, faults.fcm.outage) = (true, true)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.outage = true }
           let ledger = Ledger()
           for _ in 0..<30 { ledger.add(try await robin.call { try await $0.mark(phones) }) }
-          await stage.simulator.setFaults(Faults())
+          await stage.faults()
           await stage.expectArrival(of: ledger.now.marks)
           // Whoever takes an entry has it alone.
           #expect(stage.arrived().values.allSatisfy { $0 == 1 })
@@ -183,8 +181,7 @@ import Testing
               let running = try #require(supervisor.running(number))
               robin.remove(number)
               await eventually("nothing under way") { robin.calls(at: number) == 0 }
-              running.send(SIGTERM)
-              #expect(await running.status() == 0)
+              await running.end()
               await eventually("a new one") {
                 supervisor.running(number)?.process.processIdentifier
                   != running.process.processIdentifier
@@ -282,8 +279,7 @@ extension Stage {
     var result: Result?
     try await serve { running, server in
       result = try await body(server)
-      running.send(SIGTERM)
-      #expect(await running.status() == 0)
+      await running.end()
     }
     return try #require(result)
   }

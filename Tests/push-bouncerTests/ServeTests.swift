@@ -259,8 +259,7 @@ import Testing
           "admin", path: "/metrics", headers: [("Authorization", "Bearer admin-hunter2")])
         _ = try await running.call(
           "admin", path: "/metrics", headers: [("Authorization", "Bearer wrong-hunter2")])
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
         let logged = running.logged
         #expect(logged.contains(#""message":"request""#))
         for secret in [

@@ -13,9 +13,7 @@ extension Chaos {
         var promised: Set<String> = []
         try await stage.serve { running, server in
           let phones = try await stage.phones(6, at: server)
-          var faults = Faults()
-          (faults.apns.latencyMilliseconds, faults.fcm.latencyMilliseconds) = (20_000, 20_000)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.latencyMilliseconds = 20_000 }
           let start = ContinuousClock.now
           let promise = try await server.mark(phones)
           // The deadline and a little, not the twenty seconds that the providers take.
@@ -24,17 +22,15 @@ extension Chaos {
           promised = Set(promise.marks)
           #expect(promised.count == 6)
           await stage.expectArrival(of: promised)
-          running.send(SIGKILL)
-          #expect(await running.status() == SIGKILL)
+          await running.end(SIGKILL, status: SIGKILL)
         }
         #expect(stage.arrived().values.allSatisfy { $0 == 1 })
-        await stage.simulator.setFaults(Faults())
+        await stage.faults()
         // Nobody can answer any more what the process that is gone had sent.
         try await stage.serve("--clock-offset", "80s") { running, _ in
           await eventually("everything once more") { stage.arrived().values.allSatisfy { $0 == 2 } }
           await eventually("nothing in the outbox") {
-            let metrics = try? await running.call("admin", path: "/metrics").text
-            return metrics?.contains("push_bouncer_outbox_entries 0\n") == true
+            (try? await running.metric("push_bouncer_outbox_entries")) == 0
           }
         }
         #expect(Set(stage.arrived().keys) == promised)

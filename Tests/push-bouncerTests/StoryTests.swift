@@ -95,8 +95,7 @@ import Testing
           try await eventually("the count of registrations") {
             try await running.call("admin", path: "/metrics").text.contains("push_bouncer_registrations{")
           }
-          running.send(SIGTERM)
-          #expect(await running.status() == 0)
+          await running.end()
         }
         simulator.send(SIGTERM)
         #expect(await simulator.status() == 0)

@@ -6,20 +6,16 @@ import NIOHPACK
 import Providers
 
 /// Apple's side of `POST /3/device/{token}`.
-final class APNsService: PushService {
-  private struct Claims: Decodable {
+struct APNsService: PushService {
+  struct Claims: Decodable {
     let iss: String
     /// Apple wants whole seconds: a fraction does not decode.
     let iat: Int
   }
 
-  let simulation: Simulation
+  let simulation: SimulatedProviders
   let provider = Delivery.Provider.apns
-  private let knownTokens = KnownTokens<Claims>()
-
-  init(_ simulation: Simulation) {
-    self.simulation = simulation
-  }
+  let knownTokens = KnownTokens<Claims>()
 
   func opened(_ connection: Connection) {
     simulation.countOnce(connection)

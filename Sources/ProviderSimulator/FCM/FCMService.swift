@@ -5,21 +5,13 @@ import NIOHPACK
 import Providers
 
 /// What is served on the FCM port: `messages:send`, the OAuth endpoint and the control calls.
-final class FCMService: PushService {
-  let simulation: Simulation
+struct FCMService: PushService {
+  let simulation: SimulatedProviders
   let provider = Delivery.Provider.fcm
-  private let control: ControlService
-  let accessTokens: AccessTokens
-
-  init(_ simulation: Simulation, control: ControlService) {
-    self.simulation = simulation
-    self.control = control
-    accessTokens = AccessTokens(simulation)
-  }
 
   func respond(to request: Request, on connection: Connection) -> Action {
     let path = request.pathOnly
-    if path.hasPrefix("/_control") { return control.respond(to: request) }
+    if path.hasPrefix("/_control") { return ControlService(simulation: simulation).respond(to: request) }
     if path == "/token" { return token(request, on: connection) }
     // Google's front end answers for what it does not know, in HTML.
     guard let project = Self.project(in: path) else { return .answer(.html(404)) }
@@ -47,7 +39,7 @@ final class FCMService: PushService {
     }
     guard request.method == "POST" else { return .answer(.html(405)) }
     do throws(AccessTokens.Failure) {
-      let body = try accessTokens.issue(
+      let body = try simulation.accessTokens.issue(
         form: request.form, port: connection.channel.localAddress?.port ?? 0,
         now: simulation.configuration.now())
       simulation.count { $0.oauthTokens += 1 }
@@ -59,7 +51,7 @@ final class FCMService: PushService {
 
   private func send(_ request: Request, project: String, on connection: Connection) -> Action {
     answer(request, to: project, on: connection) { push, now throws(Refusal) in
-      guard accessTokens.accepts(request.headers.first(name: "authorization"), now: now) else {
+      guard simulation.accessTokens.accepts(request.headers.first(name: "authorization"), now: now) else {
         throw .fcm(
           401,
           "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other "

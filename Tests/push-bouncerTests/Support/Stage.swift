@@ -13,6 +13,8 @@ import Testing
 
 /// The service in a folder of its own, between a chat server and providers that can be made to fail.
 struct Stage {
+  static let backendToken = "host-application-token"
+
   let place: Workplace
   let simulator: SimulatedProviders
   let bouncerKey: String
@@ -43,6 +45,14 @@ struct Stage {
       }
       await simulator.stop()
     }
+  }
+
+  /// What Apple and Google do wrong from now on, and nobody else.
+  func faults(_ change: (inout ProviderFaults) -> Void = { _ in }) async {
+    var faults = Faults()
+    change(&faults.apns)
+    change(&faults.fcm)
+    await simulator.setFaults(faults)
   }
 
   /// What makes `device` a phone without Google.
@@ -105,8 +115,7 @@ struct Stage {
 
   /// Brings a phone in, as its chat server does.
   func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
-    let sealed = try #require(phone.sealedRegistration(to: bouncerKey, at: Date()))
-    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: bouncerKey)
+    try await server.register(phone, bouncerKey: bouncerKey)
   }
 
   /// Brings in so many phones, every other one an iPhone.
