@@ -80,10 +80,7 @@ extension Chaos {
       #expect(promised.deletions == 0)
       // What was under way at a kill is taken over when nobody can answer it any more: a minute and a quarter later.
       try await stage.serve("--clock-offset", "80s") { running, server in
-        for start in stride(from: 0, to: promised.phones.count, by: 50) {
-          let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
-          ledger.add(try await server.mark(some))
-        }
+        for some in promised.groups { ledger.add(try await server.mark(some)) }
         #expect(ledger.now.deletions == 0)
         var missing = ledger.now.marks
         await eventually("every notification", within: .seconds(300)) {
@@ -105,14 +102,7 @@ extension Chaos {
     private static func load(_ stage: Stage, _ server: ChatServer, _ ledger: Ledger) async {
       while !Task.isCancelled {
         do {
-          let phones = ledger.phones(.random(in: 1...4))
-          if phones.isEmpty || Int.random(in: 0..<4) == 0 {
-            let phone = Stage.phone(.random() ? .apns : .fcm)
-            try await stage.register(phone, at: server)
-            ledger.add(phone)
-          } else {
-            ledger.add(try await server.mark(phones))
-          }
+          try await stage.act(ledger, at: server)
         } catch is JSONService.Refusal {
           ledger.addRefusal()
         } catch {
@@ -123,6 +113,3 @@ extension Chaos {
     }
   }
 }
-
-/// What brings the whole program into trouble: one at a time, it takes all that the machine has.
-@Suite(.serialized) enum Chaos {}

@@ -16,10 +16,11 @@ import Testing
     "true", "--server.rate_limit.per_user", "0",
   ]
 
-  private func host(of server: Running) async throws -> HostApplication {
+  private func host(of server: Running, isNew: Bool = true) async throws -> HostApplication {
     let host = HostApplication(
       service: server.url("public"), token: Stage.backendToken, realm: "e502dde1-74fb-44b4-9b3f-b1b2f8c1c5a1",
       client: HTTPClient.shared)
+    guard isNew else { return host }
     try await host.putRealm()
     for (id, name) in [(10, "alice"), (11, "bob")] {
       _ = try await host.putUser(Int64(id), email: "\(name)@example.org")
@@ -50,7 +51,7 @@ import Testing
         #expect(stage.subjects(old).sorted() == ["first", "second"])
       }
       try await stage.serve(Self.settings + ["--nextcloud.rate_limit.per_address", "0"]) { running, _ in
-        let host = try await host(of: running)
+        let host = try await host(of: running, isNew: false)
         let login = try await account(host, 10, at: running)
         var old = NextcloudPhone(login)
         try await old.register()

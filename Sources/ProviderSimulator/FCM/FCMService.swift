@@ -74,7 +74,7 @@ struct FCMService: PushService {
   }
 
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
-    let reason = reason ?? Reason.usual(fcm: status).rawValue
+    let reason = reason ?? Usual(status).fcm.rawValue
     if status == 400, reason == Reason.fcmInvalidArgument.rawValue { return .invalidFCMToken }
     // These come from Google's front end, which knows nothing of FCM's codes.
     let isFrontEnds = [.fcmUnauthenticated, .fcmPermissionDenied, .fcmNotFound].map(\Reason.rawValue)
@@ -97,7 +97,7 @@ extension Refusal {
   static func fcm(_ status: Int, _ message: String, errorCode: String? = nil, field: String? = nil)
     -> Refusal
   {
-    let canonical = canonicalStatus(of: status)
+    let canonical = Usual(status).canonical
     var error: JSON.Object = [
       "code": .integer(Int64(status)), "message": .string(message), "status": .string(canonical),
     ]
@@ -115,34 +115,5 @@ extension Refusal {
       ]
     }
     return Refusal(status: status, reason: errorCode ?? canonical, body: ["error": .object(error)])
-  }
-
-  /// google.rpc.Code by HTTP status.
-  private static func canonicalStatus(of status: Int) -> String {
-    switch status {
-    case 400: "INVALID_ARGUMENT"
-    case 401: "UNAUTHENTICATED"
-    case 403: "PERMISSION_DENIED"
-    case 404: "NOT_FOUND"
-    case 429: "RESOURCE_EXHAUSTED"
-    case 503: "UNAVAILABLE"
-    case 504: "DEADLINE_EXCEEDED"
-    default: "INTERNAL"
-    }
-  }
-}
-
-extension Reason {
-  /// The error code one meets with a status, where a rule or a fault names none.
-  fileprivate static func usual(fcm status: Int) -> Reason {
-    switch status {
-    case 400: .fcmInvalidArgument
-    case 401: .fcmUnauthenticated
-    case 403: .fcmSenderIDMismatch
-    case 404: .fcmUnregistered
-    case 429: .fcmQuotaExceeded
-    case 503: .fcmUnavailable
-    default: .fcmInternal
-    }
   }
 }

@@ -106,7 +106,7 @@ struct WebPushService: PushService {
   }
 
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
-    .webPush(status, reason ?? Refusal.usualReason(for: status), "simulated")
+    .webPush(status, reason ?? Usual(status).webPush, "simulated")
   }
 }
 
@@ -120,20 +120,6 @@ extension Refusal {
     Refusal(
       status: status, reason: reason,
       body: ["code": .integer(Int64(status)), "reason": .string(reason), "error": .string(message)])
-  }
-
-  fileprivate static func usualReason(for status: Int) -> String {
-    switch status {
-    case 300..<400: "Redirect"
-    case 400: "BadRequest"
-    case 401: "Unauthorized"
-    case 403: "Forbidden"
-    case 404: unknownSubscription.reason
-    case 410: endedSubscription.reason
-    case 413: "PayloadTooLarge"
-    case 429: "TooManyRequests"
-    default: "ServerError"
-    }
   }
 }
 
@@ -172,9 +158,7 @@ struct WebPushRequest {
   }
 
   private static func field(_ name: String, in headers: HPACKHeaders) throws(Refusal) -> String? {
-    let values = headers[name]
-    guard values.count <= 1 else { throw .webPush(400, "DuplicateHeader", "\(name) is there more than once") }
-    return values.first
+    try headers.only(name, .webPush(400, "DuplicateHeader", "\(name) is there more than once"))
   }
 
   private static func timeToLive(_ headers: HPACKHeaders) throws(Refusal) -> Int {
