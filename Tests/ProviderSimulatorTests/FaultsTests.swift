@@ -27,7 +27,7 @@ import Testing
   }
 
   @Test func `resets, drops and loses answers at the requests it was told`() async throws {
-    try await Client.with { client in
+    try await Client.with { client throws in
       func outcomes(_ change: (inout ProviderFaults) -> Void) async throws -> [Bool] {
         client.simulator.reset()
         var faults = Faults()
