@@ -16,16 +16,6 @@ package struct ChatClient {
       url: "\(server)/api/v1", credentials: .basic(user: email, password: apiKey), client: client)
   }
 
-  /// A push token that only the bouncer can read, with what its chat server needs to know of it.
-  struct SealedToken {
-    let kind: PushToken.Kind
-    let id: TokenID
-    /// The bouncer's public key, in base64.
-    let bouncerKey: String
-    /// What is sealed to it, in base64.
-    let sealed: String
-  }
-
   /// Makes itself known: its device's id.
   func addDevice() async throws -> Int64 {
     guard let id = try await server.call(.POST, "register_client_device")["device_id"]?.integer else {
@@ -36,92 +26,100 @@ package struct ChatClient {
 
   /// Logs out: nothing is sent to the device any more.
   func removeDevice(_ id: Int64) async throws {
-    _ = try await server.call(.POST, "remove_client_device", .form([("device_id", "\(id)")]))
+    try await server.call(.POST, "remove_client_device", .form([("device_id", "\(id)")]))
   }
 
-  /// Hands over a push key, a token, or both. The chat server answers before the bouncer has heard of the
+  /// What a phone hands over.
+  enum Part: CaseIterable { case key, token }
+
+  /// Hands over a phone's push key, its token, or both. The chat server answers before the bouncer has heard of the
   /// token: see ``wait(for:of:within:)``.
-  func register(device: Int64, key: (id: UInt32, key: PushKey)? = nil, token: SealedToken? = nil) async throws
-  {
+  ///
+  /// - Parameters:
+  ///   - bouncerKey: the bouncer's public key, in base64.
+  ///   - sealed: what the bouncer gets, if not the phone's registration of now.
+  func register(
+    _ phone: VirtualPhone, as device: Int64, _ parts: [Part] = Part.allCases, bouncerKey: String,
+    sealed: String? = nil
+  ) async throws {
     var form = [("device_id", "\(device)")]
-    if let key { form += [("push_key_id", "\(key.id)"), ("push_key", key.key.base64)] }
-    if let token {
+    if parts.contains(.key) { form += [("push_key_id", "\(phone.keyID)"), ("push_key", phone.key.base64)] }
+    if parts.contains(.token) {
       form += [
-        ("token_kind", token.kind.rawValue), ("token_id", token.id.base64),
-        ("bouncer_public_key", token.bouncerKey), ("encrypted_push_registration", token.sealed),
+        ("token_kind", phone.kind.rawValue), ("token_id", phone.tokenID.base64),
+        ("bouncer_public_key", bouncerKey),
+        ("encrypted_push_registration", try sealed ?? phone.sealedRegistration(to: bouncerKey)),
       ]
     }
-    _ = try await server.call(.POST, "mobile_push/register", .form(form))
+    try await server.call(.POST, "mobile_push/register", .form(form))
   }
 
   /// Hands over a token in clear, as old apps do (`Documentation/Protocols/Zulip.md` 10.8).
-  func registerLegacy(apns token: String, appID: String) async throws {
-    _ = try await server.call(
-      .POST, "users/me/apns_device_token", .form([("appid", appID), ("token", token)]))
+  func registerLegacy(_ kind: PushToken.Kind = .apns, token: String, appID: String) async throws {
+    let endpoint = kind == .apns ? "apns_device_token" : "android_gcm_reg_id"
+    try await server.call(.POST, "users/me/\(endpoint)", .form([("appid", appID), ("token", token)]))
   }
 
   /// Has the chat server send a test notification to a device.
   func sendTest(to device: Int64) async throws {
-    _ = try await server.call(
+    try await server.call(
       .POST, "mobile_push/e2ee/test_notification", .form([("device_id", "\(device)")]))
   }
-}
 
-extension ChatClient {
   /// Follows a device's events until its notifications go to this token.
   ///
   /// - Throws: the code under which the bouncer refused the token, or that it takes too long.
   func wait(for token: TokenID, of device: Int64, within limit: Duration = .seconds(90)) async throws {
-    let queue = try await server.call(.POST, "register", .form([("event_types", #"["device"]"#)]))
-    guard let id = queue["queue_id"]?.string, let last = queue["last_event_id"]?.integer,
-      let devices = queue["devices"]
-    else { throw DemoError("the chat server tells nothing of devices: it is older than Zulip 12") }
-    do {
-      try await follow(
-        queue: id, after: last, from: devices["\(device)"], until: token, of: device, within: limit)
-    } catch {
-      try? await close(queue: id)
-      throw error
-    }
-    try await close(queue: id)
-  }
-
-  private func close(queue: String) async throws {
-    _ = try await server.call(.DELETE, "events", .form([("queue_id", queue)]))
-  }
-
-  /// - Parameter snapshot: the device as it was when the queue was opened; events tell what has changed.
-  private func follow(
-    queue: String, after last: Int64, from snapshot: JSON?, until token: TokenID, of device: Int64,
-    within limit: Duration
-  ) async throws {
     let end = ContinuousClock.now + limit
     let late = DemoError("the chat server did not say within \(limit) that the bouncer has the token")
-    var last = last
-    var changes = [snapshot ?? .null]
-    while true {
-      for change in changes {
-        if change["op"] == "remove" { throw DemoError("device \(device) was removed") }
-        if let code = change["push_registration_error_code"]?.string {
-          throw DemoError("the bouncer refused the token: \(code)")
+    let queue = try await openQueue()
+    var last = queue.last
+    // The device as it was when the queue was opened; events tell what has changed.
+    var changes = [queue.devices["\(device)"] ?? .null]
+    do {
+      while true {
+        for change in changes {
+          if change["op"] == "remove" { throw DemoError("device \(device) was removed") }
+          if let code = change["push_registration_error_code"]?.string {
+            throw DemoError("the bouncer refused the token: \(code)")
+          }
+          if change["push_token_id"]?.string == token.base64 { return try await close(queue.id) }
         }
-        if change["push_token_id"]?.string == token.base64 { return }
-      }
-      let left = end - .now
-      guard left > .zero else { throw late }
-      do {
+        let left = end - .now
+        guard left > .zero else { throw late }
         let query = String(
-          decoding: Form.encode([("queue_id", queue), ("last_event_id", "\(last)")]), as: UTF8.self)
-        let answer = try await server.call(.GET, "events?\(query)", timeout: TimeAmount(left))
-        guard case .array(let events)? = answer["events"] else {
+          decoding: Form.encode([("queue_id", queue.id), ("last_event_id", "\(last)")]), as: UTF8.self)
+        let events = try await server.call(.GET, "events?\(query)", timeout: TimeAmount(left))["events"]
+        guard let events = events?.elements, !events.isEmpty else {
           throw DemoError("events came without any")
         }
         last = events.compactMap { $0["id"]?.integer }.max() ?? last
         changes = events.filter { $0["type"] == "device" && $0["device_id"]?.integer == device }
-      } catch let silence as JSONService.Silence where silence.isTimeout {
-        throw late
       }
+    } catch {
+      try? await close(queue.id)
+      if let silence = error as? JSONService.Silence, silence.isTimeout { throw late }
+      throw error
     }
+  }
+
+  /// The user's devices, as clients see them, by their ids.
+  func devices() async throws -> JSON {
+    let queue = try await openQueue()
+    try await close(queue.id)
+    return queue.devices
+  }
+
+  private func openQueue() async throws -> (id: String, last: Int64, devices: JSON) {
+    let queue = try await server.call(.POST, "register", .form([("event_types", #"["device"]"#)]))
+    guard let id = queue["queue_id"]?.string, let last = queue["last_event_id"]?.integer,
+      let devices = queue["devices"]
+    else { throw DemoError("the chat server tells nothing of devices: it is older than Zulip 12") }
+    return (id, last, devices)
+  }
+
+  private func close(_ queue: String) async throws {
+    try await server.call(.DELETE, "events", .form([("queue_id", queue)]))
   }
 }
 
@@ -129,7 +127,6 @@ extension ChatClient {
 package actor SignedInPhone {
   /// The device's id.
   package nonisolated let device: Int64
-  /// The phone itself.
   package private(set) var phone: VirtualPhone
   private let chat: ChatClient
   private let bouncerKey: String
@@ -146,14 +143,14 @@ package actor SignedInPhone {
 
   /// Hands over push key and token; returns when notifications arrive.
   package func register() async throws {
-    try await chat.register(device: device, key: (phone.keyID, phone.key), token: try sealedToken())
+    try await chat.register(phone, as: device, bouncerKey: bouncerKey)
     try await chat.wait(for: phone.tokenID, of: device)
   }
 
   /// Replaces the push key. What is on its way under the old one still opens.
   package func rotateKey() async throws {
     phone.rotateKey()
-    try await chat.register(device: device, key: (phone.keyID, phone.key))
+    try await chat.register(phone, as: device, [.key], bouncerKey: bouncerKey)
   }
 
   /// Replaces the token; returns when notifications arrive at the new one.
@@ -161,7 +158,7 @@ package actor SignedInPhone {
   /// - Parameter subscription: the one to go on with, on a phone without Google.
   package func rotateToken(to subscription: PushSubscription? = nil) async throws {
     if let subscription { phone.move(to: subscription) } else { phone.rotateToken() }
-    try await chat.register(device: device, token: try sealedToken())
+    try await chat.register(phone, as: device, [.token], bouncerKey: bouncerKey)
     try await chat.wait(for: phone.tokenID, of: device)
   }
 
@@ -170,15 +167,7 @@ package actor SignedInPhone {
     try await chat.sendTest(to: device)
   }
 
-  /// Logs out.
   package func logOut() async throws {
     try await chat.removeDevice(device)
-  }
-
-  private func sealedToken() throws -> ChatClient.SealedToken {
-    guard let sealed = phone.sealedRegistration(to: bouncerKey, at: Date()) else {
-      throw DemoError("\(bouncerKey) is not a bouncer's public key")
-    }
-    return .init(kind: phone.kind, id: phone.tokenID, bouncerKey: bouncerKey, sealed: sealed)
   }
 }

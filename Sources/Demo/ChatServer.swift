@@ -1,9 +1,9 @@
 package import AsyncHTTPClient
+import Foundation
 package import HTTP
 import NIOCore
 import NIOHTTP1
-import NIOSSL
-package import Sealing
+import Sealing
 
 /// A chat server as the bouncer sees it: it makes the calls of a stock Zulip server, in the same
 /// encodings (`Documentation/Protocols/Zulip.md` 2 to 7).
@@ -12,16 +12,14 @@ package struct ChatServer {
   let id: String
   /// `zulip_org_key`
   let key: String
-  /// The realm that the calls are about.
+  /// The UUID of the realm that the calls are about.
   let realm: String
   /// The bouncer, as it answers this server.
   var bouncer: JSONService
 
   /// - Parameter bouncer: the bouncer's address.
   package init(bouncer: String, id: String, key: String, realm: String, client: HTTPClient) {
-    self.id = id
-    self.key = key
-    self.realm = realm
+    (self.id, self.key, self.realm) = (id, key, realm)
     self.bouncer = JSONService(
       url: "\(bouncer)/api/v1/remotes", credentials: .basic(user: id, password: key),
       userAgent: "ZulipServer/12.0", client: client)
@@ -57,14 +55,17 @@ package struct ChatServer {
       ]))
   }
 
-  /// Passes a phone's sealed registration on.
-  package func register(tokenID: TokenID, sealed: String, bouncerKey: String) async throws -> JSON {
+  /// Passes on what a phone has sealed to its bouncer; what that was, in base64.
+  @discardableResult
+  package func register(_ phone: VirtualPhone, bouncerKey: String) async throws -> String {
+    let sealed = try phone.sealedRegistration(to: bouncerKey)
     try await bouncer.call(
       .POST, "push/e2ee/register",
       .form([
-        ("realm_uuid", realm), ("token_id", tokenID.base64), ("encrypted_push_registration", sealed),
+        ("realm_uuid", realm), ("token_id", phone.tokenID.base64), ("encrypted_push_registration", sealed),
         ("bouncer_public_key", bouncerKey),
       ]))
+    return sealed
   }
 
   /// Seals a notification for each phone under its newest key and sends them all at once.
@@ -73,7 +74,7 @@ package struct ChatServer {
   }
 
   /// Sends each phone what is sealed for it.
-  package func notify(_ phones: [VirtualPhone], encrypted: [String]) async throws -> JSON {
+  func notify(_ phones: [VirtualPhone], encrypted: [String]) async throws -> JSON {
     let requests = zip(phones, encrypted).map { phone, encrypted -> JSON in
       var payload: JSON.Object = [
         "push_key_id": .integer(Int64(phone.keyID)), "encrypted_data": .string(encrypted),
@@ -95,79 +96,83 @@ package struct ChatServer {
   }
 }
 
-/// The provider simulator's control endpoint, where virtual phones get what was pushed to them.
-package struct PhoneHome {
-  package let url: String
-  package let client: HTTPClient
+/// A chat without push code of its own, as the built-in chat-server side sees it: what it calls at the
+/// backend API.
+struct HostApplication {
+  /// Its realm's UUID.
+  let realm: String
+  private let backend: JSONService
 
-  package init(url: String, client: HTTPClient) {
-    (self.url, self.client) = (url, client)
+  /// - Parameters:
+  ///   - service: push-bouncer's address.
+  ///   - token: `backend.token`
+  init(service: String, token: String, realm: String, client: HTTPClient) {
+    self.realm = realm
+    backend = JSONService(
+      url: "\(service)/backend/v1/realms/\(realm)", credentials: .bearer(token), client: client)
   }
 
-  /// A client that trusts one more certificate authority.
-  package static func client(ca: String?) throws -> HTTPClient {
-    var configuration = HTTPClient.Configuration.singletonConfiguration
-    // Whoever waits in front of a terminal hears at once that nobody listens there.
-    configuration.connectionPool.retryConnectionEstablishment = false
-    if let ca {
-      var tls = TLSConfiguration.makeClientConfiguration()
-      guard let certificates = try? NIOSSLCertificate.fromPEMFile(ca), !certificates.isEmpty else {
-        throw DemoError("\(ca) is no file with a certificate in PEM")
-      }
-      tls.additionalTrustRoots = [.certificates(certificates)]
-      configuration.tlsConfiguration = tls
+  /// Adds its realm, or makes it as told.
+  func putRealm(name: String = "Example", url: String = "https://example.org") async throws {
+    try await backend.call(.PUT, "", .json(["name": .string(name), "url": .string(url)]))
+  }
+
+  /// Adds a user; the key with which its apps sign in.
+  func putUser(_ id: Int64, email: String) async throws -> String {
+    let user = try await backend.call(.PUT, "users/\(id)", .json(["email": .string(email)]))
+    guard let key = user["api_key"]?.string else { throw DemoError("the new user has no API key") }
+    return key
+  }
+
+  /// Makes an app password for a user.
+  func addAppPassword(_ user: Int64, name: String = "Talk") async throws -> String {
+    let answer = try await backend.call(
+      .POST, "users/\(user)/app-passwords", .json(["name": .string(name)]))
+    guard let password = answer["password"]?.string else {
+      throw DemoError("the new app password has no text")
     }
-    return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    return password
   }
 
-  /// The number from which on deliveries are new.
-  package func next() async throws -> Int64 {
-    try await get("deliveries?since=999999999999999")["next"]?.integer ?? 0
+  /// Lets an app of a user sign in, which waits for it.
+  func grantLogin(_ user: Int64, token: String) async throws {
+    try await backend.call(.POST, "users/\(user)/login-flows", .json(["token": .string(token)]))
   }
 
-  /// What has arrived since; waits for some seconds if nothing has.
-  package func deliveries(after seen: inout Int64) async throws -> [JSON] {
-    let answer = try await get("deliveries?since=\(seen)&wait=5")
-    seen = answer["next"]?.integer ?? seen
-    guard case .array(let deliveries)? = answer["deliveries"] else { return [] }
-    return deliveries
+  /// Sends a notification to all of a user's devices; how many each provider took.
+  func notify(_ user: Int64, _ plaintext: JSON) async throws -> JSON {
+    try await notify(user, parts: ["zulip": plaintext])["zulip"] ?? .null
   }
 
-  /// What has arrived since where a phone's messages come, others' among them; waits for some seconds if nothing has.
-  ///
-  /// - Parameter seen: apart for each subscription of Web Push, by its id, and under "" for all else.
-  package func deliveries(
-    to phone: VirtualPhone, at service: PushService, after seen: inout [Substring: Int64]
-  ) async throws -> [JSON] {
-    guard let newest = phone.subscriptions.last else {
-      return try await deliveries(after: &seen["", default: 0])
-    }
-    var all: [JSON] = []
-    for subscription in phone.subscriptions {
-      all += try await service.messages(
-        for: subscription, after: &seen[subscription.id, default: 0],
-        wait: subscription.id == newest.id ? 5 : 0)
-    }
-    return all
+  /// Sends a text to a user's old apps and new ones; what became of it.
+  func notifyBothWays(_ user: Int64, _ text: String) async throws -> JSON {
+    try await notify(
+      user,
+      parts: [
+        "zulip": ["type": "message", "content": .string(text)],
+        "legacy": [
+          "apns_payload": ["alert": .string(text), "custom": ["zulip": ["event": "message"]]],
+          "gcm_payload": ["event": "message", "content": .string(text)],
+        ],
+      ])
   }
 
-  /// Waits for this many.
-  func deliveries(_ count: Int, after seen: inout Int64) async throws -> [JSON] {
-    var all: [JSON] = []
-    for _ in 0..<3 where all.count < count { all += try await deliveries(after: &seen) }
-    return all
+  /// Sends a chat message to a user's devices of Nextcloud's; what became of it.
+  func notify(_ user: Int64, chat text: String, nid: Int64 = 1) async throws -> JSON {
+    try await notify(
+      user,
+      nextcloud: [
+        "nid": .integer(nid), "app": "spreed", "subject": .string(text), "type": "chat", "id": "castle",
+      ])
   }
 
-  /// Makes the providers answer so for a token from now on.
-  func set(token: String, _ behaviour: JSON) async throws {
-    _ = try await control.call(.PUT, "tokens/\(token)", .json(behaviour))
+  /// Sends a notification of Nextcloud's to all of a user's devices; what became of it.
+  func notify(_ user: Int64, nextcloud notification: JSON) async throws -> JSON {
+    try await notify(user, parts: ["nextcloud": notification])["nextcloud"] ?? .null
   }
 
-  private func get(_ path: String) async throws -> JSON {
-    try await control.call(.GET, path, timeout: .seconds(30))
-  }
-
-  private var control: JSONService {
-    JSONService(url: "\(url)/_control", credentials: .none, maximumBytes: 16 << 20, client: client)
+  /// Sends a notification by every way that there is a part for; what became of each.
+  func notify(_ user: Int64, parts: JSON) async throws -> JSON {
+    try await backend.call(.POST, "users/\(user)/notifications", .json(parts))
   }
 }

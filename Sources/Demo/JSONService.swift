@@ -1,14 +1,15 @@
-import AsyncHTTPClient
-import HTTP
+package import AsyncHTTPClient
+package import HTTP
 import NIOCore
 import NIOHTTP1
+import NIOSSL
 import Operations
 
 /// A service that answers in JSON, as a caller with these credentials meets it.
 struct JSONService {
   /// What the paths of calls are added to.
   let url: String
-  var credentials: Credentials
+  var credentials = Credentials.none
   /// How the caller presents itself, as `User-Agent`.
   var userAgent = "push-bouncer"
   /// What it sends along besides.
@@ -32,7 +33,6 @@ struct JSONService {
   struct Refusal: Readable {
     /// The path, without what follows a question mark.
     let call: String
-    /// HTTP's status.
     let status: HTTPResponseStatus
     /// The code in Zulip's envelope.
     let code: String?
@@ -60,10 +60,11 @@ struct JSONService {
   }
 
   /// - Parameter timeout: for the whole call; a long poll takes as long as the service holds it.
+  @discardableResult
   func call(
     _ method: HTTPMethod, _ path: String, _ body: Body? = nil, timeout: TimeAmount = .seconds(15)
   ) async throws -> JSON {
-    var request = HTTPClientRequest(url: "\(url)/\(path)")
+    var request = HTTPClientRequest(url: path.isEmpty ? url : "\(url)/\(path)")
     request.method = method
     request.headers = ["User-Agent": userAgent]
     request.headers.add(contentsOf: headers)
@@ -107,11 +108,86 @@ struct JSONService {
   }
 }
 
+extension JSON {
+  /// The elements of an array; none of any other value.
+  var elements: [JSON] { if case .array(let elements) = self { elements } else { [] } }
+}
+
 /// What did not happen as it should, for whoever watches.
 package struct DemoError: Error, CustomStringConvertible {
   package let description: String
 
   package init(_ description: String) {
     self.description = description
+  }
+}
+
+/// The provider simulator's control endpoint, where virtual phones get what was pushed to them.
+package struct PhoneHome {
+  package let client: HTTPClient
+  let url: String
+  private let control: JSONService
+
+  package init(url: String, client: HTTPClient) {
+    (self.url, self.client) = (url, client)
+    control = JSONService(url: "\(url)/_control", maximumBytes: 16 << 20, client: client)
+  }
+
+  /// A client that trusts one more certificate authority.
+  package static func client(ca: String?) throws -> HTTPClient {
+    var configuration = HTTPClient.Configuration.singletonConfiguration
+    // Whoever waits in front of a terminal hears at once that nobody listens there.
+    configuration.connectionPool.retryConnectionEstablishment = false
+    if let ca {
+      var tls = TLSConfiguration.makeClientConfiguration()
+      guard let certificates = try? NIOSSLCertificate.fromPEMFile(ca), !certificates.isEmpty else {
+        throw DemoError("\(ca) is no file with a certificate in PEM")
+      }
+      tls.additionalTrustRoots = [.certificates(certificates)]
+      configuration.tlsConfiguration = tls
+    }
+    return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+  }
+
+  /// The number from which on deliveries are new.
+  package func next() async throws -> Int64 {
+    try await control.call(.GET, "deliveries?since=999999999999999")["next"]?.integer ?? 0
+  }
+
+  /// What has arrived since; waits for some seconds if nothing has.
+  package func deliveries(after seen: inout Int64) async throws -> [JSON] {
+    let answer = try await control.call(.GET, "deliveries?since=\(seen)&wait=5", timeout: .seconds(30))
+    seen = answer["next"]?.integer ?? seen
+    return answer["deliveries"]?.elements ?? []
+  }
+
+  /// What has arrived since where a phone's messages come, others' among them; waits for some seconds if nothing has.
+  ///
+  /// - Parameter seen: apart for each subscription of Web Push, by its id, and under "" for all else.
+  package func deliveries(
+    to phone: VirtualPhone, at service: PushService, after seen: inout [Substring: Int64]
+  ) async throws -> [JSON] {
+    guard let newest = phone.subscriptions.last else {
+      return try await deliveries(after: &seen["", default: 0])
+    }
+    var all: [JSON] = []
+    for subscription in phone.subscriptions {
+      all += try await service.messages(
+        for: subscription, after: &seen[subscription.id, default: 0],
+        wait: subscription.id == newest.id ? 5 : 0)
+    }
+    return all
+  }
+
+  /// Waits for this many.
+  func deliveries(_ count: Int, after seen: inout Int64) async throws -> [JSON] {
+    var all: [JSON] = []
+    for _ in 0..<3 where all.count < count { all += try await deliveries(after: &seen) }
+    return all
+  }
+
+  /// Makes the providers answer so for a token from now on.
+  func set(token: String, _ behaviour: JSON) async throws {
+    try await control.call(.PUT, "tokens/\(token)", .json(behaviour))
   }
 }

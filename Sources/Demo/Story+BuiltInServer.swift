@@ -1,15 +1,12 @@
-import AsyncHTTPClient
 import Foundation
 import HTTP
-import NIOHTTP1
 import Sealing
 
 /// The second part: a chat that has no push code of its own, and the chat-server side built in here.
 extension Story {
   /// Whom the notifications are for.
   struct Hero {
-    /// Its realm's UUID.
-    let realm: String
+    let host: HostApplication
     let id: Int64
     let email: String
     /// Signs its apps in.
@@ -21,12 +18,15 @@ extension Story {
     tell("\nNow a chat that has no push code of its own.\n")
     let host = HostApplication(
       service: bouncer, token: backendToken, realm: UUID().uuidString.lowercased(), client: home.client)
-    let hero = try await introduce(host)
+    try await host.putRealm()
+    let (id, email): (Int64, String) = (10, "hamlet@example.org")
+    let hero = Hero(host: host, id: id, email: email, apiKey: try await host.putUser(id, email: email))
+    step("Its host application creates its realm and a user, \(email), over the backend API.")
     let iPhone = try await signIn(VirtualPhone(.apns, appID: "org.example.chat"), as: hero)
     let android = try await signIn(VirtualPhone(.fcm, appID: nil), as: hero)
 
     var seen = try await home.next()
-    try await send("Dinner at eight?", from: host, to: hero, devices: 2)
+    try await send("Dinner at eight?", to: hero, devices: 2)
     step("The host application sends \"Dinner at eight?\" to the user: one call, sealed for each phone here.")
     for delivery in try await arrive(["Dinner at eight?"], at: [iPhone, android], &seen) {
       for phone in [await iPhone.phone, await android.phone] {
@@ -34,21 +34,13 @@ extension Story {
       }
     }
 
-    try await rotate(iPhone, while: host, writesTo: hero, with: android, &seen)
+    try await rotate(iPhone, of: hero, with: android, &seen)
 
     try await iPhone.logOut()
-    try await send("Where are you?", from: host, to: hero, devices: 1)
+    try await send("Where are you?", to: hero, devices: 1)
     try await arrive(["Where are you?"], at: [android], &seen)
     step("The iPhone logs out: the next notification reaches the Android phone and nobody else.")
     return hero
-  }
-
-  private func introduce(_ host: HostApplication) async throws -> Hero {
-    try await host.putRealm(name: "Example", url: "https://example.org")
-    let (id, email): (Int64, String) = (10, "hamlet@example.org")
-    let apiKey = try await host.putUser(id, email: email)
-    step("Its host application creates its realm and a user, \(email), over the backend API.")
-    return Hero(realm: host.realm, id: id, email: email, apiKey: apiKey)
   }
 
   private func signIn(_ phone: VirtualPhone, as hero: Hero) async throws -> SignedInPhone {
@@ -66,17 +58,18 @@ extension Story {
 
   /// Nothing is lost and nothing comes twice while a phone gets a new push key and then a new token.
   private func rotate(
-    _ phone: SignedInPhone, while host: HostApplication, writesTo hero: Hero, with other: SignedInPhone,
-    _ seen: inout Int64
+    _ phone: SignedInPhone, of hero: Hero, with other: SignedInPhone, _ seen: inout Int64
   ) async throws {
     let before = await phone.phone
     let texts = (1...20).map { "Message \($0)" }
-    async let sending: Void = sendAll(texts, from: host, to: hero)
+    async let sending: Void = {
+      for text in texts { try await send(text, to: hero, devices: 2) }
+    }()
     try await phone.rotateKey()
     try await phone.rotateToken()
     try await sending
     let meanwhile = try await arrive(texts, at: [phone, other], &seen)
-    try await send("Are you there?", from: host, to: hero, devices: 2)
+    try await send("Are you there?", to: hero, devices: 2)
     let afterwards = try await arrive(["Are you there?"], at: [phone, other], &seen)
 
     let after = await phone.phone
@@ -96,12 +89,8 @@ extension Story {
       """)
   }
 
-  private func sendAll(_ texts: [String], from host: HostApplication, to hero: Hero) async throws {
-    for text in texts { try await send(text, from: host, to: hero, devices: 2) }
-  }
-
-  private func send(_ text: String, from host: HostApplication, to hero: Hero, devices: Int64) async throws {
-    let result = try await host.notify(
+  private func send(_ text: String, to hero: Hero, devices: Int64) async throws {
+    let result = try await hero.host.notify(
       hero.id,
       [
         "type": "message", "recipient_type": "direct", "content": .string(text),
@@ -132,68 +121,43 @@ extension Story {
     }
     return deliveries
   }
-
-  /// What the operator sees of all that.
-  func showOperatorsView() async throws {
-    let ready = try await JSONService(url: admin, credentials: .none, client: home.client).call(
-      .GET, "readyz")
-    guard ready["status"] == "ready", case .object(let checks)? = ready["checks"] else {
-      throw DemoError("it is not so that the operator sees nothing to do: \(ready.text)")
-    }
-    let summary = checks.members.map { "\($0.name) \($0.value["status"]?.string ?? "")" }
-    step("The operator's /readyz says that it is ready: \(summary.joined(separator: ", ")).")
-  }
 }
 
-/// A chat without push code of its own, as the built-in chat-server side sees it: what it calls at the
-/// backend API.
-struct HostApplication {
-  /// Its realm's UUID.
-  let realm: String
-  private let backend: JSONService
+/// The third part: a phone whose app is still an old one, and then no longer.
+extension Story {
+  func playLegacy(_ host: HostApplication) async throws {
+    tell("\nNow a user whose app is an old one.\n")
+    let (id, email): (Int64, String) = (11, "horatio@example.org")
+    let chat = ChatClient(
+      server: bouncer, email: email, apiKey: try await host.putUser(id, email: email), client: home.client)
+    let phone = VirtualPhone(.apns, appID: "org.example.chat")
+    try await chat.registerLegacy(token: phone.token, appID: "org.example.chat")
+    step("\(phone.name) of \(email) has an app that registers its token in clear.")
 
-  /// - Parameters:
-  ///   - service: push-bouncer's address.
-  ///   - token: `backend.token`
-  init(service: String, token: String, realm: String, client: HTTPClient) {
-    self.realm = realm
-    backend = JSONService(url: "\(service)/backend/v1/realms", credentials: .bearer(token), client: client)
+    var seen = try await home.next()
+    let first = try await sendBothWays("Who's there?", from: host, to: id, &seen)
+    try expect(first["payload"]?["aps"]?["alert"] == "Who's there?", "the old app can read it")
+    step("The host application sends \"Who's there?\" both ways: it arrives once, in clear.")
+
+    let updated = VirtualPhone(.apns, appID: "org.example.chat", token: phone.token.uppercased())
+    let signedIn = try await SignedInPhone(updated, at: chat, bouncerKey: publicKey)
+    try await signedIn.register()
+    let second = try await sendBothWays("Nay, answer me.", from: host, to: id, &seen)
+    let opened = second["payload"].flatMap(updated.open).flatMap { try? JSON.parse($0) }
+    try expect(opened?["content"] == "Nay, answer me.", "the new app decrypts it")
+    step(
+      """
+      The app is updated, and registers the same token for encryption, in capitals as it spells it. The old \
+      registration goes,
+          here and at the bouncer: \"Nay, answer me.\" arrives once, and only the phone can read it.
+      """)
   }
 
-  /// Adds its realm, or makes it as told.
-  func putRealm(name: String, url: String) async throws {
-    _ = try await backend.call(.PUT, realm, .json(["name": .string(name), "url": .string(url)]))
-  }
-
-  /// Adds a user; the key with which its apps sign in.
-  func putUser(_ id: Int64, email: String) async throws -> String {
-    let user = try await backend.call(.PUT, "\(realm)/users/\(id)", .json(["email": .string(email)]))
-    guard let key = user["api_key"]?.string else { throw DemoError("the new user has no API key") }
-    return key
-  }
-
-  /// Makes an app password for a user.
-  func addAppPassword(_ user: Int64, name: String) async throws -> String {
-    let answer = try await backend.call(
-      .POST, "\(realm)/users/\(user)/app-passwords", .json(["name": .string(name)]))
-    guard let password = answer["password"]?.string else {
-      throw DemoError("the new app password has no text")
-    }
-    return password
-  }
-
-  /// Lets an app of a user sign in, which waits for it.
-  func grantLogin(_ user: Int64, token: String) async throws {
-    _ = try await backend.call(.POST, "\(realm)/users/\(user)/login-flows", .json(["token": .string(token)]))
-  }
-
-  /// Sends a notification to all of a user's devices; how many each provider took.
-  func notify(_ user: Int64, _ plaintext: JSON) async throws -> JSON {
-    try await notify(user, parts: ["zulip": plaintext])["zulip"] ?? .null
-  }
-
-  /// Sends a notification by every way that there is a part for; what became of each.
-  func notify(_ user: Int64, parts: JSON) async throws -> JSON {
-    try await backend.call(.POST, "\(realm)/users/\(user)/notifications", .json(parts))
+  /// Sends a text both ways; what has arrived, which is one.
+  private func sendBothWays(
+    _ text: String, from host: HostApplication, to user: Int64, _ seen: inout Int64
+  ) async throws -> JSON {
+    _ = try await host.notifyBothWays(user, text)
+    return try await arrival(of: "\"\(text)\"", after: &seen)
   }
 }

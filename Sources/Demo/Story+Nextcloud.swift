@@ -1,32 +1,25 @@
 import Foundation
 import HTTP
 
-/// The fourth part: a phone with Nextcloud Talk, at the server side and the push proxy built in here.
+/// The fourth part: phones with Nextcloud Talk, at the server side and the push proxy built in here.
 extension Story {
-  func playNextcloud(_ hero: Hero) async throws {
+  func playNextcloud(_ host: HostApplication) async throws {
     tell("\nNow Nextcloud's way.\n")
-    let host = HostApplication(
-      service: bouncer, token: backendToken, realm: hero.realm, client: home.client)
-    let (id, email): (Int64, String) = (12, "marcellus@example.org")
-    _ = try await host.putUser(id, email: email)
-    let signIn = try await NextcloudSignIn(server: bouncer, client: home.client)
-    try expect(try await signIn.ask() == nil, "nobody has let the phone in yet")
-    try await host.grantLogin(id, token: signIn.pageToken)
-    let account = try await signIn.wait()
+    let id: Int64 = 12
+    _ = try await host.putUser(id, email: "marcellus@example.org")
+    let account = try await signIn(id, of: host)
     step(
       """
       An iPhone with Talk adds an account. Its user, who is signed in at the chat already, lets it in, and it \
-      gets an app password for \(account.login.user).
+      gets an app password for \(account.user).
       """)
 
-    var phone = NextcloudPhone(
-      server: account.server, login: account.login, proxy: bouncer, client: home.client)
+    var phone = NextcloudPhone(account, proxy: bouncer)
     try await phone.register()
-    guard let identity = phone.identity else { throw DemoError("the phone is nobody") }
     step(
       """
       It signs in with that and registers at the server, which signs for it as \
-      \(identity.identifier.prefix(24))...,
+      \(phone.identity?.identifier.prefix(24) ?? "nobody")...,
           and with that signature at the push proxy, with a token for messages and one for calls.
       """)
 
@@ -59,31 +52,33 @@ extension Story {
     step("The message was read elsewhere: the phone is told in the background, and removes it.")
 
     try await phone.unregister()
-    try await phone.signOut()
+    try await account.signOut()
     try expect(try await sendChat(3, "Adieu", from: host, to: id) == 0, "nobody is left")
     step("It unregisters at both and signs out; nothing is sent to it any more.")
 
     try await playNextcloudWithoutGoogle(id, of: host)
   }
 
+  private func signIn(_ user: Int64, of host: HostApplication) async throws -> NextcloudAccount {
+    let signIn = try await NextcloudSignIn(server: bouncer, client: home.client)
+    try expect(try await signIn.ask() == nil, "nobody has let the phone in yet")
+    try await host.grantLogin(user, token: signIn.pageToken)
+    return try await signIn.wait()
+  }
+
   /// Sends it; what has arrived, which is one.
   private func send(
     _ message: JSON, from host: HostApplication, to user: Int64, _ seen: inout Int64
   ) async throws -> JSON {
-    let result = try await host.notify(user, parts: ["nextcloud": message])
-    guard case .array(let proxies)? = result["nextcloud"]?["proxies"], proxies.first?["sent"] == 1 else {
-      throw DemoError("it is not so that the proxy takes it: \(result.text)")
-    }
+    let result = try await host.notify(user, nextcloud: message)
+    try expect(result["proxies"]?.elements.first?["sent"] == 1, "the proxy takes it: \(result.text)")
     return try await arrival(of: "the notification", after: &seen)
   }
 
   /// A phone without Google at the server side built in here.
   private func playNextcloudWithoutGoogle(_ user: Int64, of host: HostApplication) async throws {
-    let signIn = try await NextcloudSignIn(server: bouncer, client: home.client)
-    try await host.grantLogin(user, token: signIn.pageToken)
-    let account = try await signIn.wait()
-    var phone = NextcloudSubscriber(
-      server: account.server, login: account.login, at: pushService, client: home.client)
+    let account = try await signIn(user, of: host)
+    var phone = NextcloudSubscriber(account, at: pushService)
     try await phone.subscribe()
     step(
       """
@@ -100,7 +95,7 @@ extension Story {
     step("A chat message arrives, and the phone decrypts \(messages.first??.text ?? "")")
 
     try await phone.unsubscribe()
-    try await phone.signOut()
+    try await account.signOut()
     try expect(try await sendChat(5, "Adieu", from: host, to: user) == 0, "nobody is left")
     step("It unsubscribes and signs out.")
   }
@@ -109,13 +104,6 @@ extension Story {
   private func sendChat(
     _ nid: Int64, _ text: String, from host: HostApplication, to user: Int64
   ) async throws -> Int64? {
-    let result = try await host.notify(
-      user,
-      parts: [
-        "nextcloud": [
-          "nid": .integer(nid), "app": "spreed", "subject": .string(text), "type": "chat", "id": "castle",
-        ]
-      ])
-    return result["nextcloud"]?["devices"]?.integer
+    try await host.notify(user, chat: text, nid: nid)["devices"]?.integer
   }
 }

@@ -98,7 +98,7 @@ extension Story {
         --public-key \(publicKey) --simulator \(home.url) --ca \(folder)/Keys/ca.pem --forget
         (without Google: also --kind webpush --push-service \(pushService.url))
       curl -H 'Authorization: Bearer \(backendToken)' -d '{"zulip":{"type":"message","content":"Hello"}}' \\
-        \(bouncer)/backend/v1/realms/\(hero.realm)/users/\(hero.id)/notifications
+        \(bouncer)/backend/v1/realms/\(hero.host.realm)/users/\(hero.id)/notifications
     """
   }
 }

@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 package import HTTP
 package import Sealing
 
@@ -39,7 +39,6 @@ package struct VirtualPhone: Sendable {
   /// Under which id chat servers know the token.
   package var tokenID: TokenID { TokenID(token: token) }
 
-  /// The newest key.
   var key: PushKey { keys[keyID] ?? .generate() }
 
   /// Makes a new push key; the old one still opens what is on its way.
@@ -60,14 +59,16 @@ package struct VirtualPhone: Sendable {
   }
 
   /// What only the bouncer can open: the token, sealed to its public key, in base64.
-  package func sealedRegistration(to bouncerKey: String, at time: Date) -> String? {
+  func sealedRegistration(to bouncerKey: String, at time: Date = Date()) throws -> String {
     var registration: JSON.Object = [
       "token": .string(token), "token_kind": .string(kind.rawValue),
       "timestamp": .integer(Int64(time.timeIntervalSince1970)),
     ]
     registration["ios_app_id"] = appID.map(JSON.string)
-    guard let publicKey = Base64.decodeStrictly(bouncerKey) else { return nil }
-    return SealedBox.seal(JSON.object(registration).bytes, to: publicKey).map(Base64.encode)
+    guard let publicKey = Base64.decodeStrictly(bouncerKey),
+      let sealed = SealedBox.seal(JSON.object(registration).bytes, to: publicKey)
+    else { throw DemoError("\(bouncerKey) is not a bouncer's public key") }
+    return Base64.encode(sealed)
   }
 
   /// Takes what a provider delivered; nil if it is not for this phone, or does not open.
@@ -101,10 +102,7 @@ package struct VirtualPhone: Sendable {
   private static func newToken(_ kind: PushToken.Kind) -> String {
     switch kind {
     case .apns:
-      (0..<32).map { _ in
-        let digits = String(UInt8.random(in: .min ... .max), radix: 16)
-        return digits.count == 1 ? "0" + digits : digits
-      }.joined()
+      (0..<32).map { _ in String(format: "%02x", UInt8.random(in: .min ... .max)) }.joined()
     case .fcm: "\(RandomText.alphanumeric(22)):APA91b\(RandomText.alphanumeric(134))"
     }
   }

@@ -93,14 +93,11 @@ extension HPACKHeaders {
 }
 
 /// What happened since the start or the last reset.
-package struct Counts: Sendable, Equatable {
-  /// Notifications accepted by APNs.
+package struct Counts: Sendable, Equatable, Encodable {
+  // Notifications accepted by each provider, and those refused by any of them.
   package var apns = 0
-  /// Notifications accepted by FCM.
   package var fcm = 0
-  /// Notifications accepted by the push service of Web Push.
   package var webPush = 0
-  /// Notifications refused by any of them.
   package var refused = 0
   /// Connections that carried or could carry pushes: all to APNs, and those to the other ports that pushed.
   package var connections = 0
@@ -111,13 +108,11 @@ package struct Counts: Sendable, Equatable {
   /// Access tokens issued.
   package var oauthTokens = 0
 
-  /// As the control calls show them.
-  var json: JSON {
-    let counts = [
-      ("apns", apns), ("fcm", fcm), ("webpush", webPush), ("refused", refused), ("connections", connections),
-      ("jwts", jwts), ("vapid_tokens", vapidTokens), ("oauth_tokens", oauthTokens),
-    ]
-    return .object(JSON.Object(counts.map { .init($0, .integer(Int64($1))) }))
+  private enum CodingKeys: String, CodingKey {
+    case apns, fcm, refused, connections, jwts
+    case webPush = "webpush"
+    case vapidTokens = "vapid_tokens"
+    case oauthTokens = "oauth_tokens"
   }
 }
 
@@ -126,17 +121,14 @@ final class DeliveryLog: Sendable {
   struct Contents {
     /// The last sequence number given out. It outlives a reset, so that a reader never sees a number twice.
     var last = 0
-    /// Index of the first kept entry in `entries`: cutting off the front one by one would move all the rest.
-    var start = 0
-    var entries: [Delivery] = []
     var lastAccepted = 0
     /// Accepted since the last reset.
     var accepted = 0
+    fileprivate var entries = CircularBuffer<Delivery>()
 
-    /// The kept entries after `sequence`.
-    func after(_ sequence: Int) -> ArraySlice<Delivery> {
-      let first = last - (entries.count - start) + 1
-      return entries[min(entries.count, start + max(0, sequence + 1 - first))...]
+    /// The places of the kept entries after `sequence`: they are numbered without a gap.
+    fileprivate func places(after sequence: Int) -> Range<Int> {
+      entries.count - min(entries.count, max(0, last - sequence))..<entries.count
     }
   }
 
@@ -150,7 +142,17 @@ final class DeliveryLog: Sendable {
   /// `kept` is told the sequence number before any reader hears of it.
   func record(_ delivery: Delivery, kept: (Int) -> Void) {
     contents.withLock { contents in
-      contents.append(delivery, keeping: limit)
+      contents.last += 1
+      var delivery = delivery
+      delivery.sequence = contents.last
+      // The body is a slice of what the connection had read, which would be kept whole: 30 KB for each of a million.
+      delivery.body = ByteBuffer(buffer: delivery.body)
+      contents.entries.append(delivery)
+      if delivery.accepted {
+        contents.lastAccepted = contents.last
+        contents.accepted += 1
+      }
+      if contents.entries.count > limit { contents.entries.removeFirst() }
       kept(contents.last)
     }
   }
@@ -159,7 +161,9 @@ final class DeliveryLog: Sendable {
   func entries(after sequence: Int, refused: Bool, limit: Int) -> (next: Int, deliveries: [Delivery]) {
     contents.withLock { contents in
       var found: [Delivery] = []
-      for entry in contents.after(sequence) where refused || entry.accepted {
+      for place in contents.places(after: sequence) {
+        let entry = contents.entries[offset: place]
+        guard refused || entry.accepted else { continue }
         guard found.count < limit else { return (found.last?.sequence ?? sequence, found) }
         found.append(entry)
       }
@@ -171,7 +175,8 @@ final class DeliveryLog: Sendable {
   func entries(numbered sequences: [Int]) -> [Delivery] {
     contents.withLock { contents in
       sequences.compactMap { sequence in
-        contents.after(sequence - 1).first.flatMap { $0.sequence == sequence ? $0 : nil }
+        contents.places(after: sequence - 1).first.map { contents.entries[offset: $0] }
+          .flatMap { $0.sequence == sequence ? $0 : nil }
       }
     }
   }
@@ -181,47 +186,16 @@ final class DeliveryLog: Sendable {
 
   func reset() {
     contents.withLock { contents in
-      contents.entries = []
-      contents.start = 0
+      contents.entries = CircularBuffer()
       contents.accepted = 0
     }
   }
 
   /// Returns once `condition` holds, `timeout` is over or the task is cancelled.
-  func wait(until condition: (Contents) -> Bool, timeout: Duration) async {
+  func wait(until condition: (Contents) -> Bool, _ timeout: Duration) async {
     let end = ContinuousClock.now + timeout
     while !contents.withLock({ condition($0) }), .now < end, !Task.isCancelled {
       try? await Task.sleep(for: .milliseconds(10))
     }
   }
-}
-
-extension DeliveryLog.Contents {
-  fileprivate mutating func append(_ delivery: Delivery, keeping limit: Int) {
-    last += 1
-    entries.append(delivery)
-    entries[entries.count - 1].sequence = last
-    // The body is a slice of what the connection had read, which would be kept whole: 30 KB for each of a million.
-    entries[entries.count - 1].body = ByteBuffer(buffer: delivery.body)
-    if delivery.accepted {
-      lastAccepted = last
-      accepted += 1
-    }
-    if entries.count - start > limit {
-      // Frees what the entry holds; its slot goes with the next compaction.
-      entries[start] = .forgotten
-      start += 1
-      if start > limit / 2 + 16 {
-        entries.removeFirst(start)
-        start = 0
-      }
-    }
-  }
-}
-
-extension Delivery {
-  fileprivate static let forgotten = Delivery(
-    provider: .apns, token: "", target: "", headers: [], receivedAt: .distantPast, status: 0, reason: nil,
-    id: "",
-    body: .init())
 }

@@ -1,6 +1,8 @@
 import Foundation
 import HTTP
 import NIOCore
+import NIOHPACK
+import Providers
 
 /// What a provider says to a push that it does not take.
 struct Refusal: Error {
@@ -8,6 +10,42 @@ struct Refusal: Error {
   /// APNs' reason, FCM's error code or the push service's, for the record.
   let reason: String
   let body: JSON
+}
+
+/// What a provider says with a status, where a rule or a fault names no reason; `canonical` is its google.rpc.Code.
+struct Usual {
+  let apns: Reason
+  let fcm: Reason
+  let canonical: String
+  let webPush: String
+
+  init(_ status: Int) {
+    (apns, fcm, canonical, webPush) =
+      switch status {
+      case 300..<400: (.badDeviceToken, .fcmInternal, "INTERNAL", "Redirect")
+      case 400: (.badDeviceToken, .fcmInvalidArgument, "INVALID_ARGUMENT", "BadRequest")
+      case 401: (.badDeviceToken, .fcmUnauthenticated, "UNAUTHENTICATED", "Unauthorized")
+      case 403: (.forbidden, .fcmSenderIDMismatch, "PERMISSION_DENIED", "Forbidden")
+      case 404: (.badPath, .fcmUnregistered, "NOT_FOUND", "NotFound")
+      case 405: (.methodNotAllowed, .fcmInternal, "INTERNAL", "ServerError")
+      case 410: (.unregistered, .fcmInternal, "INTERNAL", "Gone")
+      case 413: (.payloadTooLarge, .fcmInternal, "INTERNAL", "PayloadTooLarge")
+      case 429: (.tooManyRequests, .fcmQuotaExceeded, "RESOURCE_EXHAUSTED", "TooManyRequests")
+      case 503: (.serviceUnavailable, .fcmUnavailable, "UNAVAILABLE", "ServerError")
+      case 504: (.internalServerError, .fcmInternal, "DEADLINE_EXCEEDED", "ServerError")
+      case 500...: (.internalServerError, .fcmInternal, "INTERNAL", "ServerError")
+      default: (.badDeviceToken, .fcmInternal, "INTERNAL", "ServerError")
+      }
+  }
+}
+
+extension HPACKHeaders {
+  /// The value of a field that may be there once.
+  func only(_ name: String, _ refusal: @autoclosure () -> Refusal) throws(Refusal) -> String? {
+    let values = self[name]
+    guard values.count <= 1 else { throw refusal() }
+    return values.first
+  }
 }
 
 /// What a service has found out about a push.
@@ -27,7 +65,7 @@ struct PushCheck {
 
 /// A provider's side of pushes: it checks them in its own way; rules and faults work for all alike.
 protocol PushService: Responder {
-  var simulation: Simulation { get }
+  var simulation: SimulatedProviders { get }
   var provider: Delivery.Provider { get }
   /// The refusal that a rule or a fault asks for; without a reason the usual one of its status.
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal

@@ -1,142 +1,26 @@
 import Crypto
 import CryptoExtras
 package import Foundation
+import HTTP
+import NIOHTTP2
+import Providers
 internal import ServiceLifecycle
+import Synchronization
 
 /// APNs, FCM and a push service of Web Push as tests, the demo and benchmarks meet them: real TLS, HTTP/2 and
 /// signatures, strict where Apple, Google and the standards are strict, with faults on demand. Listens on 127.0.0.1
 /// only and calls nobody.
 package final class SimulatedProviders: Service {
-  /// The APNs port.
-  package var apnsPort: Int { apns.port }
-  /// The port of FCM, its OAuth endpoint and the control calls, each in TLS and in clear.
-  package var fcmPort: Int { fcm.port }
-  /// The push service's port.
-  package var webPushPort: Int { webPush.port }
-  /// For `apns.endpoint`.
-  package var apnsEndpoint: String { "https://127.0.0.1:\(apnsPort)" }
-  /// For `fcm.endpoint`; in clear if the configuration says so.
-  package var fcmEndpoint: String {
-    "\(simulation.configuration.clear ? "http" : "https")://127.0.0.1:\(fcmPort)"
-  }
-  /// Where phones subscribe, and where their endpoints are.
-  package var webPushEndpoint: String { "https://127.0.0.1:\(webPushPort)" }
-  /// Where the control calls are, always in clear.
-  package var controlURL: String { "http://127.0.0.1:\(fcmPort)/_control" }
-
-  let simulation: Simulation
-  let apns: Listener
-  private let fcm: Listener
-  private let webPush: Listener
-  let fcmService: FCMService
-  let webPushService: WebPushService
-
-  /// Binds the ports, and writes the `Keys` folder if the configuration names one.
-  ///
-  /// Throws what binding or writing throws; a folder with files that are not the simulator's is refused.
-  package static func start(_ configuration: Configuration = .init()) async throws -> SimulatedProviders {
-    let directory = configuration.keysDirectory.map { URL(filePath: $0, directoryHint: .isDirectory) }
-    let credentials =
-      try directory.flatMap(Credentials.init(directory:)) ?? Credentials(projectID: configuration.projectID)
-    let simulation = Simulation(configuration: configuration, credentials: credentials)
-    var listeners: [Listener] = []
-    func listen(
-      _ port: Int, _ options: Listener.Options, _ service: any Responder
-    ) async throws -> Listener {
-      let protocols = options.isHTTP2Only ? ["h2"] : ["h2", "http/1.1"]
-      let listener = try await Listener.start(
-        port: port, options, tls: credentials.authority.serverContext(applicationProtocols: protocols),
-        service: service)
-      listeners.append(listener)
-      return listener
-    }
-    do {
-      let apns = try await listen(
-        configuration.apnsPort, .init(streams: 1, isHTTP2Only: true), APNsService(simulation))
-      let fcmService = FCMService(
-        simulation,
-        control: ControlService(simulation: simulation) { faults in
-          if faults.apns.outage { await apns.closeConnections() }
-        })
-      let fcm = try await listen(configuration.fcmPort, .init(allowsClear: true), fcmService)
-      let webPushService = WebPushService(simulation)
-      let webPush = try await listen(configuration.webPushPort, .init(streams: 100), webPushService)
-      let simulator = SimulatedProviders(
-        simulation, apns: apns, fcm: (fcm, fcmService), webPush: (webPush, webPushService))
-      if let directory { try simulator.writeKeys(to: directory) }
-      return simulator
-    } catch {
-      for listener in listeners { await listener.close() }
-      throw error
-    }
-  }
-
-  private init(
-    _ simulation: Simulation, apns: Listener, fcm: (Listener, FCMService), webPush: (Listener, WebPushService)
-  ) {
-    self.simulation = simulation
-    self.apns = apns
-    (self.fcm, fcmService) = fcm
-    (self.webPush, webPushService) = webPush
-  }
-
-  /// Serves until graceful shutdown, then closes the ports.
-  package func run() async throws {
-    try? await gracefulShutdown()
-    await stop()
-  }
-
-  /// Closes the ports and every connection.
-  package func stop() async {
-    for listener in [apns, fcm, webPush] { await listener.close() }
-  }
-
-  /// Writes the `Keys` folder that goes with this simulator: `apns/simulator.json` with its `.p8`, `fcm/default.json`,
-  /// a bouncer key pair if there is none, and beside them `ca.pem` for `providers.ca_file` (and `ca-key.pem`, with
-  /// which a later run stays trusted). Refuses a folder in whose places another's files stand.
-  package func writeKeys(to directory: URL) throws {
-    try simulation.credentials.write(
-      to: directory, topics: simulation.configuration.topics,
-      environment: simulation.configuration.environment,
-      tokenURI: fcmEndpoint + "/token")
-  }
-
-  /// What clients have to trust, in PEM.
-  package var certificateAuthorityPEM: String {
-    get throws { try simulation.credentials.authority.certificatePEM }
-  }
-
-  /// The `kid` that provider tokens need.
-  package var apnsKeyID: String { simulation.credentials.keyID }
-  /// The `iss` that provider tokens need.
-  package var apnsTeamID: String { simulation.credentials.teamID }
-  /// The private key of provider tokens, PKCS#8 PEM.
-  package var apnsPrivateKeyPEM: String { simulation.credentials.apnsKey.pemRepresentation }
-  /// The Firebase project; in a folder of an earlier run, that run's.
-  package var projectID: String { simulation.credentials.projectID }
-  /// The service account: the `iss` of its assertions.
-  package var serviceAccountEmail: String { simulation.credentials.clientEmail }
-  /// The service account's private key, PKCS#8 PEM.
-  package var serviceAccountPrivateKeyPEM: String {
-    simulation.credentials.serviceAccountKey.pkcs8PEMRepresentation
-  }
-
   /// What a simulator needs to know before it starts.
   package struct Configuration: Sendable {
-    /// Port of the APNs listener; 0 picks a free one.
+    // Ports; 0 picks a free one. That of FCM also has its OAuth endpoint and the control calls.
     package var apnsPort = 0
-    /// Port of the listener for FCM, its OAuth endpoint and the control calls; 0 picks a free one.
     package var fcmPort = 0
-    /// Port of the listener of Web Push's push service; 0 picks a free one.
     package var webPushPort = 0
     /// The bundle ids that the APNs key may push to.
     package var topics = [
       "org.example.chat", "com.nextcloud.Talk", "it.twsweb.Nextcloud", "org.zulip.Zulip", "example.app",
     ]
-    /// `production` or `sandbox`, as written to the key's description.
-    package var environment = "production"
-    /// The Firebase project.
-    package var projectID = "push-bouncer-simulator"
     /// Makes the service account's `token_uri` an `http://` URL, so that FCM needs no trust root.
     package var clear = false
     /// A `Keys` folder to take the credentials from if an earlier run left them there, and to write them to.
@@ -151,5 +35,283 @@ package final class SimulatedProviders: Service {
     package var now: @Sendable () -> Date = { Date() }
 
     package init() {}
+  }
+
+  private struct State {
+    var faults = Faults()
+    var rules: [String: TokenRule] = [:]
+    var counts = Counts()
+    var requests: [Delivery.Provider: Int] = [:]
+    var topics: Set<String>
+  }
+
+  let configuration: Configuration
+  let credentials: Credentials
+  let log: DeliveryLog
+  let accessTokens: AccessTokens
+  let subscriptions = Subscriptions()
+  private let state: Mutex<State>
+  private let listeners = Mutex<[Delivery.Provider: Listener]>([:])
+
+  private init(_ configuration: Configuration, _ credentials: Credentials) {
+    self.configuration = configuration
+    self.credentials = credentials
+    accessTokens = AccessTokens(credentials, lifetime: configuration.accessTokenLifetime)
+    state = Mutex(State(topics: Set(configuration.topics)))
+    log = DeliveryLog(limit: configuration.keptDeliveries)
+  }
+
+  /// Binds the ports, and writes the `Keys` folder if the configuration names one.
+  ///
+  /// Throws what binding or writing throws; a folder with files that are not the simulator's is refused.
+  package static func start(_ configuration: Configuration = .init()) async throws -> SimulatedProviders {
+    let directory = configuration.keysDirectory.map { URL(filePath: $0, directoryHint: .isDirectory) }
+    let simulator = SimulatedProviders(
+      configuration, try directory.flatMap(Credentials.init(directory:)) ?? Credentials())
+    do {
+      try await simulator.listen(
+        configuration.apnsPort, .init(streams: 1, isHTTP2Only: true), APNsService(simulation: simulator))
+      try await simulator.listen(
+        configuration.fcmPort, .init(allowsClear: true), FCMService(simulation: simulator))
+      try await simulator.listen(
+        configuration.webPushPort, .init(streams: 100), WebPushService(simulation: simulator))
+      if let directory { try simulator.writeKeys(to: directory) }
+      return simulator
+    } catch {
+      await simulator.stop()
+      throw error
+    }
+  }
+
+  private func listen(_ port: Int, _ options: Listener.Options, _ service: any PushService) async throws {
+    let listener = try await Listener.start(
+      port: port, options,
+      tls: credentials.authority.serverContext(
+        applicationProtocols: options.isHTTP2Only ? ["h2"] : ["h2", "http/1.1"]),
+      service: service)
+    listeners.withLock { $0[service.provider] = listener }
+  }
+
+  /// Serves until graceful shutdown, then closes the ports.
+  package func run() async throws {
+    try? await gracefulShutdown()
+    await stop()
+  }
+
+  /// Closes the ports and every connection.
+  package func stop() async {
+    for listener in listeners.withLock({ $0.values }) { await listener.close() }
+  }
+
+  private func port(_ provider: Delivery.Provider) -> Int {
+    listeners.withLock { $0[provider]?.port } ?? 0
+  }
+
+  package var apnsPort: Int { port(.apns) }
+  package var fcmPort: Int { port(.fcm) }
+  package var webPushPort: Int { port(.webPush) }
+  /// For `apns.endpoint`.
+  package var apnsEndpoint: String { "https://127.0.0.1:\(apnsPort)" }
+  /// For `fcm.endpoint`; in clear if the configuration says so.
+  package var fcmEndpoint: String { "\(configuration.clear ? "http" : "https")://127.0.0.1:\(fcmPort)" }
+  /// Where phones subscribe, and where their endpoints are.
+  package var webPushEndpoint: String { "https://127.0.0.1:\(webPushPort)" }
+  /// Where the control calls are, always in clear.
+  package var controlURL: String { "http://127.0.0.1:\(fcmPort)/_control" }
+}
+
+// MARK: Credentials
+
+extension SimulatedProviders {
+  /// Writes the `Keys` folder that goes with this simulator: `apns/simulator.json` with its `.p8`, `fcm/default.json`,
+  /// a bouncer key pair if there is none, and beside them `ca.pem` for `providers.ca_file` (and `ca-key.pem`, with
+  /// which a later run stays trusted). Refuses a folder in whose places another's files stand.
+  package func writeKeys(to directory: URL) throws {
+    try credentials.write(to: directory, topics: configuration.topics, tokenURI: fcmEndpoint + "/token")
+  }
+
+  /// What clients have to trust, in PEM.
+  package var certificateAuthorityPEM: String { get throws { try credentials.authority.certificatePEM } }
+  /// The `kid` that provider tokens need.
+  package var apnsKeyID: String { credentials.keyID }
+  /// The `iss` that provider tokens need.
+  package var apnsTeamID: String { credentials.teamID }
+  /// PKCS#8
+  package var apnsPrivateKeyPEM: String { credentials.apnsKey.pemRepresentation }
+  /// The Firebase project; in a folder of an earlier run, that run's.
+  package var projectID: String { credentials.projectID }
+  /// The `iss` of assertions.
+  package var serviceAccountEmail: String { credentials.clientEmail }
+  /// PKCS#8
+  package var serviceAccountPrivateKeyPEM: String { credentials.serviceAccountKey.pkcs8PEMRepresentation }
+}
+
+// MARK: Control
+
+extension SimulatedProviders {
+  /// Too few notifications arrived in time.
+  package struct TimedOut: Error, CustomStringConvertible {
+    let arrived: Int
+    let wanted: Int
+
+    package var description: String { "\(arrived) of \(wanted) notifications had arrived when time was up" }
+  }
+
+  /// Kept notifications after the one numbered `since`, oldest first.
+  package func deliveries(since: Int = 0, includingRefused: Bool = false) -> [Delivery] {
+    log.entries(after: since, refused: includingRefused, limit: .max).deliveries
+  }
+
+  /// Waits until `count` notifications have been accepted since the start or the last reset, and returns all of them.
+  /// - Throws: `TimedOut`, or `CancellationError` if the task was cancelled.
+  @discardableResult
+  package func waitForDeliveries(count: Int, timeout: Duration = .seconds(30)) async throws -> [Delivery] {
+    await log.wait(until: { $0.accepted >= count }, timeout)
+    try Task.checkCancellation()
+    let arrived = log.accepted
+    guard arrived >= count else { throw TimedOut(arrived: arrived, wanted: count) }
+    return deliveries()
+  }
+
+  /// Subscribes a phone to messages of whoever has the private half of this key.
+  ///
+  /// - Returns: the subscription's id, the last part of its endpoint; nil for what is no key.
+  package func subscribe(vapid: String) -> String? {
+    Base64URL.decodeUnpadded(vapid).flatMap(subscriptions.add)
+  }
+
+  /// Ends a subscription, as its phone does.
+  package func unsubscribe(_ id: String) { try? subscriptions.end(id) }
+
+  /// What happened since the start or the last reset.
+  package var counts: Counts { state.withLock(\.counts) }
+
+  func count(_ change: (inout Counts) -> Void) {
+    state.withLock { change(&$0.counts) }
+  }
+
+  /// Counts a connection, once, as one that pushes.
+  func countOnce(_ connection: Connection) {
+    guard !connection.isCounted else { return }
+    connection.isCounted = true
+    count { $0.connections += 1 }
+  }
+
+  package var faults: Faults { state.withLock(\.faults) }
+
+  /// Replaces the faults. With an APNs outage, returns once its connections are closed.
+  package func setFaults(_ faults: Faults) async {
+    state.withLock { $0.faults = faults }
+    if faults.apns.outage { await dropAPNsConnections() }
+  }
+
+  /// Makes every OAuth access token issued so far worthless, as a key rotation at Google's does.
+  package func revokeAccessTokens() {
+    accessTokens.revokeAll()
+  }
+
+  /// What the APNs key may push to. As with Apple, a connection serves the topics that the key had when it was opened.
+  package var topics: Set<String> {
+    get { state.withLock(\.topics) }
+    set { state.withLock { $0.topics = newValue } }
+  }
+
+  /// Forgets notifications, counts, token rules, faults and changes of the topics. Sequence numbers go on.
+  package func reset() {
+    state.withLock { $0 = State(topics: Set(configuration.topics)) }
+    log.reset()
+  }
+
+  /// Closes every APNs connection, as a restart of Apple's front end would.
+  package func dropAPNsConnections() async {
+    await listeners.withLock { $0[.apns] }?.closeConnections()
+  }
+}
+
+// MARK: What is answered to one request
+
+extension SimulatedProviders {
+  /// What is answered for one token from now on; nil: the ordinary answer.
+  package func setToken(_ token: String, _ rule: TokenRule?) {
+    state.withLock { $0.rules[Self.key(token)] = rule }
+  }
+
+  func hasRule(for token: String) -> Bool {
+    state.withLock { $0.rules[Self.key(token)] != nil }
+  }
+
+  /// The rule for a token that is about to be answered; counts down its `times`.
+  func takeRule(for token: String) -> TokenRule? {
+    state.withLock { state in
+      guard !state.rules.isEmpty else { return nil }
+      let key = Self.key(token)
+      guard let rule = state.rules[key] else { return nil }
+      if let times = rule.times { state.rules[key]?.times = times - 1 }
+      if rule.times == 1 { state.rules[key] = nil }
+      return rule
+    }
+  }
+
+  /// APNs tokens are hex in either case; both spellings are one device.
+  private static func key(_ token: String) -> String {
+    token.utf8.allSatisfy(\.isHexDigit) ? token.lowercased() : token
+  }
+
+  /// Which of a provider's faults hit one request.
+  struct Fate {
+    var faults: ProviderFaults
+    var number: Int
+
+    func hits(_ every: Int?) -> Bool { every.map(number.isMultiple) ?? false }
+
+    /// What happens to a request that is not even looked at.
+    var action: Action? {
+      if faults.outage || hits(faults.dropEvery) { return .dropConnection }
+      if hits(faults.freezeEvery) { return .freezeConnection }
+      if hits(faults.neverAnswerEvery) { return .ignore }
+      guard hits(faults.resetEvery) else { return nil }
+      return switch faults.resetCode {
+      case .refusedStream: .reset(.refusedStream)
+      case .internalError: .reset(.internalError)
+      case .cancel: .reset(.cancel)
+      }
+    }
+
+    /// The status to answer with instead of the true one.
+    var status: Int? { hits(faults.every) ? faults.status ?? (faults.html ? 502 : nil) : nil }
+  }
+
+  /// Counts a request to a provider and says which faults hit it.
+  func fate(of provider: Delivery.Provider) -> Fate {
+    state.withLock { state in
+      state.requests[provider, default: 0] += 1
+      return Fate(faults: state.faults[provider], number: state.requests[provider, default: 0])
+    }
+  }
+
+  /// Keeps and counts what has been answered. `kept` is told the sequence number before any reader hears of it.
+  func record(_ delivery: Delivery, kept: (Int) -> Void) {
+    let keep = state.withLock { state in
+      switch (delivery.accepted, delivery.provider) {
+      case (true, .apns): state.counts.apns += 1
+      case (true, .fcm): state.counts.fcm += 1
+      case (true, .webPush): state.counts.webPush += 1
+      case (false, _): state.counts.refused += 1
+      }
+      return state.faults.record
+    }
+    if keep { log.record(delivery, kept: kept) }
+  }
+}
+
+extension UInt8 {
+  /// 0-9, a-f, A-F.
+  var isHexDigit: Bool {
+    switch self {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+      UInt8(ascii: "A")...UInt8(ascii: "F"):
+      true
+    default: false
+    }
   }
 }

@@ -84,11 +84,7 @@ extension Phone {
   }
 
   private func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
-    let bouncerKey = try bouncerKey()
-    guard let sealed = phone.sealedRegistration(to: bouncerKey, at: Date()) else {
-      throw CommandError("the registration could not be sealed")
-    }
-    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: bouncerKey)
+    try await server.register(phone, bouncerKey: bouncerKey())
     note("registered: \(phone.summary)")
   }
 }

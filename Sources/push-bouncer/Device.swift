@@ -24,9 +24,7 @@ extension Phone {
   func run(atNextcloud server: String, _ home: PhoneHome) async throws {
     let account = try await signIn(at: server, home.client)
     var seen = try await home.next()
-    var phone = NextcloudPhone(
-      server: account.server, login: account.login, proxy: nextcloud.proxy ?? account.server,
-      client: home.client)
+    var phone = NextcloudPhone(account, proxy: nextcloud.proxy)
     try await phone.register()
     note("registered: \(phone.identity?.identifier ?? "")")
     let tokens = [phone.token.lowercased(), phone.voipToken.lowercased()]
@@ -41,7 +39,7 @@ extension Phone {
     }
     if app.forget {
       try await phone.unregister()
-      try await phone.signOut()
+      try await account.signOut()
       note("signed out")
     }
   }
@@ -50,8 +48,7 @@ extension Phone {
   func run(subscribedAt server: String, _ client: HTTPClient) async throws {
     let account = try await signIn(at: server, client)
     var phone = NextcloudSubscriber(
-      server: account.server, login: account.login,
-      at: PushService(url: try pushServiceAddress(), client: client), client: client)
+      account, at: PushService(url: try pushServiceAddress(), client: client))
     try await phone.subscribe()
     note("registered: the subscription is active")
     var arrived = 0
@@ -64,16 +61,16 @@ extension Phone {
     }
     if app.forget {
       try await phone.unsubscribe()
-      try await phone.signOut()
+      try await account.signOut()
       note("signed out")
     }
   }
 
-  private func signIn(at server: String, _ client: HTTPClient) async throws -> NextcloudSignIn.Account {
+  private func signIn(at server: String, _ client: HTTPClient) async throws -> NextcloudAccount {
     let signIn = try await NextcloudSignIn(server: server, client: client)
     note("let the phone sign in: \(signIn.page)")
     let account = try await signIn.wait()
-    note("signed in as \(account.login.user) at \(account.server)")
+    note("signed in as \(account.user) at \(account.server)")
     return account
   }
 }

@@ -88,30 +88,28 @@ import Testing
 
   @Test func `takes short tokens, every push type, and VoIP up to 5120 bytes`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       for type in ["alert", "location", "complication", "fileprovider", "mdm", "liveactivity", "pushtotalk"] {
         let answer = try await client.push(
-          token: "c0ffee", headers: ["apns-push-type": type, "authorization": bearer])
+          token: "c0ffee", headers: ["apns-push-type": type])
         #expect(answer.status == 200, "\(type)")
       }
       let voip = try await client.push(
         headers: [
-          "apns-topic": "org.example.chat.voip", "apns-push-type": "voip", "authorization": bearer,
+          "apns-topic": "org.example.chat.voip", "apns-push-type": "voip",
         ], payload: Self.payload(5120))
       #expect(voip.status == 200)
       let background = try await client.push(
-        headers: ["apns-push-type": "background", "apns-priority": "5", "authorization": bearer])
+        headers: ["apns-push-type": "background", "apns-priority": "5"])
       #expect(background.status == 200)
     }
   }
 
   @Test func `refuses a header given twice and another method`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       let twice = try await client.push(
-        headers: ["authorization": bearer], also: ["apns-topic": "org.example.chat"])
+        also: ["apns-topic": "org.example.chat"])
       #expect(twice.reason == "DuplicateHeaders")
-      let get = try await client.push(headers: ["authorization": bearer], method: .GET)
+      let get = try await client.push(method: .GET)
       #expect(get.status == 405)
       #expect(get.reason == "MethodNotAllowed")
     }
@@ -166,8 +164,8 @@ import Testing
     quick.providerTokenInterval = 0
     try await Client.with(quick) { client in
       for _ in 0..<3 {
-        let answer = try await client.push()
-        #expect(answer.status == 200)
+        let token = "bearer \(try client.providerToken())"
+        #expect(try await client.push(headers: ["authorization": token]).status == 200)
       }
     }
   }
@@ -188,16 +186,15 @@ import Testing
 
   @Test func `serves on a connection the topics that its key had when it was opened`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
-      let added = ["authorization": bearer, "apns-topic": "org.example.added"]
-      #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+      let added = ["apns-topic": "org.example.added"]
+      #expect(try await client.push().status == 200)
       #expect(try await client.push(headers: added).reason == "TopicDisallowed")
       client.simulator.topics.insert("org.example.added")
       #expect(try await client.push(headers: added).reason == "TopicDisallowed")
       try await client.dropConnections { client in
         let taken = try await client.push(headers: added)
         #expect(taken.status == 200)
-        #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+        #expect(try await client.push().status == 200)
       }
       client.simulator.reset()
       try await client.dropConnections { client in
@@ -222,9 +219,8 @@ import Testing
 
   @Test func `answers a token as it was told to, as often as it was told to`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       func push(_ token: String = Client.token) async throws -> Client.Answer {
-        try await client.push(token: token, headers: ["authorization": bearer])
+        try await client.push(token: token, )
       }
       client.simulator.setToken(Client.token, TokenRule(status: 410, times: 1))
       let before = Int(Date().timeIntervalSince1970 * 1000)

@@ -22,6 +22,13 @@ struct Client: Sendable {
 
   let simulator: SimulatedProviders
   private let http: HTTPClient
+  /// The provider token that is shown where nothing else is said.
+  let bearer: String
+
+  private init(simulator: SimulatedProviders, http: HTTPClient) throws {
+    (self.simulator, self.http) = (simulator, http)
+    bearer = "bearer \(try Self.providerToken(simulator))"
+  }
 
   /// Runs `body` against a fresh simulator and closes both.
   static func with(
@@ -57,7 +64,7 @@ struct Client: Sendable {
     let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
     let result: Result<Void, any Error>
     do {
-      result = .success(try await body(Client(simulator: simulator, http: http)))
+      result = .success(try await body(try Client(simulator: simulator, http: http)))
     } catch {
       result = .failure(error)
     }
@@ -99,6 +106,13 @@ struct Client: Sendable {
     key: P256.Signing.PrivateKey? = nil, kid: String? = nil, iss: String? = nil, iat: String? = nil,
     alg: String = "ES256"
   ) throws -> String {
+    try Self.providerToken(simulator, key: key, kid: kid, iss: iss, iat: iat, alg: alg)
+  }
+
+  private static func providerToken(
+    _ simulator: SimulatedProviders, key: P256.Signing.PrivateKey? = nil, kid: String? = nil,
+    iss: String? = nil, iat: String? = nil, alg: String = "ES256"
+  ) throws -> String {
     let key = try key ?? P256.Signing.PrivateKey(pemRepresentation: simulator.apnsPrivateKeyPEM)
     let iat = iat ?? String(Int(Date().timeIntervalSince1970))
     let signed =
@@ -113,7 +127,7 @@ struct Client: Sendable {
     payload: String = #"{"aps":{"alert":"x"}}"#, method: HTTPMethod = .POST, path: String? = nil
   ) async throws -> Answer {
     var fields: [String: String?] = ["apns-topic": "org.example.chat", "apns-push-type": "alert"]
-    fields["authorization"] = "bearer \(try providerToken(iat: Self.iat))"
+    fields["authorization"] = bearer
     fields.merge(headers) { $1 }
     var all = HTTPHeaders(fields.compactMap { name, value in value.map { (name, $0) } })
     for header in also { all.add(name: header.name, value: header.value) }
@@ -121,9 +135,6 @@ struct Client: Sendable {
       method, "\(simulator.apnsEndpoint)\(path ?? "/3/device/\(token)")", all, payload.isEmpty ? nil : payload
     )
   }
-
-  /// One moment for all: ECDSA signatures differ each time, so callers that must not change their token keep it.
-  private static let iat = String(Int(Date().timeIntervalSince1970))
 
   // MARK: FCM
 

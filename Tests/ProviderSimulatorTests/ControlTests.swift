@@ -6,12 +6,11 @@ import Testing
 @Suite struct ControlTests {
   @Test func `shows what arrived, in order and whole, page by page`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       for number in 1...3 {
         _ = try await client.push(
-          headers: ["authorization": bearer], payload: #"{"aps":{"badge":\#(number)},"text":"h\u00e4\n"}"#)
+          payload: #"{"aps":{"badge":\#(number)},"text":"h\u00e4\n"}"#)
       }
-      _ = try await client.push(headers: ["authorization": bearer, "apns-topic": "other"])
+      _ = try await client.push(headers: ["apns-topic": "other"])
       _ = try await client.message(
         #"{"message":{"token":"phone:\"1\"","data":{}}}"#, bearer: client.accessToken())
 
@@ -66,9 +65,8 @@ import Testing
 
   @Test func `shows what is not quite JSON as text, so that the rest can be read`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       for payload in ["nothing\n", #"{"aps":{},"x":01}"#, #"{"aps":{},"x":"\q"}"#] {
-        _ = try await client.push(headers: ["authorization": bearer], payload: payload)
+        _ = try await client.push(payload: payload)
       }
       let all = try await client.control(.GET, "/deliveries?all=true").json
       let deliveries = try #require(all["deliveries"] as? [[String: Any]])
@@ -106,17 +104,16 @@ import Testing
 
   @Test func `sets and removes rules for a token`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       let set = try await client.control(
         .PUT, "/tokens/\(Client.token)",
         #"{"status":410,"reason":"ExpiredToken","timestamp":99,"retry_after":"5","delay_ms":1}"#)
       #expect(set.status == 200)
-      let gone = try await client.push(headers: ["authorization": bearer])
+      let gone = try await client.push()
       #expect(gone.json["timestamp"] as? Int == 99)
       #expect(gone.reason == "ExpiredToken")
       #expect(gone.headers["retry-after"] == ["5"])
       #expect(try await client.control(.DELETE, "/tokens/\(Client.token)").status == 200)
-      #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
+      #expect(try await client.push().status == 200)
       _ = try await client.control(.PUT, "/tokens/phone%3A1", #"{"status":404,"retry_after":7}"#)
       let fcm = try await client.message(#"{"message":{"token":"phone:1"}}"#, bearer: client.accessToken())
       #expect(fcm.status == 404)
@@ -150,17 +147,16 @@ import Testing
     var configuration = SimulatedProviders.Configuration()
     configuration.keptDeliveries = 20
     try await Client.with(configuration) { client in
-      let bearer = "bearer \(try client.providerToken())"
       _ = try await client.control(.PUT, "/faults", #"{"record":false}"#)
-      _ = try await client.push(headers: ["authorization": bearer])
+      _ = try await client.push()
       #expect(client.simulator.counts.apns == 1)
       #expect(client.simulator.deliveries().isEmpty)
       _ = try await client.control(.DELETE, "")
-      for _ in 0..<75 { _ = try await client.push(headers: ["authorization": bearer]) }
+      for _ in 0..<75 { _ = try await client.push() }
       #expect(client.simulator.deliveries().map(\.sequence) == Array(56...75))
       #expect(client.simulator.deliveries(since: 70).map(\.sequence) == Array(71...75))
       client.simulator.reset()
-      _ = try await client.push(headers: ["authorization": bearer])
+      _ = try await client.push()
       #expect(client.simulator.deliveries().map(\.sequence) == [76])
       #expect(client.simulator.counts.apns == 1)
     }

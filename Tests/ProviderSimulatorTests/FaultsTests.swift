@@ -12,10 +12,9 @@ import Testing
       faults.apns.latencyMilliseconds = 50
       await client.simulator.setFaults(faults)
       let frames = try await FrameClient(client.simulator)
-      let bearer = "bearer \(try client.providerToken())"
-      frames.push(stream: 1, authorization: bearer)
+      frames.push(stream: 1, authorization: client.bearer)
       #expect(await frames.nextStatus()?.status == "200")
-      for stream in [3, 5] { frames.push(stream: stream, authorization: bearer) }
+      for stream in [3, 5] { frames.push(stream: stream, authorization: client.bearer) }
       try await client.simulator.waitForDeliveries(count: 3)
       #expect(try #require(await frames.nextGoAway()) == 5)
       #expect(try #require(await frames.nextStatus()) == (3, "200"))
@@ -28,8 +27,7 @@ import Testing
   }
 
   @Test func `resets, drops and loses answers at the requests it was told`() async throws {
-    try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
+    try await Client.with { client throws in
       func outcomes(_ change: (inout ProviderFaults) -> Void) async throws -> [Bool] {
         client.simulator.reset()
         var faults = Faults()
@@ -42,7 +40,7 @@ import Testing
             answered.append(false)
             continue
           }
-          frames.push(stream: 1, authorization: bearer)
+          frames.push(stream: 1, authorization: client.bearer)
           answered.append(await frames.nextAnswer() == "200")
           await frames.close()
         }
@@ -79,7 +77,6 @@ import Testing
 
   @Test func `answers with the error it was told, with Retry-After and as HTML`() async throws {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       let date = "Fri, 31 Dec 2027 23:59:59 GMT"
       var faults = Faults()
       faults.apns.status = 429
@@ -89,8 +86,8 @@ import Testing
       faults.fcm.retryAfter = "7"
       faults.fcm.html = true
       await client.simulator.setFaults(faults)
-      #expect(try await client.push(headers: ["authorization": bearer]).status == 200)
-      let refused = try await client.push(headers: ["authorization": bearer])
+      #expect(try await client.push().status == 200)
+      let refused = try await client.push()
       #expect(refused.status == 429)
       #expect(refused.reason == "TooManyRequests")
       #expect(refused.headers["retry-after"] == [date])
@@ -123,14 +120,13 @@ import Testing
     async throws
   {
     try await Client.with { client in
-      let bearer = "bearer \(try client.providerToken())"
       var faults = Faults()
       faults.apns.freezeEvery = 2
       await client.simulator.setFaults(faults)
       let frames = try await FrameClient(client.simulator)
-      frames.push(stream: 1, authorization: bearer)
+      frames.push(stream: 1, authorization: client.bearer)
       #expect(await frames.nextStatus()?.status == "200")
-      frames.push(stream: 3, authorization: bearer)
+      frames.push(stream: 3, authorization: client.bearer)
       // Nothing comes until the simulator is told to let go.
       async let ended: Bool = frames.nextStatus() == nil
       #expect(try await client.control(.GET, "/counts").status == 200)

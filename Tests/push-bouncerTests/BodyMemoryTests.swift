@@ -43,7 +43,7 @@ extension Chaos {
               path: "/notifications", method: "POST", body: Array(repeating: UInt8(ascii: "a"), count: 1000))
             #expect(answer.status == 400)
           }
-          #expect(try peakMemory(running) < Self.limit)
+          #expect(try running.memory("VmHWM") < Self.limit)
           for connection in connections { await connection.close() }
         }
       }
@@ -59,7 +59,7 @@ extension Chaos {
           let answer = try await running.call(
             path: "/notifications", method: "POST", body: body, within: .minutes(5))
           #expect((400..<500).contains(answer.status))
-          #expect(try peakMemory(running) < Self.limit)
+          #expect(try running.memory("VmHWM") < Self.limit)
         }
       }
     }
@@ -82,16 +82,9 @@ extension Chaos {
           request.body = .bytes(body)
           let answer = try await HTTPClient.shared.execute(request, timeout: .minutes(5))
           #expect(answer.status == .badRequest)
-          #expect(try peakMemory(running) < Self.limit)
+          #expect(try running.memory("VmHWM") < Self.limit)
         }
       }
-    }
-
-    private func peakMemory(_ running: Running) throws -> Int {
-      let status = try String(
-        contentsOfFile: "/proc/\(running.process.processIdentifier)/status", encoding: .utf8)
-      let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
-      return try #require(line.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) })
     }
   }
 }

@@ -68,8 +68,7 @@ import Testing
   private func serve(
     isRSA: Bool = false, _ test: (Workplace, Running, _ certificate: String) async throws -> Void
   ) async throws {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
+    try await Workplace.test(begun: true) { place in
       let (certificate, key) = try TestCertificate.makePEM(isRSA: isRSA)
       try place.write("certificate.pem", certificate)
       try place.write("key.pem", key)

@@ -10,24 +10,17 @@ import Testing
 
 /// The real program with a clock that is wrong for a while.
 @Suite(.serialized) struct ClockTests {
-  /// An outage that shows who was refused.
-  private static var outage: Faults {
-    var faults = Faults()
-    (faults.apns.status, faults.fcm.status) = (503, 503)
-    return faults
-  }
-
   /// Promises a notification to each of four phones while no provider takes any, and ends the service.
   private func promise(_ stage: Stage, _ arguments: String...) async throws -> Set<String> {
-    await stage.simulator.setFaults(Self.outage)
+    // So that it shows who was refused.
+    await stage.faults { $0.status = 503 }
     var marks: Set<String> = []
     try await stage.serve(["--delivery.deadline", "1s"] + arguments) { running, server in
       let phones = try await stage.phones(4, at: server)
       let promise = try await server.mark(phones)
       #expect(promise.sent == 0 && promise.deleted.isEmpty)
       marks = Set(promise.marks)
-      running.send(SIGTERM)
-      #expect(await running.status() == 0)
+      await running.end()
     }
     return marks
   }
@@ -53,10 +46,9 @@ import Testing
         #expect(
           try await running.call("admin", path: "/metrics").text.contains("push_bouncer_clock_trusted 0"))
         await eventually("a warning") { running.logged.contains("push-bouncer clock trust") }
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
-      await stage.simulator.setFaults(Faults())
+      await stage.faults()
       try await stage.serve { running, _ in
         await stage.expectArrival(of: promised)
         let ready = try await running.call("admin", path: "/readyz")
@@ -68,7 +60,7 @@ import Testing
   @Test func `What was promised before it was put back is sent`() async throws {
     try await Stage.test { stage in
       let promised = try await promise(stage, "--clock-offset", "6h")
-      await stage.simulator.setFaults(Faults())
+      await stage.faults()
       try await stage.serve { running, server in
         await stage.expectArrival(of: promised)
         let clock = try await running.call("admin", path: "/readyz").json["checks"]?["clock"]

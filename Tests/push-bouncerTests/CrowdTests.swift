@@ -53,8 +53,7 @@ extension Chaos {
               return try await tasks.allSatisfy(\.self)
             }
           }
-          running.send(SIGTERM)
-          #expect(await running.status() == 0)
+          await running.end()
         }
       }
     }

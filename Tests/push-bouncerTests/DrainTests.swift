@@ -13,9 +13,7 @@ extension Chaos {
       try await Stage.test { stage in
         try await stage.serve("--delivery.deadline", "20s") { running, server in
           let phones = try await stage.phones(6, at: server)
-          var faults = Faults()
-          (faults.apns.latencyMilliseconds, faults.fcm.latencyMilliseconds) = (5000, 5000)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.latencyMilliseconds = 5000 }
           try await withThrowingTaskGroup(of: ChatServer.Promise.self) { group in
             for phone in phones { group.addTask { try await server.mark([phone]) } }
             // It has reached the providers, which take their time to answer.
@@ -63,11 +61,9 @@ extension Chaos {
         var promised: Set<String> = []
         try await stage.serve("--delivery.deadline", "20s") { running, server in
           let phones = try await stage.phones(4, at: server)
-          var faults = Faults()
-          (faults.apns.status, faults.fcm.status) = (503, 503)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.status = 503 }
           promised.formUnion(try await server.mark(phones).marks)
-          await stage.simulator.setFaults(Faults())
+          await stage.faults()
           hold(phones, at: stage.simulator)
           let unanswered = Task { try await server.mark(phones) }
           try await stage.simulator.waitForDeliveries(count: 1)
@@ -100,8 +96,7 @@ extension Chaos {
                 group.addTask { await connections.hammer(port) }
               }
               await eventually("many connections") { connections.count > 200 }
-              running.send(SIGTERM)
-              #expect(await running.status() == 0, "\(running.logged.suffix(500))")
+              await running.end()
             }
           }
         }

@@ -64,24 +64,4 @@ import Testing
       }
     }
   }
-
-  @Test func `What a held socket holds is left to the next`() async throws {
-    let held = try HeldSocket()
-    try await Workplace.test { place in
-      func serve(_ test: (Running) async throws -> Void) async throws {
-        try await place.serve([], through: HeldSocket.launcher(names: nil), input: held.handle, test: test)
-      }
-      try await serve { running in
-        #expect(running.port(of: "public") == held.port)
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
-      }
-      let waiting = try await RawConnection(port: held.port)
-      try await waiting.send(get)
-      try await serve { _ in
-        try await eventually("an answer") { try await waiting.text.hasSuffix(answer) }
-      }
-      await waiting.close()
-    }
-  }
 }

@@ -29,56 +29,35 @@ extension Chaos {
       }
     }
 
-    @Test func `Devices of another chat server's that get too many`() async throws {
-      try await beside(Self.quotaExceeded, of: 25, each: 20, count: 25) { stage, server, count in
-        try await stage.androids(count, at: server)
-      }
-    }
+    /// How another chat server's devices are refused, how many, how often each is sent to at once, and how much the server
+    /// that belongs here sends.
+    typealias Neighbour = (rule: TokenRule, isWebPush: Bool, devices: Int, each: Int, count: Int)
 
-    @Test func `A device for which FCM may not ask Apple`() async throws {
-      try await beside(Self.thirdPartyAuthError, of: 1, each: 100, count: 100) { stage, server, count in
-        try await stage.androids(count, at: server)
-      }
-    }
+    private static let neighbours: [Neighbour] = [
+      (quotaExceeded, false, 25, 20, 25), (thirdPartyAuthError, false, 1, 100, 100),
+      (otherKey, true, 20, 100, 96), (otherKey, true, 12, 1, 96), (inAnHour, true, 4, 1, 96),
+      (inAnHour, true, 4, 50, 96),
+    ]
 
-    @Test(arguments: [(otherKey, 20, 100), (otherKey, 12, 1), (inAnHour, 4, 1), (inAnHour, 4, 50)])
-    func `Subscriptions that refuse at one's push service`(
-      _ rule: TokenRule, devices: Int, each: Int
-    ) async throws {
+    @Test(arguments: neighbours) func `Another chat server's devices that are refused`(_ one: Neighbour)
+      async throws
+    {
       try await Stage.test { stage in
         try await stage.serve("--log.level", "notice") { running, server in
-          try await beside(rule, of: devices, each: each, count: 96, stage, running, server) {
-            server, count in
-            try await stage.subscribers(count, at: server, of: running)
+          func phones(_ count: Int, at server: ChatServer) async throws -> [VirtualPhone] {
+            one.isWebPush
+              ? try await stage.subscribers(count, at: server, of: running)
+              : try await stage.androids(count, at: server)
+          }
+          let stranger = try await stage.anotherServer("chat.example.net", at: running)
+          let strangers = try await phones(one.devices, at: stranger)
+          for phone in strangers { stage.simulator.setToken(phone.address, one.rule) }
+          let what = "\(one.devices) devices, \(one.each) each, \(one.rule.status)"
+          let post = Post(stage, server, to: try await phones(8, at: server))
+          try await compare(what, post, one.count, isOnce: one.each == 1) {
+            for _ in 0..<one.each where !Task.isCancelled { _ = try? await stranger.mark(strangers) }
           }
         }
-      }
-    }
-
-    private func beside(
-      _ rule: TokenRule, of devices: Int, each: Int, count: Int,
-      phones: (Stage, ChatServer, Int) async throws -> [VirtualPhone]
-    ) async throws {
-      try await Stage.test { stage in
-        try await stage.serve("--log.level", "notice") { running, server in
-          try await beside(rule, of: devices, each: each, count: count, stage, running, server) {
-            try await phones(stage, $0, $1)
-          }
-        }
-      }
-    }
-
-    /// Another server has as many devices with that rule, to each of which it sends as many notifications at once.
-    private func beside(
-      _ rule: TokenRule, of devices: Int, each: Int, count: Int, _ stage: Stage, _ running: Running,
-      _ server: ChatServer, phones: (ChatServer, Int) async throws -> [VirtualPhone]
-    ) async throws {
-      let stranger = try await stage.anotherServer("chat.example.net", at: running)
-      let strangers = try await phones(stranger, devices)
-      for phone in strangers { stage.simulator.setToken(phone.address, rule) }
-      let what = "\(devices) devices, \(each) each, \(rule.status) \(rule.retryAfter ?? "")"
-      try await compare(what, Post(stage, server, to: phones(server, 8)), count, isOnce: each == 1) {
-        for _ in 0..<each where !Task.isCancelled { _ = try? await stranger.mark(strangers) }
       }
     }
 

@@ -3,13 +3,14 @@ import HTTP
 import TestSupport
 import Testing
 
+@testable import Demo
+
 /// What an operator gets wrong: `serve` refuses it in a sentence that says what to do, and `doctor` says the same.
 @Suite struct FaultTests {
   @Test(arguments: Mistake.all) func `What serve refuses doctor finds in the same words`(_ mistake: Mistake)
     async throws
   {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
+    try await Workplace.test(begun: true) { place in
       try await mistake.make(place)
       let launcher = mistake.launcher
       if launcher == Mistake.nobody { try place.giveAway() }
@@ -25,10 +26,7 @@ import Testing
 
       let examined = try await place.run(["doctor", "--json"] + arguments, through: launcher)
       #expect(examined.status == 1)
-      guard case .array(let findings)? = try examined.json["findings"] else {
-        Issue.record("no findings: \(examined)")
-        return
-      }
+      let findings = try examined.json["findings"]?.elements ?? []
       let faults = findings.filter { $0["ok"] == false }
       let isNamed = faults.contains { fault in
         let (detail, advice) = (fault["detail"]?.string ?? "?", fault["advice"]?.string ?? "?")
@@ -44,8 +42,7 @@ import Testing
   @Test(arguments: ["http", "admin"]) func `A port that is taken is named by serve and by doctor`(
     _ listener: String
   ) async throws {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
+    try await Workplace.test(begun: true) { place in
       let taken = try HeldSocket()
       let arguments = ["--\(listener).port", "\(taken.port)"]
       let all = Mistake.ports(arguments) + arguments
@@ -77,8 +74,7 @@ import Testing
   func `A key file that is none is named by the log and by doctor in the same words`(
     _ file: String, _ text: String, _ says: String
   ) async throws {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
+    try await Workplace.test(begun: true) { place in
       try place.write("Keys/\(file)", text)
       try await place.serve { running in
         let line = try #require(running.lines.first { $0["message"] == "key file cannot be used" })
@@ -99,9 +95,7 @@ import Testing
     let admin = try ["--admin.port", "\(#require(running.port(of: "admin")))"]
     let doctor = try await place.run(
       ["doctor", "--json", "--http.port", "\(port)"] + admin + Mistake.nowhere)
-    guard case .array(let findings)? = try doctor.json["findings"] else {
-      throw CocoaError(.coderReadCorrupt)
-    }
+    let findings = try doctor.json["findings"]?.elements ?? []
     func finding(_ name: String) throws -> JSON {
       try #require(findings.first { $0["check"]?.string == name })
     }
@@ -183,8 +177,7 @@ import Testing
     ),
   ])
   func `Commands say what is wrong in words of our own`(_ arguments: [String], _ says: String) async throws {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
+    try await Workplace.test(begun: true) { place in
       try place.write("empty/.keep", "")
       for table in ["remotezulipserver", "remoterealm", "remotepushdevice", "remotepushdevicetoken"] {
         try place.write("csv/zilencer_\(table).csv", "id,uuid\n")

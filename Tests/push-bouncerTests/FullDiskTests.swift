@@ -39,13 +39,11 @@ extension Chaos {
           let through = try await server.mark(phones)
           #expect(through.sent == 4 && through.deleted.isEmpty)
 
-          var faults = Faults()
-          (faults.apns.outage, faults.fcm.outage) = (true, true)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.outage = true }
           await refused(503) { _ = try await server.mark(phones) }
           await registration
           // The providers call a phone dead: nothing can be written, so nothing dies.
-          await stage.simulator.setFaults(Faults())
+          await stage.faults()
           stage.simulator.setToken(phones[0].token, TokenRule(status: 410, reason: "Unregistered"))
           try await eventually("an answer") {
             do {
@@ -61,13 +59,12 @@ extension Chaos {
               == "ok"
           }
           try await stage.register(Stage.phone(.fcm), at: server)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.outage = true }
           let queued = try await server.mark(phones)
           #expect(queued.deleted.isEmpty)
-          await stage.simulator.setFaults(Faults())
+          await stage.faults()
           await stage.expectArrival(of: Set(queued.marks))
-          running.send(SIGTERM)
-          #expect(await running.status() == 0)
+          await running.end()
         }
       }
     }
@@ -100,12 +97,12 @@ enum DiskTrouble: String, CaseIterable, Sendable {
     allCases.filter { trouble in
       switch trouble {
       case .fileLimit: return true
-      case .full: return run("/usr/bin/unshare", ["--mount", "true"])
+      case .full: return succeeds("/usr/bin/unshare", "--mount", "true")
       case .readOnly:
         let probe = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
         defer { try? FileManager.default.removeItem(at: probe) }
         return FileManager.default.createFile(atPath: probe.path, contents: Data())
-          && run("/usr/bin/chattr", ["+i", probe.path]) && run("/usr/bin/chattr", ["-i", probe.path])
+          && succeeds("/usr/bin/chattr", "+i", probe.path) && succeeds("/usr/bin/chattr", "-i", probe.path)
       }
     }
   }
@@ -140,7 +137,7 @@ enum DiskTrouble: String, CaseIterable, Sendable {
       while (try? handle.write(contentsOf: Data(count: 4096))) != nil {}
       try handle.close()
     case .readOnly:
-      for file in files(folder) { try #require(Self.run("/usr/bin/chattr", ["+i", file])) }
+      for file in files(folder) { try #require(succeeds("/usr/bin/chattr", "+i", file)) }
     }
   }
 
@@ -155,7 +152,7 @@ enum DiskTrouble: String, CaseIterable, Sendable {
   /// Lets the folder be removed.
   func clean(_ folder: URL) {
     guard self == .readOnly else { return }
-    for file in files(folder) { _ = Self.run("/usr/bin/chattr", ["-i", file]) }
+    for file in files(folder) { _ = succeeds("/usr/bin/chattr", "-i", file) }
   }
 
   private func files(_ folder: URL) -> [String] {
@@ -169,16 +166,6 @@ enum DiskTrouble: String, CaseIterable, Sendable {
 
   private func limitFiles(of running: Running, to size: String) async throws {
     let pid = "\(running.process.processIdentifier)"
-    try #require(Self.run("/usr/bin/prlimit", ["--pid", pid, "--fsize=\(size):unlimited"]))
-  }
-
-  private static func run(_ command: String, _ arguments: [String]) -> Bool {
-    let process = Process()
-    process.executableURL = URL(filePath: command)
-    process.arguments = arguments
-    process.standardError = FileHandle.nullDevice
-    guard (try? process.run()) != nil else { return false }
-    process.waitUntilExit()
-    return process.terminationStatus == 0
+    try #require(succeeds("/usr/bin/prlimit", "--pid", pid, "--fsize=\(size):unlimited"))
   }
 }

@@ -100,8 +100,7 @@ import Testing
       let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
       try await place.serve { running in
         try await running.register(VirtualPhone(.fcm, appID: nil), of: server, bouncerKey: key)
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
       let used = try #require(try await list(place).first)
       #expect(used["registrations"]?.integer == 1)
@@ -133,7 +132,6 @@ extension Running {
       bouncer: url("public"), id: server["org_id"]?.string ?? "", key: server["org_key"]?.string ?? "",
       realm: UUID().uuidString.lowercased(), client: .shared)
     _ = try await chat.uploadRealm(hostname: "chat.example.org")
-    let sealed = try #require(phone.sealedRegistration(to: bouncerKey, at: Date()))
-    _ = try await chat.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: bouncerKey)
+    try await chat.register(phone, bouncerKey: bouncerKey)
   }
 }

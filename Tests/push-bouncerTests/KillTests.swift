@@ -59,8 +59,7 @@ extension Chaos {
               }
             }
             try? await Task.sleep(for: moment)
-            running.send(SIGKILL)
-            #expect(await running.status() == SIGKILL)
+            await running.end(SIGKILL, status: SIGKILL)
             arrivals.cut()
             group.cancelAll()
           }
@@ -75,16 +74,13 @@ extension Chaos {
             """)
         }
       }
-      await stage.simulator.setFaults(Faults())
+      await stage.faults()
       let promised = ledger.now
       #expect(!promised.phones.isEmpty && !promised.marks.isEmpty)
       #expect(promised.deletions == 0)
       // What was under way at a kill is taken over when nobody can answer it any more: a minute and a quarter later.
       try await stage.serve("--clock-offset", "80s") { running, server in
-        for start in stride(from: 0, to: promised.phones.count, by: 50) {
-          let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
-          ledger.add(try await server.mark(some))
-        }
+        for some in promised.groups { ledger.add(try await server.mark(some)) }
         #expect(ledger.now.deletions == 0)
         var missing = ledger.now.marks
         await eventually("every notification", within: .seconds(300)) {
@@ -93,11 +89,9 @@ extension Chaos {
         }
         #expect(missing.isEmpty, "\(missing.count) of \(ledger.now.marks.count) never arrived")
         await eventually("nothing in the outbox") {
-          let metrics = try? await running.call("admin", path: "/metrics").text
-          return metrics?.contains("push_bouncer_outbox_entries 0\n") == true
+          (try? await running.metric("push_bouncer_outbox_entries")) == 0
         }
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
       _ = arrivals.missing(of: [])
       print("sent more than once: \(arrivals.twice)")
@@ -108,14 +102,7 @@ extension Chaos {
     private static func load(_ stage: Stage, _ server: ChatServer, _ ledger: Ledger) async {
       while !Task.isCancelled {
         do {
-          let phones = ledger.phones(.random(in: 1...4))
-          if phones.isEmpty || Int.random(in: 0..<4) == 0 {
-            let phone = Stage.phone(.random() ? .apns : .fcm)
-            try await stage.register(phone, at: server)
-            ledger.add(phone)
-          } else {
-            ledger.add(try await server.mark(phones))
-          }
+          try await stage.act(ledger, at: server)
         } catch is JSONService.Refusal {
           ledger.addRefusal()
         } catch {
@@ -126,6 +113,3 @@ extension Chaos {
     }
   }
 }
-
-/// What brings the whole program into trouble: one at a time, it takes all that the machine has.
-@Suite(.serialized) enum Chaos {}

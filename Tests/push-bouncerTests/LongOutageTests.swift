@@ -18,9 +18,7 @@ extension Chaos {
         try await stage.serve("--delivery.deadline", "1s", "--log.level", "notice") { running, server in
           // Half as many for each as a device may have.
           let phones = try await stage.phones(max(100, Self.entries / 50), at: server)
-          var faults = Faults()
-          (faults.apns.outage, faults.fcm.outage) = (true, true)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.outage = true }
           let batches = Self.entries / 100
           let warm = max(1, batches / 10)
           var memory: [Int] = []
@@ -36,45 +34,30 @@ extension Chaos {
               }
               try await group.waitForAll()
             }
-            memory.append(try residentMemory(of: running))
+            memory.append(try running.memory("VmRSS"))
           }
-          print(
-            "resident memory with \(warm * 100) entries: \(memory[0]) kB, with \(Self.entries): \(memory[1]) kB"
-          )
+          print("resident memory with \(warm * 100) entries and with \(Self.entries): \(memory) kB")
           // What arrives while they are counted counts twice until the next time.
-          #expect(try await depth(of: running) >= Self.entries)
+          let depth = try await running.metric("push_bouncer_outbox_entries")
+          #expect(depth ?? 0 >= Double(Self.entries))
           // Caches may fill; so many sealed pushes in memory would be hundreds of megabytes.
           #expect(memory[1] - memory[0] < 8 << 10)
 
           let began = ContinuousClock.now
-          faults = Faults()
+          var faults = Faults()
           faults.record = false
           await stage.simulator.setFaults(faults)
           await eventually("an empty outbox", within: .seconds(60 + Self.entries / 500)) {
             try? await Task.sleep(for: .seconds(1))
-            return (try? await depth(of: running)) == 0
+            return (try? await running.metric("push_bouncer_outbox_entries")) == 0
           }
           let counts = stage.simulator.counts
           print(
             "sent in \((.now - began).components.seconds) s: \(counts.apns) by APNs, \(counts.fcm) by FCM; "
-              + "resident memory then: \(try residentMemory(of: running)) kB")
+              + "resident memory then: \(try running.memory("VmRSS")) kB")
           #expect(counts.apns + counts.fcm >= Self.entries)
         }
       }
-    }
-
-    private func depth(of running: Running) async throws -> Int {
-      let metrics = try await running.call("admin", path: "/metrics").text
-      let line = metrics.split(separator: "\n").first { $0.hasPrefix("push_bouncer_outbox_entries ") }
-      return try #require(line?.split(separator: " ").last.flatMap { Int($0) })
-    }
-
-    /// In kB.
-    private func residentMemory(of running: Running) throws -> Int {
-      let status = try String(
-        contentsOfFile: "/proc/\(running.process.processIdentifier)/status", encoding: .utf8)
-      let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
-      return try #require(Int(line.filter(\.isNumber)))
     }
   }
 }

@@ -3,18 +3,18 @@ import Testing
 
 /// What others can see of the service's memory. It runs as an ordinary user, as it should.
 @Suite struct MemoryTests {
-  private static let user = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-
   /// Whether an ordinary user may run the program where it lies.
   private static let isPossible =
-    getuid() != 0 || run(user + ["/usr/bin/test", "-x", Workplace.executable.path])
+    getuid() != 0
+    || succeeds(
+      "/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/test", "-x",
+      Workplace.executable.path)
 
   @Test(.enabled(if: isPossible)) func `Nobody else reads it and a crash leaves no copy`() async throws {
-    try await Workplace.test { place in
-      #expect(try await place.run("init").status == 0)
+    try await Workplace.test(begun: true) { place in
       let isRoot = getuid() == 0
-      if isRoot { try #require(Self.run(["/bin/chown", "-R", "65534:65534", place.folder.path])) }
-      try await place.serve([], through: isRoot ? Self.user : []) { running in
+      if isRoot { try place.giveAway() }
+      try await place.serve([], through: isRoot ? Mistake.nobody : []) { running in
         let process = "/proc/\(running.process.processIdentifier)"
         let limits = try String(contentsOfFile: "\(process)/limits", encoding: .utf8)
         let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
@@ -26,19 +26,8 @@ import Testing
         #expect(owner as? Int == 0)
         #expect(try await running.call(path: "/").status == 404)
         #expect(try await running.call("admin", path: "/readyz").status == 200)
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
     }
-  }
-
-  private static func run(_ command: [String]) -> Bool {
-    let process = Process()
-    process.executableURL = URL(filePath: command[0])
-    process.arguments = Array(command.dropFirst())
-    process.standardError = FileHandle.nullDevice
-    guard (try? process.run()) != nil else { return false }
-    process.waitUntilExit()
-    return process.terminationStatus == 0
   }
 }

@@ -90,8 +90,7 @@ import Testing
       #expect(after.output.contains("both databases are the same"))
       // The orderly end leaves no row, and nothing is waited for.
       try await place.serve("--database-url", "sqlite:copy.sqlite") { running in
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
       let back = try await place.run("copy", "--from", "sqlite:copy.sqlite", "--to", "sqlite:third.sqlite")
       #expect(back.status == 0, "\(back.errors)")

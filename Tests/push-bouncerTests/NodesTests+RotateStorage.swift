@@ -30,8 +30,7 @@ extension NodesTests {
           let logs = Logs()
           @Sendable func killOne(_ number: Int) async throws {
             let running = try #require(supervisor.running(number))
-            running.send(SIGKILL)
-            #expect(await running.status() == SIGKILL)
+            await running.end(SIGKILL, status: SIGKILL)
             logs.add(running.logged)
             await eventually("a new one", within: .seconds(60)) {
               supervisor.running(number)?.process.processIdentifier != running.process.processIdentifier
@@ -54,8 +53,7 @@ extension NodesTests {
                 running.logged.contains("seals from now on")
               }
               try await killOne(0)
-              running.send(SIGKILL)
-              #expect(await running.status() == SIGKILL)
+              await running.end(SIGKILL, status: SIGKILL)
             }
             try await stage.place.start(rotation + ["--writes", "5"]) { running in
               await eventually("the end of it", within: .seconds(400)) { !running.process.isRunning }

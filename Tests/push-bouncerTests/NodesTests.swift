@@ -50,67 +50,65 @@ import Testing
     }
   }
 
-  @Test func `Nodes share the outbox and send each once`() async throws {
+  /// Runs nodes on a PostgreSQL server of their own.
+  private func cluster(
+    _ count: Int, deadline: String = "1s",
+    _ body: @escaping (Stage, RoundRobin, Supervisor, PostgreSQLServer) async throws -> Void
+  ) async throws {
     try await PostgreSQLServer.test { postgres in
       try await Stage.test(database: postgres.url) { stage in
-        try await nodes(3, of: stage) { robin, _ in
-          let phones = try await robin.call { try await stage.phones(20, at: $0) }
-          var faults = Faults()
-          (faults.apns.outage, faults.fcm.outage) = (true, true)
-          await stage.simulator.setFaults(faults)
-          let ledger = Ledger()
-          for _ in 0..<30 { ledger.add(try await robin.call { try await $0.mark(phones) }) }
-          await stage.simulator.setFaults(Faults())
-          await stage.expectArrival(of: ledger.now.marks)
-          // Whoever takes an entry has it alone.
-          #expect(stage.arrived().values.allSatisfy { $0 == 1 })
-          #expect(ledger.now.marks.count == 600)
-        }
+        try await nodes(count, of: stage, deadline: deadline) { try await body(stage, $0, $1, postgres) }
       }
+    }
+  }
+
+  @Test func `Nodes share the outbox and send each once`() async throws {
+    try await cluster(3) { stage, robin, _, _ in
+      let phones = try await robin.call { try await stage.phones(20, at: $0) }
+      await stage.faults { $0.outage = true }
+      let ledger = Ledger()
+      for _ in 0..<30 { ledger.add(try await robin.call { try await $0.mark(phones) }) }
+      await stage.faults()
+      await stage.expectArrival(of: ledger.now.marks)
+      // Whoever takes an entry has it alone.
+      #expect(stage.arrived().values.allSatisfy { $0 == 1 })
+      #expect(ledger.now.marks.count == 600)
     }
   }
 
   @Test func `Nodes that are killed lose nothing`() async throws {
-    try await PostgreSQLServer.test { postgres in
-      try await Stage.test(database: postgres.url) { stage in
-        try await nodes(3, of: stage) { robin, supervisor in
-          let ledger = Ledger()
-          try await load(stage, robin, ledger, until: .seconds(12)) {
-            for _ in 0..<6 {
-              try await Task.sleep(for: .milliseconds(.random(in: 700...1800)))
-              supervisor.running(.random(in: 0..<3))?.send(SIGKILL)
-            }
-          }
-          try await settle(stage, robin, ledger)
+    try await cluster(3) { stage, robin, supervisor, _ in
+      let ledger = Ledger()
+      try await load(stage, robin, ledger, until: .seconds(12)) {
+        for _ in 0..<6 {
+          try await Task.sleep(for: .milliseconds(.random(in: 700...1800)))
+          supervisor.running(.random(in: 0..<3))?.send(SIGKILL)
         }
       }
+      try await settle(stage, robin, ledger)
     }
   }
 
   @Test func `A database that is killed and started again loses nothing`() async throws {
-    try await PostgreSQLServer.test { postgres in
-      try await Stage.test(database: postgres.url) { stage in
-        try await nodes(2, of: stage) { robin, supervisor in
-          let ledger = Ledger()
-          try await load(stage, robin, ledger, until: .seconds(10)) {
-            for _ in 0..<2 {
-              try await Task.sleep(for: .seconds(1))
-              try postgres.kill()
-              try await Task.sleep(for: .seconds(1))
-              try postgres.start()
-            }
-          }
-          for number in 0..<2 {
-            let running = try #require(supervisor.running(number))
-            await eventually("ready again") {
-              (try? await running.call("admin", path: "/readyz").status) == 200
-            }
-            // It has come through without a restart.
-            #expect(running.process.isRunning)
-          }
-          try await settle(stage, robin, ledger)
+    try await cluster(2) { stage, robin, supervisor, postgres in
+      let ledger = Ledger()
+      try await load(stage, robin, ledger, until: .seconds(10)) {
+        for _ in 0..<2 {
+          try await Task.sleep(for: .seconds(1))
+          try postgres.kill()
+          try await Task.sleep(for: .seconds(1))
+          try postgres.start()
         }
       }
+      for number in 0..<2 {
+        let running = try #require(supervisor.running(number))
+        await eventually("ready again") {
+          (try? await running.call("admin", path: "/readyz").status) == 200
+        }
+        // It has come through without a restart.
+        #expect(running.process.isRunning)
+      }
+      try await settle(stage, robin, ledger)
     }
   }
 
@@ -153,50 +151,41 @@ import Testing
   }
 
   @Test func `What one node has reported dead none sends to`() async throws {
-    try await PostgreSQLServer.test { postgres in
-      try await Stage.test(database: postgres.url) { stage in
-        try await nodes(3, of: stage, deadline: "20s") { robin, _ in
-          let phones = try await robin.call { try await stage.phones(4, at: $0) }
-          for phone in phones {
-            stage.simulator.setToken(phone.token, TokenRule(status: phone.kind == .apns ? 410 : 404))
-          }
-          let reported = try await robin.call { try await $0.mark(phones) }
-          #expect(reported.deleted.count == 4)
-          for _ in 0..<9 {
-            let again = try await robin.call { try await $0.mark(phones) }
-            #expect(again.deleted.count == 4 && again.sent == 0)
-          }
-          #expect(stage.simulator.deliveries(includingRefused: true).count == 4)
-        }
+    try await cluster(3, deadline: "20s") { stage, robin, _, _ in
+      let phones = try await robin.call { try await stage.phones(4, at: $0) }
+      for phone in phones {
+        stage.simulator.setToken(phone.token, TokenRule(status: phone.kind == .apns ? 410 : 404))
       }
+      let reported = try await robin.call { try await $0.mark(phones) }
+      #expect(reported.deleted.count == 4)
+      for _ in 0..<9 {
+        let again = try await robin.call { try await $0.mark(phones) }
+        #expect(again.deleted.count == 4 && again.sent == 0)
+      }
+      #expect(stage.simulator.deliveries(includingRefused: true).count == 4)
     }
   }
 
   @Test func `Nodes that are restarted one after the other fail no request`() async throws {
-    try await PostgreSQLServer.test { postgres in
-      try await Stage.test(database: postgres.url) { stage in
-        try await nodes(2, of: stage) { robin, supervisor in
-          let ledger = Ledger()
-          try await load(stage, robin, ledger, until: .seconds(60)) {
-            for number in 0..<2 {
-              await eventually("promises") { !ledger.now.marks.isEmpty }
-              let running = try #require(supervisor.running(number))
-              robin.remove(number)
-              await eventually("nothing under way") { robin.calls(at: number) == 0 }
-              running.send(SIGTERM)
-              #expect(await running.status() == 0)
-              await eventually("a new one") {
-                supervisor.running(number)?.process.processIdentifier
-                  != running.process.processIdentifier
-              }
-              let before = ledger.now.marks.count
-              await eventually("promises") { ledger.now.marks.count > before + 20 }
-            }
+    try await cluster(2) { stage, robin, supervisor, _ in
+      let ledger = Ledger()
+      try await load(stage, robin, ledger, until: .seconds(60)) {
+        for number in 0..<2 {
+          await eventually("promises") { !ledger.now.marks.isEmpty }
+          let running = try #require(supervisor.running(number))
+          robin.remove(number)
+          await eventually("nothing under way") { robin.calls(at: number) == 0 }
+          await running.end()
+          await eventually("a new one") {
+            supervisor.running(number)?.process.processIdentifier
+              != running.process.processIdentifier
           }
-          #expect(ledger.now.refusals == 0)
-          try await settle(stage, robin, ledger)
+          let before = ledger.now.marks.count
+          await eventually("promises") { ledger.now.marks.count > before + 20 }
         }
       }
+      #expect(ledger.now.refusals == 0)
+      try await settle(stage, robin, ledger)
     }
   }
 
@@ -230,14 +219,7 @@ import Testing
         group.addTask {
           while !isOver.value, ContinuousClock.now < end {
             do {
-              let phones = ledger.phones(.random(in: 1...4))
-              if phones.isEmpty || Int.random(in: 0..<6) == 0 {
-                let phone = Stage.phone(.random() ? .apns : .fcm)
-                try await robin.call { try await stage.register(phone, at: $0) }
-                ledger.add(phone)
-              } else {
-                ledger.add(try await robin.call { try await $0.mark(phones) })
-              }
+              try await robin.call { try await stage.act(ledger, at: $0) }
               if pause > .zero { try await Task.sleep(for: pause) }
             } catch {
               ledger.addRefusal()
@@ -258,8 +240,7 @@ import Testing
   func settle(_ stage: Stage, _ robin: RoundRobin, _ ledger: Ledger) async throws {
     let promised = ledger.now
     #expect(promised.phones.count > 5 && promised.marks.count > 50)
-    for start in stride(from: 0, to: promised.phones.count, by: 50) {
-      let some = Array(promised.phones[start..<min(start + 50, promised.phones.count)])
+    for some in promised.groups {
       await eventually("an answer") {
         guard let promise = try? await robin.call({ try await $0.mark(some) }) else { return false }
         ledger.add(promise)
@@ -274,6 +255,7 @@ import Testing
         + "\(stage.arrived().values.count { $0 > 1 }) sent more than once")
   }
 }
+
 extension Stage {
   /// Runs the service for one thing.
   fileprivate func serveOnce<Result: Sendable>(_ body: (ChatServer) async throws -> Result) async throws
@@ -282,8 +264,7 @@ extension Stage {
     var result: Result?
     try await serve { running, server in
       result = try await body(server)
-      running.send(SIGTERM)
-      #expect(await running.status() == 0)
+      await running.end()
     }
     return try #require(result)
   }

@@ -23,8 +23,7 @@ extension Chaos {
           ) { running, server in
             #expect(running.port(of: "public") == held.port)
             try await test(running, server)
-            running.send(SIGTERM)
-            #expect(await running.status() == 0, "\(running.logged.suffix(500))")
+            await running.end()
             #expect(!running.logged.contains(#""level":"error""#))
           }
         }

@@ -48,8 +48,7 @@ extension Chaos {
           }
           #expect(try ids() == 1)
           try await notify()
-          running.send(SIGTERM)
-          #expect(await running.status() == 0)
+          await running.end()
           #expect(!running.logged.contains("do not open"), "\(running.logged)")
         }
         let new = try stage.place.text(of: "Keys/storage.key")

@@ -23,8 +23,7 @@ extension Chaos {
           #expect(try await server.mark(phones).deleted.count == 20)
           try await check(running, held: 40)
           #expect(running.logged.contains("push-bouncer routes trust fcm:default"))
-          running.send(SIGKILL)
-          #expect(await running.status() == SIGKILL)
+          await running.end(SIGKILL, status: SIGKILL)
         }
         let doctor = try await stage.place.run(
           "doctor", "--json", "--providers.ca_file", "Keys/ca.pem", "--apns.endpoint",

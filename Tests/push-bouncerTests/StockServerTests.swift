@@ -35,9 +35,7 @@ extension Chaos {
       try await Stage.test { stage in
         try await troubled(stage) {
           // So that notifications, too, have something to write.
-          var faults = Faults()
-          (faults.apns.outage, faults.fcm.outage) = (true, true)
-          await stage.simulator.setFaults(faults)
+          await stage.faults { $0.outage = true }
           let start = ContinuousClock.now
           let other = try await SQLiteDatabase.open(
             path: stage.place.folder.appending(path: "push-bouncer.sqlite").path)
@@ -46,7 +44,7 @@ extension Chaos {
             Thread.sleep(forTimeInterval: Self.outage / .seconds(1))
           }
           await other.close()
-          await stage.simulator.setFaults(Faults())
+          await stage.faults()
           return .now - start
         }
       }
@@ -80,8 +78,7 @@ extension Chaos {
         let marks = try await server.mark(record.phones)
         #expect(marks.deleted.isEmpty)
         await stage.expectArrival(of: Set(marks.marks))
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
     }
 

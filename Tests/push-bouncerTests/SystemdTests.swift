@@ -25,8 +25,7 @@ import Testing
         let root = try await running.call(path: "/")
         #expect(root.status == 404)
         await eventually("signs of life") { manager.messages.count > 4 }
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
     }
     let messages = manager.messages
@@ -41,8 +40,7 @@ import Testing
     try await Workplace.test(environment: environment) { place in
       try await place.serve { running in
         await eventually("ready") { !manager.messages.isEmpty }
-        running.send(SIGTERM)
-        #expect(await running.status() == 0)
+        await running.end()
       }
     }
     #expect(manager.messages == ["READY=1", "STOPPING=1"])

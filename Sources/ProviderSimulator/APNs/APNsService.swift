@@ -6,20 +6,16 @@ import NIOHPACK
 import Providers
 
 /// Apple's side of `POST /3/device/{token}`.
-final class APNsService: PushService {
-  private struct Claims: Decodable {
+struct APNsService: PushService {
+  struct Claims: Decodable {
     let iss: String
     /// Apple wants whole seconds: a fraction does not decode.
     let iat: Int
   }
 
-  let simulation: Simulation
+  let simulation: SimulatedProviders
   let provider = Delivery.Provider.apns
-  private let knownTokens = KnownTokens<Claims>()
-
-  init(_ simulation: Simulation) {
-    self.simulation = simulation
-  }
+  let knownTokens = KnownTokens<Claims>()
 
   func opened(_ connection: Connection) {
     simulation.countOnce(connection)
@@ -42,7 +38,7 @@ final class APNsService: PushService {
   }
 
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
-    .apns(status, reason ?? Reason.usual(apns: status).rawValue, timestamp: timestamp)
+    .apns(status, reason ?? Usual(status).apns.rawValue, timestamp: timestamp)
   }
 
   /// Checks the provider token and what the connection has seen before (Apple, "Establishing a token-based connection
@@ -120,21 +116,6 @@ extension Reason {
     default: 400
     }
   }
-
-  /// The reason one meets with a status, where a rule or a fault names none.
-  fileprivate static func usual(apns status: Int) -> Reason {
-    switch status {
-    case 403: .forbidden
-    case 404: .badPath
-    case 405: .methodNotAllowed
-    case 410: .unregistered
-    case 413: .payloadTooLarge
-    case 429: .tooManyRequests
-    case 503: .serviceUnavailable
-    case 500...: .internalServerError
-    default: .badDeviceToken
-    }
-  }
 }
 
 /// A push to APNs, checked as Apple checks it but for the provider token (Apple: "Sending notification requests to
@@ -157,10 +138,9 @@ enum APNsRequest {
 
   /// The id that the request gives the notification, in lower case, as the answer repeats it.
   static func id(_ headers: HPACKHeaders) throws(Refusal) -> String? {
-    let ids = headers["apns-id"]
-    guard ids.count <= 1 else { throw .apns(.duplicateHeaders) }
-    if let id = ids.first, UUID(uuidString: id) == nil { throw .apns(.badMessageID) }
-    return ids.first?.lowercased()
+    let id = try headers.only("apns-id", .apns(.duplicateHeaders))
+    if let id, UUID(uuidString: id) == nil { throw .apns(.badMessageID) }
+    return id?.lowercased()
   }
 
   /// Checks all but the id and the provider token.
@@ -170,25 +150,14 @@ enum APNsRequest {
   static func check(_ request: Request, token: String, topics: Set<String>, isRegistered: (String) -> Bool)
     throws(Refusal)
   {
-    var topic: String?
-    var pushType: String?
-    var priority: String?
-    var expiration: String?
-    var collapseID: String?
-    func set(_ field: inout String?, _ value: String) throws(Refusal) {
-      guard field == nil else { throw .apns(.duplicateHeaders) }
-      field = value
+    func field(_ name: String) throws(Refusal) -> String? {
+      try request.headers.only(name, .apns(.duplicateHeaders))
     }
-    for (name, value, _) in request.headers {
-      switch name {
-      case "apns-topic": try set(&topic, value)
-      case "apns-push-type": try set(&pushType, value)
-      case "apns-priority": try set(&priority, value)
-      case "apns-expiration": try set(&expiration, value)
-      case "apns-collapse-id": try set(&collapseID, value)
-      default: break
-      }
-    }
+    let topic = try field("apns-topic")
+    let pushType = try field("apns-push-type")
+    let priority = try field("apns-priority")
+    let expiration = try field("apns-expiration")
+    let collapseID = try field("apns-collapse-id")
     guard let topic, !topic.isEmpty else { throw .apns(.missingTopic) }
     guard allows(topic, topics) else { throw .apns(.topicDisallowed) }
     if let pushType, !pushTypes.contains(pushType) { throw .apns(.invalidPushType) }

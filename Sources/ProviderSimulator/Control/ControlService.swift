@@ -4,9 +4,7 @@ import NIOCore
 
 /// The control calls under `/_control`.
 struct ControlService: Sendable {
-  let simulation: Simulation
-  /// Closes connections where new faults ask for it.
-  let apply: @Sendable (Faults) async -> Void
+  let simulation: SimulatedProviders
 
   func respond(to request: Request) -> Action {
     .later {
@@ -23,28 +21,27 @@ struct ControlService: Sendable {
     switch (request.method, parts.first, parts.count) {
     case ("DELETE", nil, _):
       simulation.reset()
-      await apply(Faults())
       return .json(200, ["status": "reset"])
     case ("GET", "deliveries", 1): return try await deliveries(request.query)
-    case ("GET", "counts", 1): return .json(200, simulation.counts.json)
+    case ("GET", "counts", 1): return .json(200, .object(JSON.Object(encoding: simulation.counts)))
     case ("GET", "faults", 1): return .json(200, simulation.faults.json)
     case ("PUT", "faults", 1):
       let faults = try Faults(request.body)
-      simulation.faults = faults
-      await apply(faults)
+      await simulation.setFaults(faults)
       return .json(200, faults.json)
     case ("GET", "topics", 1): return .json(200, topics)
     case ("PUT", "topics", 1):
-      guard let topics = try ControlObject(request.body, allowed: ["topics"]).texts("topics") else {
-        throw ControlError(message: "topics is missing")
-      }
-      simulation.topics = Set(topics)
+      let body = try JSON.Object(control: request.body)
+      try body.check(["topics"], [:])
+      guard body["topics"] != nil else { throw ControlError(message: "topics is missing") }
+      let topics: [String: Set<String>] = try body.decode()
+      simulation.topics = topics["topics"] ?? []
       return .json(200, self.topics)
     case ("PUT", "tokens", 2):
-      simulation.setRule(try TokenRule(request.body), for: try token(parts))
+      simulation.setToken(try token(parts), try TokenRule(request.body))
       return .json(200, ["status": "set"])
     case ("DELETE", "tokens", 2):
-      simulation.setRule(nil, for: try token(parts))
+      simulation.setToken(try token(parts), nil)
       return .json(200, ["status": "removed"])
     default:
       throw ControlError(status: 404, message: "no such control call: \(request.method) \(request.pathOnly)")
@@ -61,6 +58,22 @@ struct ControlService: Sendable {
   }
 
   private func deliveries(_ query: [String: String]) async throws(ControlError) -> Reply {
+    let wanted = try DeliveryQuery(query, allowed: ["since", "wait", "all", "limit"])
+    let all = query["all"] == "true"
+    await simulation.log.wait(until: { (all ? $0.last : $0.lastAccepted) > wanted.since }, wanted.wait)
+    let (next, deliveries) = simulation.log.entries(
+      after: wanted.since, refused: all, limit: wanted.limit)
+    return deliveries.reply(next: next, as: "deliveries")
+  }
+}
+
+/// Which deliveries a call asks for.
+struct DeliveryQuery {
+  let since: Int
+  let wait: Duration
+  let limit: Int
+
+  init(_ query: [String: String], allowed: [String]) throws(ControlError) {
     func number(_ name: String, _ fallback: Double) throws(ControlError) -> Double {
       guard let text = query[name] else { return fallback }
       guard let value = Double(text), value >= 0, value < 1e15 else {
@@ -68,19 +81,13 @@ struct ControlService: Sendable {
       }
       return value
     }
-    for name in query.keys where !["since", "wait", "all", "limit"].contains(name) {
-      throw ControlError(message: "\(name) is not a parameter: since, wait, all, limit are")
+    for name in query.keys where !allowed.contains(name) {
+      throw ControlError(
+        message: "\(name) is not a parameter; known are \(allowed.joined(separator: ", "))")
     }
-    let since = Int(try number("since", 0))
-    let wait = min(try number("wait", 0), 300)
-    let limit = Int(try number("limit", 100_000))
-    let all = query["all"] == "true"
-    if wait > 0 {
-      await simulation.log.wait(
-        until: { (all ? $0.last : $0.lastAccepted) > since }, timeout: .seconds(wait))
-    }
-    let (next, deliveries) = simulation.log.entries(after: since, refused: all, limit: limit)
-    return deliveries.reply(next: next, as: "deliveries")
+    since = Int(try number("since", 0))
+    wait = .seconds(min(try number("wait", 0), 300))
+    limit = Int(try number("limit", 100_000))
   }
 }
 
@@ -90,89 +97,66 @@ struct ControlError: Error {
   var message: String
 }
 
-/// The object of a control call. An unknown member, or a value of the wrong type, is an error that names it.
-struct ControlObject {
-  private let object: JSON.Object
-  private let prefix: String
-
-  init(_ body: ByteBuffer, allowed: [String]) throws(ControlError) {
-    let json = try? JSON.parse(body)
-    guard case .object(let object) = json else {
+extension JSON.Object {
+  /// The object of a control call.
+  init(control body: ByteBuffer) throws(ControlError) {
+    guard case .object(let object)? = try? JSON.parse(body) else {
       throw ControlError(message: "the body is not the JSON object that this call wants")
     }
-    try self.init(object, at: "", allowed: allowed)
+    self = object
   }
 
-  private init(_ object: JSON.Object, at prefix: String, allowed: [String]) throws(ControlError) {
-    self.object = object
-    self.prefix = prefix
-    let unknown = object.members.map(\.name.text).filter { !allowed.contains($0) }.sorted()
+  /// A value that is encoded as an object.
+  init(encoding value: some Encodable) {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .sortedKeys
+    guard let data = try? encoder.encode(value), case .object(let object)? = try? JSON.parse([UInt8](data))
+    else { preconditionFailure("\(value) is no object") }
+    self = object
+  }
+
+  /// Names a member that is unknown, or a whole number out of its range, which is from 0 on for those not in `ranges`.
+  func check(_ known: [String], _ ranges: [String: ClosedRange<Int>], at prefix: String = "")
+    throws(ControlError)
+  {
+    let unknown = members.map(\.name.text).filter { !known.contains($0) }.sorted()
     guard unknown.isEmpty else {
       throw ControlError(
-        message: "unknown: \(unknown.map(path).joined(separator: ", ")); known are "
-          + allowed.sorted().joined(separator: ", "))
+        message: "unknown: \(unknown.map { prefix + $0 }.joined(separator: ", ")); known are "
+          + known.sorted().joined(separator: ", "))
     }
-  }
-
-  /// How an error names a member.
-  func path(_ name: String) -> String { prefix + name }
-
-  func error(_ name: String, _ problem: String) -> ControlError {
-    ControlError(message: "\(path(name)) \(problem)")
-  }
-
-  func isNull(_ name: String) -> Bool { object[name] == .null }
-
-  func flag(_ name: String) throws(ControlError) -> Bool? {
-    switch object[name] {
-    case nil, .null: nil
-    case .bool(let value): value
-    default: throw error(name, "must be true or false")
-    }
-  }
-
-  func text(_ name: String) throws(ControlError) -> String? {
-    switch object[name] {
-    case nil, .null: nil
-    case .string(let value): value
-    default: throw error(name, "must be a string")
-    }
-  }
-
-  func texts(_ name: String) throws(ControlError) -> [String]? {
-    guard let value = object[name], value != .null else { return nil }
-    guard case .array(let elements) = value else { throw error(name, "must be an array of strings") }
-    var texts: [String] = []
-    for element in elements {
-      guard case .string(let text) = element else { throw error(name, "must be an array of strings") }
-      texts.append(text)
-    }
-    return texts
-  }
-
-  func number(_ name: String, _ range: ClosedRange<Int>) throws(ControlError) -> Int? {
-    switch object[name] {
-    case nil, .null: return nil
-    case .integer(let value) where range.contains(Int(value)): return Int(value)
-    default:
+    for member in members {
+      let range = ranges[member.name.text] ?? 0...Int.max
+      guard case .integer(let value) = member.value, !range.contains(Int(value)) else { continue }
       let end = range.upperBound == .max ? "on" : "to \(range.upperBound)"
-      throw error(name, "must be a whole number from \(range.lowerBound) \(end)")
+      throw ControlError(
+        message: "\(prefix)\(member.name) must be a whole number from \(range.lowerBound) \(end)")
     }
   }
 
-  /// Seconds or an HTTP-date (RFC 9110 10.2.3).
-  func retryAfter() throws(ControlError) -> String? {
-    switch object["retry_after"] {
-    case nil, .null: nil
-    case .integer(let value): String(value)
-    case .string(let value): value
-    default: throw error("retry_after", "must be seconds or an HTTP-date")
+  /// Sets members of a control call. One that is null is as if it were not there; `retry_after` may be a number.
+  mutating func add(_ members: [Member]) {
+    for member in members where member.value != .null {
+      let name = member.name.text
+      let isSeconds = name == "retry_after" && member.value.integer != nil
+      self[name] = isSeconds ? .string(member.value.text) : member.value
     }
   }
 
-  func nested(_ name: String, allowed: [String]) throws(ControlError) -> ControlObject? {
-    guard let value = object[name] else { return nil }
-    guard case .object(let object) = value else { throw error(name, "must be an object") }
-    return try ControlObject(object, at: path(name) + ".", allowed: allowed)
+  /// The object as a type; a member that does not fit is named.
+  func decode<Value: Decodable>() throws(ControlError) -> Value {
+    func path(_ context: DecodingError.Context) -> String {
+      context.codingPath.map(\.stringValue).joined(separator: ".")
+    }
+    do {
+      return try JSONDecoder().decode(Value.self, from: Data(JSON.object(self).bytes))
+    } catch DecodingError.typeMismatch(let type, let context) {
+      let names = ["Bool": "true or false", "Int": "a whole number", "String": "a string"]
+      throw ControlError(message: "\(path(context)) must be \(names["\(type)"] ?? "an array of strings")")
+    } catch DecodingError.dataCorrupted(let context) {
+      throw ControlError(message: "\(path(context)) has no such value")
+    } catch {
+      throw ControlError(message: "\(error)")
+    }
   }
 }

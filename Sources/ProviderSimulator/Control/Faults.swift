@@ -4,11 +4,8 @@ import NIOCore
 
 /// What the simulator does wrong on purpose.
 package struct Faults: Sendable, Equatable {
-  /// On the APNs listener.
   package var apns = ProviderFaults()
-  /// On FCM's `messages:send`.
   package var fcm = ProviderFaults()
-  /// On the push service of Web Push, at its endpoints.
   package var webPush = ProviderFaults()
   /// Milliseconds before each answer of the OAuth endpoint.
   package var oauthLatencyMilliseconds = 0
@@ -19,27 +16,22 @@ package struct Faults: Sendable, Equatable {
 
   package init() {}
 
-  /// Those of one provider.
   package subscript(provider: Delivery.Provider) -> ProviderFaults {
-    get {
-      switch provider {
-      case .apns: apns
-      case .fcm: fcm
-      case .webPush: webPush
-      }
-    }
-    set {
-      switch provider {
-      case .apns: apns = newValue
-      case .fcm: fcm = newValue
-      case .webPush: webPush = newValue
-      }
+    get { self[keyPath: Self.path(provider)] }
+    set { self[keyPath: Self.path(provider)] = newValue }
+  }
+
+  private static func path(_ provider: Delivery.Provider) -> WritableKeyPath<Faults, ProviderFaults> {
+    switch provider {
+    case .apns: \.apns
+    case .fcm: \.fcm
+    case .webPush: \.webPush
     }
   }
 }
 
 /// Faults of one provider. `every` counts that provider's requests: every Nth is hit.
-package struct ProviderFaults: Sendable, Equatable {
+package struct ProviderFaults: Sendable, Equatable, Codable {
   /// Closes each connection: at once for APNs, at the first push for the others, whose ports also serve the control
   /// calls or the phones.
   package var outage = false
@@ -49,7 +41,6 @@ package struct ProviderFaults: Sendable, Equatable {
   package var goAwayEvery: Int?
   /// RST_STREAM instead of an answer; the notification is not taken.
   package var resetEvery: Int?
-  /// The error code of that RST_STREAM.
   package var resetCode = ResetCode.refusedStream
   /// Closes the connection instead of answering; the notification is not taken.
   package var dropEvery: Int?
@@ -74,6 +65,20 @@ package struct ProviderFaults: Sendable, Equatable {
   /// Errors have an HTML body, as from a proxy or an edge server in between.
   package var html = false
 
+  /// The names of the control calls.
+  enum CodingKeys: String, CodingKey, CaseIterable {
+    case outage, status, reason, every, location, endless, html
+    case latencyMilliseconds = "latency_ms"
+    case goAwayEvery = "goaway_every"
+    case resetEvery = "rst_every"
+    case resetCode = "rst_code"
+    case dropEvery = "drop_every"
+    case loseAnswerEvery = "lose_answer_every"
+    case neverAnswerEvery = "never_answer_every"
+    case freezeEvery = "freeze_every"
+    case retryAfter = "retry_after"
+  }
+
   /// What comes along with that answer.
   var headers: [(name: String, value: String)] {
     [("retry-after", retryAfter), ("location", location)].compactMap { name, value in value.map { (name, $0) }
@@ -81,7 +86,7 @@ package struct ProviderFaults: Sendable, Equatable {
   }
 
   /// RFC 9113 7: what a RST_STREAM says.
-  package enum ResetCode: String, Sendable, CaseIterable {
+  package enum ResetCode: String, Sendable, CaseIterable, Codable {
     /// Not processed: safe to send again.
     case refusedStream = "REFUSED_STREAM"
     case internalError = "INTERNAL_ERROR"
@@ -101,20 +106,18 @@ package struct TokenRule: Sendable, Equatable {
     case at(Int)
   }
 
-  /// HTTP status; 200 accepts (and makes a malformed APNs token good).
+  /// 200 accepts, and makes a malformed APNs token good.
   package var status: Int
   /// APNs reason or FCM error code; nil is the usual one for the status.
   package var reason: String?
-  /// The `timestamp` of an APNs answer of 410.
   package var timestamp: Timestamp
-  /// `Retry-After` of the answer, as it stands in the header: seconds or an HTTP-date.
+  /// `Retry-After` of the answer: seconds or an HTTP-date.
   package var retryAfter: String?
   /// Milliseconds before the answer.
   package var delayMilliseconds: Int
   /// How many pushes it applies to before it is forgotten; nil is all.
   package var times: Int?
 
-  /// A rule; only the status is needed.
   package init(
     status: Int, reason: String? = nil, timestamp: Timestamp = .now, retryAfter: String? = nil,
     delayMilliseconds: Int = 0, times: Int? = nil
@@ -140,127 +143,97 @@ package struct TokenRule: Sendable, Equatable {
   }
 }
 
-extension TokenRule {
-  init(_ body: ByteBuffer) throws(ControlError) {
-    let object = try ControlObject(
-      body, allowed: ["status", "reason", "timestamp", "retry_after", "delay_ms", "times"])
-    self.init(
-      status: try object.number("status", 200...599) ?? 200, reason: try object.text("reason"),
-      retryAfter: try object.retryAfter(), delayMilliseconds: try object.number("delay_ms", 0...600_000) ?? 0,
-      times: try object.number("times", 1...Int.max))
-    if object.isNull("timestamp") {
-      timestamp = .none
-    } else if let milliseconds = try object.number("timestamp", 0...Int.max) {
-      timestamp = .at(milliseconds)
+// MARK: As the control calls have them
+
+extension ProviderFaults {
+  fileprivate func check(of provider: Delivery.Provider) throws(ControlError) {
+    // The text becomes a header field, where a line break would begin another one.
+    guard location?.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) ?? true else {
+      throw ControlError(message: "\(provider.rawValue).location must be a URL")
+    }
+    guard status != nil || html || (reason == nil && retryAfter == nil && location == nil && every == 1)
+    else {
+      throw ControlError(
+        message:
+          "\(provider.rawValue).status is missing: reason, every, retry_after and location belong to it")
     }
   }
 }
 
-extension Faults {
+extension Faults: Codable {
+  private enum CodingKeys: String, CodingKey, CaseIterable {
+    case apns, fcm, record
+    case webPush = "webpush"
+    case oauthLatencyMilliseconds = "oauth_latency_ms"
+    case oauthStatus = "oauth_status"
+  }
+
+  private static let ranges = [
+    "latency_ms": 0...600_000, "status": 300...599, "every": 1...Int.max, "oauth_latency_ms": 0...600_000,
+    "oauth_status": 400...599,
+  ]
+
   init(_ body: ByteBuffer) throws(ControlError) {
-    let providers = Delivery.Provider.allCases
-    let object = try ControlObject(
-      body,
-      allowed: ProviderFaults.names + ["oauth_latency_ms", "oauth_status", "record"]
-        + providers.map(\.rawValue))
-    // Flat members are for all providers; those under a provider's name are added to them.
-    let all = try ProviderFaults(object, over: ProviderFaults())
-    for provider in providers {
-      let own = try object.nested(provider.rawValue, allowed: ProviderFaults.names)
-      self[provider] =
-        try own.map { object throws(ControlError) in try ProviderFaults(object, over: all) } ?? all
+    let given = try JSON.Object(control: body)
+    let names = ProviderFaults.CodingKeys.allCases.map(\.rawValue)
+    try given.check(CodingKeys.allCases.map(\.rawValue) + names, Self.ranges)
+    var all = JSON.Object(encoding: Faults())
+    for key in [CodingKeys.record, .oauthLatencyMilliseconds, .oauthStatus] {
+      all.add([.init(key.rawValue, given[key.rawValue] ?? .null)])
     }
-    oauthLatencyMilliseconds = try object.number("oauth_latency_ms", 0...600_000) ?? 0
-    oauthStatus = try object.number("oauth_status", 400...599)
-    record = try object.flag("record") ?? true
+    // Flat members are for all providers; those under a provider's name are added to them.
+    for provider in Delivery.Provider.allCases {
+      var faults = JSON.Object(encoding: ProviderFaults())
+      faults.add(given.members.filter { names.contains($0.name.text) })
+      if let own = given[provider.rawValue] {
+        guard case .object(let own) = own else {
+          throw ControlError(message: "\(provider.rawValue) must be an object")
+        }
+        try own.check(names, Self.ranges, at: provider.rawValue + ".")
+        faults.add(own.members)
+      }
+      all[provider.rawValue] = .object(faults)
+    }
+    self = try all.decode()
+    for provider in Delivery.Provider.allCases { try self[provider].check(of: provider) }
   }
 
   /// As `GET /_control/faults` shows them: what is off is left out.
   var json: JSON {
-    var shown: JSON.Object = ["record": .bool(record)]
-    if oauthLatencyMilliseconds > 0 {
-      shown["oauth_latency_ms"] = .integer(Int64(oauthLatencyMilliseconds))
+    func difference(_ value: some Encodable, from off: some Encodable) -> JSON.Object {
+      let off = JSON.Object(encoding: off)
+      return JSON.Object(JSON.Object(encoding: value).members.filter { off[$0.name.text] != $0.value })
     }
-    shown["oauth_status"] = oauthStatus.map { .integer(Int64($0)) }
-    for provider in Delivery.Provider.allCases { shown[provider.rawValue] = self[provider].json }
+    var shown = difference(self, from: Faults())
+    shown["record"] = .bool(record)
+    for provider in Delivery.Provider.allCases {
+      shown[provider.rawValue] = .object(difference(self[provider], from: ProviderFaults()))
+    }
     return .object(shown)
   }
 }
 
-extension ProviderFaults {
-  private enum Member {
-    case flag(WritableKeyPath<ProviderFaults, Bool>)
-    case number(WritableKeyPath<ProviderFaults, Int>, ClosedRange<Int>)
-    case status(WritableKeyPath<ProviderFaults, Int?>, ClosedRange<Int>)
-    /// 0 is off, like leaving it out.
-    case every(WritableKeyPath<ProviderFaults, Int?>)
-    case text(WritableKeyPath<ProviderFaults, String?>)
-    case retryAfter(WritableKeyPath<ProviderFaults, String?>)
-    case resetCode
+extension TokenRule {
+  private struct Body: Decodable {
+    var status: Int?
+    var reason: String?
+    var timestamp: Int?
+    var retry_after: String?
+    var delay_ms: Int?
+    var times: Int?
   }
 
-  private static var members: [(name: String, member: Member)] {
-    [
-      ("outage", .flag(\.outage)), ("latency_ms", .number(\.latencyMilliseconds, 0...600_000)),
-      ("goaway_every", .every(\.goAwayEvery)), ("rst_every", .every(\.resetEvery)),
-      ("rst_code", .resetCode), ("drop_every", .every(\.dropEvery)),
-      ("lose_answer_every", .every(\.loseAnswerEvery)),
-      ("never_answer_every", .every(\.neverAnswerEvery)), ("freeze_every", .every(\.freezeEvery)),
-      ("status", .status(\.status, 300...599)), ("reason", .text(\.reason)),
-      ("every", .number(\.every, 1...Int.max)), ("retry_after", .retryAfter(\.retryAfter)),
-      ("location", .text(\.location)), ("endless", .flag(\.endless)), ("html", .flag(\.html)),
-    ]
-  }
-
-  fileprivate static let names = members.map(\.name)
-
-  fileprivate init(_ object: ControlObject, over base: ProviderFaults) throws(ControlError) {
-    self = base
-    for (name, member) in Self.members {
-      switch member {
-      case .flag(let path): self[keyPath: path] = try object.flag(name) ?? self[keyPath: path]
-      case .number(let path, let range):
-        self[keyPath: path] = try object.number(name, range) ?? self[keyPath: path]
-      case .status(let path, let range):
-        self[keyPath: path] = try object.number(name, range) ?? self[keyPath: path]
-      case .every(let path):
-        let every = try object.number(name, 0...Int.max)
-        self[keyPath: path] = every == 0 ? self[keyPath: path] : every ?? self[keyPath: path]
-      case .text(let path): self[keyPath: path] = try object.text(name) ?? self[keyPath: path]
-      case .retryAfter(let path): self[keyPath: path] = try object.retryAfter() ?? self[keyPath: path]
-      case .resetCode:
-        guard let code = try object.text(name) else { continue }
-        guard let known = ResetCode(rawValue: code) else {
-          let codes = ResetCode.allCases.map(\.rawValue).joined(separator: ", ")
-          throw object.error(name, "must be one of \(codes)")
-        }
-        resetCode = known
-      }
-    }
-    // The text becomes a header field, where a line break would begin another one.
-    guard location?.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) ?? true else {
-      throw object.error("location", "must be a URL")
-    }
-    guard status != nil || html || (reason == nil && retryAfter == nil && location == nil && every == 1)
-    else {
-      throw object.error("status", "is missing: reason, every, retry_after and location belong to it")
-    }
-  }
-
-  fileprivate var json: JSON {
-    let off = ProviderFaults()
-    var shown = JSON.Object()
-    for (name, member) in Self.members {
-      switch member {
-      case .flag(let path): if self[keyPath: path] { shown[name] = true }
-      case .number(let path, _):
-        if self[keyPath: path] != off[keyPath: path] { shown[name] = .integer(Int64(self[keyPath: path])) }
-      case .status(let path, _), .every(let path):
-        shown[name] = self[keyPath: path].map { .integer(Int64($0)) }
-      case .text(let path), .retryAfter(let path): shown[name] = self[keyPath: path].map(JSON.string)
-      case .resetCode: if resetEvery != nil { shown[name] = .string(resetCode.rawValue) }
-      }
-    }
-    return .object(shown)
+  init(_ body: ByteBuffer) throws(ControlError) {
+    let given = try JSON.Object(control: body)
+    try given.check(
+      ["status", "reason", "timestamp", "retry_after", "delay_ms", "times"],
+      ["status": 200...599, "delay_ms": 0...600_000, "times": 1...Int.max])
+    var known = JSON.Object()
+    known.add(given.members)
+    let rule: Body = try known.decode()
+    self.init(
+      status: rule.status ?? 200, reason: rule.reason,
+      timestamp: rule.timestamp.map(Timestamp.at) ?? (given["timestamp"] == nil ? .now : .none),
+      retryAfter: rule.retry_after, delayMilliseconds: rule.delay_ms ?? 0, times: rule.times)
   }
 }

@@ -28,17 +28,14 @@ final class AccessTokens: Sendable {
   ]
 
   private let key: _RSA.Signing.PublicKey
-  private let keyID: String
-  private let clientEmail: String
+  private let credentials: Credentials
   private let lifetime: Int
   /// When each token ends.
   private let issued = Mutex<[String: Date]>([:])
 
-  init(_ simulation: Simulation) {
-    key = simulation.credentials.serviceAccountKey.publicKey
-    keyID = simulation.credentials.serviceAccountKeyID
-    clientEmail = simulation.credentials.clientEmail
-    lifetime = simulation.configuration.accessTokenLifetime
+  init(_ credentials: Credentials, lifetime: Int) {
+    (self.credentials, self.lifetime) = (credentials, lifetime)
+    key = credentials.serviceAccountKey.publicKey
   }
 
   /// The answer to a form.
@@ -50,10 +47,10 @@ final class AccessTokens: Sendable {
     guard let text = form["assertion"], let jwt = CompactJWT(text), jwt.header.alg == "RS256",
       let claims = try? JSONDecoder().decode(Claims.self, from: jwt.claims)
     else { throw Failure(error: "invalid_grant", description: "Bad JWT.") }
-    guard claims.iss == clientEmail else {
+    guard claims.iss == credentials.clientEmail else {
       throw Failure(error: "invalid_grant", description: "Invalid grant: account not found")
     }
-    guard jwt.header.kid == nil || jwt.header.kid == keyID,
+    guard [nil, credentials.serviceAccountKeyID].contains(jwt.header.kid),
       key.isValidSignature(
         .init(rawRepresentation: jwt.signature), for: SHA256.hash(data: jwt.signedBytes),
         padding: .insecurePKCS1v1_5)

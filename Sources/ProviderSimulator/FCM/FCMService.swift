@@ -5,21 +5,13 @@ import NIOHPACK
 import Providers
 
 /// What is served on the FCM port: `messages:send`, the OAuth endpoint and the control calls.
-final class FCMService: PushService {
-  let simulation: Simulation
+struct FCMService: PushService {
+  let simulation: SimulatedProviders
   let provider = Delivery.Provider.fcm
-  private let control: ControlService
-  let accessTokens: AccessTokens
-
-  init(_ simulation: Simulation, control: ControlService) {
-    self.simulation = simulation
-    self.control = control
-    accessTokens = AccessTokens(simulation)
-  }
 
   func respond(to request: Request, on connection: Connection) -> Action {
     let path = request.pathOnly
-    if path.hasPrefix("/_control") { return control.respond(to: request) }
+    if path.hasPrefix("/_control") { return ControlService(simulation: simulation).respond(to: request) }
     if path == "/token" { return token(request, on: connection) }
     // Google's front end answers for what it does not know, in HTML.
     guard let project = Self.project(in: path) else { return .answer(.html(404)) }
@@ -47,7 +39,7 @@ final class FCMService: PushService {
     }
     guard request.method == "POST" else { return .answer(.html(405)) }
     do throws(AccessTokens.Failure) {
-      let body = try accessTokens.issue(
+      let body = try simulation.accessTokens.issue(
         form: request.form, port: connection.channel.localAddress?.port ?? 0,
         now: simulation.configuration.now())
       simulation.count { $0.oauthTokens += 1 }
@@ -59,7 +51,7 @@ final class FCMService: PushService {
 
   private func send(_ request: Request, project: String, on connection: Connection) -> Action {
     answer(request, to: project, on: connection) { push, now throws(Refusal) in
-      guard accessTokens.accepts(request.headers.first(name: "authorization"), now: now) else {
+      guard simulation.accessTokens.accepts(request.headers.first(name: "authorization"), now: now) else {
         throw .fcm(
           401,
           "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other "
@@ -82,7 +74,7 @@ final class FCMService: PushService {
   }
 
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
-    let reason = reason ?? Reason.usual(fcm: status).rawValue
+    let reason = reason ?? Usual(status).fcm.rawValue
     if status == 400, reason == Reason.fcmInvalidArgument.rawValue { return .invalidFCMToken }
     // These come from Google's front end, which knows nothing of FCM's codes.
     let isFrontEnds = [.fcmUnauthenticated, .fcmPermissionDenied, .fcmNotFound].map(\Reason.rawValue)
@@ -105,7 +97,7 @@ extension Refusal {
   static func fcm(_ status: Int, _ message: String, errorCode: String? = nil, field: String? = nil)
     -> Refusal
   {
-    let canonical = canonicalStatus(of: status)
+    let canonical = Usual(status).canonical
     var error: JSON.Object = [
       "code": .integer(Int64(status)), "message": .string(message), "status": .string(canonical),
     ]
@@ -123,34 +115,5 @@ extension Refusal {
       ]
     }
     return Refusal(status: status, reason: errorCode ?? canonical, body: ["error": .object(error)])
-  }
-
-  /// google.rpc.Code by HTTP status.
-  private static func canonicalStatus(of status: Int) -> String {
-    switch status {
-    case 400: "INVALID_ARGUMENT"
-    case 401: "UNAUTHENTICATED"
-    case 403: "PERMISSION_DENIED"
-    case 404: "NOT_FOUND"
-    case 429: "RESOURCE_EXHAUSTED"
-    case 503: "UNAVAILABLE"
-    case 504: "DEADLINE_EXCEEDED"
-    default: "INTERNAL"
-    }
-  }
-}
-
-extension Reason {
-  /// The error code one meets with a status, where a rule or a fault names none.
-  fileprivate static func usual(fcm status: Int) -> Reason {
-    switch status {
-    case 400: .fcmInvalidArgument
-    case 401: .fcmUnauthenticated
-    case 403: .fcmSenderIDMismatch
-    case 404: .fcmUnregistered
-    case 429: .fcmQuotaExceeded
-    case 503: .fcmUnavailable
-    default: .fcmInternal
-    }
   }
 }

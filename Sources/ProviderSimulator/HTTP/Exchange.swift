@@ -83,63 +83,16 @@ extension Responder {
   func opened(_ connection: Connection) {}
 }
 
-/// Carries out what a service says, on one HTTP/2 stream or one HTTP/1.1 connection.
-private protocol Exchange: ChannelInboundHandler {
-  var service: any Responder { get }
-  var connection: Connection { get }
-  /// Writes an answer; the filler of an endless one follows.
-  func write(_ reply: Reply, context: ChannelHandlerContext)
-  /// One piece of an endless answer.
-  func filler(_ bytes: ByteBuffer) -> OutboundOut
-  func reset(_ code: HTTP2ErrorCode, context: ChannelHandlerContext)
-}
-
-extension Exchange {
-  func serve(_ request: Request, context: ChannelHandlerContext) {
-    connection.requests += 1
-    guard request.body.readableBytes <= Request.bodyLimit else {
-      return answer(Reply(status: 413), context: context)
-    }
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    switch service.respond(to: request, on: connection) {
-    case .answer(let reply, .zero):
-      answer(reply, context: context)
-    case .answer(let reply, let delay):
-      context.eventLoop.scheduleTask(in: delay) { bound.value.0.answer(reply, context: bound.value.1) }
-    case .later(let work):
-      context.eventLoop.makeFutureWithTask(work).whenSuccess {
-        bound.value.0.answer($0, context: bound.value.1)
-      }
-    case .reset(let code): reset(code, context: context)
-    case .dropConnection: Listener.breakOff(connection.channel)
-    case .ignore: break
-    case .freezeConnection: connection.freeze()
-    }
-  }
-
-  private func answer(_ reply: Reply, context: ChannelHandlerContext) {
-    write(reply, context: context)
-    if reply.isEndless { pour(ByteBuffer(repeating: UInt8(ascii: " "), count: 16384), context: context) }
-  }
-
-  /// Writes on as the client reads, until it resets the stream or closes.
-  private func pour(_ bytes: ByteBuffer, context: ChannelHandlerContext) {
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    context.writeAndFlush(wrapOutboundOut(filler(bytes))).whenSuccess {
-      bound.value.1.eventLoop.execute { bound.value.0.pour(bytes, context: bound.value.1) }
-    }
-  }
-}
-
-/// One HTTP/2 stream. Written on the frames themselves: as a provider in benchmarks, the simulator must cost little
-/// beside the service.
-final class HTTP2Exchange: ChannelInboundHandler, Exchange {
+/// Carries out what a service says on an HTTP/2 stream, or on an HTTP/1.1 connection, a request at a time. Written on the
+/// frames themselves: as a provider in benchmarks, the simulator must cost little beside the service.
+final class Exchange: ChannelInboundHandler {
   typealias InboundIn = HTTP2Frame.FramePayload
   typealias OutboundOut = HTTP2Frame.FramePayload
 
-  let service: any Responder
-  let connection: Connection
+  private let service: any Responder
+  private let connection: Connection
   private var request: Request?
+  /// Whether the connection counts the stream as open.
   private var isOpen = false
 
   init(service: any Responder, connection: Connection) {
@@ -151,18 +104,20 @@ final class HTTP2Exchange: ChannelInboundHandler, Exchange {
     switch unwrapInboundIn(data) {
     case .headers(let frame):
       if request == nil { begin(frame.headers, context: context) }
-      if frame.endStream { end(context: context) }
+      if frame.endStream { serve(context: context) }
     case .data(let frame):
       if case .byteBuffer(var bytes) = frame.data { request?.append(&bytes) }
-      if frame.endStream { end(context: context) }
+      if frame.endStream { serve(context: context) }
     default: break
     }
   }
 
   private func begin(_ headers: HPACKHeaders, context: ChannelHandlerContext) {
-    let stream = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
-    guard connection.opened(stream: stream.map { Int($0) } ?? 0) else { return }
-    isOpen = true
+    if connection.isHTTP2, !isOpen {
+      let stream = try? context.channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
+      guard connection.opened(stream: stream.map { Int($0) } ?? 0) else { return }
+      isOpen = true
+    }
     var request = Request(method: "", path: "", authority: "", headers: HPACKHeaders())
     request.headers.reserveCapacity(headers.count)
     for (name, value, _) in headers {
@@ -178,16 +133,42 @@ final class HTTP2Exchange: ChannelInboundHandler, Exchange {
     self.request = request
   }
 
-  private func end(context: ChannelHandlerContext) {
-    if let request { serve(request, context: context) }
+  private func serve(context: ChannelHandlerContext) {
+    guard let request else { return }
+    // The next one on this connection; an HTTP/2 stream has none.
+    if !connection.isHTTP2 { self.request = nil }
+    connection.requests += 1
+    guard request.body.readableBytes <= Request.bodyLimit else {
+      return answer(Reply(status: 413), context: context)
+    }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    switch service.respond(to: request, on: connection) {
+    case .answer(let reply, .zero):
+      answer(reply, context: context)
+    case .answer(let reply, let delay):
+      context.eventLoop.scheduleTask(in: delay) { bound.value.0.answer(reply, context: bound.value.1) }
+    case .later(let work):
+      context.eventLoop.makeFutureWithTask(work).whenSuccess {
+        bound.value.0.answer($0, context: bound.value.1)
+      }
+    case .reset(let code) where connection.isHTTP2:
+      context.writeAndFlush(wrapOutboundOut(.rstStream(code)), promise: nil)
+    // HTTP/1.1 cannot end one request alone.
+    case .reset, .dropConnection: Listener.breakOff(connection.channel)
+    case .ignore: break
+    case .freezeConnection: connection.freeze()
+    }
   }
 
-  fileprivate func write(_ reply: Reply, context: ChannelHandlerContext) {
-    guard isOpen else { return }
+  private func answer(_ reply: Reply, context: ChannelHandlerContext) {
+    guard isOpen || !connection.isHTTP2 else { return }
     var headers = HPACKHeaders()
-    headers.reserveCapacity(reply.headers.count + 1)
+    headers.reserveCapacity(reply.headers.count + 2)
     headers.add(name: ":status", value: String(reply.status))
     for (name, value) in reply.headers { headers.add(name: name, value: value) }
+    if !connection.isHTTP2, !reply.isEndless {
+      headers.add(name: "content-length", value: String(reply.body.readableBytes))
+    }
     let ends = !reply.isEndless
     let hasBody = reply.body.readableBytes > 0
     context.write(
@@ -197,12 +178,15 @@ final class HTTP2Exchange: ChannelInboundHandler, Exchange {
         wrapOutboundOut(.data(.init(data: .byteBuffer(reply.body), endStream: ends))), promise: nil)
     }
     context.flush()
+    if reply.isEndless { pour(ByteBuffer(repeating: UInt8(ascii: " "), count: 16384), context: context) }
   }
 
-  fileprivate func filler(_ bytes: ByteBuffer) -> OutboundOut { .data(.init(data: .byteBuffer(bytes))) }
-
-  fileprivate func reset(_ code: HTTP2ErrorCode, context: ChannelHandlerContext) {
-    context.writeAndFlush(wrapOutboundOut(.rstStream(code)), promise: nil)
+  /// Writes on as the client reads, until it resets the stream or closes.
+  private func pour(_ bytes: ByteBuffer, context: ChannelHandlerContext) {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    context.writeAndFlush(wrapOutboundOut(.data(.init(data: .byteBuffer(bytes))))).whenSuccess {
+      bound.value.1.eventLoop.execute { bound.value.0.pour(bytes, context: bound.value.1) }
+    }
   }
 
   func channelInactive(context: ChannelHandlerContext) {
@@ -225,61 +209,53 @@ final class HTTP2Exchange: ChannelInboundHandler, Exchange {
   }
 }
 
-/// One HTTP/1.1 connection, a request at a time.
-final class HTTP1Exchange: ChannelInboundHandler, Exchange {
+/// Shows the requests of an HTTP/1.1 connection as the frames of HTTP/2 streams, one after the other.
+final class HTTP1Frames: ChannelDuplexHandler {
   typealias InboundIn = HTTPServerRequestPart
+  typealias InboundOut = HTTP2Frame.FramePayload
+  typealias OutboundIn = HTTP2Frame.FramePayload
   typealias OutboundOut = HTTPServerResponsePart
 
-  let service: any Responder
-  let connection: Connection
-  private var request: Request?
   private var keepsAlive = true
-
-  init(service: any Responder, connection: Connection) {
-    self.service = service
-    self.connection = connection
-  }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     switch unwrapInboundIn(data) {
     case .head(let head):
       keepsAlive = head.isKeepAlive
-      request = Request(
-        method: head.method.rawValue, path: head.uri, authority: head.headers.first(name: "host") ?? "",
-        headers: HPACKHeaders(httpHeaders: head.headers, normalizeHTTPHeaders: true))
-    case .body(var bytes): request?.append(&bytes)
+      var headers = HPACKHeaders([(":method", head.method.rawValue), (":path", head.uri)])
+      headers.add(contentsOf: HPACKHeaders(httpHeaders: head.headers, normalizeHTTPHeaders: true))
+      context.fireChannelRead(wrapInboundOut(.headers(.init(headers: headers))))
+    case .body(let bytes): context.fireChannelRead(wrapInboundOut(.data(.init(data: .byteBuffer(bytes)))))
     case .end:
-      guard let request else { return }
-      self.request = nil
-      serve(request, context: context)
+      context.fireChannelRead(wrapInboundOut(.data(.init(data: .byteBuffer(ByteBuffer()), endStream: true))))
     }
   }
 
-  fileprivate func write(_ reply: Reply, context: ChannelHandlerContext) {
-    var headers = HTTPHeaders(reply.headers.map { ($0.name, $0.value) })
-    if !reply.isEndless { headers.add(name: "content-length", value: String(reply.body.readableBytes)) }
-    let closes = !keepsAlive || headers.contains(name: "connection")
-    if !keepsAlive { headers.replaceOrAdd(name: "connection", value: "close") }
-    let head = HTTPResponseHead(
-      version: .http1_1, status: HTTPResponseStatus(statusCode: reply.status), headers: headers)
-    context.write(wrapOutboundOut(.head(head)), promise: nil)
-    context.write(wrapOutboundOut(.body(.byteBuffer(reply.body))), promise: nil)
-    guard !reply.isEndless else { return }
-    let done = context.writeAndFlush(wrapOutboundOut(.end(nil)))
-    if closes {
-      let channel = connection.channel
-      done.whenComplete { _ in channel.close(promise: nil) }
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    switch unwrapOutboundIn(data) {
+    case .headers(let frame):
+      var headers = HTTPHeaders(frame.headers.filter { !$0.name.hasPrefix(":") }.map { ($0.name, $0.value) })
+      if !keepsAlive { headers.replaceOrAdd(name: "connection", value: "close") }
+      keepsAlive = !headers.contains(name: "connection")
+      let status = frame.headers.first(name: ":status").flatMap { Int($0) } ?? 500
+      let head = HTTPResponseHead(
+        version: .http1_1, status: HTTPResponseStatus(statusCode: status), headers: headers)
+      context.write(wrapOutboundOut(.head(head)), promise: frame.endStream ? nil : promise)
+      if frame.endStream { end(context: context, promise) }
+    case .data(let frame):
+      guard case .byteBuffer(let bytes) = frame.data else { return }
+      context.write(wrapOutboundOut(.body(.byteBuffer(bytes))), promise: frame.endStream ? nil : promise)
+      if frame.endStream { end(context: context, promise) }
+    default: promise?.succeed()
     }
   }
 
-  fileprivate func filler(_ bytes: ByteBuffer) -> OutboundOut { .body(.byteBuffer(bytes)) }
-
-  /// HTTP/1.1 cannot end one request alone.
-  fileprivate func reset(_ code: HTTP2ErrorCode, context: ChannelHandlerContext) {
-    Listener.breakOff(connection.channel)
-  }
-
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    context.close(promise: nil)
+  private func end(context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) {
+    let promise = promise ?? context.eventLoop.makePromise()
+    context.write(wrapOutboundOut(.end(nil)), promise: promise)
+    if !keepsAlive {
+      let channel = context.channel
+      promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
+    }
   }
 }

@@ -114,8 +114,8 @@ private struct Pipeline: Sendable {
 
   func addHTTP1(to channel: any Channel) throws {
     try channel.pipeline.syncOperations.configureHTTPServerPipeline(withErrorHandling: true)
-    try channel.pipeline.syncOperations.addHandler(
-      HTTP1Exchange(service: service, connection: Connection(channel: channel, isHTTP2: false)))
+    try channel.pipeline.syncOperations.addHandlers(
+      HTTP1Frames(), Exchange(service: service, connection: Connection(channel: channel, isHTTP2: false)))
   }
 
   private func addHTTP2(to channel: any Channel) throws {
@@ -142,7 +142,7 @@ private struct Pipeline: Sendable {
       ) { [service] stream in
         stream.eventLoop.makeCompletedFuture {
           try stream.pipeline.syncOperations.addHandler(
-            HTTP2Exchange(service: service, connection: bound.value))
+            Exchange(service: service, connection: bound.value))
         }
       })
     service.opened(connection)

@@ -21,7 +21,7 @@ struct Credentials: Sendable {
   private static let rsaKey = Result { try _RSA.Signing.PrivateKey(keySize: .bits2048) }
 
   /// Fresh ones.
-  init(projectID: String) throws {
+  init() throws {
     authority = try CertificateAuthority()
     apnsKey = P256.Signing.PrivateKey()
     let alphabet = Array("ABCDEFGHJKLMNPQRSTUVWXYZ23456789")
@@ -30,7 +30,7 @@ struct Credentials: Sendable {
     teamID = identifier()
     serviceAccountKey = try Self.rsaKey.get()
     serviceAccountKeyID = (0..<20).map { _ in String(format: "%02x", UInt8.random(in: 0...255)) }.joined()
-    self.projectID = projectID
+    projectID = "push-bouncer-simulator"
   }
 }
 
@@ -40,7 +40,7 @@ struct APNsKeyFile: Codable {
   var key_id: String
   var team_id: String
   var topics: [String]
-  var environment: String
+  var environment = "production"
 }
 
 /// `fcm/default.json`: a Google service-account file.
@@ -117,7 +117,7 @@ extension Credentials {
   ///
   /// A bouncer key pair is added only where there is none. Nothing that another wrote is touched, and a file that
   /// would not change is not written, so that a service watching the folder has nothing to reload.
-  func write(to directory: URL, topics: [String], environment: String, tokenURI: String) throws {
+  func write(to directory: URL, topics: [String], tokenURI: String) throws {
     if let present = try Credentials(directory: directory), present.keyID != keyID {
       throw CredentialsError.notOurs(directory.path)
     }
@@ -134,8 +134,7 @@ extension Credentials {
     try put(authority.certificatePEM, Name.certificate, mode: 0o644)
     try put(apnsKey.pemRepresentation + "\n", "apns/\(keyFile)")
     try put(
-      APNsKeyFile(
-        key_file: keyFile, key_id: keyID, team_id: teamID, topics: topics, environment: environment),
+      APNsKeyFile(key_file: keyFile, key_id: keyID, team_id: teamID, topics: topics),
       Name.apns)
     try put(
       ServiceAccountFile(

@@ -6,15 +6,12 @@ import NIOHPACK
 import Providers
 
 /// A push service (RFC 8030): `/push/ID` is for those who send, `/subscriptions` for the phones.
-final class WebPushService: PushService {
-  let simulation: Simulation
+struct WebPushService: PushService {
+  let simulation: SimulatedProviders
   let provider = Delivery.Provider.webPush
-  private let tokens = VAPIDTokens()
-  let subscriptions = Subscriptions()
+  let tokens = VAPIDTokens()
 
-  init(_ simulation: Simulation) {
-    self.simulation = simulation
-  }
+  private var subscriptions: Subscriptions { simulation.subscriptions }
 
   func respond(to request: Request, on connection: Connection) -> Action {
     let parts = request.pathOnly.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
@@ -64,32 +61,24 @@ final class WebPushService: PushService {
   }
 
   private func messages(_ query: [String: String], of id: String) throws(Refusal) -> Action {
-    func number(_ name: String, _ limit: Double) throws(Refusal) -> Double {
-      guard let text = query[name] else { return 0 }
-      guard let value = Double(text), value >= 0, value < 1e15 else {
-        throw .webPush(400, "BadRequest", "\(name) must be a number from 0 on")
-      }
-      return min(value, limit)
+    let wanted: DeliveryQuery
+    do {
+      wanted = try DeliveryQuery(query, allowed: ["since", "wait"])
+    } catch {
+      throw .webPush(400, "BadRequest", error.message)
     }
-    for name in query.keys where !["since", "wait"].contains(name) {
-      throw .webPush(400, "BadRequest", "\(name) is not a parameter: since and wait are")
-    }
-    let since = Int(try number("since", .infinity))
-    let wait = try number("wait", 300)
     _ = try subscriptions.key(of: id)
     return .later { [self] in
-      if wait > 0 {
-        await simulation.log.wait(
-          until: { [subscriptions] _ in subscriptions.hasNews(id, after: since) }, timeout: .seconds(wait))
-      }
+      await simulation.log.wait(
+        until: { [subscriptions] _ in subscriptions.hasNews(id, after: wanted.since) }, wanted.wait)
       do throws(Refusal) {
         _ = try subscriptions.key(of: id)
       } catch {
         return .json(error.status, error.body)
       }
-      let waiting = subscriptions.messages(of: id, after: since, now: simulation.configuration.now())
+      let waiting = subscriptions.messages(of: id, after: wanted.since, now: simulation.configuration.now())
       return simulation.log.entries(numbered: waiting)
-        .reply(next: max(since, waiting.last ?? 0), as: "messages")
+        .reply(next: max(wanted.since, waiting.last ?? 0), as: "messages")
     }
   }
 
@@ -117,7 +106,7 @@ final class WebPushService: PushService {
   }
 
   func refusal(_ status: Int, reason: String?, timestamp: Int?) -> Refusal {
-    .webPush(status, reason ?? Refusal.usualReason(for: status), "simulated")
+    .webPush(status, reason ?? Usual(status).webPush, "simulated")
   }
 }
 
@@ -131,20 +120,6 @@ extension Refusal {
     Refusal(
       status: status, reason: reason,
       body: ["code": .integer(Int64(status)), "reason": .string(reason), "error": .string(message)])
-  }
-
-  fileprivate static func usualReason(for status: Int) -> String {
-    switch status {
-    case 300..<400: "Redirect"
-    case 400: "BadRequest"
-    case 401: "Unauthorized"
-    case 403: "Forbidden"
-    case 404: unknownSubscription.reason
-    case 410: endedSubscription.reason
-    case 413: "PayloadTooLarge"
-    case 429: "TooManyRequests"
-    default: "ServerError"
-    }
   }
 }
 
@@ -183,9 +158,7 @@ struct WebPushRequest {
   }
 
   private static func field(_ name: String, in headers: HPACKHeaders) throws(Refusal) -> String? {
-    let values = headers[name]
-    guard values.count <= 1 else { throw .webPush(400, "DuplicateHeader", "\(name) is there more than once") }
-    return values.first
+    try headers.only(name, .webPush(400, "DuplicateHeader", "\(name) is there more than once"))
   }
 
   private static func timeToLive(_ headers: HPACKHeaders) throws(Refusal) -> Int {

@@ -27,28 +27,6 @@ import Testing
     #expect(throws: Never.self, "nothing") { try parser.run([]) }
   }
 
-  /// What only libFuzzer does otherwise, in small: parts left out, doubled, and bytes changed. The same each time.
-  @Test(arguments: fuzzTargets.map { $0.name }) func `What is near a seed is read as it should be`(
-    target: String
-  ) throws {
-    let parser = try #require(fuzzTargets.first { $0.name == target })
-    var seed: UInt64 = 1
-    for input in try Self.inputs("Seeds", target).prefix(10) {
-      let bytes = [UInt8](try Data(contentsOf: input))
-      for _ in 0..<3 {
-        seed += 1
-        var longer = bytes
-        repeatPiece(&longer, limit: 2048, seed: seed)
-        let cut = Array(bytes.prefix(Int(seed * 7919) % (bytes.count + 1)))
-        var changed = bytes
-        if !changed.isEmpty { changed[Int(seed * 104_729) % changed.count] ^= UInt8(1 << (seed % 8)) }
-        for bytes in [longer, cut, changed] {
-          #expect(throws: Never.self, "\(input.path), changed") { try parser.run(bytes) }
-        }
-      }
-    }
-  }
-
   @Test func `Every folder of seeds and cases belongs to a target`() throws {
     for kind in ["Seeds", "Cases"] {
       let folder = Self.folder.appending(path: kind)

@@ -1,5 +1,6 @@
 import Foundation
-import HTTP
+import NIOCore
+import NIOPosix
 import Synchronization
 import Testing
 
@@ -10,21 +11,38 @@ import Testing
 struct Network {
   let address: String
 
-  static let isAvailable = run("route", "show", "table", "local") && geteuid() == 0
+  static let isAvailable = succeeds("/usr/sbin/ip", "route", "show", "table", "local") && geteuid() == 0
 
-  func cut() throws { try #require(Self.run("route", "add", "blackhole", "\(address)/32", "table", "local")) }
-  func mend() { _ = Self.run("route", "del", "blackhole", "\(address)/32", "table", "local") }
+  func cut() throws { try #require(route("add")) }
+  func mend() { _ = route("del") }
 
-  private static func run(_ arguments: String...) -> Bool {
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/sbin/ip")
-    process.arguments = arguments
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
-    guard (try? process.run()) != nil else { return false }
-    process.waitUntilExit()
-    return process.terminationStatus == 0
+  private func route(_ change: String) -> Bool {
+    succeeds("/usr/sbin/ip", "route", change, "blackhole", "\(address)/32", "table", "local")
   }
+}
+
+/// Runs a command of this machine's; false also where there is none.
+func succeeds(_ command: String...) -> Bool {
+  let process = Process()
+  process.executableURL = URL(filePath: command[0])
+  process.arguments = Array(command.dropFirst())
+  process.standardOutput = FileHandle.nullDevice
+  process.standardError = FileHandle.nullDevice
+  guard (try? process.run()) != nil else { return false }
+  process.waitUntilExit()
+  return process.terminationStatus == 0
+}
+
+/// A port that nothing listens on at this moment, and that no connection is made from: those have higher ones.
+func freePort() async throws -> Int {
+  for _ in 0..<100 {
+    let port = Int.random(in: 20_000..<32_768)
+    let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+    guard let channel = try? await bootstrap.bind(host: "127.0.0.1", port: port).get() else { continue }
+    try await channel.close()
+    return port
+  }
+  throw POSIXError(.EADDRINUSE)
 }
 
 /// Several nodes as one service: each call goes to the next one.

@@ -33,6 +33,32 @@ struct Running {
     kill(process.processIdentifier, signal)
   }
 
+  /// Sends it a signal and expects that it ends so.
+  func end(
+    _ signal: Int32 = SIGTERM, status expected: Int32 = 0, sourceLocation: SourceLocation = #_sourceLocation
+  ) async {
+    send(signal)
+    #expect(await status() == expected, "\(logged.suffix(500))", sourceLocation: sourceLocation)
+  }
+
+  /// A gauge or counter of `/metrics`, by its name with its labels.
+  func metric(_ name: String) async throws -> Double? {
+    try await call("admin", path: "/metrics").text.split(separator: "\n").first { $0.hasPrefix("\(name) ") }
+      .flatMap { Double($0.dropFirst(name.count + 1)) }
+  }
+
+  /// The state that `/readyz` tells of a check.
+  func check(_ name: String) async throws -> JSON {
+    try await call("admin", path: "/readyz").json["checks"]?[name] ?? .null
+  }
+
+  /// In kB: `VmRSS`, what it has, or `VmHWM`, the most that it had.
+  func memory(_ field: String) throws -> Int {
+    let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
+    let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("\(field):") })
+    return try #require(Int(line.filter(\.isNumber)))
+  }
+
   /// Waits for its end.
   func status() async -> Int32 {
     await eventually("the end") { !process.isRunning }

@@ -13,6 +13,8 @@ import Testing
 
 /// The service in a folder of its own, between a chat server and providers that can be made to fail.
 struct Stage {
+  static let backendToken = "host-application-token"
+
   let place: Workplace
   let simulator: SimulatedProviders
   let bouncerKey: String
@@ -29,9 +31,7 @@ struct Stage {
       let simulator = try await SimulatedProviders.start(configuration)
       do {
         _ = try await place.run("init")
-        guard case .array(let keys)? = try await place.run("keys", "list", "--json").json["keys"] else {
-          throw DemoError("the simulator wrote no bouncer key")
-        }
+        let keys = try await place.run("keys", "list", "--json").json["keys"]?.elements ?? []
         let server = try await place.run("server", "add", "--hostname", "chat.example.org", "--json").json
         try await body(
           Stage(
@@ -43,6 +43,14 @@ struct Stage {
       }
       await simulator.stop()
     }
+  }
+
+  /// What Apple and Google do wrong from now on, and nobody else.
+  func faults(_ change: (inout ProviderFaults) -> Void = { _ in }) async {
+    var faults = Faults()
+    change(&faults.apns)
+    change(&faults.fcm)
+    await simulator.setFaults(faults)
   }
 
   /// What makes `device` a phone without Google.
@@ -105,8 +113,7 @@ struct Stage {
 
   /// Brings a phone in, as its chat server does.
   func register(_ phone: VirtualPhone, at server: ChatServer) async throws {
-    let sealed = try #require(phone.sealedRegistration(to: bouncerKey, at: Date()))
-    _ = try await server.register(tokenID: phone.tokenID, sealed: sealed, bouncerKey: bouncerKey)
+    try await server.register(phone, bouncerKey: bouncerKey)
   }
 
   /// Brings in so many phones, every other one an iPhone.
@@ -183,10 +190,7 @@ extension ChatServer {
     let answer: JSON
 
     /// The phones that the bouncer calls dead.
-    var deleted: [JSON] {
-      guard case .array(let ids)? = answer["delete_token_ids"] else { return [] }
-      return ids
-    }
+    var deleted: [JSON] { answer["delete_token_ids"]?.elements ?? [] }
 
     var sent: Int64 {
       (answer["apple_successfully_sent_count"]?.integer ?? 0)
@@ -201,6 +205,23 @@ extension ChatServer {
   }
 }
 
+extension Stage {
+  /// Registers a phone, or notifies some; what was answered is in the ledger.
+  func act(_ ledger: Ledger, at server: ChatServer) async throws {
+    let phones = ledger.phones(.random(in: 1...4))
+    if phones.isEmpty || Int.random(in: 0..<5) == 0 {
+      let phone = Self.phone(.random() ? .apns : .fcm)
+      try await register(phone, at: server)
+      ledger.add(phone)
+    } else {
+      ledger.add(try await server.mark(phones))
+    }
+  }
+}
+
+/// What brings the whole program into trouble: one at a time, it takes all that the machine has.
+@Suite(.serialized) enum Chaos {}
+
 /// Everything that was answered with 200.
 final class Ledger: Sendable {
   struct Contents {
@@ -209,6 +230,11 @@ final class Ledger: Sendable {
     /// Answers that called a registered phone dead.
     var deletions = 0
     var refusals = 0
+
+    /// The phones, as many at a time as one call takes easily.
+    var groups: [[VirtualPhone]] {
+      stride(from: 0, to: phones.count, by: 50).map { Array(phones[$0..<min($0 + 50, phones.count)]) }
+    }
   }
 
   private let contents = Mutex(Contents())

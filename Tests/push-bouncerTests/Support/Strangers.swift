@@ -17,12 +17,10 @@ final class Strangers: Sendable {
 
   private let running: Running
   private let client: HTTPClient
-  private let refused: RefusedDevices
   private let state = Mutex(State())
 
-  init(_ stage: Stage, _ running: Running) async throws {
+  init(_ running: Running) {
     self.running = running
-    refused = try await RefusedDevices(stage, running)
     var configuration = HTTPClient.Configuration()
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 32
     client = HTTPClient(configuration: configuration)
@@ -79,7 +77,7 @@ final class Strangers: Sendable {
       // Devices without end.
       {
         await self.call(
-          "POST", "/devices", [("User-Agent", NextcloudPhone.userAgent)],
+          "POST", "/devices", [("User-Agent", NextcloudAccount.userAgent)],
           body: "pushToken=\(UUID().uuidString)&deviceIdentifier=x")
       },
       {
@@ -105,12 +103,6 @@ final class Strangers: Sendable {
       // Logins that nobody will finish.
       { await self.call("POST", "/index.php/login/v2") },
     ]
-      + refused.deeds.map { deed in
-        {
-          await deed()
-          self.state.withLock { $0.calls += 1 }
-        }
-      }
   }
 
   private static let fields = String(repeating: "a=&", count: 1 << 20)

@@ -1,7 +1,7 @@
 package import AsyncHTTPClient
 import Crypto
 import Foundation
-package import HTTP
+import HTTP
 import NIOCore
 import NIOHTTP1
 import Providers
@@ -10,15 +10,12 @@ import Sealing
 /// A subscription of Web Push as its phone has it: where messages for it go, and the keys that open them (RFC 8291).
 /// Written from the standard, beside what sends: each would notice the other's mistakes.
 package struct PushSubscription: Sendable {
-  /// Where messages for it are sent to.
-  package let endpoint: String
+  let endpoint: String
   private let key: P256.KeyAgreement.PrivateKey
   private let secret: [UInt8]
 
   /// With a key pair and a secret of its own.
-  ///
-  /// - Parameter endpoint: from the push service.
-  package init(endpoint: String) {
+  init(endpoint: String) {
     self.init(
       endpoint: endpoint, key: P256.KeyAgreement.PrivateKey(),
       secret: (0..<16).map { _ in UInt8.random(in: .min ... .max) })
@@ -29,13 +26,13 @@ package struct PushSubscription: Sendable {
   }
 
   /// The endpoint's last part.
-  package var id: Substring { endpoint.split(separator: "/").last ?? "" }
+  var id: Substring { endpoint.split(separator: "/").last ?? "" }
 
   /// The public key, in base64url.
-  package var p256dh: String { Base64URL.encode(key.publicKey.x963Representation) }
+  var p256dh: String { Base64URL.encode(key.publicKey.x963Representation) }
 
   /// The secret, in base64url.
-  package var auth: String { Base64URL.encode(secret) }
+  var auth: String { Base64URL.encode(secret) }
 
   /// The token that it is at the bouncer (`Documentation/Apps.md`).
   var token: String {
@@ -51,7 +48,7 @@ package struct PushSubscription: Sendable {
   }
 
   /// Opens a message; nil if it is not for this subscription.
-  package func open(_ body: some Collection<UInt8>) -> [UInt8]? {
+  func open(_ body: some Collection<UInt8>) -> [UInt8]? {
     // RFC 8188 2.1: salt, record size, and here the sender's public key.
     let body = Array(body)
     guard body.count > 86, body[20] == 65,
@@ -82,19 +79,17 @@ package struct PushSubscription: Sendable {
 /// The simulator's push service, as phones meet it in the place of a distributor of UnifiedPush or a browser's maker.
 package struct PushService: Sendable {
   private let service: JSONService
-  /// Its address.
   var url: String { service.url }
 
   package init(url: String, client: HTTPClient) {
-    service = JSONService(url: url, credentials: .none, client: client)
+    service = JSONService(url: url, client: client)
   }
 
   /// Subscribes for messages from a bouncer, and for nobody else's.
   ///
   /// - Parameter bouncer: its address.
   package func subscribe(for bouncer: String) async throws -> PushSubscription {
-    let services = JSONService(
-      url: "\(bouncer)/api/v1/zulip-services", credentials: .none, client: service.client)
+    let services = JSONService(url: "\(bouncer)/api/v1/zulip-services", client: service.client)
     guard let key = try await services.call(.GET, "webpush/vapid")["vapid"]?.string else {
       throw DemoError("\(bouncer) tells no VAPID key")
     }
@@ -102,7 +97,7 @@ package struct PushService: Sendable {
   }
 
   /// Subscribes for messages that are signed with a key: the public one, in base64url.
-  package func subscribe(key: String) async throws -> PushSubscription {
+  func subscribe(key: String) async throws -> PushSubscription {
     let answer = try await service.call(.POST, "subscriptions", .json(["vapid": .string(key)]))
     guard let endpoint = answer["endpoint"]?.string else {
       throw DemoError("the push service gave no endpoint")
@@ -111,81 +106,21 @@ package struct PushService: Sendable {
   }
 
   /// Ends a subscription: whoever sends to it hears so.
-  package func end(_ subscription: PushSubscription) async throws {
-    _ = try await service.call(.DELETE, "subscriptions/\(subscription.id)")
+  func end(_ subscription: PushSubscription) async throws {
+    try await service.call(.DELETE, "subscriptions/\(subscription.id)")
   }
 
   /// What has arrived since, still sealed; nothing where the subscription has ended.
   ///
   /// - Parameter wait: for so many seconds if nothing has.
-  package func messages(for subscription: PushSubscription, after seen: inout Int64, wait: Int = 5)
+  func messages(for subscription: PushSubscription, after seen: inout Int64, wait: Int = 5)
     async throws -> [JSON]
   {
     do {
       let answer = try await service.call(
         .GET, "subscriptions/\(subscription.id)/messages?since=\(seen)&wait=\(wait)", timeout: .seconds(30))
       seen = answer["next"]?.integer ?? seen
-      guard case .array(let messages)? = answer["messages"] else { return [] }
-      return messages
+      return answer["messages"]?.elements ?? []
     } catch let refusal as JSONService.Refusal where refusal.status == .gone { return [] }
   }
-}
-
-/// A phone without Google at a Nextcloud server, of version 34 or the one built in here: no push proxy takes part
-/// (`Documentation/Protocols/Nextcloud.md` 5.6).
-package struct NextcloudSubscriber {
-  private let account: JSONService
-  private let server: JSONService
-  private let service: PushService
-  private var subscription: PushSubscription?
-  /// Up to which message.
-  private var seen: Int64 = 0
-
-  /// - Parameters:
-  ///   - login: its user's name there, with an app password.
-  ///   - service: where it subscribes.
-  package init(
-    server: String, login: (user: String, password: String), at service: PushService, client: HTTPClient
-  ) {
-    account = .nextcloud(server, "core", login, client: client)
-    self.server = .nextcloud(server, "apps/notifications/api/v2", login, client: client)
-    self.service = service
-  }
-
-  /// Subscribes for all notifications. The server sends a token that way; it has to come back before anything else is
-  /// sent.
-  package mutating func subscribe() async throws {
-    guard let key = try await server.call(.GET, "webpush/vapid")["ocs"]?["data"]?["vapid"]?.string else {
-      throw DemoError("the server tells no VAPID key")
-    }
-    let subscription = try await service.subscribe(key: key)
-    self.subscription = subscription
-    seen = 0
-    _ = try await server.call(
-      .POST, "webpush",
-      .form([
-        ("endpoint", subscription.endpoint), ("uaPublicKey", subscription.p256dh),
-        ("auth", subscription.auth),
-        ("appTypes", "all"),
-      ]))
-    guard let token = try await messages().first??["activationToken"]?.string else {
-      throw DemoError("no token came to make the subscription active with")
-    }
-    _ = try await server.call(.POST, "webpush/activate", .form([("activationToken", token)]))
-  }
-
-  /// What has arrived since, each nil where it does not open; waits for some seconds if nothing has.
-  package mutating func messages() async throws -> [JSON?] {
-    guard let subscription else { return [] }
-    return try await service.messages(for: subscription, after: &seen).map { subscription.open($0) }
-  }
-
-  /// Ends the subscription at both.
-  package func unsubscribe() async throws {
-    _ = try await server.call(.DELETE, "webpush")
-    if let subscription { try await service.end(subscription) }
-  }
-
-  /// Ends its app password.
-  package func signOut() async throws { _ = try await account.call(.DELETE, "apppassword") }
 }
